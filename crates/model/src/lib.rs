@@ -1,0 +1,30 @@
+//! The nouns of LazyBase as types, and the algebra of changes; no I/O, no clock, no async.
+//!
+//! ```text
+//!   scu        SCU numbers, spans, horizons: the total order of batches
+//!   change     what happens to one row, and how changes compose
+//!   table      tables, columns, views and their stable numeric ids
+//!   freshness  the bound a query sets on staleness, and what to do when it can't be met
+//!   stamp      what every answer says about itself
+//!   token      an acknowledgement's horizon, portable between clients
+//!   limits     every bound of the system, in one place
+//!   error      what went wrong, by what the caller does next
+//! ```
+
+pub mod change;
+pub mod error;
+pub mod freshness;
+pub mod limits;
+pub mod scu;
+pub mod stamp;
+pub mod table;
+pub mod token;
+
+pub use error::{Error, ErrorKind, Result};
+pub use freshness::{Freshness, OnMiss};
+pub use scu::{BatchCount, Horizon, ScuNumber, Span};
+pub use stamp::{SourceCounts, Stage, Stamp};
+pub use table::{
+    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, TableName, View, ViewId,
+};
+pub use token::{DatabaseId, Token};

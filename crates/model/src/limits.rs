@@ -1,0 +1,68 @@
+//! Every bound of the system, in one place: a queue, a loop or a buffer without a name here is a
+//! mistake. Settings may lower or raise those that say so.
+
+use std::time::Duration;
+
+/// The largest value of one cell, in bytes.
+pub const CELL_BYTES_MAX: usize = 16 << 20;
+/// The most columns of a table.
+pub const COLUMNS_MAX: usize = 4096;
+/// The longest name of a table or column, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// The longest encoded primary key, in bytes: keys stand in indexes and manifests.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The largest batch, in bytes of uncompressed Arrow data (setting `batch_bytes_max`).
+pub const BATCH_BYTES_MAX: u64 = 8 << 30;
+
+/// The most bytes that a transaction's own changes may take in memory until it commits.
+pub const TRANSACTION_BYTES_MAX: u64 = 1 << 30;
+
+/// The age at which the open SCU is sealed (setting `seal_age`).
+pub const SEAL_AGE: Duration = Duration::from_secs(1);
+/// The size at which the open SCU is sealed, in bytes of its log (setting `seal_bytes`).
+pub const SEAL_BYTES: u64 = 256 << 20;
+/// The size of one log file, preallocated.
+pub const LOG_FILE_BYTES: u64 = 64 << 20;
+/// The most uncompressed bytes in one log frame: larger batches take several frames.
+pub const FRAME_BYTES_MAX: usize = 4 << 20;
+/// The bytes that may wait for the next group commit before writers wait.
+pub const COMMIT_QUEUE_BYTES_MAX: u64 = 64 << 20;
+/// The unsorted bytes beyond which writers wait (setting `unsorted_bytes_max`).
+pub const UNSORTED_BYTES_MAX: u64 = 1 << 30;
+/// The bytes of unsorted batches that are held in memory beside the log (setting
+/// `unsorted_memory`); the rest is read back from the log.
+pub const UNSORTED_MEMORY_BYTES: u64 = 192 << 20;
+/// The sorted runs over one key range beyond which writers wait.
+pub const RUNS_PER_RANGE_MAX: usize = 256;
+
+/// The uncompressed bytes of rows that one extent aims at (section 3.8 of the paper: 64 KiB).
+pub const EXTENT_BYTES: usize = 64 << 10;
+/// The bytes that one extent segment aims at.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// The uncompressed bytes that one sort holds in memory (setting `sort_memory`).
+pub const SORT_MEMORY_BYTES: u64 = 192 << 20;
+/// The bytes of decoded extents that are kept (setting `cache_bytes`).
+pub const CACHE_BYTES: u64 = 256 << 20;
+
+/// How many runs a merge joins (section 3.3 of the paper: the fan-in of the merge tree).
+pub const MERGE_FAN_IN: usize = 8;
+/// The bytes that one merge task reads at most, where the key range can still be split.
+pub const MERGE_TASK_BYTES: u64 = 256 << 20;
+/// The size of a key range's base at which the range is split.
+pub const RANGE_SPLIT_BYTES: u64 = 256 << 20;
+/// The most runs that a best-effort read meets in one key range.
+pub const BEST_EFFORT_RUNS_MAX: usize = 4;
+
+/// How long horizons stay readable (setting `retention`).
+pub const RETENTION: Duration = Duration::from_secs(600);
+/// How long a file that nothing names is kept, in case a reader's pin was slow to arrive.
+pub const DELETE_GRACE: Duration = Duration::from_secs(2);
+/// How many manifest edits are replayed at most: a checkpoint follows.
+pub const EDITS_PER_CHECKPOINT: u64 = 256;
+/// How many stage attempts run at once (setting `workers`).
+pub const WORKERS: usize = 2;
+/// How often the coordinator looks at its work when nothing happens.
+pub const COORDINATOR_TICK: Duration = Duration::from_millis(50);
+/// How long a reader's pin lasts without a renewal: a reader that is idle for longer has to start
+/// again.
+pub const PIN_LIFETIME: Duration = Duration::from_secs(300);

@@ -1,0 +1,168 @@
+//! Tables, columns and views, each with a stable numeric id; files store ids, not names
+//! (section 3.2 of the paper).
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A table's id: never used again, not even for a table of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TableId(pub u32);
+
+/// A column's id inside its table: never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ColumnId(pub u32);
+
+/// A view's id in the database. Every table has a primary view; its id is the view's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ViewId(pub u32);
+
+/// Counts the schema changes of one table; a batch is written under exactly one version.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct SchemaVersion(pub u32);
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}", self.0)
+    }
+}
+
+impl fmt::Display for ViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+/// A table's name, as SQL folds it.
+pub type TableName = String;
+
+/// What a column gets where a change that makes a row gives it no value.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ColumnDefault {
+    /// NULL; for a NOT NULL column, an error at acceptance.
+    #[default]
+    Null,
+    /// An SQL expression over no columns, evaluated when the batch is accepted.
+    Expression(String),
+}
+
+/// A named, typed column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its id inside the table.
+    pub id: ColumnId,
+    /// Its name, as SQL folds it.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// Whether NULL is allowed. Key columns never allow it.
+    pub nullable: bool,
+    /// What it gets where no value is given.
+    pub default: ColumnDefault,
+    /// What the user said about it.
+    pub comment: Option<String>,
+}
+
+/// How the authority keeps a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Tuned Parquet: for tables that are scanned.
+    #[default]
+    Scan,
+    /// Extents of whole rows: for tables that are read by key.
+    Point,
+}
+
+/// One sort order of a table, kept as data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Its id.
+    pub id: ViewId,
+    /// The columns that it is sorted by, most significant first.
+    pub key: Vec<ColumnId>,
+}
+
+/// A table's definition under one schema version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Its id.
+    pub id: TableId,
+    /// Its name, as SQL folds it.
+    pub name: TableName,
+    /// Counts its schema changes.
+    pub version: SchemaVersion,
+    /// Its columns in the order of declaration. A table without a key ends with the hidden
+    /// column `_row`.
+    pub columns: Vec<Column>,
+    /// The view that holds all columns, sorted by the primary key.
+    pub primary: View,
+    /// Whether the key is the hidden `_row`, given out by ingest.
+    pub hidden_key: bool,
+    /// How the authority keeps it.
+    pub layout: Layout,
+    /// What the user said about it.
+    pub comment: Option<String>,
+}
+
+/// The hidden key column of a table that was declared without a key: 16 bytes, SCU number then
+/// position in the SCU, both big-endian, so that it sorts in the order of arrival.
+pub const HIDDEN_KEY_COLUMN: &str = "_row";
+
+impl Table {
+    /// The position of a column by its name.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The position of a column by its name, or an error that names table and column.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub fn require_column(&self, name: &str) -> Result<usize> {
+        self.column_index(name).ok_or_else(|| {
+            Error::not_found(format!("table {:?} has no column {name:?}", self.name))
+                .with_sqlstate("42703")
+        })
+    }
+
+    /// The positions of the primary key's columns, most significant first.
+    pub fn key_indices(&self) -> Vec<usize> {
+        self.primary
+            .key
+            .iter()
+            .map(|id| {
+                self.columns
+                    .iter()
+                    .position(|column| column.id == *id)
+                    .expect("a key names columns of its table: checked when it was defined")
+            })
+            .collect()
+    }
+
+    /// The Arrow schema of the table's rows, hidden key included: fields in the order of
+    /// declaration, NOT NULL kept.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(
+            self.columns
+                .iter()
+                .map(|column| Field::new(&column.name, column.data_type.clone(), column.nullable))
+                .collect::<Vec<_>>(),
+        ))
+    }
+
+    /// The columns that SQL shows: all but the hidden key.
+    pub fn visible_columns(&self) -> usize {
+        self.columns.len() - usize::from(self.hidden_key)
+    }
+}
