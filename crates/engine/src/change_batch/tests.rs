@@ -1,0 +1,190 @@
+//! Taking, joining and projecting batches, compared row by row.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::util::display::array_value_to_string;
+use proptest::prelude::*;
+
+use super::*;
+use crate::key::Key;
+use crate::stages::merge::tests::scalar::{Op, any_shape, batch_of, changes_of, op};
+
+/// Rows as text: everything that a batch says about them.
+fn rows(batch: &ChangeBatch) -> Vec<String> {
+    let scus = (0..batch.data.num_columns()).map(|at| batch.scus_of_column(at).unwrap());
+    let scus: Vec<_> = scus.collect();
+    let row = |row: usize| {
+        let columns = batch.data.columns().iter().zip(&scus);
+        let cell = |(column, scus): (&ArrayRef, &UInt64Array)| {
+            let value = array_value_to_string(column, row).unwrap();
+            format!("{value:?}{}@{}", column.is_null(row), scus.value(row))
+        };
+        let cells: Vec<String> = columns.map(cell).collect();
+        let mask: Vec<usize> = masks::bits(batch.mask(row)).collect();
+        format!(
+            "{:?} {mask:?} {} {cells:?}",
+            batch.kind(row),
+            batch.scu(row)
+        )
+    };
+    (0..batch.rows()).map(row).collect()
+}
+
+fn any_batch() -> impl Strategy<Value = (Vec<Op>, u64)> {
+    (prop::collection::vec(op(60), 1..40), 1u64..1000)
+}
+
+proptest! {
+    #[test]
+    fn interleaving_takes_the_rows_named(
+        shape in any_shape(),
+        stories in prop::collection::vec(any_batch(), 1..4),
+        picks in prop::collection::vec((any::<u16>(), any::<u16>(), 1u32..4), 0..200),
+        long in any::<bool>(),
+    ) {
+        let batches: Vec<ChangeBatch> = stories
+            .iter()
+            .map(|(ops, scu)| {
+                let changes: Vec<_> = ops.iter().map(|op| op.change(&shape, *scu)).collect();
+                batch_of(&shape, &changes)
+            })
+            .collect();
+        let inputs: Vec<&ChangeBatch> = batches.iter().collect();
+        let picks: Vec<(u32, u32)> = picks
+            .iter()
+            .flat_map(|(input, row, count)| {
+                let input = usize::from(*input) % inputs.len();
+                let rows = inputs[input].rows() as u32;
+                let start = u32::from(*row) % rows;
+                let end = rows.min(start + if long { rows } else { *count });
+                (start..end).map(move |row| (input as u32, row))
+            })
+            .collect();
+        let texts: Vec<Vec<String>> = batches.iter().map(rows).collect();
+        let text = |(input, at): &(u32, u32)| texts[*input as usize][*at as usize].clone();
+        let named: Vec<String> = picks.iter().map(text).collect();
+        let taken = ChangeBatch::interleave(&inputs, &picks).unwrap();
+        prop_assert_eq!(rows(&taken), named);
+        let all = ChangeBatch::concat(&inputs).unwrap();
+        prop_assert_eq!(rows(&all), texts.concat());
+        let places: Vec<u32> = picks.iter().map(|(_, at)| *at % inputs[0].rows() as u32).collect();
+        let named: Vec<String> = places.iter().map(|at| text(&(0, *at))).collect();
+        let taken = inputs[0].take(&UInt32Array::from(places)).unwrap();
+        prop_assert_eq!(rows(&taken), named);
+    }
+
+    #[test]
+    fn distances_are_read_as_written(distances in prop::collection::vec(any::<u64>(), 0..20)) {
+        let (mut bytes, mut read) = (Vec::new(), vec![7]);
+        masks::encode_distances(&distances, &mut bytes);
+        masks::decode_distances(&bytes, distances.len() + 2, &mut read).unwrap();
+        prop_assert_eq!(&read[1..=distances.len()], &distances[..]);
+        prop_assert_eq!(&read[distances.len() + 1..], &[0, 0]);
+    }
+}
+
+fn numbered(keys: std::ops::Range<i64>) -> ChangeBatch {
+    let fields = vec![
+        Field::new("k", DataType::Int64, false),
+        Field::new("a", DataType::Utf8, true),
+        Field::new("b", DataType::Int64, true),
+    ];
+    let texts = StringArray::from_iter_values(keys.clone().map(|key| format!("text {key}")));
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
+    let columns = vec![keys.clone(), Arc::new(texts), keys];
+    let data = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    ChangeBatch::upserts(data, 5)
+}
+
+#[test]
+fn what_is_uniform_stays_uniform() {
+    let (a, b) = (numbered(0..100), numbered(200..300));
+    let both = ChangeBatch::concat(&[&a, &b]).unwrap();
+    assert!(matches!(both.kinds, Kinds::Uniform(StoredKind::UPSERT)));
+    assert!(matches!(both.scus, Scus::Uniform(5)));
+    assert!(both.masks.is_none() && both.column_scus.is_none());
+    assert_eq!(both.rows(), 200);
+}
+
+#[test]
+fn a_take_of_what_differs_can_become_uniform() {
+    let (a, mut b) = (numbered(0..2), numbered(2..4));
+    b.scus = Scus::Uniform(9);
+    let both = ChangeBatch::interleave(&[&a, &b], &[(0, 0), (1, 0), (0, 1), (1, 1)]).unwrap();
+    assert!(matches!(&both.scus, Scus::Each(scus) if scus.values()[..] == [5, 9, 5, 9]));
+    let newer = both.take(&UInt32Array::from(vec![1, 3])).unwrap();
+    assert!(matches!(newer.scus, Scus::Uniform(9)));
+}
+
+#[test]
+fn a_projection_remembers_that_other_columns_are_set() {
+    let data = numbered(0..1).data;
+    let update = ChangeBatch::alike(data, StoredKind::UPDATE, Some(&[2]), 3);
+    update.check().unwrap();
+    let bits = |batch: &ChangeBatch| masks::bits(batch.mask(0)).collect::<Vec<_>>();
+    let other = update.project(&[0, 1]).unwrap();
+    assert_eq!(bits(&other), [2]);
+    assert_eq!(bits(&other.project(&[1]).unwrap()), [1]);
+    assert_eq!(bits(&update.project(&[2, 0]).unwrap()), [0]);
+    let none = numbered(0..3).project(&[]).unwrap();
+    assert_eq!(none.rows(), 3);
+}
+
+#[test]
+fn clipping_keeps_the_low_bound_and_not_the_high() {
+    let batch = numbered(0..10);
+    let codec = KeyCodec::new(&batch.data.schema(), vec![0]).unwrap();
+    let keys = codec.encode(&batch.data).unwrap();
+    let key = |row: usize| Some(Key::new(keys.row(row).as_ref()));
+    let clipped = |low, high| {
+        let clipped = batch.clip(&codec, &KeyRange { low, high }).unwrap();
+        clipped
+            .data
+            .column(0)
+            .as_primitive::<Int64Type>()
+            .values()
+            .to_vec()
+    };
+    assert_eq!(clipped(key(3), key(6)), [3, 4, 5]);
+    assert_eq!(clipped(None, key(2)), [0, 1]);
+    assert_eq!(clipped(key(8), None), [8, 9]);
+    assert!(clipped(key(6), key(3)).is_empty());
+}
+
+#[test]
+fn hidden_columns_out_of_order_are_found() {
+    let data = numbered(0..2).data;
+    let of = |kinds: [u8; 2], masks: [Option<&[u8]>; 2]| {
+        let mut batch = ChangeBatch::upserts(data.clone(), 1);
+        batch.kinds = Kinds::Each(UInt8Array::from(kinds.to_vec()));
+        batch.masks = Some(BinaryArray::from_iter(masks));
+        batch.check()
+    };
+    assert!(of([7, 1], [None, Some(&[4])]).is_ok());
+    assert!(of([7, 2], [None, None]).is_err());
+    assert!(of([2, 7], [None, None]).is_err());
+    assert!(of([4, 2], [None, None]).is_err());
+    assert!(of([2, 1], [None, None]).is_err());
+    assert!(of([2, 2], [None, Some(&[1])]).is_err());
+    assert!(masks::decode_distances(&[0x80], 1, &mut Vec::new()).is_err());
+    assert!(masks::decode_distances(&[1, 1], 1, &mut Vec::new()).is_err());
+    assert!(masks::decode_distances(&[0xff; 11], 1, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_run_is_read_back_as_written() {
+    let shape = crate::stages::merge::tests::scalar::shape(&[DataType::Utf8], &[DataType::Utf8]);
+    let op = Op {
+        key: 4,
+        kind: 7,
+        sets: 1,
+        values: [1; 4],
+        others: [2; 4],
+    };
+    let (key, change, scu) = op.change(&shape, 3);
+    let batch = batch_of(&shape, &[(key.clone(), change.clone(), scu)]);
+    assert_eq!(batch.rows(), 2);
+    assert_eq!(changes_of(&shape, &[batch]), [(key, change)].into());
+}

@@ -1,0 +1,226 @@
+//! The local store in temporary folders: who may open it, what a killed writer leaves, and what
+//! the system's errors become.
+#![allow(clippy::disallowed_methods)]
+
+use std::io;
+use std::sync::Barrier;
+use std::thread;
+
+use futures::executor::block_on;
+use lazybase_model::ErrorKind;
+use tempfile::TempDir;
+
+use super::*;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn names(store: &LocalStore) -> Vec<String> {
+    let files = block_on(store.list("")).unwrap();
+    files.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn conforms() {
+    let folder = folder();
+    let store = LocalStore::open(&folder.path().join("new/database")).unwrap();
+    block_on(crate::env::conformance::check(&store));
+}
+
+#[test]
+fn second_opener_is_told_the_owner() {
+    let folder = folder();
+    let root = folder.path();
+    assert_eq!(LocalStore::owner(root).unwrap(), None);
+    let store = LocalStore::open(root).unwrap();
+    store.set_address("127.0.0.1:5432");
+
+    let error = LocalStore::open(root).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let pid = std::process::id();
+    let start = format!(
+        "database folder {} is in use by process {pid} (",
+        root.display()
+    );
+    assert!(error.message().starts_with(&start), "{error}");
+    let detail = error.detail().unwrap();
+    assert!(detail.ends_with("listening at 127.0.0.1:5432"), "{error}");
+    let owner = LocalStore::owner(root).unwrap().unwrap();
+    assert_eq!(owner.pid, Some(pid));
+    assert_eq!(owner.address.as_deref(), Some("127.0.0.1:5432"));
+
+    // A writer keeps the folder; with the last of them it is free.
+    let writer = block_on(store.create("a")).unwrap();
+    drop(store);
+    assert!(LocalStore::open(root).is_err());
+    drop(writer);
+    assert_eq!(LocalStore::owner(root).unwrap(), None);
+    LocalStore::open(root).unwrap();
+    assert!(!root.join("OWNER").exists());
+}
+
+#[test]
+fn a_former_owner_s_name_keeps_nobody_out() {
+    let folder = folder();
+    fs::write(folder.path().join("OWNER"), "pid 1\nprogram gone\n").unwrap();
+    fs::write(folder.path().join("LOCK"), "").unwrap();
+    let store = LocalStore::open(folder.path()).unwrap();
+    let owner = LocalStore::owner(folder.path()).unwrap().unwrap();
+    assert_eq!(owner.pid, Some(std::process::id()));
+    drop(store);
+}
+
+#[test]
+fn reads_a_folder_in_use_without_writing() {
+    let folder = folder();
+    let missing = LocalStore::open_read_only(&folder.path().join("none")).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+
+    let store = LocalStore::open(folder.path()).unwrap();
+    block_on(store.put_if_absent("a", Bytes::from_static(b"one"))).unwrap();
+    let looker = LocalStore::open_read_only(folder.path()).unwrap();
+    assert_eq!(block_on(looker.read("a", 0..3)).unwrap(), "one");
+    assert_eq!(names(&looker), ["a"]);
+    let refused = |result: StoreResult<()>| {
+        assert!(matches!(
+            result,
+            Err(StoreError::DefinitelyNot { full: false, .. })
+        ));
+    };
+    refused(block_on(looker.put_if_absent("b", Bytes::new())));
+    refused(block_on(looker.create("b")).map(drop));
+    refused(block_on(looker.create_log("b.log", 1, None)).map(drop));
+    refused(block_on(looker.create_log("b.log", 1, Some("a"))).map(drop));
+    refused(block_on(looker.delete("a")));
+    looker.set_address("nowhere");
+    drop(looker);
+    assert!(folder.path().join("OWNER").exists());
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, "x").unwrap();
+    assert_eq!(
+        LocalStore::open(&path).unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
+    let below = LocalStore::open(&path.join("below")).unwrap_err();
+    assert_eq!(below.kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn one_of_many_puts_wins() {
+    const WRITERS: usize = 8;
+    let folder = folder();
+    let store = LocalStore::open(folder.path()).unwrap();
+    let start = Barrier::new(WRITERS);
+    for round in 0..20 {
+        let name = format!("race/{round}");
+        let put = |writer: usize| {
+            start.wait();
+            let bytes = Bytes::from(vec![writer as u8; 10_000]);
+            block_on(store.put_if_absent(&name, bytes)).is_ok()
+        };
+        let won: Vec<usize> = thread::scope(|scope| {
+            let put = &put;
+            let threads: Vec<_> = (0..WRITERS)
+                .map(|writer| scope.spawn(move || put(writer)))
+                .collect();
+            let results = threads.into_iter().map(|thread| thread.join().unwrap());
+            let winners = results.enumerate().filter(|(_, won)| *won);
+            winners.map(|(writer, _)| writer).collect()
+        });
+        assert_eq!(won.len(), 1, "{name}");
+        let found = block_on(store.read(&name, 0..10_000)).unwrap();
+        assert!(
+            found.iter().all(|byte| usize::from(*byte) == won[0]),
+            "{name}"
+        );
+    }
+    assert_eq!(names(&store).len(), 20);
+}
+
+#[test]
+fn an_unfinished_writer_leaves_nothing() {
+    let folder = folder();
+    let store = LocalStore::open(folder.path()).unwrap();
+    let mut writer = block_on(store.create("segments/a")).unwrap();
+    block_on(writer.write(Bytes::from(vec![1; 2 << 20]))).unwrap();
+    assert_eq!(
+        fs::read_dir(folder.path().join("segments"))
+            .unwrap()
+            .count(),
+        1
+    );
+    drop(writer);
+    assert_eq!(
+        fs::read_dir(folder.path().join("segments"))
+            .unwrap()
+            .count(),
+        0
+    );
+
+    // A killed process drops nothing: the next opener does.
+    let mut killed = block_on(store.create("segments/b")).unwrap();
+    block_on(killed.write(Bytes::from_static(b"x"))).unwrap();
+    std::mem::forget(killed);
+    let root = folder.path().join("copy");
+    fs::create_dir_all(root.join("segments")).unwrap();
+    for entry in fs::read_dir(folder.path().join("segments")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), root.join("segments").join(entry.file_name())).unwrap();
+    }
+    assert_eq!(fs::read_dir(root.join("segments")).unwrap().count(), 1);
+    let copy = LocalStore::open(&root).unwrap();
+    assert_eq!(fs::read_dir(root.join("segments")).unwrap().count(), 0);
+    assert!(names(&copy).is_empty());
+}
+
+#[test]
+fn keeps_few_files_open() {
+    let folder = folder();
+    let store = LocalStore::open(folder.path()).unwrap();
+    fs::create_dir(folder.path().join("many")).unwrap();
+    for number in 0..3 * OPEN_FILES_MAX {
+        let name = format!("many/{number}");
+        fs::write(folder.path().join(&name), name.as_bytes()).unwrap();
+        let read = block_on(store.read(&name, 0..name.len() as u64)).unwrap();
+        assert_eq!(read, name.as_bytes());
+    }
+    assert!(store.0.handles.len() <= OPEN_FILES_MAX);
+}
+
+#[test]
+fn tells_a_full_disk_from_a_refusal_and_from_doubt() {
+    let full = io::Error::from(io::ErrorKind::StorageFull);
+    let quota = io::Error::from(io::ErrorKind::QuotaExceeded);
+    let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+    let broken = io::Error::other("the device is gone");
+    let is_full = |error| matches!(error, StoreError::DefinitelyNot { full: true, .. });
+    assert!(is_full(refused("a", "write", &full)));
+    assert!(is_full(not_named("a", "link", &quota)));
+    assert!(!is_full(refused("a", "create", &denied)));
+    assert!(!is_full(not_named("a", "link", &denied)));
+    let doubt = not_named("a", "link", &broken);
+    assert!(matches!(doubt, StoreError::Maybe { .. }));
+    assert_eq!(
+        doubt.to_string(),
+        "a: link: the device is gone (may have happened)"
+    );
+}
+
+#[test]
+fn the_system_s_own_full_disk_is_known() {
+    // Where the system has such a device, its error is that of a full disk.
+    if let Ok(full) = File::options().write(true).open("/dev/full") {
+        let error = io::Write::write_all(&mut &full, b"x").unwrap_err();
+        let error = refused("a", "write", &error);
+        assert!(
+            matches!(error, StoreError::DefinitelyNot { full: true, .. }),
+            "{error}"
+        );
+    }
+}

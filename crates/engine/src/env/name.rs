@@ -1,0 +1,48 @@
+//! Which names the stores accept: relative paths with `/` that stay inside the folder, and that
+//! no file of the store's own can be mistaken for.
+
+/// Log files end so. What a crash left unsynced in them is synced when a folder is opened, and
+/// the suffix is how the store knows them.
+pub const LOG_SUFFIX: &str = ".log";
+
+/// Marks the temporary files of writers that have not finished.
+pub(super) const TEMP_MARK: &str = ".tmp-";
+
+/// The file whose lock says that a folder is in use.
+pub(super) const LOCK_FILE: &str = "LOCK";
+
+/// The file that says by whom.
+pub(super) const OWNER_FILE: &str = "OWNER";
+
+/// What is wrong with `name`, if anything.
+pub(super) fn check(name: &str) -> Result<(), &'static str> {
+    let part_is_bad = |part: &str| part.is_empty() || part == "." || part == "..";
+    if name.split('/').any(part_is_bad) {
+        return Err("not a relative path inside the folder");
+    }
+    if name.contains(['\0', '\\']) {
+        return Err("names hold no backslash and no zero byte");
+    }
+    if name.contains(TEMP_MARK) || is_own(name) {
+        return Err("the store keeps this name for itself");
+    }
+    Ok(())
+}
+
+/// What is wrong with `name` as that of a log, if anything.
+pub(super) fn check_log(name: &str) -> Result<(), &'static str> {
+    check(name)?;
+    if name.ends_with(LOG_SUFFIX) {
+        Ok(())
+    } else {
+        Err("the name of a log file must end in .log")
+    }
+}
+
+/// Whether the store itself keeps something under `name`.
+pub(super) fn is_own(name: &str) -> bool {
+    name == LOCK_FILE || name == OWNER_FILE
+}
+
+#[cfg(test)]
+mod tests;

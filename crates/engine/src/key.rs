@@ -1,0 +1,202 @@
+//! Keys: the columns a view is sorted by, encoded so that comparing bytes compares keys.
+//!
+//! The encoding is that of `arrow-row`, over normalised cells: negative zero is zero and every NaN
+//! is the one positive quiet NaN, so that equal values have equal keys. It is persisted (extent
+//! indexes, manifests): `docs/formats/key.md` describes it and a golden test pins its bytes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
+use arrow_row::{RowConverter, Rows, SortField};
+use lazybase_model::table::Table;
+use lazybase_model::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// An encoded key: bytes whose order is the order of keys. Written as hexadecimal digits where
+/// formats are text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<[u8]>);
+
+impl Key {
+    /// A key of these encoded bytes.
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Key {
+        Key(bytes.into())
+    }
+
+    /// The encoded bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{self:?}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error as _;
+        let digits = String::deserialize(deserializer)?;
+        if digits.len() % 2 != 0 || !digits.is_ascii() {
+            return Err(D::Error::custom(
+                "a key is an even number of hexadecimal digits",
+            ));
+        }
+        let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16);
+        let bytes: Result<Vec<u8>, _> = (0..digits.len()).step_by(2).map(byte).collect();
+        bytes.map(Key::new).map_err(D::Error::custom)
+    }
+}
+
+/// The encoded keys of a batch's rows, in the order of its rows.
+pub type Keys = Rows;
+
+/// Encodes and decodes the keys of one view.
+#[derive(Debug)]
+pub struct KeyCodec {
+    converter: RowConverter,
+    indices: Vec<usize>,
+    types: Vec<DataType>,
+}
+
+impl KeyCodec {
+    /// The codec of a table's primary key.
+    ///
+    /// # Errors
+    /// `Invalid` when a key column's type has no order (lists, structs, maps).
+    pub fn primary(table: &Table) -> Result<KeyCodec> {
+        KeyCodec::new(&table.arrow_schema(), table.key_indices())
+    }
+
+    /// The codec of the key made of the columns `indices` of `schema`, most significant first.
+    ///
+    /// # Errors
+    /// `Invalid` when a key column's type has no order.
+    pub fn new(schema: &SchemaRef, indices: Vec<usize>) -> Result<KeyCodec> {
+        let types: Vec<DataType> = indices
+            .iter()
+            .map(|index| schema.field(*index).data_type().clone())
+            .collect();
+        if let Some(at) = types.iter().position(DataType::is_nested) {
+            let name = schema.field(indices[at]).name();
+            return Err(
+                Error::invalid(format!("column {name:?} can't be part of a key"))
+                    .with_detail(format!("values of type {} have no order", types[at])),
+            );
+        }
+        let fields = types
+            .iter()
+            .map(|data_type| SortField::new(data_type.clone()))
+            .collect();
+        let converter = RowConverter::new(fields).map_err(encoding)?;
+        Ok(KeyCodec {
+            converter,
+            indices,
+            types,
+        })
+    }
+
+    /// The positions of the key's columns in the table's schema, most significant first.
+    pub fn indices(&self) -> &[usize] {
+        &self.indices
+    }
+
+    /// The types of the key's columns, most significant first.
+    pub fn types(&self) -> &[DataType] {
+        &self.types
+    }
+
+    /// Whether encoded keys all have one short length (at most 16 bytes), and which: then the
+    /// first 16 bytes decide every comparison.
+    pub fn fixed_length(&self) -> Option<usize> {
+        let lengths: Option<Vec<usize>> = self
+            .types
+            .iter()
+            .map(|t| t.primitive_width().map(|width| width + 1))
+            .collect();
+        lengths
+            .map(|lengths| lengths.iter().sum())
+            .filter(|length| *length <= 16)
+    }
+
+    /// The keys of rows whose columns stand as in the table's schema.
+    ///
+    /// # Errors
+    /// `Internal` when the columns are not of the codec's types.
+    pub fn encode(&self, rows: &RecordBatch) -> Result<Keys> {
+        let columns: Vec<ArrayRef> = self
+            .indices
+            .iter()
+            .map(|index| rows.column(*index).clone())
+            .collect();
+        self.encode_columns(&columns)
+    }
+
+    /// The keys made of `columns`, which stand in the order of the key.
+    ///
+    /// # Errors
+    /// `Internal` when the columns are not of the codec's types.
+    pub fn encode_columns(&self, columns: &[ArrayRef]) -> Result<Keys> {
+        let columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
+        self.converter.convert_columns(&columns).map_err(encoding)
+    }
+
+    /// The key columns of encoded keys, in the order of the key.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are not keys of this codec.
+    pub fn decode<'k>(&self, keys: impl IntoIterator<Item = &'k Key>) -> Result<Vec<ArrayRef>> {
+        let parser = self.converter.parser();
+        let rows: Vec<_> = keys
+            .into_iter()
+            .map(|key| parser.parse(key.as_bytes()))
+            .collect();
+        self.converter
+            .convert_rows(rows)
+            .map_err(|error| Error::corrupt(format!("a key can't be decoded: {error}")))
+    }
+}
+
+fn encoding(error: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("a key can't be encoded: {error}"))
+}
+
+/// The column with one spelling for each value: no negative zero, one NaN.
+fn normalised(column: &ArrayRef) -> ArrayRef {
+    macro_rules! floats {
+        ($kind:ty, $zero:expr, $nan:expr) => {{
+            let values = column.as_primitive::<$kind>();
+            Arc::new(values.unary::<_, $kind>(|value| match value {
+                value if value == $zero => $zero,
+                value if value.is_nan() => $nan,
+                value => value,
+            }))
+        }};
+    }
+    match column.data_type() {
+        DataType::Float16 => {
+            let zero = <Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::ZERO;
+            floats!(
+                Float16Type,
+                zero,
+                arrow::datatypes::ArrowNativeTypeOp::div_wrapping(zero, zero)
+            )
+        }
+        DataType::Float32 => floats!(Float32Type, 0.0, f32::NAN),
+        DataType::Float64 => floats!(Float64Type, 0.0, f64::NAN),
+        _ => Arc::clone(column),
+    }
+}

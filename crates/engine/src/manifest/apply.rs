@@ -1,0 +1,545 @@
+//! `Manifest::apply`: the manifest after one edit; pure, so that replaying the log gives the same
+//! value on every machine.
+//!
+//! An edit that can't be applied changes nothing. Its error is `Conflict` when the world has moved
+//! on since the edit was made (a merge whose inputs were superseded meanwhile: drop the attempt),
+//! `NotFound` when its table, view or range is gone, and `Internal` when it could never have been
+//! right.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lazybase_model::table::Table;
+use lazybase_model::{DatabaseId, Error, Result, ScuNumber, Span, TableId, ViewId};
+
+use super::edit::{Edit, RetiredRun};
+use super::state::{
+    KeyRange, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime,
+    SegmentMeta, TableState,
+};
+use crate::key::Key;
+
+impl Edit {
+    /// The variant's name as the log spells it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Edit::Create { .. } => "create",
+            Edit::Barrier { .. } => "barrier",
+            Edit::CreateTable { .. } => "create_table",
+            Edit::DropTable { .. } => "drop_table",
+            Edit::TruncateTable { .. } => "truncate_table",
+            Edit::Seal { .. } => "seal",
+            Edit::Sorted { .. } => "sorted",
+            Edit::Merged { .. } => "merged",
+            Edit::SplitRange { .. } => "split_range",
+            Edit::Retire { .. } => "retire",
+            Edit::OpenProducer { .. } => "open_producer",
+            Edit::Heal { .. } => "heal",
+        }
+    }
+}
+
+impl Manifest {
+    /// The manifest after [`Edit::Create`]: number 1, nothing in it.
+    pub fn created(database: DatabaseId, clock_micros: i64) -> Manifest {
+        Manifest {
+            number: 1,
+            database,
+            epoch: 0,
+            clock_micros,
+            next_table: 1,
+            next_view: 1,
+            next_run: 1,
+            sealed_through: ScuNumber::ZERO,
+            sorted_through: ScuNumber::ZERO,
+            tables: BTreeMap::new(),
+            scus: BTreeMap::new(),
+            times: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            producers: BTreeMap::new(),
+        }
+    }
+
+    /// The manifest that the first edit of a database makes.
+    ///
+    /// # Errors
+    /// `Internal` when that edit is not [`Edit::Create`].
+    pub fn first(edit: &Edit) -> Result<Manifest> {
+        match edit {
+            Edit::Create {
+                database,
+                clock_micros,
+            } => Ok(Manifest::created(*database, *clock_micros)),
+            _ => Err(Error::internal(format!(
+                "a database begins with create, not with {}",
+                edit.name()
+            ))),
+        }
+    }
+
+    /// The manifest after `edit`.
+    ///
+    /// # Errors
+    /// `Conflict` or `NotFound` when the edit came too late, `Internal` when it is wrong.
+    pub fn apply(&self, edit: &Edit) -> Result<Manifest> {
+        self.clone().into_next(edit)
+    }
+
+    /// The manifest after `edit`, in place of this one: replaying many edits copies nothing.
+    ///
+    /// # Errors
+    /// As [`Manifest::apply`].
+    pub fn into_next(mut self, edit: &Edit) -> Result<Manifest> {
+        self.number += 1;
+        match self.change(edit) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(error.within(format_args!("edit {} ({})", self.number, edit.name()))),
+        }
+    }
+
+    fn change(&mut self, edit: &Edit) -> Result<()> {
+        match edit {
+            Edit::Create { .. } => Err(Error::internal("the database exists already")),
+            Edit::Barrier {
+                epoch,
+                clock_micros,
+            } => self.raise_epoch(*epoch, *clock_micros),
+            Edit::CreateTable { table } => self.create_table(table),
+            Edit::DropTable { table } => self.drop_table(*table),
+            Edit::TruncateTable {
+                table,
+                clock_micros,
+            } => self.truncate_table(*table, *clock_micros),
+            Edit::Seal {
+                entry,
+                time,
+                producers,
+            } => self.seal(entry, *time, producers),
+            Edit::Sorted { scu, runs } => self.sorted(*scu, runs),
+            Edit::Merged {
+                view,
+                low,
+                inputs,
+                output,
+                clock_micros,
+            } => {
+                let moment = *clock_micros;
+                self.merged(*view, low.as_ref(), inputs, output.clone(), moment)
+            }
+            Edit::SplitRange { view, low, at } => self.split_range(*view, low.as_ref(), at),
+            Edit::Retire {
+                runs,
+                scus,
+                times_before,
+            } => self.retire(runs, scus, *times_before),
+            Edit::OpenProducer { name, epoch } => self.open_producer(name, *epoch),
+            Edit::Heal { run, segments } => self.heal(*run, segments),
+        }
+    }
+
+    fn raise_epoch(&mut self, epoch: u64, clock_micros: i64) -> Result<()> {
+        if epoch <= self.epoch {
+            let message = format!("epoch {epoch} does not come after {}", self.epoch);
+            return Err(Error::conflict(message));
+        }
+        self.epoch = epoch;
+        self.see_clock(clock_micros);
+        Ok(())
+    }
+
+    fn see_clock(&mut self, clock_micros: i64) {
+        self.clock_micros = self.clock_micros.max(clock_micros);
+    }
+}
+
+/// Tables.
+impl Manifest {
+    fn create_table(&mut self, table: &Table) -> Result<()> {
+        if self.table_named(&table.name).is_some() {
+            let message = format!("table {:?} exists already", table.name);
+            return Err(Error::conflict(message).with_sqlstate("42P07"));
+        }
+        let view = table.primary.id;
+        if table.id.0 < self.next_table || view.0 < self.next_view {
+            let message = format!("the ids {} and {view} were given out before", table.id);
+            return Err(Error::conflict(message));
+        }
+        self.next_table = table.id.0 + 1;
+        self.next_view = view.0 + 1;
+        // SCUs that are sealed but not sorted know nothing of the table: sorting them extends its
+        // base, as any run of a view that they leave alone.
+        let base = self.add_empty_base(view, Span::base(self.sorted_through), ScuNumber::ZERO);
+        let state = TableState {
+            table: Arc::new(table.clone()),
+            created_after: self.sealed_through,
+            ranges: vec![RangeState {
+                range: KeyRange::default(),
+                runs: vec![RunRef::current(base)],
+            }],
+        };
+        self.tables.insert(table.id, Arc::new(state));
+        Ok(())
+    }
+
+    fn add_empty_base(&mut self, view: ViewId, span: Span, changes_through: ScuNumber) -> RunId {
+        let id = RunId(self.next_run);
+        self.next_run += 1;
+        let base = Run {
+            id,
+            view,
+            kind: RunKind::Base,
+            span,
+            changes_through,
+            segments: Vec::new(),
+            part: 0,
+        };
+        self.runs.insert(id, Arc::new(base));
+        id
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Result<&mut TableState> {
+        match self.tables.get_mut(&id) {
+            Some(state) => Ok(Arc::make_mut(state)),
+            None => Err(Error::not_found(format!("table {id} is gone"))),
+        }
+    }
+
+    fn drop_table(&mut self, id: TableId) -> Result<()> {
+        let view = self.table_mut(id)?.table.primary.id;
+        self.tables.remove(&id);
+        self.runs.retain(|_, run| run.view != view);
+        Ok(())
+    }
+
+    /// An answer at the boundary itself must see the new base alone, so older runs end before it:
+    /// those that changed something there go, those that did not are cut by one SCU.
+    fn truncate_table(&mut self, id: TableId, clock_micros: i64) -> Result<()> {
+        let boundary = self.sealed_through;
+        if self.sorted_through != boundary {
+            let sorted = self.sorted_through;
+            let message = format!("SCUs up to {boundary} are sealed, but sorted only to {sorted}");
+            return Err(Error::conflict(message));
+        }
+        let view = self.table_mut(id)?.table.primary.id;
+        let mut gone = BTreeSet::new();
+        for run in self.runs.values_mut().filter(|run| run.view == view) {
+            if run.changes_through == boundary {
+                gone.insert(run.id);
+            } else if run.span.last == boundary {
+                Arc::make_mut(run).span.last = boundary.previous();
+            }
+        }
+        let base = self.add_empty_base(view, Span::base(boundary), boundary);
+        let runs = std::mem::take(&mut self.runs);
+        for range in &mut self.table_mut(id)?.ranges {
+            range.runs.retain(|entry| !gone.contains(&entry.id));
+            for entry in &mut range.runs {
+                entry.superseded_micros.get_or_insert(clock_micros);
+            }
+            range.runs.push(RunRef::current(base));
+            order(&runs, &mut range.runs);
+        }
+        self.runs = runs;
+        self.runs.retain(|run, _| !gone.contains(run));
+        self.see_clock(clock_micros);
+        Ok(())
+    }
+}
+
+/// The pipeline.
+impl Manifest {
+    fn seal(
+        &mut self,
+        entry: &ScuEntry,
+        time: ScuTime,
+        producers: &BTreeMap<String, ProducerMark>,
+    ) -> Result<()> {
+        let expected = self.sealed_through.next();
+        if entry.scu != expected {
+            let message = format!("SCU {} is sealed where {expected} is next", entry.scu);
+            return Err(Error::conflict(message));
+        }
+        self.sealed_through = entry.scu;
+        self.scus.insert(entry.scu, Arc::new(entry.clone()));
+        self.times.insert(entry.scu, time);
+        self.see_clock(time.last_ack_micros);
+        for (name, mark) in producers {
+            let epoch = self.producers.get(name).map_or(0, |old| old.epoch);
+            let mark = ProducerMark {
+                // A newer session may have opened while the SCU was open.
+                epoch: mark.epoch.max(epoch),
+                ..mark.clone()
+            };
+            self.producers.insert(name.clone(), mark);
+        }
+        Ok(())
+    }
+
+    fn sorted(&mut self, scu: ScuNumber, runs: &[Run]) -> Result<()> {
+        let expected = self.sorted_through.next();
+        if scu != expected || scu > self.sealed_through {
+            let message = format!("SCU {scu} is sorted where {expected} is next");
+            let sealed = format!("SCUs up to {} are sealed", self.sealed_through);
+            return Err(Error::conflict(message).with_detail(sealed));
+        }
+        let mut touched: BTreeMap<ViewId, Vec<RunRef>> = BTreeMap::new();
+        for run in runs {
+            let alone = run.kind == RunKind::Sorted
+                && run.span == Span::single(scu)
+                && run.changes_through == scu;
+            if !alone {
+                let message = format!("{} is not a sorted run of SCU {scu} alone", run.id);
+                return Err(Error::internal(message));
+            }
+            self.take_run_id(run.id)?;
+            if self.table_of_view(run.view).is_some() {
+                self.runs.insert(run.id, Arc::new(run.clone()));
+                let parts = touched.entry(run.view).or_default();
+                parts.push(RunRef::current(run.id));
+            } else if run.view.0 >= self.next_view {
+                let message = format!("{} is of {}, which never was", run.id, run.view);
+                return Err(Error::internal(message));
+            }
+            // The table was dropped while its rows were sorted: they go with it.
+        }
+        self.extend_untouched(scu, &touched);
+        let (tables, runs) = (&mut self.tables, &self.runs);
+        for state in tables.values_mut() {
+            if let Some(parts) = touched.get(&state.table.primary.id) {
+                for range in &mut Arc::make_mut(state).ranges {
+                    parts
+                        .iter()
+                        .for_each(|part| join(runs, &mut range.runs, *part));
+                }
+            }
+        }
+        self.sorted_through = scu;
+        Ok(())
+    }
+
+    /// A view with nothing in an SCU is extended by it: all that ended right before it, superseded
+    /// or not, can also end right after it.
+    fn extend_untouched(&mut self, scu: ScuNumber, touched: &BTreeMap<ViewId, Vec<RunRef>>) {
+        for run in self.runs.values_mut() {
+            if run.span.last == scu.previous() && !touched.contains_key(&run.view) {
+                Arc::make_mut(run).span.last = scu;
+            }
+        }
+    }
+
+    fn take_run_id(&mut self, id: RunId) -> Result<()> {
+        if id.0 < self.next_run {
+            return Err(Error::conflict(format!("{id} was given out before")));
+        }
+        self.next_run = id.0 + 1;
+        Ok(())
+    }
+
+    fn range_mut(&mut self, view: ViewId, low: Option<&Key>) -> Result<&mut RangeState> {
+        let state = self.tables.values_mut();
+        let mut state = state.filter(|state| state.table.primary.id == view);
+        let Some(state) = state.next() else {
+            return Err(Error::not_found(format!("{view} is gone")));
+        };
+        let ranges = &mut Arc::make_mut(state).ranges;
+        match ranges.binary_search_by(|range| range.range.low.as_ref().cmp(&low)) {
+            Ok(at) => Ok(&mut ranges[at]),
+            Err(_) => {
+                let message = format!("no key range of {view} begins at {low:?}");
+                Err(Error::not_found(message))
+            }
+        }
+    }
+
+    fn merged(
+        &mut self,
+        view: ViewId,
+        low: Option<&Key>,
+        inputs: &[RunId],
+        mut output: Run,
+        clock_micros: i64,
+    ) -> Result<()> {
+        self.take_run_id(output.id)?;
+        let current: BTreeSet<RunId> = self
+            .range_mut(view, low)?
+            .runs
+            .iter()
+            .filter(|entry| entry.is_current())
+            .map(|entry| entry.id)
+            .collect();
+        if let Some(input) = inputs.iter().find(|input| !current.contains(*input)) {
+            let message = format!("{input} is no longer current in its range of {view}");
+            return Err(Error::conflict(message));
+        }
+        let joined: Vec<&Arc<Run>> = inputs.iter().map(|input| &self.runs[input]).collect();
+        output.span = joined_span(&joined, &output)?;
+        share_segments(&joined, &mut output);
+        let id = output.id;
+        self.runs.insert(id, Arc::new(output));
+        let mut range = self.range_mut(view, low)?.clone();
+        for entry in &mut range.runs {
+            if inputs.contains(&entry.id) {
+                entry.superseded_micros = Some(clock_micros);
+            }
+        }
+        join(&self.runs, &mut range.runs, RunRef::current(id));
+        *self.range_mut(view, low)? = range;
+        self.see_clock(clock_micros);
+        Ok(())
+    }
+
+    fn split_range(&mut self, view: ViewId, low: Option<&Key>, at: &Key) -> Result<()> {
+        let left = self.range_mut(view, low)?;
+        if !left.range.contains(at) || left.range.low.as_ref() == Some(at) {
+            let message = format!("{at:?} does not cut {}", left.range);
+            return Err(Error::internal(message));
+        }
+        let right = RangeState {
+            range: KeyRange {
+                low: Some(at.clone()),
+                high: left.range.high.replace(at.clone()),
+            },
+            runs: left.runs.clone(),
+        };
+        let state = self.tables.values_mut();
+        for state in state.filter(|state| state.table.primary.id == view) {
+            let ranges = &mut Arc::make_mut(state).ranges;
+            let place = ranges.partition_point(|range| range.range.low < right.range.low);
+            ranges.insert(place, right.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Keeping and forgetting.
+impl Manifest {
+    fn retire(
+        &mut self,
+        runs: &[RetiredRun],
+        scus: &[ScuNumber],
+        times_before: ScuNumber,
+    ) -> Result<()> {
+        for RetiredRun { view, low, run } in runs {
+            let range = self.range_mut(*view, low.as_ref())?;
+            let place = range.runs.iter().position(|entry| entry.id == *run);
+            match place {
+                Some(at) if !range.runs[at].is_current() => range.runs.remove(at),
+                _ => {
+                    let message = format!("{run} is not superseded in its range of {view}");
+                    return Err(Error::conflict(message));
+                }
+            };
+        }
+        let named: BTreeSet<RunId> = self
+            .all_ranges()
+            .flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
+            .collect();
+        self.runs.retain(|run, _| named.contains(run));
+        for scu in scus {
+            if *scu > self.sorted_through || self.scus.remove(scu).is_none() {
+                let message = format!("the log of SCU {scu} is needed, or forgotten already");
+                return Err(Error::conflict(message));
+            }
+        }
+        let last_before = self.times.range(..times_before).next_back();
+        if let Some(keep_from) = last_before.map(|(scu, _)| *scu) {
+            self.times = self.times.split_off(&keep_from);
+        }
+        Ok(())
+    }
+
+    fn open_producer(&mut self, name: &str, epoch: u64) -> Result<()> {
+        let mark = self.producers.entry(name.to_owned());
+        let mark = mark.or_insert(ProducerMark {
+            number: 0,
+            content_hash: 0,
+            scu: ScuNumber::ZERO,
+            batches: 0,
+            epoch: 0,
+        });
+        if epoch <= mark.epoch {
+            let message = format!("producer {name:?} has a newer session");
+            let epochs = format!("its epoch is {}, not {epoch}", mark.epoch);
+            return Err(Error::conflict(message).with_detail(epochs));
+        }
+        mark.epoch = epoch;
+        Ok(())
+    }
+
+    fn heal(&mut self, id: RunId, segments: &[Arc<SegmentMeta>]) -> Result<()> {
+        let Some(run) = self.runs.get_mut(&id) else {
+            return Err(Error::not_found(format!("{id} is gone")));
+        };
+        Arc::make_mut(run).segments = segments.to_vec();
+        Ok(())
+    }
+}
+
+/// Puts a range's entries into the order of their runs.
+fn order(runs: &BTreeMap<RunId, Arc<Run>>, entries: &mut [RunRef]) {
+    entries.sort_by_key(|entry| runs[&entry.id].order());
+}
+
+/// Adds an entry to a range's, which are in order: most often it is the last.
+fn join(runs: &BTreeMap<RunId, Arc<Run>>, entries: &mut Vec<RunRef>, new: RunRef) {
+    let place = runs[&new.id].order();
+    let after = entries
+        .iter()
+        .rev()
+        .take_while(|entry| runs[&entry.id].order() > place)
+        .count();
+    entries.insert(entries.len() - after, new);
+}
+
+/// The span of the run that joins `inputs`: theirs, once they are adjacent and `output` agrees.
+fn joined_span(inputs: &[&Arc<Run>], output: &Run) -> Result<Span> {
+    let mut inputs: Vec<&Run> = inputs.iter().map(|run| run.as_ref()).collect();
+    inputs.sort_by_key(|run| run.order());
+    let wrong = |why: String| Err(Error::internal(format!("{} {why}", output.id)));
+    let Some(first) = inputs.first() else {
+        return wrong("joins nothing".to_owned());
+    };
+    let (mut span, mut changes_through) = (first.span, first.changes_through);
+    for pair in inputs.windows(2) {
+        let (before, run) = (pair[0], pair[1]);
+        let next_part = before.span == run.span && before.part + 1 == run.part;
+        if !next_part && !span.is_followed_by(run.span) {
+            return wrong(format!("joins {} and {} across a gap", span, run.span));
+        }
+        span.last = run.span.last;
+        changes_through = changes_through.max(run.changes_through);
+    }
+    let ends = changes_through <= output.span.last && output.span.last <= span.last;
+    if output.span.first != span.first || !ends || output.changes_through != changes_through {
+        return wrong(format!(
+            "holds {} with changes through {}, but joins {span} with changes through \
+             {changes_through}",
+            output.span, output.changes_through
+        ));
+    }
+    let base = inputs.iter().any(|run| run.kind == RunKind::Base);
+    if base != (output.kind == RunKind::Base) || output.kind == RunKind::Sorted {
+        return wrong(format!("can't be of kind {:?}", output.kind));
+    }
+    Ok(span)
+}
+
+/// A segment that was moved by reference is one value, however many runs name it.
+fn share_segments(inputs: &[&Arc<Run>], output: &mut Run) {
+    let known: BTreeMap<&str, &Arc<SegmentMeta>> = inputs
+        .iter()
+        .flat_map(|run| run.segments.iter())
+        .map(|segment| (segment.file.as_str(), segment))
+        .collect();
+    for segment in &mut output.segments {
+        if let Some(same) = known
+            .get(segment.file.as_str())
+            .filter(|same| **same == segment)
+        {
+            *segment = Arc::clone(same);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+//! Edits by hand, and random ones against what each run must hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazybase_model::{ErrorKind, ScuNumber, Span, TableId, ViewId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::manifest::testing::{Draw, Story, key, segment};
+
+fn kind_of(result: lazybase_model::Result<&Manifest>) -> ErrorKind {
+    result.expect_err("the edit must be refused").kind()
+}
+
+#[test]
+fn a_table_of_an_empty_database_has_an_empty_base() {
+    let mut story = Story::new();
+    let view = story.create_table("t");
+    assert_eq!(story.current(view, 0), "1..=0");
+    story.seal();
+    story.sort(&[view], 1);
+    assert_eq!(story.current(view, 0), "1..=0 1..=1");
+    let other = story.create_table("u");
+    assert_eq!(story.current(other, 0), "1..=1");
+    story.merge(view, 0, 0, 2);
+    assert_eq!(story.current(view, 0), "1..=1");
+    assert_eq!(story.superseded(view, 0), "1..=0 1..=1");
+}
+
+#[test]
+fn views_that_an_scu_leaves_alone_are_extended() {
+    let mut story = Story::new();
+    let (a, b) = (story.create_table("a"), story.create_table("b"));
+    for _ in 0..3 {
+        story.seal();
+    }
+    let late = story.create_table("late");
+    assert_eq!(story.manifest.tables[&TableId(3)].created_after.0, 3);
+    assert_eq!(story.current(late, 0), "1..=0");
+    story.sort(&[a], 1);
+    story.sort(&[a, b], 1);
+    story.sort(&[b], 1);
+    assert_eq!(story.current(a, 0), "1..=0 1..=1 2..=3");
+    assert_eq!(story.current(b, 0), "1..=1 2..=2 3..=3");
+    assert_eq!(story.current(late, 0), "1..=3");
+    let run = &story.manifest.edges(story.range(a, 0))[2];
+    assert_eq!((run.changes_through.0, run.span.last.0), (2, 3));
+}
+
+#[test]
+fn a_merge_is_extended_as_its_last_input_was_meanwhile() {
+    let mut story = Story::new();
+    let (a, b) = (story.create_table("a"), story.create_table("b"));
+    for _ in 0..4 {
+        story.seal();
+    }
+    story.sort(&[a], 2);
+    story.sort(&[a], 1);
+    let edit = story.merge_edit(a, 0, 1, 3);
+    story.sort(&[b], 1);
+    let Edit::Merged {
+        mut output,
+        view,
+        low,
+        inputs,
+        clock_micros,
+    } = edit
+    else {
+        unreachable!()
+    };
+    output.id = RunId(story.manifest.next_run);
+    let edit = Edit::Merged {
+        output,
+        view,
+        low,
+        inputs,
+        clock_micros,
+    };
+    story.apply(edit.clone());
+    assert_eq!(story.current(a, 0), "1..=0 1..=3");
+    assert_eq!(story.superseded(a, 0), "1..=1 1..=1 2..=3");
+    // What was superseded is extended too: it is still a true path.
+    story.sort(&[b], 1);
+    assert_eq!(story.superseded(a, 0), "1..=1 1..=1 2..=4");
+    assert_eq!(kind_of(story.try_apply(edit)), ErrorKind::Conflict);
+}
+
+#[test]
+fn merges_that_do_not_fit_are_refused() {
+    let mut story = Story::new();
+    let view = story.create_table("t");
+    for _ in 0..3 {
+        story.seal();
+        story.sort(&[view], 1);
+    }
+    let change = |change: fn(&mut Vec<RunId>, &mut Run)| {
+        let mut edit = story.merge_edit(view, 0, 1, 4);
+        if let Edit::Merged { inputs, output, .. } = &mut edit {
+            change(inputs, output);
+        }
+        story.clone().try_apply(edit).map(|_| ()).unwrap_err()
+    };
+    let gap = change(|inputs, _| inputs.retain(|run| run.0 != 3));
+    assert_eq!(gap.kind(), ErrorKind::Internal);
+    assert_eq!(
+        gap.message(),
+        "edit 9 (merged): r5 joins 1..=1 and 3..=3 across a gap"
+    );
+    let kinds: Vec<ErrorKind> = [
+        change(|inputs, _| inputs.clear()),
+        change(|_, output| output.span.last = ScuNumber(2)),
+        change(|_, output| output.changes_through = ScuNumber(2)),
+        change(|_, output| output.kind = RunKind::Base),
+        change(|inputs, _| inputs.push(RunId(77))),
+        change(|_, output| output.id = RunId(1)),
+    ]
+    .iter()
+    .map(lazybase_model::Error::kind)
+    .collect();
+    use ErrorKind::{Conflict, Internal};
+    assert_eq!(
+        kinds,
+        [Internal, Internal, Internal, Internal, Conflict, Conflict]
+    );
+}
+
+#[test]
+fn ranges_supersede_shared_runs_one_by_one() {
+    let mut story = Story::new();
+    let view = story.create_table("t");
+    story.seal();
+    story.sort(&[view], 1);
+    story.apply(Edit::SplitRange {
+        view,
+        low: None,
+        at: key(50),
+    });
+    story.merge(view, 0, 0, 2);
+    assert_eq!(story.current(view, 0), "1..=1");
+    assert_eq!(story.current(view, 1), "1..=0 1..=1");
+    let retire = |story: &Story, range: usize| Edit::Retire {
+        runs: vec![RetiredRun {
+            view,
+            low: story.range(view, range).range.low.clone(),
+            run: RunId(2),
+        }],
+        scus: vec![],
+        times_before: ScuNumber(0),
+    };
+    let right = retire(&story, 1);
+    assert_eq!(kind_of(story.try_apply(right)), ErrorKind::Conflict);
+    let left = retire(&story, 0);
+    assert!(story.apply(left).runs.contains_key(&RunId(2)));
+    story.merge(view, 1, 0, 2);
+    let right = retire(&story, 1);
+    assert!(!story.apply(right).runs.contains_key(&RunId(2)));
+}
+
+#[test]
+fn a_moved_segment_is_one_value() {
+    let mut story = Story::new();
+    let view = story.create_table("t");
+    story.seal();
+    story.sort(&[view], 1);
+    let mut edit = story.merge_edit(view, 0, 0, 2);
+    if let Edit::Merged { output, .. } = &mut edit {
+        output.segments = vec![segment("r2", 0, 200, 1), segment("new", 201, 202, 1)];
+    }
+    let manifest = story.apply(edit);
+    let (sorted, base) = (&manifest.runs[&RunId(2)], &manifest.runs[&RunId(3)]);
+    assert!(Arc::ptr_eq(&sorted.segments[0], &base.segments[0]));
+}
+
+#[test]
+fn truncation_needs_everything_sorted_and_cuts_older_runs() {
+    let mut story = Story::new();
+    let (a, b) = (story.create_table("a"), story.create_table("b"));
+    for _ in 0..3 {
+        story.seal();
+    }
+    let edit = Edit::TruncateTable {
+        table: TableId(1),
+        clock_micros: 5,
+    };
+    assert_eq!(kind_of(story.try_apply(edit.clone())), ErrorKind::Conflict);
+    story.sort(&[a], 1);
+    story.sort(&[a], 1);
+    story.sort(&[b], 1);
+    story.apply(edit.clone());
+    assert_eq!(story.current(a, 0), "1..=3");
+    assert_eq!(story.superseded(a, 0), "1..=0 1..=1 2..=2");
+    let edges = story.manifest.edges(story.range(a, 0));
+    let paths = crate::manifest::graph::Paths::new(&edges);
+    assert_eq!(paths.path_to(ScuNumber(2)), Some(vec![1, 3]));
+    assert_eq!(
+        paths
+            .path_to(ScuNumber(3))
+            .map(|path| edges[path[0]].runs.len()),
+        Some(1)
+    );
+    story.seal();
+    story.sort(&[b], 1);
+    assert_eq!(story.current(a, 0), "1..=4");
+    assert_eq!(story.superseded(a, 0), "1..=0 1..=1 2..=2");
+    // An SCU that changed the table last has no older boundary to end at: it goes.
+    story.apply(Edit::TruncateTable {
+        table: TableId(2),
+        clock_micros: 6,
+    });
+    assert_eq!(story.superseded(b, 0), "1..=2 3..=3");
+}
+
+#[test]
+fn dropped_tables_take_their_runs_along() {
+    let mut story = Story::new();
+    let (a, b) = (story.create_table("a"), story.create_table("b"));
+    story.seal();
+    let sorted = story.sort_edit(&[a, b], 1);
+    let merged = story.merge_edit(a, 0, 0, 1);
+    story.apply(Edit::DropTable { table: TableId(1) });
+    assert!(story.manifest.runs.values().all(|run| run.view == b));
+    assert_eq!(kind_of(story.try_apply(merged)), ErrorKind::NotFound);
+    story.apply(sorted);
+    assert!(story.manifest.runs.values().all(|run| run.view == b));
+    let again = story.create_table("a");
+    assert_eq!(again, ViewId(3));
+}
+
+#[test]
+fn numbers_that_were_given_out_are_refused() {
+    let mut story = Story::new();
+    story.create_table("t");
+    let mut table = (*story.manifest.tables[&TableId(1)].table).clone();
+    let same_name = Edit::CreateTable {
+        table: table.clone(),
+    };
+    assert_eq!(kind_of(story.try_apply(same_name)), ErrorKind::Conflict);
+    table.name = "other".to_owned();
+    assert_eq!(
+        kind_of(story.try_apply(Edit::CreateTable { table })),
+        ErrorKind::Conflict
+    );
+    let seal = story.seal_edit();
+    story.apply(seal.clone());
+    assert_eq!(kind_of(story.try_apply(seal)), ErrorKind::Conflict);
+    let open = Edit::OpenProducer {
+        name: "loader".to_owned(),
+        epoch: 1,
+    };
+    story.apply(open.clone());
+    assert_eq!(kind_of(story.try_apply(open)), ErrorKind::Conflict);
+    // An SCU that was open meanwhile does not bring the older session back.
+    story.seal();
+    assert_eq!(story.manifest.producers["loader"].epoch, 1);
+}
+
+/// What each run holds, by what made it: the SCUs that changed its view.
+#[derive(Default)]
+struct Contents {
+    runs: BTreeMap<RunId, BTreeSet<u64>>,
+    changes: BTreeMap<ViewId, BTreeSet<u64>>,
+    truncations: BTreeMap<ViewId, BTreeSet<u64>>,
+}
+
+impl Contents {
+    fn see(&mut self, before: &Manifest, edit: &Edit) {
+        match edit {
+            Edit::Sorted { scu, runs } => {
+                for run in runs {
+                    self.runs.insert(run.id, BTreeSet::from([scu.0]));
+                    self.changes.entry(run.view).or_default().insert(scu.0);
+                }
+            }
+            Edit::Merged { inputs, output, .. } => {
+                let all = inputs.iter().flat_map(|run| self.runs.get(run)).flatten();
+                let all = all.copied().collect();
+                self.runs.insert(output.id, all);
+            }
+            Edit::TruncateTable { table, .. } => {
+                let view = before.tables[table].table.primary.id;
+                let boundary = before.sealed_through.0;
+                self.truncations.entry(view).or_default().insert(boundary);
+            }
+            _ => {}
+        }
+    }
+
+    /// What an edge that ends at `end` must hold: nothing from before the last truncation.
+    fn expected(&self, view: ViewId, span: Span, end: u64) -> BTreeSet<u64> {
+        let empty = BTreeSet::new();
+        let truncations = self.truncations.get(&view).unwrap_or(&empty);
+        let cut = truncations.range(..=end).next_back().copied().unwrap_or(0);
+        let start = span.start().0;
+        assert!(cut <= start || start == 0, "an edge across a truncation");
+        let changes = self.changes.get(&view).unwrap_or(&empty);
+        let inside = |scu: &&u64| cut.max(start) < **scu && **scu <= end;
+        changes.iter().filter(inside).copied().collect()
+    }
+
+    /// Every edge, left at any boundary that it allows, holds exactly the changes up to there.
+    fn check(&self, manifest: &Manifest) {
+        let nothing = BTreeSet::new();
+        for (view, range) in manifest.all_ranges() {
+            for edge in manifest.edges(range) {
+                for end in edge.changes_through.0..=edge.span.last.0 {
+                    let expected = self.expected(view, edge.span, end);
+                    for run in &edge.runs {
+                        let holds = self.runs.get(&run.id).unwrap_or(&nothing);
+                        assert_eq!(holds, &expected, "{view} {edge:?} at {end}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn random_edits_keep_every_invariant_and_every_edge_true(seed: u64) {
+        let (mut story, mut draw) = (Story::new(), Draw(seed));
+        let mut contents = Contents::default();
+        story.create_table("first");
+        for _ in 0..150 {
+            let Some(edit) = story.random_edit(&mut draw) else { continue };
+            contents.see(&story.manifest, &edit);
+            story.apply(edit);
+            contents.check(&story.manifest);
+        }
+        let text = serde_json::to_string(&story.edits).unwrap();
+        let read: Vec<Edit> = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(&read, &story.edits);
+        let mut replayed = Manifest::created(crate::manifest::testing::DATABASE, 0);
+        for edit in &read[1..] {
+            replayed = replayed.apply(edit).unwrap();
+        }
+        prop_assert_eq!(&replayed, &story.manifest);
+        let text = serde_json::to_string(&replayed).unwrap();
+        let read: Manifest = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(&read, &story.manifest);
+    }
+}

@@ -1,0 +1,344 @@
+//! The manifest's named invariants, checked before each commit and after each load.
+//!
+//! - MAN-1: the ranges of a view cover the key space: disjoint, ordered, without a hole.
+//! - MAN-2: the current runs of each range tile SCUs 1 to `sorted_through`, without gap or overlap
+//!   (the parts of one sort, numbered from 0, count as one run).
+//! - MAN-3: no run ends after `sorted_through`, and `changes_through` lies in the span or right
+//!   before it. So `sorted_through` is a boundary that every range can end at.
+//! - MAN-4: the first current run of a range is its base, and no other is; base runs begin at SCU 1
+//!   and hold whole-row upserts only.
+//! - MAN-5: the segments of a run stand by key, disjoint, each with its least key at or before its
+//!   greatest, with rows and bytes, and with a name of its own.
+//! - MAN-6: numbers only grow: the manifest's (by one), epoch, clock, `sealed_through`,
+//!   `sorted_through`, next ids. The database's identity stays.
+//! - MAN-7: producers' numbers and epochs only grow, and no producer is forgotten.
+//! - MAN-8: every SCU that is sealed but not sorted has its entry; no SCU beyond has.
+//! - MAN-9: every run that a range names exists and is of its view; every run is named; a range
+//!   names a run once, in order.
+//! - MAN-10: times are known, without a gap, from the oldest base's end on to `sealed_through`.
+//! - MAN-11: every id lies below its next id; names and views belong to one table; keys name
+//!   columns.
+//!
+//! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
+//! with runs and entries, not with segments. Pure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span};
+
+use super::state::{Manifest, RangeState, Run, RunKind, TableState};
+
+/// A broken invariant: its name, and what breaks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// `MAN-1` and so on.
+    pub invariant: &'static str,
+    /// What breaks it, naming table, range and run.
+    pub what: String,
+}
+
+impl Violation {
+    fn into_error(self, kind: ErrorKind) -> Error {
+        let message = format!("the manifest breaks {}: {}", self.invariant, self.what);
+        Error::new(kind, message)
+    }
+}
+
+type Checked = Result<(), Violation>;
+
+fn require(holds: bool, invariant: &'static str, what: impl FnOnce() -> String) -> Checked {
+    match holds {
+        true => Ok(()),
+        false => Err(Violation {
+            invariant,
+            what: what(),
+        }),
+    }
+}
+
+/// Checks what a commit would make of `old`.
+///
+/// # Errors
+/// `Internal`, naming the invariant and what breaks it.
+pub fn check_commit(old: &Manifest, new: &Manifest) -> Result<()> {
+    check_growth(old, new)
+        .and_then(|()| check_value(new, Some(old)))
+        .map_err(|violation| violation.into_error(ErrorKind::Internal))
+}
+
+/// Checks a manifest that was loaded.
+///
+/// # Errors
+/// `Corrupt`, naming the invariant and what breaks it.
+pub fn check_loaded(manifest: &Manifest) -> Result<()> {
+    violation(manifest).map_or(Ok(()), |found| Err(found.into_error(ErrorKind::Corrupt)))
+}
+
+/// The first invariant that a manifest breaks by itself, if any.
+pub fn violation(manifest: &Manifest) -> Option<Violation> {
+    check_value(manifest, None).err()
+}
+
+/// MAN-6 and MAN-7: what may only grow from one manifest to the next.
+fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
+    let next = new.number == old.number + 1;
+    require(next && new.database == old.database, "MAN-6", || {
+        format!("number {} follows {}", new.number, old.number)
+    })?;
+    let counters = |m: &Manifest| {
+        [
+            ("epoch", m.epoch),
+            ("sealed_through", m.sealed_through.0),
+            ("sorted_through", m.sorted_through.0),
+            ("next_table", u64::from(m.next_table)),
+            ("next_view", u64::from(m.next_view)),
+            ("next_run", m.next_run),
+        ]
+    };
+    for ((name, before), (_, after)) in counters(old).into_iter().zip(counters(new)) {
+        require(before <= after, "MAN-6", || {
+            format!("{name} falls from {before} to {after}")
+        })?;
+    }
+    require(old.clock_micros <= new.clock_micros, "MAN-6", || {
+        "the clock falls".to_owned()
+    })?;
+    for (name, before) in &old.producers {
+        let after = new.producers.get(name);
+        let grows = |after: &super::state::ProducerMark| {
+            before.number <= after.number && before.epoch <= after.epoch
+        };
+        require(after.is_some_and(grows), "MAN-7", || {
+            format!("producer {name:?} falls from {before:?} to {after:?}")
+        })?;
+    }
+    Ok(())
+}
+
+fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
+    check_scus(new)?;
+    check_times(new)?;
+    check_runs(new, old)?;
+    let mut views = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    for state in new.tables.values() {
+        let table = &state.table;
+        let alone = names.insert(table.name.as_str()) && views.insert(table.primary.id);
+        require(alone, "MAN-11", || {
+            format!("table {:?} or its view is there twice", table.name)
+        })?;
+        check_table(new, state).map_err(|violation| Violation {
+            what: format!("table {:?}, {}", table.name, violation.what),
+            ..violation
+        })?;
+    }
+    let named: BTreeSet<_> = new
+        .all_ranges()
+        .flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
+        .collect();
+    let orphan = new.runs.keys().find(|run| !named.contains(run));
+    require(orphan.is_none(), "MAN-9", || {
+        format!("no range names {orphan:?}")
+    })
+}
+
+/// MAN-8, and the order of the two boundaries.
+fn check_scus(new: &Manifest) -> Checked {
+    let (sorted, sealed) = (new.sorted_through, new.sealed_through);
+    require(sorted <= sealed, "MAN-8", || {
+        format!("sorted through {sorted}, sealed only through {sealed}")
+    })?;
+    let unsorted = new.scus.range(sorted.next()..).count() as u64;
+    require(unsorted == sealed.0 - sorted.0, "MAN-8", || {
+        format!("{unsorted} SCUs have a log after {sorted}, sealed are those through {sealed}")
+    })?;
+    let last = new.scus.last_key_value().map(|(scu, _)| *scu);
+    let named = new.scus.iter().all(|(scu, entry)| entry.scu == *scu);
+    require(
+        named && last.is_none_or(|last| last <= sealed),
+        "MAN-8",
+        || format!("an SCU after {sealed} has a log"),
+    )
+}
+
+/// MAN-10.
+fn check_times(new: &Manifest) -> Checked {
+    let (first, last) = match (new.times.first_key_value(), new.times.last_key_value()) {
+        (Some((first, _)), Some((last, _))) => (*first, *last),
+        _ => (ScuNumber(1), ScuNumber::ZERO),
+    };
+    let whole = last == new.sealed_through && new.times.len() as u64 == last.0 + 1 - first.0;
+    require(whole, "MAN-10", || {
+        format!(
+            "times are known from {first} to {last}, sealed are SCUs through {}",
+            new.sealed_through
+        )
+    })?;
+    let oldest = new.oldest_base_end();
+    require(first <= oldest.next(), "MAN-10", || {
+        format!("times are known from {first}, a base ends at {oldest}")
+    })
+}
+
+/// MAN-3, MAN-4, MAN-5 and MAN-11 of each run; what is the same as in `old` was checked with it.
+fn check_runs(new: &Manifest, old: Option<&Manifest>) -> Checked {
+    for (id, run) in &new.runs {
+        let before = old.and_then(|old| old.runs.get(id));
+        if before.is_some_and(|before| Arc::ptr_eq(before, run)) {
+            continue;
+        }
+        require(run.id == *id && id.0 < new.next_run, "MAN-11", || {
+            format!("{id} is not below r{}", new.next_run)
+        })?;
+        check_span(run, new.sorted_through)?;
+        let pairs = |before: &Arc<Run>| {
+            before.segments.len() == run.segments.len()
+                && before
+                    .segments
+                    .iter()
+                    .zip(&run.segments)
+                    .all(|(before, after)| Arc::ptr_eq(before, after))
+        };
+        if !before.is_some_and(pairs) {
+            check_segments(run)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_span(run: &Run, sorted_through: ScuNumber) -> Checked {
+    let Run {
+        id,
+        span,
+        changes_through,
+        ..
+    } = run;
+    let base = run.kind == RunKind::Base;
+    let runs_forward = match base {
+        true => span.first == ScuNumber(1),
+        false => !span.is_empty() && span.first > ScuNumber::ZERO,
+    };
+    let inside = span.start() <= *changes_through && *changes_through <= span.last;
+    let sorted = span.last <= sorted_through;
+    require(runs_forward && inside && sorted, "MAN-3", || {
+        format!("{id} holds {span} with changes through {changes_through}")
+    })?;
+    require(
+        run.part == 0 || run.kind == RunKind::Sorted,
+        "MAN-2",
+        || format!("{id} is a part, but not of a sort"),
+    )
+}
+
+/// MAN-5, and MAN-4 for what a base run holds.
+fn check_segments(run: &Run) -> Checked {
+    let mut files = BTreeSet::new();
+    for segment in &run.segments {
+        let sound = segment.min_key <= segment.max_key
+            && segment.rows > 0
+            && 0 < segment.bytes
+            && segment.index_offset <= segment.bytes
+            && segment.newest_scu <= run.span.last
+            && files.insert(segment.file.as_str());
+        require(sound, "MAN-5", || {
+            format!("segment {:?} of {} is not sound", segment.file, run.id)
+        })?;
+        let upserts = segment.all_upserts || run.kind != RunKind::Base;
+        require(upserts, "MAN-4", || {
+            format!(
+                "segment {:?} of base {} holds changes",
+                segment.file, run.id
+            )
+        })?;
+    }
+    for pair in run.segments.windows(2) {
+        require(pair[0].max_key < pair[1].min_key, "MAN-5", || {
+            let (left, right) = (&pair[0].file, &pair[1].file);
+            format!("segments {left:?} and {right:?} of {} overlap", run.id)
+        })?;
+    }
+    Ok(())
+}
+
+/// MAN-1 and MAN-11 of a table, and what holds in each of its ranges.
+fn check_table(new: &Manifest, state: &TableState) -> Checked {
+    let table = &state.table;
+    let view = table.primary.id;
+    let below = table.id.0 < new.next_table && view.0 < new.next_view;
+    let keys = &table.primary.key;
+    let columns = keys.iter().all(|key| {
+        let mut columns = table.columns.iter();
+        columns.any(|column| column.id == *key)
+    });
+    require(below && columns, "MAN-11", || "ids".to_owned())?;
+    let ends = state.ranges.first().map(|range| &range.range.low) == Some(&None)
+        && state.ranges.last().map(|range| &range.range.high) == Some(&None);
+    let joined = state.ranges.windows(2).all(|pair| {
+        let (left, right) = (&pair[0].range, &pair[1].range);
+        left.high.is_some() && left.high == right.low && left.low < left.high
+    });
+    require(ends && joined, "MAN-1", || {
+        format!("the {} ranges do not cover its keys", state.ranges.len())
+    })?;
+    for range in &state.ranges {
+        check_entries(new, range, state)
+            .and_then(|()| check_tiles(new, range))
+            .map_err(|violation| Violation {
+                what: format!("range {}: {}", range.range, violation.what),
+                ..violation
+            })?;
+    }
+    Ok(())
+}
+
+/// MAN-9 of a range.
+fn check_entries(new: &Manifest, range: &RangeState, state: &TableState) -> Checked {
+    let mut before = None;
+    for entry in &range.runs {
+        let run = new.runs.get(&entry.id);
+        let run = run.filter(|run| run.view == state.table.primary.id);
+        let order = run.map(|run| run.order());
+        require(order.is_some() && before < order, "MAN-9", || {
+            format!(
+                "{} is not there, not of the view, or out of order",
+                entry.id
+            )
+        })?;
+        before = order;
+    }
+    Ok(())
+}
+
+/// MAN-2, and MAN-4 for where bases stand.
+fn check_tiles(new: &Manifest, range: &RangeState) -> Checked {
+    let mut through = ScuNumber::ZERO;
+    let mut last: Option<(Span, u32)> = None;
+    for entry in range.runs.iter().filter(|entry| entry.is_current()) {
+        let run = new.run(entry.id);
+        let is_first = last.is_none();
+        require(is_first == (run.kind == RunKind::Base), "MAN-4", || {
+            format!("{} stands where a base must, or must not", run.id)
+        })?;
+        let next_part = last.is_some_and(|(span, part)| span == run.span && part + 1 == run.part);
+        let next_span = through.next() == run.span.first && run.part == 0;
+        require(next_part || next_span, "MAN-2", || {
+            format!(
+                "{} holds {}, but {} comes next",
+                run.id,
+                run.span,
+                through.next()
+            )
+        })?;
+        through = run.span.last;
+        last = Some((run.span, run.part));
+    }
+    require(
+        through == new.sorted_through && last.is_some(),
+        "MAN-2",
+        || format!("its runs end at {through}, not at {}", new.sorted_through),
+    )
+}
+
+#[cfg(test)]
+mod tests;

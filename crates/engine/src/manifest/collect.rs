@@ -1,0 +1,200 @@
+//! Collection: what the manifest may forget, and which files may then be removed (section 3.3 of
+//! the paper: inputs of a merge go once nothing needs them).
+//!
+//! ```text
+//!   retirable(manifest, ...)   -> Edit::Retire      superseded runs, logs of sorted SCUs, times
+//!   Sweep::unreferenced(...)   -> names of files    that no manifest in use names, past grace
+//! ```
+//!
+//! Why superseded runs may go once the retention has passed. A run superseded at time T serves,
+//! beyond what its successor serves, only boundaries before the successor's `changes_through`.
+//! That SCU was sealed before T. So at any such boundary the database was in that state for the
+//! last time before T, and `AS OF` a time in the retention never asks for it. Best effort still
+//! might, while other ranges lag: the runs of a cheapest path to the common boundary stay.
+//!
+//! Pure; the store's listing is a parameter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_model::{ScuNumber, ViewId};
+
+use super::edit::{Edit, RetiredRun};
+use super::graph::Edge;
+use super::state::{Manifest, RangeState, RunId};
+use crate::read::paths::ReadIndex;
+
+/// What must have been read back in full and checked before its inputs may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Verified<'v> {
+    /// The runs of all SCUs up to here that sorting wrote are checked.
+    pub sorted_through: ScuNumber,
+    /// Merged and base runs that are not checked yet.
+    pub unchecked_runs: &'v BTreeSet<RunId>,
+}
+
+/// Times alone are worth an edit only when there are as many to forget.
+const TIMES_PER_EDIT: usize = 64;
+
+/// The edit that forgets all that may be forgotten at `now_micros` on the coordinator's clock;
+/// `None` when that is nothing.
+pub fn retirable(
+    manifest: &Manifest,
+    now_micros: i64,
+    retention: Duration,
+    verified: Verified<'_>,
+) -> Option<Edit> {
+    let kept_micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+    let before_micros = now_micros.saturating_sub(kept_micros);
+    let index = ReadIndex::new(manifest);
+    let common = index.common_horizon();
+    let mut runs = Vec::new();
+    for (view, range) in manifest.all_ranges() {
+        retire_from(
+            manifest,
+            view,
+            range,
+            &index,
+            before_micros,
+            verified,
+            &mut runs,
+        );
+    }
+    let sorted = manifest.sorted_through.min(verified.sorted_through);
+    let scus: Vec<ScuNumber> = manifest
+        .scus
+        .range(..=sorted)
+        .map(|(scu, _)| *scu)
+        .collect();
+    let times_before = oldest_boundary(manifest, before_micros).min(common);
+    let times = manifest.times.range(..times_before).count();
+    let forgets = !runs.is_empty() || !scus.is_empty() || times > TIMES_PER_EDIT;
+    forgets.then_some(Edit::Retire {
+        runs,
+        scus,
+        times_before,
+    })
+}
+
+/// The oldest boundary that an answer may still be asked for: the newest one that was complete
+/// when the retention began. (`AS OF` a time rounds down to it.)
+fn oldest_boundary(manifest: &Manifest, before_micros: i64) -> ScuNumber {
+    let complete = |time: &super::state::ScuTime| time.last_ack_micros <= before_micros;
+    let retained = manifest
+        .times
+        .iter()
+        .rev()
+        .find(|(_, time)| complete(time))
+        .map_or(ScuNumber::ZERO, |(scu, _)| *scu);
+    retained.min(manifest.oldest_base_end())
+}
+
+fn retire_from(
+    manifest: &Manifest,
+    view: ViewId,
+    range: &RangeState,
+    index: &ReadIndex,
+    before_micros: i64,
+    verified: Verified<'_>,
+    retired: &mut Vec<RetiredRun>,
+) {
+    let is_old = |superseded: Option<i64>| superseded.is_some_and(|at| at <= before_micros);
+    let entries = &range.runs;
+    if !entries.iter().any(|entry| is_old(entry.superseded_micros)) {
+        return;
+    }
+    let edges = manifest.edges(range);
+    let kept = index.best_effort_runs(view, range.range.low.as_ref());
+    for edge in &edges {
+        let old = is_old(edge.superseded_micros);
+        let kept = edge.runs.iter().any(|run| kept.contains(&run.id));
+        if old && !kept && is_replaced(edge, &edges, verified.unchecked_runs) {
+            retired.extend(edge.runs.iter().map(|run| RetiredRun {
+                view,
+                low: range.range.low.clone(),
+                run: run.id,
+            }));
+        }
+    }
+}
+
+/// Whether no run that was made of the edge, or of what was made of it, is unchecked.
+fn is_replaced(edge: &Edge<'_>, edges: &[Edge<'_>], unchecked: &BTreeSet<RunId>) -> bool {
+    let mut successors = edges.iter().filter(|other| {
+        other.span.first <= edge.span.first
+            && edge.changes_through <= other.span.last
+            && other.runs[0].id > edge.runs[0].id
+    });
+    !successors.any(|other| other.runs.iter().any(|run| unchecked.contains(&run.id)))
+}
+
+/// The files that a manifest names: segments, and logs of SCUs.
+pub fn files_of(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    let segments = manifest.runs.values().flat_map(|run| run.segments.iter());
+    let logs = manifest.scus.values().flat_map(|entry| {
+        let pieces = entry.log.iter().map(|piece| piece.file.as_str());
+        pieces.chain(entry.files.iter().map(String::as_str))
+    });
+    segments.map(|segment| segment.file.as_str()).chain(logs)
+}
+
+/// The bytes of segments that pinned manifests name and the current one does not.
+pub fn bytes_held(current: &Manifest, pinned: &[Arc<Manifest>]) -> u64 {
+    let needed: BTreeSet<&str> = files_of(current).collect();
+    let held: BTreeMap<&str, u64> = pinned
+        .iter()
+        .flat_map(|manifest| manifest.runs.values())
+        .flat_map(|run| run.segments.iter())
+        .filter(|segment| !needed.contains(segment.file.as_str()))
+        .map(|segment| (segment.file.as_str(), segment.bytes))
+        .collect();
+    held.values().sum()
+}
+
+/// Remembers since when files are named by nobody.
+///
+/// To be fed in this order, or a file may be taken for garbage between two of them:
+/// 1. the store's listing of `segments/` and `log/`;
+/// 2. the files of running attempts and open logs;
+/// 3. the current manifest;
+/// 4. the pinned ones ([`super::pins::Pins::manifests`]).
+#[derive(Debug, Default)]
+pub struct Sweep {
+    since: BTreeMap<String, Duration>,
+}
+
+impl Sweep {
+    /// A sweep that has seen nothing.
+    pub fn new() -> Sweep {
+        Sweep::default()
+    }
+
+    /// The listed files that neither `manifests` (current and pinned) nor `running` name, and
+    /// that no earlier call within `grace` found named: they may be removed. `now` is the
+    /// monotonic clock.
+    pub fn unreferenced(
+        &mut self,
+        listing: &[(String, u64)],
+        running: &BTreeSet<String>,
+        manifests: &[Arc<Manifest>],
+        now: Duration,
+        grace: Duration,
+    ) -> Vec<String> {
+        let named: BTreeSet<&str> = manifests.iter().flat_map(|m| files_of(m)).collect();
+        let loose = listing
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| !named.contains(name.as_str()) && !running.contains(*name));
+        let since: BTreeMap<String, Duration> = loose
+            .map(|name| (name.clone(), *self.since.get(name).unwrap_or(&now)))
+            .collect();
+        self.since = since;
+        let past = |since: Duration| now.saturating_sub(since) >= grace;
+        let old = self.since.iter().filter(|(_, since)| past(**since));
+        old.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

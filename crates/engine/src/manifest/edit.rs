@@ -1,0 +1,126 @@
+//! Edits: every change to the manifest is one variant of one enum. The log, the tests and
+//! `lazybase inspect` show the same values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lazybase_model::table::Table;
+use lazybase_model::{DatabaseId, ScuNumber, TableId, ViewId};
+use serde::{Deserialize, Serialize};
+
+use super::state::{ProducerMark, Run, RunId, ScuEntry, ScuTime};
+use crate::key::Key;
+
+/// One change to the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edit {
+    /// The first edit of a database.
+    Create {
+        /// Its identity.
+        database: DatabaseId,
+        /// The clock at that moment, microseconds since 1970.
+        clock_micros: i64,
+    },
+    /// A new leader fences the old one.
+    Barrier {
+        /// The new epoch.
+        epoch: u64,
+        /// The clock at that moment.
+        clock_micros: i64,
+    },
+    /// A table begins at the boundary after `sealed_through`.
+    CreateTable {
+        /// Its definition, ids included.
+        table: Table,
+    },
+    /// A table ends. Its runs leave the manifest at once: the catalogue is always current, and
+    /// readers that pinned an older manifest keep its files.
+    DropTable {
+        /// Which.
+        table: TableId,
+    },
+    /// All rows of a table end at the boundary `sealed_through`, up to which everything is sorted:
+    /// it gets a new, empty base there, and its older runs serve only horizons before it. Seal an
+    /// empty SCU first, and the horizon before the truncation has a number of its own.
+    TruncateTable {
+        /// Which.
+        table: TableId,
+        /// The clock: when its runs were superseded.
+        clock_micros: i64,
+    },
+    /// An SCU is sealed.
+    Seal {
+        /// What its log holds.
+        entry: ScuEntry,
+        /// Its times.
+        time: ScuTime,
+        /// Marks of the producers that it moved.
+        producers: BTreeMap<String, ProducerMark>,
+    },
+    /// The next SCU is sorted: its runs join every range of their views; all other views are
+    /// extended by it.
+    Sorted {
+        /// Which SCU: always the one after `sorted_through`.
+        scu: ScuNumber,
+        /// Its runs; several of one view are its parts.
+        runs: Vec<Run>,
+    },
+    /// Adjacent runs of one range are joined; they stay readable until retired.
+    Merged {
+        /// The view.
+        view: ViewId,
+        /// The range's least key, which names the range.
+        low: Option<Key>,
+        /// The runs that were joined, by id.
+        inputs: Vec<RunId>,
+        /// The joined run, with its segments. Where SCUs without changes extended the last input
+        /// since the merge began, the run's span is extended to the same end.
+        output: Run,
+        /// The clock: when the inputs were superseded.
+        clock_micros: i64,
+    },
+    /// A range is cut in two.
+    SplitRange {
+        /// The view.
+        view: ViewId,
+        /// The range's least key, which names the range.
+        low: Option<Key>,
+        /// Where to cut.
+        at: Key,
+    },
+    /// Runs, logs and times that neither the newest answers nor the retention need.
+    Retire {
+        /// Superseded runs by (view, range's least key, run).
+        runs: Vec<RetiredRun>,
+        /// SCUs whose log is no longer needed.
+        scus: Vec<ScuNumber>,
+        /// Times before this SCU are forgotten, but for the last one.
+        times_before: ScuNumber,
+    },
+    /// A producer opens a session: older sessions of its name are fenced.
+    OpenProducer {
+        /// Its name.
+        name: String,
+        /// The new session's epoch.
+        epoch: u64,
+    },
+    /// A file was made again: the run's segments are replaced by equal ones.
+    Heal {
+        /// The run.
+        run: RunId,
+        /// Its new segments.
+        segments: Vec<Arc<super::state::SegmentMeta>>,
+    },
+}
+
+/// A superseded run that leaves one range.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetiredRun {
+    /// The view.
+    pub view: ViewId,
+    /// The range's least key.
+    pub low: Option<Key>,
+    /// The run.
+    pub run: RunId,
+}

@@ -1,0 +1,214 @@
+//! The bytes of the manifest's files: one line of JSON that says what the file is, then the body
+//! as JSON. `docs/formats/manifest.md` describes them; golden files pin them.
+//!
+//! ```text
+//!   manifest/00000000000000000012.edit          the edit that made manifest 12 of manifest 11
+//!   manifest/00000000000000000256.checkpoint    manifest 256, whole
+//! ```
+//!
+//! Invariant MF-1: the checksum covers every byte of the file but its own digits, and is compared
+//! before anything else in the file is believed. Pure.
+
+use bytes::Bytes;
+use lazybase_model::{Error, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::edit::Edit;
+use super::state::Manifest;
+
+/// The version of the format that this program writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// The folder of the manifest's files.
+pub const FOLDER: &str = "manifest/";
+
+/// The longest first line.
+const HEADER_BYTES_MAX: usize = 256;
+
+/// What a file of the manifest holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FileKind {
+    /// One edit.
+    #[serde(rename = "manifest edit")]
+    Edit,
+    /// A whole manifest.
+    #[serde(rename = "manifest checkpoint")]
+    Checkpoint,
+}
+
+impl FileKind {
+    fn suffix(self) -> &'static str {
+        match self {
+            FileKind::Edit => ".edit",
+            FileKind::Checkpoint => ".checkpoint",
+        }
+    }
+
+    /// The name of the file of that kind and number.
+    pub fn file_name(self, number: u64) -> String {
+        format!("{FOLDER}{number:020}{}", self.suffix())
+    }
+
+    /// Kind and number of a file by its name; `None` for files of others.
+    pub fn of_name(name: &str) -> Option<(FileKind, u64)> {
+        let stem = name.strip_prefix(FOLDER)?;
+        [FileKind::Edit, FileKind::Checkpoint]
+            .into_iter()
+            .find_map(|kind| {
+                let number: u64 = stem.strip_suffix(kind.suffix())?.parse().ok()?;
+                (kind.file_name(number) == name).then_some((kind, number))
+            })
+    }
+}
+
+/// The first line of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// What the file is.
+    pub lazybase: FileKind,
+    /// The version of its format.
+    pub format: u32,
+    /// Its number, as in its name.
+    pub number: u64,
+    /// Drawn by its writer, who knows his own write by it: 16 hexadecimal digits.
+    pub nonce: String,
+    /// CRC-32C of the file without these eight digits.
+    pub crc32c: String,
+}
+
+/// A file that was read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// An edit.
+    Edit(Edit),
+    /// A checkpoint.
+    Checkpoint(Box<Manifest>),
+}
+
+/// Why a file can't be read.
+#[derive(Debug, Clone)]
+pub enum Unreadable {
+    /// Its bytes are not those that were written.
+    Damaged(Error),
+    /// A newer version wrote it: nothing of it may be passed over.
+    Newer(Error),
+}
+
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Error {
+        match unreadable {
+            Unreadable::Damaged(error) | Unreadable::Newer(error) => error,
+        }
+    }
+}
+
+/// The nonce as files spell it.
+pub(crate) fn spell_nonce(nonce: u64) -> String {
+    format!("{nonce:016x}")
+}
+
+/// The bytes of an edit's file.
+///
+/// # Errors
+/// `Internal` when a value has no JSON form.
+pub fn encode_edit(number: u64, nonce: u64, edit: &Edit) -> Result<Bytes> {
+    encode(FileKind::Edit, number, nonce, edit)
+}
+
+/// The bytes of a checkpoint's file.
+///
+/// # Errors
+/// `Internal` when a value has no JSON form.
+pub fn encode_checkpoint(nonce: u64, manifest: &Manifest) -> Result<Bytes> {
+    encode(FileKind::Checkpoint, manifest.number, nonce, manifest)
+}
+
+fn encode(kind: FileKind, number: u64, nonce: u64, body: &impl Serialize) -> Result<Bytes> {
+    let header = Header {
+        lazybase: kind,
+        format: FORMAT,
+        number,
+        nonce: spell_nonce(nonce),
+        crc32c: "00000000".to_owned(),
+    };
+    let unwritable = |error| Error::internal(format!("a manifest can't be written: {error}"));
+    let mut bytes = serde_json::to_vec(&header).map_err(unwritable)?;
+    let digits = bytes.len() - TAIL_BYTES..bytes.len() - 2;
+    bytes.push(b'\n');
+    serde_json::to_writer(&mut bytes, body).map_err(unwritable)?;
+    bytes.push(b'\n');
+    let sum = checksum(&bytes, &digits);
+    bytes[digits].copy_from_slice(sum.as_bytes());
+    Ok(bytes.into())
+}
+
+/// Eight digits, a quotation mark and a brace end the first line.
+const TAIL_BYTES: usize = 10;
+
+fn checksum(bytes: &[u8], digits: &std::ops::Range<usize>) -> String {
+    let before = crc32c::crc32c(&bytes[..digits.start]);
+    let sum = crc32c::crc32c_append(before, &bytes[digits.end..]);
+    format!("{sum:08x}")
+}
+
+/// Reads a file's first line and compares its checksum; the body follows.
+///
+/// # Errors
+/// When the bytes are damaged, are not what the name says, or were written by a newer version;
+/// as an [`Error`] it is `Corrupt` and names the file.
+pub fn decode_header<'b>(name: &str, bytes: &'b [u8]) -> Result<(Header, &'b [u8]), Unreadable> {
+    let damaged = |what: &str| Unreadable::Damaged(Error::corrupt(format!("{name}: {what}")));
+    let start = &bytes[..bytes.len().min(HEADER_BYTES_MAX)];
+    let Some(end) = start.iter().position(|byte| *byte == b'\n') else {
+        return Err(damaged("the first line is damaged"));
+    };
+    let digits = end.saturating_sub(TAIL_BYTES)..end.saturating_sub(2);
+    if digits.len() != 8 || checksum(bytes, &digits).as_bytes() != &bytes[digits] {
+        return Err(damaged("the checksum does not match"));
+    }
+    let header: Header = serde_json::from_slice(&bytes[..end])
+        .map_err(|error| damaged(&format!("the first line can't be read: {error}")))?;
+    if header.format > FORMAT {
+        let message = format!("{name}: written by a newer version of LazyBase");
+        return Err(Unreadable::Newer(
+            Error::corrupt(message)
+                .with_detail(format!("format {}, this reads {FORMAT}", header.format))
+                .with_hint("open the database with the version that wrote it"),
+        ));
+    }
+    if FileKind::of_name(name) != Some((header.lazybase, header.number)) {
+        return Err(damaged("the file stands under a wrong name"));
+    }
+    Ok((header, &bytes[end + 1..]))
+}
+
+/// Reads a file whole.
+///
+/// # Errors
+/// As [`decode_header`], and when the body can't be read.
+pub fn decode(name: &str, bytes: &[u8]) -> Result<(Header, Content), Unreadable> {
+    let (header, body) = decode_header(name, bytes)?;
+    let content = match header.lazybase {
+        FileKind::Edit => Content::Edit(decode_body(name, body)?),
+        FileKind::Checkpoint => {
+            let manifest: Manifest = decode_body(name, body)?;
+            if manifest.number != header.number {
+                let message = format!("{name}: holds manifest {}", manifest.number);
+                return Err(Unreadable::Damaged(Error::corrupt(message)));
+            }
+            Content::Checkpoint(Box::new(manifest))
+        }
+    };
+    Ok((header, content))
+}
+
+fn decode_body<T: DeserializeOwned>(name: &str, body: &[u8]) -> Result<T, Unreadable> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("{name}: the body can't be read: {error}");
+        Unreadable::Damaged(Error::corrupt(message))
+    })
+}
+
+#[cfg(test)]
+mod tests;

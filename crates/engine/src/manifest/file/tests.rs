@@ -1,0 +1,76 @@
+//! Files read back; any flipped bit is found.
+
+use lazybase_model::ErrorKind;
+
+use super::*;
+use crate::manifest::testing::Story;
+
+fn sample() -> (String, Bytes) {
+    let story = Story::new();
+    let edit = story.seal_edit();
+    let bytes = encode_edit(7, 0xabc, &edit).unwrap();
+    (FileKind::Edit.file_name(7), bytes)
+}
+
+#[test]
+fn files_read_back() {
+    let (name, bytes) = sample();
+    let (header, content) = decode(&name, &bytes).unwrap();
+    assert_eq!(header.nonce, "0000000000000abc");
+    assert_eq!(content, Content::Edit(Story::new().seal_edit()));
+    let manifest = Story::new().manifest;
+    let bytes = encode_checkpoint(1, &manifest).unwrap();
+    let (_, content) = decode(&FileKind::Checkpoint.file_name(1), &bytes).unwrap();
+    assert_eq!(content, Content::Checkpoint(Box::new(manifest)));
+}
+
+#[test]
+fn names_are_parsed_strictly() {
+    let name = "manifest/00000000000000000012.checkpoint";
+    assert_eq!(FileKind::of_name(name), Some((FileKind::Checkpoint, 12)));
+    for name in [
+        "manifest/12.edit",
+        "manifest/00000000000000000012.edit.bak",
+        "manifest/+0000000000000000012.edit",
+        "other/00000000000000000012.edit",
+    ] {
+        assert_eq!(FileKind::of_name(name), None, "{name}");
+    }
+}
+
+#[test]
+fn any_flipped_bit_and_any_cut_is_found_and_named() {
+    let (name, bytes) = sample();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.to_vec();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let error = Error::from(decode(&name, &damaged).unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.message().starts_with(&name), "bit {bit}: {error}");
+    }
+    for length in 0..bytes.len() {
+        assert!(decode(&name, &bytes[..length]).is_err(), "{length}");
+    }
+    assert!(decode(&FileKind::Edit.file_name(8), &bytes).is_err());
+    assert!(decode(&FileKind::Checkpoint.file_name(7), &bytes).is_err());
+}
+
+#[test]
+fn a_newer_format_is_told_from_damage() {
+    let (name, bytes) = sample();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let mut newer = text
+        .replacen("\"format\":1", "\"format\":2", 1)
+        .into_bytes();
+    let end = newer.iter().position(|byte| *byte == b'\n').unwrap();
+    let digits = end - TAIL_BYTES..end - 2;
+    let sum = checksum(&newer, &digits);
+    newer[digits].copy_from_slice(sum.as_bytes());
+    let Err(Unreadable::Newer(error)) = decode(&name, &newer) else {
+        panic!("it is newer");
+    };
+    assert!(
+        error.message().contains("written by a newer version"),
+        "{error}"
+    );
+}

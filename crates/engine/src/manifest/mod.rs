@@ -1,0 +1,43 @@
+//! The manifest: the numbered, immutable value that names every SCU, run and segment.
+//!
+//! ```text
+//!   Edit  --apply-->  Manifest  --check(old, new)-->  commit: manifest/{number} put-if-absent
+//! ```
+//!
+//! The log of edits is the truth; checkpoints make opening quick. Readers pin a manifest, and
+//! collection deletes only what no pinned or retained manifest names.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `state`, `edit` | the value, and what can happen to it |
+//! | `apply`, `check` | edit by edit, under named invariants |
+//! | `graph` | which runs answer at which boundary |
+//! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
+//! | `pins`, `collect` | who reads what, and what may go |
+
+mod apply;
+pub mod check;
+pub mod collect;
+pub mod edit;
+pub mod file;
+pub mod graph;
+pub mod literal;
+mod load;
+pub mod pins;
+pub mod state;
+pub mod store;
+mod verify;
+
+pub use collect::Sweep;
+pub use edit::{Edit, RetiredRun};
+pub use graph::Edge;
+pub use pins::{Pin, Pins};
+pub use state::{
+    KeyRange, LogPiece, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry,
+    ScuTime, SegmentFormat, SegmentMeta, TableState,
+};
+pub use store::ManifestStore;
+pub use verify::verify_files;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,350 @@
+//! The manifest's value: tables, SCUs whose log is kept, runs, producers' marks.
+//!
+//! Each view's key space is cut into ranges. A range lists every run that holds data for it and
+//! is still readable; runs are edges from the SCU boundary before their span to any boundary
+//! from `changes_through` to the span's end, and an answer at a horizon takes a cheapest path of
+//! edges from nothing to the horizon. Merging adds an edge beside those it joins; retiring takes
+//! edges away once nothing can need them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use lazybase_model::table::Table;
+use lazybase_model::{DatabaseId, ScuNumber, Span, TableId, TableName, ViewId};
+use serde::{Deserialize, Serialize};
+
+use crate::key::Key;
+
+/// A run's id: never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub u64);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r{}", self.0)
+    }
+}
+
+/// A stretch of a view's key space: from `low` (included) to `high` (excluded); `None` is open.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct KeyRange {
+    /// The least key in the range.
+    pub low: Option<Key>,
+    /// The least key after the range.
+    pub high: Option<Key>,
+}
+
+impl KeyRange {
+    /// Whether `key` lies in the range.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.low.as_ref().is_none_or(|low| low <= key)
+            && self.high.as_ref().is_none_or(|high| key < high)
+    }
+}
+
+impl fmt::Display for KeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.low {
+            Some(low) => write!(f, "[{low:?}, ")?,
+            None => write!(f, "(-, ")?,
+        }
+        match &self.high {
+            Some(high) => write!(f, "{high:?})"),
+            None => write!(f, "-)"),
+        }
+    }
+}
+
+/// How a segment's bytes are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SegmentFormat {
+    /// Extents of whole rows.
+    Extent,
+    /// Parquet that any tool can read.
+    Parquet,
+}
+
+/// One immutable file of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentMeta {
+    /// Its file: `segments/...`, named by the attempt that wrote it, never used again.
+    pub file: String,
+    /// How its bytes are laid out.
+    pub format: SegmentFormat,
+    /// Stored rows.
+    pub rows: u64,
+    /// The file's length in bytes.
+    pub bytes: u64,
+    /// The rows' size before compression, in bytes.
+    pub raw_bytes: u64,
+    /// Where the index part of the file begins; everything from here on is covered by
+    /// `index_crc`, everything before it by checksums in the index.
+    pub index_offset: u64,
+    /// CRC-32C of the file from `index_offset` to its end.
+    pub index_crc: u32,
+    /// The least key in it.
+    pub min_key: Key,
+    /// The greatest key in it.
+    pub max_key: Key,
+    /// Whether every row is a whole-row upsert: such a segment may stand in a base run as it is.
+    pub all_upserts: bool,
+    /// The newest SCU of any row in it.
+    pub newest_scu: ScuNumber,
+}
+
+/// Which stage wrote a run, in the order of the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunKind {
+    /// Of one SCU.
+    Sorted,
+    /// Joined from adjacent runs.
+    Merged,
+    /// The authority: its span begins at SCU 1, its rows are plain rows.
+    Base,
+}
+
+/// The sorted data of one view, one key range and one span.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Its view.
+    pub view: ViewId,
+    /// Which stage wrote it.
+    pub kind: RunKind,
+    /// The SCUs whose changes it holds.
+    pub span: Span,
+    /// The newest SCU of the span that changed anything in the view (or `span.first` - 1 when none
+    /// did): a read may end at any boundary from here to `span.last`.
+    pub changes_through: ScuNumber,
+    /// Its files, by key, disjoint.
+    pub segments: Vec<Arc<SegmentMeta>>,
+    /// A sort that did not fit its memory gives several runs of one SCU: their order inside it,
+    /// from 0. They are one edge, read together.
+    #[serde(default)]
+    pub part: u32,
+}
+
+impl Run {
+    /// The bytes of its files.
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Its stored rows.
+    pub fn rows(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.rows).sum()
+    }
+
+    /// Where the run stands among the runs of a range.
+    pub fn order(&self) -> (ScuNumber, ScuNumber, RunKind, u32, RunId) {
+        (
+            self.span.first,
+            self.span.last,
+            self.kind,
+            self.part,
+            self.id,
+        )
+    }
+}
+
+/// A run as one key range sees it: ranges that share a run supersede it one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RunRef {
+    /// The run.
+    pub id: RunId,
+    /// When a merge made it unneeded for this range's newest answers, on the coordinator's clock
+    /// in microseconds since 1970. `None` while it is current here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_micros: Option<i64>,
+}
+
+impl RunRef {
+    /// A run that is current in the range.
+    pub fn current(id: RunId) -> RunRef {
+        RunRef {
+            id,
+            superseded_micros: None,
+        }
+    }
+
+    /// Whether the range's newest answers are made of it.
+    pub fn is_current(self) -> bool {
+        self.superseded_micros.is_none()
+    }
+}
+
+/// One key range of a view and the runs that hold its data, current and superseded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeState {
+    /// Where it lies.
+    pub range: KeyRange,
+    /// Its runs, by (span.first, span.last, kind, part, id). Runs may reach beyond the range: a
+    /// reader clips.
+    pub runs: Vec<RunRef>,
+}
+
+/// A table with the state of its primary view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableState {
+    /// Its definition.
+    pub table: Arc<Table>,
+    /// It holds nothing at or before this boundary.
+    pub created_after: ScuNumber,
+    /// Its primary view's ranges, in the order of keys, covering the whole key space.
+    pub ranges: Vec<RangeState>,
+}
+
+/// A sealed SCU whose log is still kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScuEntry {
+    /// Its number.
+    pub scu: ScuNumber,
+    /// How many batches it holds.
+    pub batches: u32,
+    /// The rows of all its batches.
+    pub rows: u64,
+    /// The bytes of its batches as accepted, uncompressed.
+    pub raw_bytes: u64,
+    /// The tables that it changes, with their stored rows.
+    pub tables: BTreeMap<TableId, u64>,
+    /// The log files that hold its commit frames, oldest first: file name, identity, and the
+    /// offsets between which the commit frames lie.
+    pub log: Vec<LogPiece>,
+    /// All log files that must stay for it: those above, and those of earlier data frames.
+    pub files: Vec<String>,
+}
+
+/// A stretch of a log file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPiece {
+    /// The file's name.
+    pub file: String,
+    /// The identity that its frames carry.
+    pub identity: u64,
+    /// The first frame's offset.
+    pub start: u64,
+    /// The offset after the last frame.
+    pub end: u64,
+}
+
+/// When an SCU came to be, and how many batches there were: what staleness is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScuTime {
+    /// When its first batch was acknowledged, microseconds since 1970 on the coordinator's clock.
+    pub first_ack_micros: i64,
+    /// When its last batch was acknowledged.
+    pub last_ack_micros: i64,
+    /// All batches of the database up to the SCU's end.
+    pub batches_through: u64,
+}
+
+/// How far a named producer has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProducerMark {
+    /// The number of its last batch.
+    pub number: u64,
+    /// The hash of that batch's content.
+    pub content_hash: u64,
+    /// The SCU that holds it, and how many batches of that SCU count up to it.
+    pub scu: ScuNumber,
+    /// See `scu`.
+    pub batches: u32,
+    /// Session epochs fence older sessions of the name.
+    pub epoch: u64,
+}
+
+/// The numbered, immutable value that names everything. Swapped whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Rises by one with each edit.
+    pub number: u64,
+    /// Whose manifest it is.
+    pub database: DatabaseId,
+    /// Fences writers: a new leader raises it first.
+    pub epoch: u64,
+    /// The greatest wall time seen, so that a clock set back never makes answers look older.
+    pub clock_micros: i64,
+    /// The next table id.
+    pub next_table: u32,
+    /// The next view id.
+    pub next_view: u32,
+    /// The next run id.
+    pub next_run: u64,
+    /// SCUs up to here are sealed.
+    pub sealed_through: ScuNumber,
+    /// SCUs up to here are sorted: every range of every view can end at each of the newest
+    /// boundaries.
+    pub sorted_through: ScuNumber,
+    /// Tables by id.
+    pub tables: BTreeMap<TableId, Arc<TableState>>,
+    /// Sealed SCUs whose log is still kept.
+    pub scus: BTreeMap<ScuNumber, Arc<ScuEntry>>,
+    /// Times of the SCUs that a horizon may still name, and of the last one before them.
+    pub times: BTreeMap<ScuNumber, ScuTime>,
+    /// All runs by id.
+    pub runs: BTreeMap<RunId, Arc<Run>>,
+    /// Marks of named producers.
+    pub producers: BTreeMap<String, ProducerMark>,
+}
+
+impl Manifest {
+    /// A table by its name.
+    pub fn table_named(&self, name: &str) -> Option<&Arc<TableState>> {
+        self.tables.values().find(|state| state.table.name == name)
+    }
+
+    /// The runs that some range's newest answers are made of.
+    pub fn current_runs(&self) -> BTreeSet<RunId> {
+        let ranges = self.tables.values().flat_map(|table| &table.ranges);
+        let current = ranges.flat_map(|range| range.runs.iter().filter(|run| run.is_current()));
+        current.map(|run| run.id).collect()
+    }
+
+    /// The name of a table, for messages.
+    pub fn table_name(&self, id: TableId) -> TableName {
+        match self.tables.get(&id) {
+            Some(state) => state.table.name.clone(),
+            None => format!("dropped table {id}"),
+        }
+    }
+
+    /// The run of a range's entry.
+    ///
+    /// # Panics
+    /// When the manifest breaks MAN-9: entries name runs that exist.
+    pub fn run(&self, id: RunId) -> &Arc<Run> {
+        self.runs
+            .get(&id)
+            .expect("ranges name runs that exist (MAN-9), checked at every commit and load")
+    }
+
+    /// The least boundary that the current base of any range ends at; `sorted_through` when there
+    /// is no table.
+    pub fn oldest_base_end(&self) -> ScuNumber {
+        let bases = self.all_ranges().filter_map(|(_, range)| {
+            let first = range.runs.iter().find(|entry| entry.is_current())?;
+            Some(self.runs.get(&first.id)?.span.last)
+        });
+        bases.min().unwrap_or(self.sorted_through)
+    }
+
+    /// Every key range of every view, with its view.
+    pub fn all_ranges(&self) -> impl Iterator<Item = (ViewId, &RangeState)> {
+        self.tables.values().flat_map(|state| {
+            let view = state.table.primary.id;
+            state.ranges.iter().map(move |range| (view, range))
+        })
+    }
+
+    /// The table that a view belongs to.
+    pub fn table_of_view(&self, view: ViewId) -> Option<&Arc<TableState>> {
+        self.tables
+            .values()
+            .find(|state| state.table.primary.id == view)
+    }
+}

@@ -1,0 +1,414 @@
+//! The manifest's store: commits edits to the log, one at a time, and keeps checkpoints.
+//!
+//! ```text
+//!   commit(edit)      writer's lock
+//!     new = current.apply(edit); check(current, new)
+//!     put-if-absent manifest/{number}.edit
+//!        done .............................. adopt
+//!        already there or unknown: read back
+//!           our nonce ...................... adopt
+//!           another's ...................... fenced: stop
+//!           can't be told .................. MaybeHappened; the next commit settles it first
+//!     every 256 edits: put a checkpoint, read it back, remove what it replaces
+//! ```
+//!
+//! Invariant MS-1: the current manifest is what loading the files would give. Invariant MS-2: a
+//! file is removed only when two readable checkpoints, or one and all edits since the older, make
+//! it unneeded. The names and bytes of files are in `docs/formats/manifest.md`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures::lock::Mutex;
+use lazybase_model::limits::EDITS_PER_CHECKPOINT;
+use lazybase_model::{DatabaseId, Error, ErrorKind, Result};
+
+use super::check::check_commit;
+use super::edit::Edit;
+use super::file::{self, FileKind};
+use super::load::{self, Listing, Loaded};
+use super::state::Manifest;
+use crate::env::{Env, Random, Store, StoreError};
+
+/// How often one write is tried before its fate is left to the next commit.
+const TRIES_MAX: usize = 5;
+
+/// How often opening begins again because another writer got in between.
+const OPENINGS_MAX: usize = 16;
+
+/// How many commits pass between tries to write a checkpoint that could not be written.
+const CHECKPOINT_RETRY_EDITS: u64 = 16;
+
+/// The current manifest, and the only way to change it.
+pub struct ManifestStore {
+    store: Arc<dyn Store>,
+    random: Arc<dyn Random>,
+    current: ArcSwap<Manifest>,
+    writer: Mutex<Writer>,
+    /// Checkpoints that were found damaged when the database was opened, and made again.
+    healed: Vec<Error>,
+}
+
+impl fmt::Debug for ManifestStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManifestStore")
+            .field("number", &self.current().number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What commits take turns for.
+struct Writer {
+    /// Why no commit is possible any more.
+    stopped: Option<Error>,
+    /// A write that was begun and whose end is not known: also one whose caller went away.
+    pending: Option<Pending>,
+    /// The newest checkpoint's number; 0 before the first.
+    checkpoint: u64,
+    /// Why the last try to write one failed.
+    checkpoint_error: Option<Error>,
+}
+
+/// An edit on its way into the log.
+struct Pending {
+    next: Arc<Manifest>,
+    nonce: u64,
+    bytes: Bytes,
+    /// Whether an earlier try may have happened.
+    uncertain: bool,
+}
+
+/// How a write to the log ended.
+enum Ended {
+    /// It is in the log.
+    Ours,
+    /// Another writer's edit stands in its place.
+    Theirs,
+    /// It did not happen, and won't.
+    Not(Error),
+    /// It may have happened.
+    Unknown(Error),
+    /// The file in its place can't be read.
+    Damaged(Error),
+}
+
+impl ManifestStore {
+    /// Opens the database for writing: loads its manifest, or creates the first one, and fences
+    /// whoever wrote before.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the file, when the files are damaged or of a newer version; what the
+    /// store says when it can't be written.
+    pub async fn open(env: &Env) -> Result<ManifestStore> {
+        for _ in 0..OPENINGS_MAX {
+            let Some(loaded) = load::load(&*env.store).await? else {
+                create(env).await?;
+                continue;
+            };
+            let (epoch, clock) = (loaded.manifest.epoch, loaded.manifest.clock_micros);
+            let opened = ManifestStore::over(env, loaded, None);
+            let barrier = Edit::Barrier {
+                epoch: epoch + 1,
+                clock_micros: clock.max(env.clock.wall_micros()),
+            };
+            match opened.commit(barrier).await {
+                Ok(_) => {
+                    opened.heal_checkpoints().await;
+                    return Ok(opened);
+                }
+                // Another writer was quicker: load what it wrote, and fence it then.
+                Err(error) if error.kind() == ErrorKind::Conflict => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(
+            Error::unavailable("other writers keep changing the manifest")
+                .with_hint("let one process at a time open the database"),
+        )
+    }
+
+    /// Opens the database as it is, to look at it: nothing is written.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; otherwise as [`ManifestStore::open`].
+    pub async fn open_read_only(env: &Env) -> Result<ManifestStore> {
+        match load::load(&*env.store).await? {
+            Some(loaded) => {
+                let stopped = Error::invalid("the database was opened for reading only");
+                Ok(ManifestStore::over(env, loaded, Some(stopped)))
+            }
+            None => Err(Error::not_found("there is no database here")),
+        }
+    }
+
+    fn over(env: &Env, loaded: Loaded, stopped: Option<Error>) -> ManifestStore {
+        ManifestStore {
+            store: Arc::clone(&env.store),
+            random: Arc::clone(&env.random),
+            current: ArcSwap::from_pointee(loaded.manifest),
+            writer: Mutex::new(Writer {
+                stopped,
+                pending: None,
+                checkpoint: loaded.checkpoint,
+                checkpoint_error: None,
+            }),
+            healed: loaded.damaged,
+        }
+    }
+
+    /// The newest manifest.
+    pub fn current(&self) -> Arc<Manifest> {
+        self.current.load_full()
+    }
+
+    /// What was damaged when the database was opened, and could be replaced.
+    pub fn healed(&self) -> &[Error] {
+        &self.healed
+    }
+
+    /// Commits an edit, and returns the manifest that it makes: durable, and current.
+    ///
+    /// # Errors
+    /// `Conflict` and `NotFound` when the edit came too late (see [`Manifest::apply`]), `Internal`
+    /// when it breaks an invariant, `Unavailable` when the store refuses: nothing was changed.
+    /// `MaybeHappened` when the store can't tell. `Conflict` for good once another writer has
+    /// fenced this one.
+    pub async fn commit(&self, edit: Edit) -> Result<Arc<Manifest>> {
+        self.commit_with(|_| Ok(edit)).await
+    }
+
+    /// Commits the edit that `build` makes of the newest manifest; no other commit comes between.
+    /// This is how edits get ids that nobody else gives out.
+    ///
+    /// # Errors
+    /// What `build` says, and as [`ManifestStore::commit`].
+    pub async fn commit_with(
+        &self,
+        build: impl FnOnce(&Manifest) -> Result<Edit> + Send,
+    ) -> Result<Arc<Manifest>> {
+        let mut writer = self.writer.lock().await;
+        self.settle(&mut writer).await?;
+        let current = self.current();
+        let edit = build(&current)?;
+        let next = current.apply(&edit)?;
+        check_commit(&current, &next)
+            .map_err(|error| error.within(format_args!("edit {}", edit.name())))?;
+        let nonce = self.random.next_u64();
+        writer.pending = Some(Pending {
+            bytes: file::encode_edit(next.number, nonce, &edit)?,
+            next: Arc::new(next),
+            nonce,
+            uncertain: false,
+        });
+        self.settle(&mut writer).await?;
+        let number = self.current().number;
+        self.checkpoint_if_due(&mut writer, number).await;
+        Ok(self.current())
+    }
+
+    /// Brings a write that was begun to its end, and adopts it where it happened.
+    async fn settle(&self, writer: &mut Writer) -> Result<()> {
+        if let Some(error) = &writer.stopped {
+            return Err(error.clone());
+        }
+        let Some(pending) = &mut writer.pending else {
+            return Ok(());
+        };
+        let ended = append(&*self.store, pending).await;
+        match ended {
+            Ended::Ours => {
+                self.current.store(Arc::clone(&pending.next));
+                writer.pending = None;
+                Ok(())
+            }
+            Ended::Not(error) => {
+                writer.pending = None;
+                Err(error)
+            }
+            Ended::Unknown(error) => Err(error),
+            Ended::Theirs => {
+                let message = "another process has taken over the database";
+                let name = FileKind::Edit.file_name(pending.next.number);
+                let error = Error::conflict(message)
+                    .with_detail(format!("{name} is not what this one wrote"))
+                    .with_hint("nothing can be written from here any more: open it again");
+                writer.stopped = Some(error.clone());
+                Err(error)
+            }
+            Ended::Damaged(error) => {
+                writer.stopped = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Why no commit is possible any more, if so: another writer has fenced this one, or the
+    /// log's end can't be read.
+    pub async fn stopped(&self) -> Option<Error> {
+        self.writer.lock().await.stopped.clone()
+    }
+}
+
+/// Checkpoints.
+impl ManifestStore {
+    /// Writes a checkpoint of the current manifest now, and removes what it replaces.
+    ///
+    /// # Errors
+    /// What the store says; `Corrupt` when the checkpoint does not read back. The manifest is safe
+    /// in its edits either way.
+    pub async fn checkpoint(&self) -> Result<()> {
+        let mut writer = self.writer.lock().await;
+        self.settle(&mut writer).await?;
+        self.write_checkpoint(&mut writer).await
+    }
+
+    /// A checkpoint that can't be written is tried again some edits later: the edits hold all.
+    async fn checkpoint_if_due(&self, writer: &mut Writer, number: u64) {
+        let since = number - writer.checkpoint;
+        let again = since.checked_sub(EDITS_PER_CHECKPOINT);
+        if again.is_some_and(|late| late.is_multiple_of(CHECKPOINT_RETRY_EDITS)) {
+            writer.checkpoint_error = self.write_checkpoint(writer).await.err();
+        }
+    }
+
+    /// Why the last checkpoint that was due could not be written: the database works on, but
+    /// opens slower and its log of edits grows.
+    pub async fn checkpoint_error(&self) -> Option<Error> {
+        self.writer.lock().await.checkpoint_error.clone()
+    }
+
+    /// Replaces damaged checkpoints, so that there are two readable ones again.
+    async fn heal_checkpoints(&self) {
+        if !self.healed.is_empty() {
+            let mut writer = self.writer.lock().await;
+            writer.checkpoint_error = self.write_checkpoint(&mut writer).await.err();
+        }
+    }
+
+    async fn write_checkpoint(&self, writer: &mut Writer) -> Result<()> {
+        let manifest = self.current();
+        let bytes = file::encode_checkpoint(self.random.next_u64(), &manifest)?;
+        let name = FileKind::Checkpoint.file_name(manifest.number);
+        match self.store.put_if_absent(&name, bytes).await {
+            // An earlier try may have left it: reading back decides.
+            Ok(()) | Err(StoreError::AlreadyExists(_) | StoreError::Maybe { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let length = self.store.len(&name).await?;
+        let read = load::read_checkpoint(&*self.store, manifest.number, length).await?;
+        if read != *manifest {
+            return Err(Error::corrupt(format!(
+                "{name}: reads back as another manifest"
+            )));
+        }
+        writer.checkpoint = manifest.number;
+        self.remove_replaced().await
+    }
+
+    /// Keeps the two newest checkpoints that can be read, and the edits since the older of them.
+    async fn remove_replaced(&self) -> Result<()> {
+        let listing = Listing::of(&*self.store).await?;
+        let mut readable = Vec::new();
+        let mut gone = Vec::new();
+        for (number, bytes) in listing.checkpoints.iter().rev() {
+            let enough = readable.len() == 2;
+            if !enough
+                && load::read_checkpoint(&*self.store, *number, *bytes)
+                    .await
+                    .is_ok()
+            {
+                readable.push(*number);
+            } else {
+                gone.push(FileKind::Checkpoint.file_name(*number));
+            }
+        }
+        if let [_, older] = readable[..] {
+            let edits = listing.edits.range(..=older);
+            gone.extend(edits.map(|(number, _)| FileKind::Edit.file_name(*number)));
+        }
+        for name in gone {
+            self.store.delete(&name).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the first edit of a new database.
+async fn create(env: &Env) -> Result<()> {
+    for folder in ["segments/", "log/"] {
+        if let Some((name, _)) = env.store.list(folder).await?.first() {
+            return Err(Error::corrupt(format!("{name} is there, but no manifest"))
+                .with_hint("restore the folder `manifest`, or choose an empty folder"));
+        }
+    }
+    let database = DatabaseId {
+        database: env.random.next_u64(),
+        // Any 32 of the 64 bits are as good.
+        history: env.random.next_u64() as u32,
+    };
+    let edit = Edit::Create {
+        database,
+        clock_micros: env.clock.wall_micros(),
+    };
+    let nonce = env.random.next_u64();
+    let first = Manifest::first(&edit)?;
+    let mut pending = Pending {
+        bytes: file::encode_edit(first.number, nonce, &edit)?,
+        next: Arc::new(first),
+        nonce,
+        uncertain: false,
+    };
+    match append(&*env.store, &mut pending).await {
+        // Whoever wrote it: it is loaded next.
+        Ended::Ours | Ended::Theirs => Ok(()),
+        Ended::Not(error) | Ended::Unknown(error) | Ended::Damaged(error) => Err(error),
+    }
+}
+
+/// Puts an edit into the log, and finds out what became of it. A store that says "already exists"
+/// has made sure of that, so a write whose fate is unknown is simply tried again.
+async fn append(store: &dyn Store, pending: &mut Pending) -> Ended {
+    let number = pending.next.number;
+    let name = FileKind::Edit.file_name(number);
+    // Were this call dropped half way, the write may have happened.
+    let mut uncertain = std::mem::replace(&mut pending.uncertain, true);
+    let mut last = None;
+    for _ in 0..TRIES_MAX {
+        let error = match store.put_if_absent(&name, pending.bytes.clone()).await {
+            Ok(()) => return Ended::Ours,
+            Err(StoreError::AlreadyExists(_)) => match read_nonce(store, &name).await {
+                Ok(Ok(nonce)) if nonce == file::spell_nonce(pending.nonce) => return Ended::Ours,
+                Ok(Ok(_)) => return Ended::Theirs,
+                Ok(Err(damage)) => return Ended::Damaged(damage),
+                Err(error) => {
+                    uncertain = true;
+                    error
+                }
+            },
+            Err(error @ StoreError::Maybe { .. }) => {
+                uncertain = true;
+                error
+            }
+            Err(error) if !uncertain => return Ended::Not(error.into()),
+            Err(error) => error,
+        };
+        last = Some(error);
+    }
+    let reason = last.map_or_else(String::new, |error| error.to_string());
+    let message = format!("whether manifest edit {number} was written is not known");
+    let error = Error::new(ErrorKind::MaybeHappened, message).with_detail(reason);
+    Ended::Unknown(error)
+}
+
+/// The nonce of a file that is there; the inner error when its bytes are damaged.
+async fn read_nonce(store: &dyn Store, name: &str) -> Result<Result<String>, StoreError> {
+    let length = store.len(name).await?;
+    let bytes = store.read(name, 0..length).await?;
+    let header = file::decode_header(name, &bytes);
+    Ok(header.map(|(header, _)| header.nonce).map_err(Error::from))
+}
+
+#[cfg(test)]
+mod tests;

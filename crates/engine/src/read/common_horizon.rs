@@ -1,0 +1,67 @@
+//! The common horizon: the newest boundary at which every table, view and key range can end with
+//! no unsorted source and few runs (section 3.7 of the paper: what a best-effort query reads).
+//!
+//! Reads the paths of a manifest; no I/O, no clock.
+
+use std::collections::BTreeSet;
+
+use lazybase_model::ScuNumber;
+use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
+
+use super::paths::{RangePaths, ReadIndex};
+use crate::manifest::{Manifest, RunId};
+
+#[cfg(test)]
+mod tests;
+
+/// The common horizon of a manifest: see [`ReadIndex::common_horizon`].
+pub fn common_horizon(manifest: &Manifest) -> ScuNumber {
+    ReadIndex::new(manifest).common_horizon()
+}
+
+/// The newest boundary at which every range ends with at most [`BEST_EFFORT_RUNS_MAX`] runs. Where
+/// merging is so far behind that there is none, the one with the fewest runs in its worst range.
+pub(super) fn newest_common(index: &ReadIndex) -> ScuNumber {
+    let newest = index.sorted_through.0;
+    let ranges: Vec<&RangePaths> = index
+        .tables
+        .values()
+        .flat_map(|table| &table.ranges)
+        .collect();
+    // Before the oldest table there is nothing to answer from: true, and of no use.
+    let created = index
+        .tables
+        .values()
+        .map(|table| table.created_after.0)
+        .min();
+    let oldest = created.map_or(newest, |created| created + 1).min(newest);
+    let mut candidates: BTreeSet<u64> = ranges
+        .iter()
+        .flat_map(|range| range.stretch_ends())
+        .collect();
+    candidates.insert(newest);
+    let mut best: Option<(u32, ScuNumber)> = None;
+    for boundary in candidates.range(oldest..=newest).rev() {
+        let boundary = ScuNumber(*boundary);
+        let worst = ranges.iter().try_fold(0, |worst: u32, range| {
+            range.fewest_runs(boundary).map(|runs| runs.max(worst))
+        });
+        match worst {
+            Some(worst) if worst as usize <= BEST_EFFORT_RUNS_MAX => return boundary,
+            Some(worst) if best.is_none_or(|(least, _)| worst < least) => {
+                best = Some((worst, boundary));
+            }
+            _ => {}
+        }
+    }
+    best.map_or(index.sorted_through, |(_, boundary)| boundary)
+}
+
+/// The cheapest runs at a boundary, or the fewest if the cheapest are more than best effort allows.
+pub(super) fn few_runs(range: &RangePaths, boundary: ScuNumber) -> Option<Vec<RunId>> {
+    let cheapest = range.cheapest(boundary)?;
+    match cheapest.len() <= BEST_EFFORT_RUNS_MAX {
+        true => Some(cheapest),
+        false => range.fewest(boundary),
+    }
+}

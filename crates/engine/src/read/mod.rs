@@ -1,0 +1,33 @@
+//! Reads: from a freshness bound to plain rows (section 3.7 of the paper).
+//!
+//! ```text
+//!   bound --freshness--> horizon + covering runs + unsorted SCUs     (pure)
+//!         --scan-------> parts in key order, disjoint                (extent indexes only)
+//!         --reconcile--> plain rows, where more than one source overlaps
+//!   key   --point------> filter, index, one extent a run
+//! ```
+//!
+//! Invariant READ-1: a read opens no source past its horizon. Invariant READ-2: a row is dropped
+//! or counted before reconciling only where one source alone holds its key range.
+
+pub mod common_horizon;
+pub mod freshness;
+pub mod paths;
+mod point;
+mod scan;
+mod snapshot;
+mod source;
+mod steps;
+mod unsorted;
+
+use lazybase_model::Error;
+
+pub use point::find_rows;
+pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
+pub use snapshot::{AsOf, Reader, Snapshot, SnapshotAsk, summary};
+pub use unsorted::UnsortedCache;
+
+/// Arrow refused what the engine knows to be well formed.
+fn arrow_internal(error: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("rows can't be arranged: {error}"))
+}

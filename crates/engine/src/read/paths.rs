@@ -1,0 +1,533 @@
+//! The runs of a key range as edges between SCU boundaries, and the cheapest way to each of them.
+//!
+//! A run is an edge from the boundary before its span to any boundary from its newest change to
+//! the end of its span; parts of one SCU are one edge. An answer at a boundary takes a path of
+//! edges from nothing to it. [`ReadIndex`] finds, once for each manifest, the path of least work
+//! and the path of fewest runs to every boundary of every range:
+//!
+//! 1. Boundaries are cut into stretches that the same edges reach.
+//! 2. The stretches are visited from oldest to newest. An edge begins before the stretches that it
+//!    reaches, so that what its own start costs is known when it comes up.
+//! 3. Each stretch keeps the best edge that ends in it; a path is followed back from there.
+//!
+//! Reads a [`Manifest`]; no I/O, no clock. Invariant READ-1: each path holds every change of its
+//! range up to its boundary once, and none after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
+use lazybase_model::{ScuNumber, TableId, ViewId};
+
+use super::common_horizon;
+use crate::key::Key;
+use crate::manifest::{
+    KeyRange, Manifest, RangeState, Run, RunId, RunKind, ScuTime, SegmentMeta, TableState,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Work that opening one more run costs, in bytes of the authority that could be read instead.
+pub const RUN_OPEN_WORK: u64 = 256 << 10;
+/// Work of a byte in a run after the base, in bytes of the authority: it is reconciled by key.
+pub const RECONCILE_WORK: u64 = 2;
+/// Works that differ by no more than this, or by an eighth, are equal: estimates are no better.
+pub const WORK_PRECISION: u64 = 1 << 20;
+/// Work of an unsorted byte, in bytes of the authority: it is sorted first.
+pub const UNSORTED_WORK: u64 = 4;
+
+/// What a run holds for one key range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Share {
+    /// Segments that overlap the range.
+    pub segments: usize,
+    /// Bytes that a reader of the range reads, as stored. A segment that reaches over several
+    /// ranges counts in equal parts.
+    pub bytes: u64,
+}
+
+/// The segments of a run that overlap a key range.
+pub fn segments_in<'a>(run: &'a Run, range: &KeyRange) -> &'a [Arc<SegmentMeta>] {
+    let segments = run.segments.as_slice();
+    let begin = match &range.low {
+        Some(low) => segments.partition_point(|segment| segment.max_key < *low),
+        None => 0,
+    };
+    let end = match &range.high {
+        Some(high) => segments.partition_point(|segment| segment.min_key < *high),
+        None => segments.len(),
+    };
+    &segments[begin.min(end)..end]
+}
+
+/// What `run` holds for the range at position `at` of its view's ranges.
+pub fn share_of(run: &Run, ranges: &[RangeState], at: usize) -> Share {
+    let segments = segments_in(run, &ranges[at].range);
+    let bytes = segments.iter().map(|segment| {
+        let of_key = |key: &Key| {
+            ranges.partition_point(|range| range.range.low.as_ref().is_none_or(|low| low <= key))
+        };
+        let (first, last) = (of_key(&segment.min_key), of_key(&segment.max_key));
+        // A range that begins with the segment's greatest key holds that one row of it.
+        if first < last && ranges[last - 1].range.low.as_ref() == Some(&segment.max_key) {
+            match at + 1 == last {
+                true => 0,
+                false => segment.bytes / (last - first) as u64,
+            }
+        } else {
+            segment.bytes / (last + 1 - first) as u64
+        }
+    });
+    Share {
+        segments: segments.len(),
+        bytes: bytes.sum(),
+    }
+}
+
+/// One run, or the parts of one sorted SCU, between SCU boundaries.
+#[derive(Debug, Clone)]
+struct Edge {
+    from: u64,
+    to_min: u64,
+    to_max: u64,
+    /// The runs that hold anything for the range, in the order of parts.
+    runs: Vec<RunId>,
+    /// The runs that hold nothing for it.
+    without: Vec<RunId>,
+    work: u64,
+    superseded: bool,
+}
+
+/// How a boundary is reached best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    /// The path's last edge; `None` where nothing came before.
+    edge: Option<usize>,
+    work: u64,
+    runs: u32,
+    /// How many of the path's edges are superseded.
+    superseded: u32,
+    edges: u32,
+}
+
+impl Reach {
+    /// Current runs are preferred whatever they cost: superseded ones are about to go, and an
+    /// idle database is read from its authority alone. Of equal paths the one with fewer edges.
+    fn by_work(&self) -> Rank {
+        [self.superseded.into(), self.work, self.edges.into()]
+    }
+
+    fn by_runs(&self) -> Rank {
+        [self.runs.into(), self.superseded.into(), self.work]
+    }
+}
+
+type Rank = [u64; 3];
+
+/// From boundary `at` on, up to the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    at: u64,
+    reach: Option<Reach>,
+}
+
+/// Boundaries that are reached alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reachable {
+    /// The oldest of them.
+    pub first: ScuNumber,
+    /// The newest of them.
+    pub last: ScuNumber,
+    /// The fewest runs with data in the range that make an answer there.
+    pub runs: u32,
+    /// The work of those runs.
+    pub work: u64,
+}
+
+/// The paths of one key range.
+#[derive(Debug)]
+pub struct RangePaths {
+    low: Option<Key>,
+    edges: Vec<Edge>,
+    cheapest: Vec<Step>,
+    fewest: Vec<Step>,
+}
+
+impl RangePaths {
+    /// The paths of the range at position `at` of a table's ranges.
+    pub fn new(manifest: &Manifest, table: &TableState, at: usize) -> RangePaths {
+        let edges = edges_of(manifest, table, at);
+        let empty_through = table.created_after.0;
+        RangePaths {
+            low: table.ranges[at].range.low.clone(),
+            cheapest: sweep(&edges, empty_through, Reach::by_work),
+            fewest: sweep(&edges, empty_through, Reach::by_runs),
+            edges,
+        }
+    }
+
+    /// The least work of an answer at a boundary; `None` if no path ends there.
+    pub fn least_work(&self, boundary: ScuNumber) -> Option<u64> {
+        lookup(&self.cheapest, boundary.0).map(|reach| reach.work)
+    }
+
+    /// Whether current runs alone lead to a boundary, after the table began.
+    pub(super) fn is_current(&self, boundary: ScuNumber) -> bool {
+        let reach = lookup(&self.cheapest, boundary.0);
+        reach.is_some_and(|reach| reach.edge.is_some() && reach.superseded == 0)
+    }
+
+    /// The fewest runs of an answer at a boundary; `None` if no path ends there.
+    pub fn fewest_runs(&self, boundary: ScuNumber) -> Option<u32> {
+        lookup(&self.fewest, boundary.0).map(|reach| reach.runs)
+    }
+
+    /// The runs of the cheapest answer at a boundary, oldest first, without those that hold
+    /// nothing for the range.
+    pub fn cheapest(&self, boundary: ScuNumber) -> Option<Vec<RunId>> {
+        Some(runs_with_data(self.follow(&self.cheapest, boundary)?))
+    }
+
+    /// The same with as few runs as can be.
+    pub fn fewest(&self, boundary: ScuNumber) -> Option<Vec<RunId>> {
+        Some(runs_with_data(self.follow(&self.fewest, boundary)?))
+    }
+
+    /// Every boundary at which the range can end, oldest first, in stretches.
+    pub fn boundaries(&self) -> Vec<Reachable> {
+        let ends = self.fewest.iter().skip(1).map(|step| step.at - 1);
+        self.fewest
+            .iter()
+            .zip(ends)
+            .filter_map(|(step, end)| {
+                step.reach.map(|reach| Reachable {
+                    first: ScuNumber(step.at),
+                    last: ScuNumber(end),
+                    runs: reach.runs,
+                    work: reach.work,
+                })
+            })
+            .collect()
+    }
+
+    /// The newest boundaries of its stretches: where nothing is as cheap and fresher.
+    pub(super) fn stretch_ends(&self) -> impl Iterator<Item = u64> + '_ {
+        let ends = |steps: &'_ [Step]| {
+            let ends: Vec<u64> = steps.iter().skip(1).map(|step| step.at - 1).collect();
+            ends
+        };
+        ends(&self.cheapest).into_iter().chain(ends(&self.fewest))
+    }
+
+    /// All runs of the answer that best effort takes at a boundary: the cheapest, or the fewest
+    /// where those are too many; runs that hold nothing for the range included.
+    pub(super) fn runs_to(&self, boundary: ScuNumber, runs_max: usize) -> Vec<RunId> {
+        let few = |edges: &Vec<&Edge>| {
+            edges.iter().map(|edge| edge.runs.len()).sum::<usize>() <= runs_max
+        };
+        let edges = self.follow(&self.cheapest, boundary).filter(few);
+        let edges = edges
+            .or_else(|| self.follow(&self.fewest, boundary))
+            .unwrap_or_default();
+        let runs = edges
+            .iter()
+            .flat_map(|edge| edge.runs.iter().chain(&edge.without));
+        runs.copied().collect()
+    }
+
+    fn follow(&self, steps: &[Step], boundary: ScuNumber) -> Option<Vec<&Edge>> {
+        let mut reach = lookup(steps, boundary.0)?;
+        let mut edges = Vec::new();
+        while let Some(edge) = reach.edge {
+            let edge = &self.edges[edge];
+            edges.push(edge);
+            reach = lookup(steps, edge.from)?;
+        }
+        edges.reverse();
+        Some(edges)
+    }
+}
+
+fn runs_with_data(edges: Vec<&Edge>) -> Vec<RunId> {
+    edges
+        .iter()
+        .flat_map(|edge| edge.runs.iter().copied())
+        .collect()
+}
+
+/// The edges of a range: its runs, with the parts of one SCU joined.
+fn edges_of(manifest: &Manifest, table: &TableState, at: usize) -> Vec<Edge> {
+    let mut parts: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+    let mut edges: Vec<Edge> = Vec::new();
+    let runs = &table.ranges[at].runs;
+    for entry in runs {
+        let Some(run) = manifest.runs.get(&entry.id) else {
+            continue;
+        };
+        let mut edge = edge_of(run, share_of(run, &table.ranges, at), !entry.is_current());
+        if run.kind == RunKind::Sorted {
+            if let Some(known) = parts.get(&(edge.from, edge.to_max)) {
+                let known = &mut edges[*known];
+                known.to_min = known.to_min.max(edge.to_min);
+                known.runs.append(&mut edge.runs);
+                known.without.append(&mut edge.without);
+                known.work += edge.work;
+                known.superseded |= edge.superseded;
+                continue;
+            }
+            parts.insert((edge.from, edge.to_max), edges.len());
+        }
+        edges.push(edge);
+    }
+    // An edge that ends where it begins leads nowhere: an empty base before the first SCU.
+    edges.retain(|edge| edge.to_min <= edge.to_max);
+    edges
+}
+
+fn edge_of(run: &Run, share: Share, superseded: bool) -> Edge {
+    let from = run.span.first.previous().0;
+    // A run that is not the authority and holds nothing for the range changes nothing in it. The
+    // authority keeps no trace of what was deleted: it says itself how far it came.
+    let to_min = match run.kind != RunKind::Base && share.segments == 0 {
+        true => from + 1,
+        false => run.changes_through.0.max(from + 1),
+    };
+    let work = match (share.segments, run.kind) {
+        (0, _) => 0,
+        (_, RunKind::Base) => RUN_OPEN_WORK + share.bytes,
+        _ => RUN_OPEN_WORK + share.bytes * RECONCILE_WORK,
+    };
+    let (runs, without) = match share.segments {
+        0 => (Vec::new(), vec![run.id]),
+        _ => (vec![run.id], Vec::new()),
+    };
+    Edge {
+        from,
+        to_min,
+        to_max: run.span.last.0,
+        runs,
+        without,
+        work,
+        superseded,
+    }
+}
+
+/// Finds the best way to every boundary: the least `rank`. The table is empty up to
+/// `empty_through`.
+fn sweep(edges: &[Edge], empty_through: u64, rank: fn(&Reach) -> Rank) -> Vec<Step> {
+    let mut begins: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut ends: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut points = BTreeSet::from([0, empty_through + 1]);
+    for (number, edge) in edges.iter().enumerate() {
+        begins.entry(edge.to_min).or_default().push(number);
+        ends.entry(edge.to_max + 1).or_default().push(number);
+        points.extend([edge.to_min, edge.to_max + 1]);
+    }
+    let nothing = Reach {
+        edge: None,
+        work: 0,
+        runs: 0,
+        superseded: 0,
+        edges: 0,
+    };
+    let mut steps: Vec<Step> = Vec::with_capacity(points.len());
+    let mut ranks: Vec<Option<Reach>> = vec![None; edges.len()];
+    let mut open: BTreeSet<(Rank, usize)> = BTreeSet::new();
+    for at in points {
+        for number in ends.get(&at).into_iter().flatten() {
+            if let Some(reach) = &ranks[*number] {
+                open.remove(&(rank(reach), *number));
+            }
+        }
+        for number in begins.get(&at).into_iter().flatten() {
+            let edge = &edges[*number];
+            // The edge begins before `at`, so that the way to its start is known.
+            let Some(start) = lookup(&steps, edge.from) else {
+                continue;
+            };
+            let reach = Reach {
+                edge: Some(*number),
+                work: start.work + edge.work,
+                runs: start.runs + edge.runs.len() as u32,
+                superseded: start.superseded + u32::from(edge.superseded),
+                edges: start.edges + 1,
+            };
+            open.insert((rank(&reach), *number));
+            ranks[*number] = Some(reach);
+        }
+        let reach = match open.first() {
+            _ if at <= empty_through => Some(nothing),
+            Some((_, number)) => ranks[*number],
+            None => None,
+        };
+        steps.push(Step { at, reach });
+    }
+    steps
+}
+
+fn lookup(steps: &[Step], boundary: u64) -> Option<Reach> {
+    let after = steps.partition_point(|step| step.at <= boundary);
+    steps[..after].last()?.reach
+}
+
+/// The runs of one key range that an answer reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangePath {
+    /// The range's least key, which names it.
+    pub low: Option<Key>,
+    /// Its runs, oldest first; parts of one SCU one after another, in their order. Runs that hold
+    /// nothing for the range are left out.
+    pub runs: Vec<RunId>,
+}
+
+/// The runs of one table's primary view that an answer reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TablePath {
+    /// The table.
+    pub table: TableId,
+    /// Its ranges, in the order of keys.
+    pub ranges: Vec<RangePath>,
+    /// The work of reading all of them, in bytes of the authority.
+    pub work: u64,
+}
+
+/// The paths of one table.
+#[derive(Debug)]
+pub(super) struct TablePaths {
+    table: TableId,
+    view: ViewId,
+    pub(super) name: String,
+    pub(super) created_after: ScuNumber,
+    pub(super) ranges: Vec<RangePaths>,
+    /// Work and runs at `sorted_through` and at the common horizon, which nearly all reads use.
+    newest: Option<Arc<TablePath>>,
+    common: Option<Arc<TablePath>>,
+}
+
+impl TablePaths {
+    /// The least work of an answer at a boundary; `None` if some range can't end there.
+    pub(super) fn least_work(&self, boundary: ScuNumber) -> Option<u64> {
+        self.ranges
+            .iter()
+            .map(|range| range.least_work(boundary))
+            .sum()
+    }
+
+    fn path(
+        &self,
+        boundary: ScuNumber,
+        of: impl Fn(&RangePaths) -> Option<Vec<RunId>>,
+    ) -> Option<Arc<TablePath>> {
+        let ranges: Option<Vec<RangePath>> = self
+            .ranges
+            .iter()
+            .map(|range| {
+                of(range).map(|runs| RangePath {
+                    low: range.low.clone(),
+                    runs,
+                })
+            })
+            .collect();
+        Some(Arc::new(TablePath {
+            table: self.table,
+            ranges: ranges?,
+            work: self.least_work(boundary)?,
+        }))
+    }
+}
+
+/// What reads need of a manifest, computed once for it: the paths to every boundary, the common
+/// horizon, the times of SCUs.
+#[derive(Debug)]
+pub struct ReadIndex {
+    pub(super) sealed_through: ScuNumber,
+    pub(super) sorted_through: ScuNumber,
+    pub(super) common: ScuNumber,
+    pub(super) tables: BTreeMap<TableId, TablePaths>,
+    /// Times by SCU, oldest first.
+    pub(super) times: Vec<(ScuNumber, ScuTime)>,
+}
+
+impl ReadIndex {
+    /// The index of a manifest.
+    pub fn new(manifest: &Manifest) -> ReadIndex {
+        let tables = manifest.tables.iter().map(|(id, state)| {
+            let ranges = 0..state.ranges.len();
+            let paths = TablePaths {
+                table: *id,
+                view: state.table.primary.id,
+                name: state.table.name.clone(),
+                created_after: state.created_after,
+                ranges: ranges
+                    .map(|at| RangePaths::new(manifest, state, at))
+                    .collect(),
+                newest: None,
+                common: None,
+            };
+            (*id, paths)
+        });
+        let mut index = ReadIndex {
+            sealed_through: manifest.sealed_through,
+            sorted_through: manifest.sorted_through,
+            common: ScuNumber::ZERO,
+            tables: tables.collect(),
+            times: manifest
+                .times
+                .iter()
+                .map(|(scu, time)| (*scu, *time))
+                .collect(),
+        };
+        index.common = common_horizon::newest_common(&index);
+        let (newest, common) = (index.sorted_through, index.common);
+        for table in index.tables.values_mut() {
+            table.newest = table.path(newest, |range| range.cheapest(newest));
+            table.common = table.path(common, |range| common_horizon::few_runs(range, common));
+        }
+        index
+    }
+
+    /// The newest boundary at which every range of every table can end with few sorted runs: where
+    /// best-effort answers stand. See [`common_horizon`].
+    pub fn common_horizon(&self) -> ScuNumber {
+        self.common
+    }
+
+    /// All runs of a range that lead to the common horizon, those that hold nothing for the range
+    /// included: what must stay for it, superseded or not.
+    pub fn best_effort_runs(&self, view: ViewId, low: Option<&Key>) -> Vec<RunId> {
+        let mut tables = self.tables.values();
+        let table = tables.find(|table| table.view == view);
+        let range = table.and_then(|table| {
+            let at = table
+                .ranges
+                .binary_search_by(|range| range.low.as_ref().cmp(&low));
+            at.ok().map(|at| &table.ranges[at])
+        });
+        range.map_or(Vec::new(), |range| {
+            range.runs_to(self.common, BEST_EFFORT_RUNS_MAX)
+        })
+    }
+
+    /// SCUs up to here are sorted.
+    pub fn sorted_through(&self) -> ScuNumber {
+        self.sorted_through
+    }
+
+    /// The paths of a table's ranges, in the order of keys.
+    pub fn ranges(&self, table: TableId) -> Option<&[RangePaths]> {
+        self.tables.get(&table).map(|table| table.ranges.as_slice())
+    }
+
+    /// The runs of a table's answer at a boundary: the cheapest; at the common horizon no more
+    /// than best effort allows, where that can be.
+    pub(super) fn path(&self, table: &TablePaths, boundary: ScuNumber) -> Option<Arc<TablePath>> {
+        if boundary == self.sorted_through {
+            return table.newest.clone();
+        }
+        if boundary == self.common {
+            return table.common.clone();
+        }
+        table.path(boundary, |range| range.cheapest(boundary))
+    }
+}

@@ -1,0 +1,226 @@
+//! Point reads: all of a primary key given. Past the planner: newest source first, its filter,
+//! its extent index, one extent; back to the first total change.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use lazybase_model::{Error, Result, Stage, TableId};
+
+use super::arrow_internal;
+use super::scan::output_schema;
+use super::snapshot::Snapshot;
+use crate::change_batch::ChangeBatch;
+use crate::key::Key;
+use crate::manifest::{Run, RunKind, SegmentMeta};
+use crate::segment::{RowLayout, key_hash};
+use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
+
+impl Snapshot {
+    /// The rows of these keys, in the order of the keys, absent ones left out; `projection` names
+    /// positions in the table's columns. `buffered` holds a transaction's own changes of the
+    /// table, oldest first.
+    ///
+    /// # Errors
+    /// `Corrupt` when a file is damaged; `SnapshotTooOld` when the pin was lost.
+    pub async fn get(
+        &self,
+        table: TableId,
+        keys: &[Key],
+        projection: &[usize],
+        buffered: &[ChangeBatch],
+    ) -> Result<RecordBatch> {
+        let layout = self.layout(table)?;
+        let schema = output_schema(&layout, projection)?;
+        let mut rows = Vec::new();
+        for key in keys {
+            if let Some(row) = self.row(&layout, key, buffered).await? {
+                rows.push(row.data.project(projection).map_err(arrow_internal)?);
+            }
+        }
+        self.check_pin()?;
+        joined(&schema, &rows)
+    }
+
+    /// The row of a key at the snapshot's horizon.
+    async fn row(
+        &self,
+        layout: &Arc<RowLayout>,
+        key: &Key,
+        buffered: &[ChangeBatch],
+    ) -> Result<Option<ChangeBatch>> {
+        let mut changes = Vec::new();
+        for batch in buffered.iter().rev() {
+            if take_total(&mut changes, find_rows(layout, batch, key)?) {
+                return settle(layout, changes);
+            }
+        }
+        for (scu, batches) in self.inner.unsorted.iter().rev() {
+            let reader = &self.inner.reader;
+            let found = reader
+                .unsorted
+                .find(&reader.env, layout, scu, *batches, key.as_bytes())
+                .await?;
+            if !found.is_empty() {
+                self.note_unsorted(scu.scu().0, *batches, scu.is_sealed());
+            }
+            if take_total(&mut changes, found) {
+                return settle(layout, changes);
+            }
+        }
+        let hash = key_hash(key.as_bytes());
+        for run in self.inner.runs_at(layout.table.id, key)?.into_iter().rev() {
+            let found = self.find_in_run(layout, run, key, hash).await?;
+            if take_total(&mut changes, found.into_iter().collect()) {
+                break;
+            }
+        }
+        settle(layout, changes)
+    }
+
+    /// The change of a key in a run: at most one extent is read.
+    async fn find_in_run(
+        &self,
+        layout: &Arc<RowLayout>,
+        run: &Arc<Run>,
+        key: &Key,
+        hash: u64,
+    ) -> Result<Option<ChangeBatch>> {
+        let Some(meta) = segment_of(run, key) else {
+            return Ok(None);
+        };
+        let inner = &self.inner;
+        let cache = &inner.reader.cache;
+        let segment = cache
+            .open(&inner.reader.env, layout, meta, &inner.counters)
+            .await?;
+        let Some(extent) = segment.may_contain(key.as_bytes(), hash) else {
+            return Ok(None);
+        };
+        self.note_run(run);
+        let found = cache
+            .point(&segment, extent, key.as_bytes(), &inner.counters)
+            .await;
+        let found = found.map_err(|error| self.name_damage(error, layout, run))?;
+        Ok(found.map(|found| found.rows.slice(found.at.start, found.at.len())))
+    }
+
+    pub(super) fn name_damage(&self, error: Error, layout: &RowLayout, run: &Run) -> Error {
+        error.with_detail(format!(
+            "table {:?}, view {}, SCUs {}",
+            layout.table.name, run.view, run.span
+        ))
+    }
+
+    pub(super) fn note_run(&self, run: &Run) {
+        let mut opened = self.inner.opened.lock();
+        match run.kind {
+            RunKind::Sorted => opened.sorted_runs += 1,
+            RunKind::Merged => opened.merged_runs += 1,
+            RunKind::Base => opened.authority_runs += 1,
+        }
+        opened.newest_scu_opened = opened.newest_scu_opened.max(run.changes_through.0);
+    }
+
+    pub(super) fn note_unsorted(&self, scu: u64, batches: u32, sealed: bool) {
+        let mut opened = self.inner.opened.lock();
+        match sealed {
+            true => opened.unsorted_scus += 1,
+            false => opened.open_batches += u64::from(batches),
+        }
+        opened.newest_scu_opened = opened.newest_scu_opened.max(scu);
+    }
+}
+
+/// The stage that a run belongs to.
+pub(super) fn stage_of(kind: RunKind) -> Stage {
+    match kind {
+        RunKind::Sorted => Stage::Sorted,
+        RunKind::Merged => Stage::Merged,
+        RunKind::Base => Stage::Authority,
+    }
+}
+
+/// Adds what an older source holds of the key (newest first); whether nothing before matters.
+fn take_total(changes: &mut Vec<ChangeBatch>, found: Vec<ChangeBatch>) -> bool {
+    for change in found {
+        let total = change.rows() == 1 && change.kind(0).is_total();
+        changes.push(change);
+        if total {
+            return true;
+        }
+    }
+    false
+}
+
+/// The changes of a key in an unsorted batch, newest first.
+///
+/// # Errors
+/// `Internal` when the batch is not of the layout.
+pub fn find_rows(layout: &RowLayout, batch: &ChangeBatch, key: &Key) -> Result<Vec<ChangeBatch>> {
+    let keys = layout.codec.encode(&batch.data)?;
+    let mut found = Vec::new();
+    let mut row = batch.rows();
+    while row > 0 {
+        row -= 1;
+        if keys.row(row).data() == key.as_bytes() {
+            let pair = row > 0 && batch.kind(row - 1).is_split();
+            row -= usize::from(pair);
+            found.push(batch.slice(row, 1 + usize::from(pair)));
+        }
+    }
+    Ok(found)
+}
+
+/// The row that a key's changes make, newest first, of nothing.
+fn settle(layout: &RowLayout, mut changes: Vec<ChangeBatch>) -> Result<Option<ChangeBatch>> {
+    match changes.first() {
+        None => return Ok(None),
+        Some(newest) if newest.rows() == 1 && newest.kind(0).is_total() => {
+            return Ok(newest.kind(0).makes_row().then(|| newest.clone()));
+        }
+        Some(_) => {}
+    }
+    changes.reverse();
+    let shape = MergeShape::of(layout);
+    let mut sources: Vec<Option<ChangeBatch>> = changes.into_iter().map(Some).collect();
+    let mut merger = Merger::new(
+        &shape,
+        sources.len(),
+        MergeMode::Rows,
+        OutputSize::default(),
+    )?;
+    loop {
+        match merger.step()? {
+            Step::Need(source) => {
+                let next = sources.get_mut(source).and_then(Option::take);
+                merger.supply(source, next)?;
+            }
+            Step::Output(rows) if rows.rows() > 0 => return Ok(Some(rows)),
+            Step::Output(_) => {}
+            Step::Done => return Ok(None),
+        }
+    }
+}
+
+/// The segment of a run that may hold a key.
+fn segment_of<'r>(run: &'r Run, key: &Key) -> Option<&'r Arc<SegmentMeta>> {
+    let at = run
+        .segments
+        .partition_point(|segment| segment.max_key < *key);
+    run.segments
+        .get(at)
+        .filter(|segment| segment.min_key <= *key)
+}
+
+fn joined(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<RecordBatch> {
+    let columns = match rows {
+        [] => return Ok(RecordBatch::new_empty(Arc::clone(schema))),
+        [row] => row.columns().to_vec(),
+        rows => arrow::compute::concat_batches(&rows[0].schema(), rows)
+            .map_err(arrow_internal)?
+            .columns()
+            .to_vec(),
+    };
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow_internal)
+}

@@ -1,0 +1,264 @@
+//! A pinned manifest and a horizon in it: what every answer is computed from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lazybase_model::freshness::DisplayDuration;
+use lazybase_model::{
+    Error, Freshness, Horizon, OnMiss, Result, ScuNumber, SourceCounts, Stamp, Table, TableId,
+    limits,
+};
+use parking_lot::Mutex;
+
+use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSummary};
+use super::paths::ReadIndex;
+use super::unsorted::UnsortedCache;
+use crate::env::Env;
+use crate::manifest::{Manifest, Pin, Pins};
+use crate::segment::{ReadCounters, RowLayout, SegmentCache};
+use crate::stages::ingest::UnsortedScu;
+
+/// What all reads of a database share.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// The world.
+    pub env: Env,
+    /// Open segments and decoded extents.
+    pub cache: Arc<SegmentCache>,
+    /// What readers hold.
+    pub pins: Pins,
+    /// Unsorted data that a read had to sort or index: kept, not repeated.
+    pub unsorted: Arc<UnsortedCache>,
+    /// The paths of the newest manifest that was read.
+    index: Arc<Mutex<Option<KeptIndex>>>,
+}
+
+/// A manifest's number and its paths.
+type KeptIndex = (u64, Arc<ReadIndex>);
+
+/// A horizon of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AsOf {
+    /// The end of this SCU.
+    Scu(ScuNumber),
+    /// The newest boundary whose batches were all acknowledged by then.
+    Timestamp {
+        /// Microseconds since 1970.
+        micros: i64,
+    },
+}
+
+/// What a snapshot is made from.
+#[derive(Debug)]
+pub struct SnapshotAsk {
+    /// The newest manifest, pinned.
+    pub pin: Pin,
+    /// All SCUs after its `sorted_through`, the open one included, oldest first.
+    pub unsorted: Vec<Arc<UnsortedScu>>,
+    /// The coordinator's clock.
+    pub now_micros: i64,
+    /// The bound.
+    pub freshness: Freshness,
+    /// Never before this.
+    pub floor: Horizon,
+    /// What to do when the bound needs unsorted data.
+    pub on_miss: OnMiss,
+    /// A horizon of the past instead of a bound.
+    pub at: Option<AsOf>,
+    /// The tables that the query names; `None` for all.
+    pub tables: Option<Vec<TableId>>,
+}
+
+/// A consistent cut of the whole database. Cheap to clone; the pin lasts while any clone lives.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) reader: Reader,
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) choice: Choice,
+    /// The unsorted SCUs that count, oldest first, with how many of their batches.
+    pub(super) unsorted: Vec<(Arc<UnsortedScu>, u32)>,
+    pub(super) counters: Arc<ReadCounters>,
+    pub(super) opened: Mutex<SourceCounts>,
+    layouts: Mutex<HashMap<TableId, Arc<RowLayout>>>,
+    asked: Freshness,
+    pin: Pin,
+}
+
+impl Reader {
+    /// A reader of the environment's store, with a cache of `cache_bytes`.
+    pub fn new(env: Env, cache_bytes: u64) -> Reader {
+        Reader {
+            cache: Arc::new(SegmentCache::new(cache_bytes)),
+            pins: Pins::new(Arc::clone(&env.clock), limits::PIN_LIFETIME),
+            unsorted: Arc::default(),
+            index: Arc::default(),
+            env,
+        }
+    }
+
+    /// The paths of a manifest: made once for each.
+    pub fn index(&self, manifest: &Manifest) -> Arc<ReadIndex> {
+        let mut kept = self.index.lock();
+        match &*kept {
+            Some((number, index)) if *number == manifest.number => Arc::clone(index),
+            _ => {
+                let index = Arc::new(ReadIndex::new(manifest));
+                *kept = Some((manifest.number, Arc::clone(&index)));
+                index
+            }
+        }
+    }
+
+    /// Chooses a horizon and pins what it needs.
+    ///
+    /// # Errors
+    /// `Unavailable` when the bound can't be met and misses are errors; `NotFound` when a past
+    /// horizon is outside the retention.
+    pub fn snapshot(&self, ask: SnapshotAsk) -> Result<Snapshot> {
+        let manifest = Arc::clone(ask.pin.manifest());
+        let index = self.index(&manifest);
+        let summaries: Vec<UnsortedSummary> = ask.unsorted.iter().map(|scu| summary(scu)).collect();
+        let at = match ask.at {
+            None => None,
+            Some(AsOf::Scu(scu)) => Some(Horizon::end_of(scu)),
+            Some(AsOf::Timestamp { micros }) => {
+                Some(freshness::boundary_at(&index, &summaries, micros)?)
+            }
+        };
+        let choice = freshness::choose(&FreshnessInput {
+            index: &index,
+            unsorted: &summaries,
+            now_micros: ask.now_micros,
+            freshness: ask.freshness,
+            floor: ask.floor,
+            on_miss: ask.on_miss,
+            at,
+            tables: ask.tables.as_deref(),
+        })?;
+        let unsorted = choice
+            .unsorted_scus
+            .iter()
+            .filter_map(|(number, batches)| {
+                let scu = ask.unsorted.iter().find(|scu| scu.scu() == *number)?;
+                Some((Arc::clone(scu), *batches))
+            })
+            .collect();
+        ask.pin.set_horizon(choice.horizon);
+        Ok(Snapshot {
+            inner: Arc::new(Inner {
+                reader: self.clone(),
+                manifest,
+                choice,
+                unsorted,
+                counters: Arc::default(),
+                opened: Mutex::default(),
+                layouts: Mutex::default(),
+                asked: ask.freshness,
+                pin: ask.pin,
+            }),
+        })
+    }
+}
+
+/// What the choice of a horizon needs to know of an unsorted SCU.
+pub fn summary(scu: &UnsortedScu) -> UnsortedSummary {
+    // Whether it is sealed first: batches that join between the two looks are then no batches of a
+    // sealed SCU.
+    let sealed = scu.is_sealed();
+    let batches = scu.prefix(u32::MAX);
+    UnsortedSummary {
+        scu: scu.scu(),
+        sealed,
+        acks: Acks::Each(batches.iter().map(|batch| batch.ack_micros).collect()),
+        bytes: scu
+            .tables()
+            .into_iter()
+            .map(|(table, of)| (table, of.raw_bytes))
+            .collect(),
+    }
+}
+
+/// What a slightly staler answer would have saved, in words.
+fn advice(choice: &Choice, cheaper: &Cheaper) -> String {
+    let share = choice.estimated_work as f64 / cheaper.work.max(1) as f64;
+    format!(
+        "an answer {} stale would have cost {share:.0} times less",
+        DisplayDuration(cheaper.staleness)
+    )
+}
+
+impl Snapshot {
+    /// The answer contains exactly the batches up to here.
+    pub fn horizon(&self) -> Horizon {
+        self.inner.choice.horizon
+    }
+
+    /// The pinned manifest.
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.inner.manifest
+    }
+
+    /// The table of a name.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        match self.inner.manifest.table_named(name) {
+            Some(state) => Ok(Arc::clone(&state.table)),
+            None => {
+                Err(Error::not_found(format!("there is no table {name:?}")).with_sqlstate("42P01"))
+            }
+        }
+    }
+
+    /// The layout of a table's rows.
+    ///
+    /// # Errors
+    /// `NotFound` when the table is not in the snapshot.
+    pub fn layout(&self, table: TableId) -> Result<Arc<RowLayout>> {
+        if let Some(layout) = self.inner.layouts.lock().get(&table) {
+            return Ok(Arc::clone(layout));
+        }
+        let state = self.inner.manifest.tables.get(&table).ok_or_else(|| {
+            Error::not_found(format!("table {table} is not in the snapshot")).with_sqlstate("42P01")
+        })?;
+        let layout = Arc::new(RowLayout::primary(&state.table)?);
+        self.inner.layouts.lock().insert(table, Arc::clone(&layout));
+        Ok(layout)
+    }
+
+    /// Fails once the pin is lost.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`: the files may be gone; rows would be missing.
+    pub fn check_pin(&self) -> Result<()> {
+        self.inner.pin.check()
+    }
+
+    /// The stamp, with everything that was read through this snapshot so far.
+    pub fn stamp(&self) -> Stamp {
+        let inner = &self.inner;
+        let mut sources = *inner.opened.lock();
+        sources.extents_read = inner.counters.extents_read();
+        sources.bytes_read = inner.counters.bytes_read();
+        sources.cache_hits = inner.counters.extents_cached();
+        Stamp {
+            horizon: inner.choice.horizon,
+            as_of_micros: inner.choice.as_of_micros,
+            freshness_asked: inner.asked,
+            staleness: inner.choice.staleness,
+            batches_left_out: inner.choice.batches_left_out,
+            sources,
+            advice: inner
+                .choice
+                .cheaper
+                .as_ref()
+                .map(|cheaper| advice(&inner.choice, cheaper)),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Unsorted SCUs as readers need them: sorted for scans, indexed by key for point reads. What a
+//! reader was forced to do is kept for the next one, and grows with the open SCU.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lazybase_model::{Result, ScuNumber, TableId};
+use parking_lot::Mutex;
+
+use super::source::Chunk;
+use crate::change_batch::ChangeBatch;
+use crate::env::Env;
+use crate::key::Keys;
+use crate::segment::{RowLayout, key_hash};
+use crate::stages::ingest::{AcceptedBatch, BatchPart, UnsortedScu};
+use crate::stages::sort::sort_changes;
+
+/// Two neighbouring tiers are sorted together once the newer is at least a quarter of the older:
+/// so a row of the open SCU is sorted a logarithmic number of times, however often it is read.
+const TIER_RATIO: u64 = 4;
+
+/// Sorted tiers and key indexes of unsorted SCUs.
+#[derive(Debug, Default)]
+pub struct UnsortedCache {
+    tables: Mutex<HashMap<(ScuNumber, TableId), Arc<TableCache>>>,
+}
+
+/// What is kept of one table in one SCU. Async locks: readers of one SCU wait for each other
+/// rather than sort the same rows twice.
+#[derive(Debug, Default)]
+struct TableCache {
+    tiers: tokio::sync::Mutex<Vec<Tier>>,
+    index: tokio::sync::Mutex<KeyIndex>,
+}
+
+/// The batches `from..to` of an SCU, sorted and composed.
+#[derive(Debug, Clone)]
+struct Tier {
+    from: u32,
+    to: u32,
+    rows: u64,
+    chunks: Arc<Vec<Chunk>>,
+}
+
+/// Where each key of the first `to` batches stands.
+#[derive(Debug, Default)]
+struct KeyIndex {
+    to: u32,
+    parts: Vec<IndexedPart>,
+    rows: HashMap<u64, Vec<(u32, u32)>>,
+}
+
+#[derive(Debug)]
+struct IndexedPart {
+    batch: Arc<AcceptedBatch>,
+    place: usize,
+    keys: Keys,
+}
+
+impl UnsortedCache {
+    /// Forgets SCUs that are sorted now.
+    pub fn forget(&self, through: ScuNumber) {
+        self.tables.lock().retain(|(scu, _), _| *scu > through);
+    }
+
+    fn table(&self, scu: ScuNumber, table: TableId) -> Arc<TableCache> {
+        Arc::clone(self.tables.lock().entry((scu, table)).or_default())
+    }
+
+    /// The changes of a table in the first `batches` batches of an SCU as sorted sources, oldest
+    /// first.
+    pub(super) async fn sorted(
+        &self,
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        scu: &UnsortedScu,
+        batches: u32,
+    ) -> Result<Vec<Arc<Vec<Chunk>>>> {
+        let cache = self.table(scu.scu(), layout.table.id);
+        let mut tiers = cache.tiers.lock().await;
+        let kept = tiers.iter().take_while(|tier| tier.to <= batches).count();
+        let end = tiers[..kept].last().map_or(0, |tier| tier.to);
+        if kept < tiers.len() {
+            // An older snapshot than the cache has seen: its tail is its own affair.
+            let mut sources: Vec<_> = tiers[..kept]
+                .iter()
+                .map(|tier| Arc::clone(&tier.chunks))
+                .collect();
+            drop(tiers);
+            sources.push(sort_tier(env, layout, scu, end, batches).await?.chunks);
+            return Ok(sources);
+        }
+        if end < batches {
+            let mut newest = sort_tier(env, layout, scu, end, batches).await?;
+            while let Some(older) = tiers.last() {
+                if newest.rows * TIER_RATIO < older.rows {
+                    break;
+                }
+                newest = sort_tier(env, layout, scu, older.from, batches).await?;
+                tiers.pop();
+            }
+            tiers.push(newest);
+        }
+        Ok(tiers.iter().map(|tier| Arc::clone(&tier.chunks)).collect())
+    }
+
+    /// The changes of one key in the first `batches` batches of an SCU, newest first, back to the
+    /// first that is total.
+    pub(super) async fn find(
+        &self,
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        scu: &UnsortedScu,
+        batches: u32,
+        key: &[u8],
+    ) -> Result<Vec<ChangeBatch>> {
+        let cache = self.table(scu.scu(), layout.table.id);
+        let mut index = cache.index.lock().await;
+        index.extend(env, layout, scu, batches).await?;
+        let mut found: Vec<ChangeBatch> = Vec::new();
+        let Some(places) = index.rows.get(&key_hash(key)) else {
+            return Ok(found);
+        };
+        for (part, row) in places.iter().rev() {
+            let indexed = &index.parts[*part as usize];
+            let row = *row as usize;
+            let counts = indexed.batch.position <= batches;
+            if !counts || indexed.keys.row(row).data() != key {
+                continue;
+            }
+            let part = &indexed.batch.parts[indexed.place];
+            let rows = part.read(&*env.store, &layout.table, scu.scu()).await?;
+            let change = rows.slice(row, 1);
+            let split = row > 0 && rows.kind(row - 1).is_split();
+            let total = change.kind(0).is_total();
+            found.push(if split {
+                rows.slice(row - 1, 2)
+            } else {
+                change
+            });
+            if total {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl KeyIndex {
+    async fn extend(
+        &mut self,
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        scu: &UnsortedScu,
+        batches: u32,
+    ) -> Result<()> {
+        if self.to >= batches {
+            return Ok(());
+        }
+        for batch in scu.prefix(batches).into_iter().skip(self.to as usize) {
+            for (place, part) in batch.parts.iter().enumerate() {
+                if part.table == layout.table.id {
+                    let rows = part.read(&*env.store, &layout.table, scu.scu()).await?;
+                    self.add(layout, Arc::clone(&batch), place, &rows)?;
+                }
+            }
+        }
+        self.to = batches;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        layout: &RowLayout,
+        batch: Arc<AcceptedBatch>,
+        place: usize,
+        rows: &ChangeBatch,
+    ) -> Result<()> {
+        let keys = layout.codec.encode(&rows.data)?;
+        let part = self.parts.len() as u32;
+        for row in 0..rows.rows() {
+            // The second row of a pair stands for both.
+            if !rows.kind(row).is_split() {
+                let hash = key_hash(keys.row(row).data());
+                self.rows.entry(hash).or_default().push((part, row as u32));
+            }
+        }
+        self.parts.push(IndexedPart { batch, place, keys });
+        Ok(())
+    }
+}
+
+async fn sort_tier(
+    env: &Env,
+    layout: &Arc<RowLayout>,
+    scu: &UnsortedScu,
+    from: u32,
+    to: u32,
+) -> Result<Tier> {
+    let mut changes = Vec::new();
+    for batch in scu.prefix(to).into_iter().skip(from as usize) {
+        for part in parts_of(&batch, layout.table.id) {
+            changes.push(part.read(&*env.store, &layout.table, scu.scu()).await?);
+        }
+    }
+    let rows = changes.iter().map(|batch| batch.rows() as u64).sum();
+    let chunks = sort_changes(layout, &changes)?
+        .into_iter()
+        .map(|rows| Chunk::new(layout, rows))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Tier {
+        from,
+        to,
+        rows,
+        chunks: Arc::new(chunks),
+    })
+}
+
+fn parts_of(batch: &AcceptedBatch, table: TableId) -> impl Iterator<Item = &BatchPart> {
+    batch.parts.iter().filter(move |part| part.table == table)
+}

@@ -1,0 +1,354 @@
+//! What is kept of segments in memory: their indexes and decoded extents, in one bounded cache;
+//! and counters of what a read took from the store.
+//!
+//! Invariant SC-1: the cache's weight counts the bytes of indexes and decoded rows and never
+//! passes its bound by more than what is being inserted. Files are immutable and their names never
+//! used again, so nothing here is ever stale.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use lazybase_model::{Error, Result};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+use super::RowLayout;
+use super::key_filter::key_hash;
+use super::reader::Segment;
+use crate::change_batch::ChangeBatch;
+use crate::env::Env;
+use crate::key::{KeyCodec, Keys};
+use crate::manifest::SegmentMeta;
+
+/// What reads took, counted as they run; shown in an answer's stamp.
+#[derive(Debug, Default)]
+pub struct ReadCounters {
+    bytes_read: AtomicU64,
+    extents_read: AtomicU64,
+    extents_cached: AtomicU64,
+    pages_read: AtomicU64,
+}
+
+impl ReadCounters {
+    pub(super) fn add_bytes(&self, bytes: usize) {
+        self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_extent(&self) {
+        self.extents_read.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_pages(&self, pages: usize) {
+        self.pages_read.fetch_add(pages as u64, Ordering::Relaxed);
+    }
+
+    fn add_hit(&self) {
+        self.extents_cached.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes that came from the store.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// Extents that were read from the store and decoded, whole or in part.
+    pub fn extents_read(&self) -> u64 {
+        self.extents_read.load(Ordering::Relaxed)
+    }
+
+    /// Parquet pages that were read from the store, dictionaries included.
+    pub fn pages_read(&self) -> u64 {
+        self.pages_read.load(Ordering::Relaxed)
+    }
+
+    /// Extents that were found decoded in the cache.
+    pub fn extents_cached(&self) -> u64 {
+        self.extents_cached.load(Ordering::Relaxed)
+    }
+}
+
+/// What an array weighs beside its values.
+const COLUMN_BYTES: usize = 256;
+
+/// The decoded rows of an extent, and their keys once somebody asked for them.
+#[derive(Debug)]
+pub struct DecodedExtent {
+    rows: Arc<ChangeBatch>,
+    keys: OnceLock<Keys>,
+    bytes: usize,
+}
+
+impl DecodedExtent {
+    /// The rows.
+    pub fn rows(&self) -> &Arc<ChangeBatch> {
+        &self.rows
+    }
+
+    fn of(segment: &Segment, extent: usize, rows: Arc<ChangeBatch>) -> Arc<DecodedExtent> {
+        let info = segment.extents().info(extent);
+        let count = rows.rows();
+        let share = info.raw_len as usize / info.rows.max(1) as usize * count;
+        let keys = count * (info.max_key.len() + size_of::<usize>());
+        let columns = rows.data.num_columns() * COLUMN_BYTES;
+        Arc::new(DecodedExtent {
+            rows,
+            keys: OnceLock::new(),
+            bytes: share + keys + columns,
+        })
+    }
+
+    fn found(&self, codec: &KeyCodec, key: &[u8]) -> Result<Option<FoundRows>> {
+        let at = self.find(codec, key)?;
+        let rows = Arc::clone(&self.rows);
+        Ok((!at.is_empty()).then_some(FoundRows { rows, at }))
+    }
+
+    /// The encoded keys of all rows; the extent must have been read with all key columns.
+    ///
+    /// # Errors
+    /// `Internal` when the rows are not of the codec's schema.
+    pub fn keys(&self, codec: &KeyCodec) -> Result<&Keys> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(keys);
+        }
+        let keys = codec.encode(&self.rows.data)?;
+        Ok(self.keys.get_or_init(|| keys))
+    }
+
+    /// The stored rows of a key: none, one, or the two of a split pair.
+    ///
+    /// # Errors
+    /// As [`DecodedExtent::keys`].
+    pub fn find(&self, codec: &KeyCodec, key: &[u8]) -> Result<Range<usize>> {
+        Ok(rows_of_key(self.keys(codec)?, key))
+    }
+}
+
+/// Where a key stands among sorted keys.
+pub(super) fn rows_of_key(keys: &Keys, key: &[u8]) -> Range<usize> {
+    let (mut low, mut high) = (0, keys.num_rows());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match keys.row(middle).data() < key {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    let same = (low..keys.num_rows()).take_while(|row| keys.row(*row).data() == key);
+    low..low + same.count()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum CacheKey {
+    /// By the hash of the file's name; the name itself is compared on a hit.
+    Index(u64),
+    Extent {
+        segment: u64,
+        extent: usize,
+        /// Which columns; `None` for all.
+        columns: Option<Arc<[usize]>>,
+    },
+    /// Rows of a Parquet row group that share pages, by the first.
+    Page {
+        segment: u64,
+        extent: usize,
+        first_row: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum CacheValue {
+    Index(Arc<Segment>),
+    Extent(Arc<DecodedExtent>),
+    /// How often single rows were read from a page that is not kept.
+    Touches(Arc<AtomicU32>),
+}
+
+/// A page is decoded whole and kept at this many point reads. Fewer would fill the cache with
+/// pages of which one row was wanted once.
+const TOUCHES_TO_KEEP: u32 = 4;
+/// What an entry without rows weighs.
+const ENTRY_BYTES: u64 = 96;
+
+/// The stored rows of one key.
+#[derive(Debug, Clone)]
+pub struct FoundRows {
+    /// The batch that holds them.
+    pub rows: Arc<ChangeBatch>,
+    /// Where in the batch: one row, or the two of a split pair.
+    pub at: Range<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct ByBytes;
+
+impl Weighter<CacheKey, CacheValue> for ByBytes {
+    fn weight(&self, _: &CacheKey, value: &CacheValue) -> u64 {
+        match value {
+            CacheValue::Index(segment) => segment.memory_bytes() as u64,
+            CacheValue::Extent(extent) => extent.bytes as u64,
+            CacheValue::Touches(_) => ENTRY_BYTES,
+        }
+    }
+}
+
+type Hasher = BuildHasherDefault<DefaultHasher>;
+
+/// Open segments and decoded extents, shared by all reads.
+#[derive(Debug)]
+pub struct SegmentCache {
+    cache: Cache<CacheKey, CacheValue, ByBytes, Hasher>,
+}
+
+impl SegmentCache {
+    /// A cache of at most `bytes`.
+    pub fn new(bytes: u64) -> SegmentCache {
+        let items = (bytes / 64_000).clamp(64, 1 << 20) as usize;
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(items)
+            .weight_capacity(bytes)
+            .build()
+            .expect("both capacities are given");
+        let lifecycle = DefaultLifecycle::default();
+        SegmentCache {
+            cache: Cache::with_options(options, ByBytes, Hasher::default(), lifecycle),
+        }
+    }
+
+    /// The bytes that are kept.
+    pub fn bytes(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    /// Opens a segment, or takes it from the cache.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub async fn open(
+        &self,
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        meta: &Arc<SegmentMeta>,
+        counters: &ReadCounters,
+    ) -> Result<Arc<Segment>> {
+        let opening = || Segment::open(env, layout, Arc::clone(meta), counters);
+        let key = CacheKey::Index(key_hash(meta.file.as_bytes()));
+        let load = async { Ok::<_, Error>(CacheValue::Index(opening().await?)) };
+        match self.cache.get_or_insert_async(&key, load).await? {
+            CacheValue::Index(found) if found.meta().file == meta.file => Ok(found),
+            _ => opening().await,
+        }
+    }
+
+    /// Reads an extent, or takes it from the cache.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn extent(
+        &self,
+        segment: &Segment,
+        extent: usize,
+        counters: &ReadCounters,
+    ) -> Result<Arc<DecodedExtent>> {
+        self.cached(segment, extent, None, counters).await
+    }
+
+    /// Reads some columns of an extent, or takes them from the cache.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent_columns`].
+    pub async fn extent_columns(
+        &self,
+        segment: &Segment,
+        extent: usize,
+        projection: &[usize],
+        counters: &ReadCounters,
+    ) -> Result<Arc<DecodedExtent>> {
+        self.cached(segment, extent, Some(projection.into()), counters)
+            .await
+    }
+
+    async fn cached(
+        &self,
+        segment: &Segment,
+        extent: usize,
+        columns: Option<Arc<[usize]>>,
+        counters: &ReadCounters,
+    ) -> Result<Arc<DecodedExtent>> {
+        let key = CacheKey::Extent {
+            segment: segment.id(),
+            extent,
+            columns: columns.clone(),
+        };
+        if let Some(CacheValue::Extent(found)) = self.cache.get(&key) {
+            counters.add_hit();
+            return Ok(found);
+        }
+        let load = async {
+            let rows = match &columns {
+                None => segment.read_extent(extent, counters).await?,
+                Some(columns) => {
+                    segment
+                        .read_extent_columns(extent, columns, counters)
+                        .await?
+                }
+            };
+            Ok::<_, Error>(CacheValue::Extent(DecodedExtent::of(segment, extent, rows)))
+        };
+        match self.cache.get_or_insert_async(&key, load).await? {
+            CacheValue::Extent(found) => Ok(found),
+            _ => Err(Error::internal(
+                "the cache holds something else for an extent",
+            )),
+        }
+    }
+
+    /// The stored rows of a key in the extent that [`Segment::may_contain`] named: from the cache,
+    /// or with as little as the format allows.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn point(
+        &self,
+        segment: &Segment,
+        extent: usize,
+        key: &[u8],
+        counters: &ReadCounters,
+    ) -> Result<Option<FoundRows>> {
+        let codec = &segment.layout().codec;
+        if !segment.has_pages() {
+            return self
+                .extent(segment, extent, counters)
+                .await?
+                .found(codec, key);
+        }
+        let rows = segment.rows_around(extent, key);
+        let page = CacheKey::Page {
+            segment: segment.id(),
+            extent,
+            first_row: rows.start,
+        };
+        let touches = match self.cache.get(&page) {
+            Some(CacheValue::Extent(kept)) => {
+                counters.add_hit();
+                return kept.found(codec, key);
+            }
+            Some(CacheValue::Touches(touches)) => touches.fetch_add(1, Ordering::Relaxed) + 1,
+            _ => {
+                let first = CacheValue::Touches(Arc::new(AtomicU32::new(1)));
+                self.cache.insert(page.clone(), first);
+                1
+            }
+        };
+        if touches >= TOUCHES_TO_KEEP {
+            let read = segment.read_rows(extent, rows, None, counters).await?;
+            let kept = DecodedExtent::of(segment, extent, read);
+            self.cache
+                .insert(page, CacheValue::Extent(Arc::clone(&kept)));
+            return kept.found(codec, key);
+        }
+        segment.read_point(extent, key, counters).await
+    }
+}

@@ -1,0 +1,159 @@
+//! The frame of an extent file: header, extents, index part (`docs/formats/segment-extent.md`).
+//!
+//! The manifest knows where the index part begins and its checksum, which covers everything to
+//! the end of the file; the index holds the checksum of each extent. The header is read by people
+//! and by `verify` alone.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use lazybase_model::{ColumnId, Error, Result, TableId, ViewId};
+use serde::{Deserialize, Serialize};
+
+use super::RowLayout;
+use super::extent_index::ExtentIndex;
+use super::le::{Front, put_u32, put_u64};
+
+/// The first and the last eight bytes of an extent file.
+pub const MAGIC: [u8; 8] = *b"LAZYEXT\n";
+/// The version that this code writes and reads.
+pub const VERSION: u32 = 1;
+/// Where the first extent begins.
+pub const FILE_HEADER_BYTES: u64 = 16;
+const FOOTER_BYTES: usize = 48;
+
+/// What the rows of a file are, by ids: names may change.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct RowsOf {
+    table: TableId,
+    view: ViewId,
+    columns: Vec<(ColumnId, DataType)>,
+    key: Vec<ColumnId>,
+}
+
+impl RowsOf {
+    pub(super) fn layout(layout: &RowLayout) -> RowsOf {
+        let table = &layout.table;
+        let columns = table.columns.iter();
+        RowsOf {
+            table: table.id,
+            view: table.primary.id,
+            columns: columns.map(|c| (c.id, c.data_type.clone())).collect(),
+            key: table.primary.key.clone(),
+        }
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("ids and types have a text form")
+    }
+
+    /// Checks that the bytes describe the rows of `layout`.
+    pub(super) fn check(bytes: &[u8], layout: &RowLayout) -> Result<()> {
+        let stored: RowsOf = serde_json::from_slice(bytes)
+            .map_err(|error| Error::corrupt(format!("its columns can't be read: {error}")))?;
+        match stored == RowsOf::layout(layout) {
+            true => Ok(()),
+            false => Err(Error::corrupt("its columns are not those of the table")
+                .with_detail(format!("stored are {}", String::from_utf8_lossy(bytes)))),
+        }
+    }
+}
+
+/// The first bytes of an extent file.
+pub(super) fn file_header() -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    put_u32(&mut out, VERSION);
+    put_u32(&mut out, 0);
+    out
+}
+
+/// Everything after the last extent, in a file whose extents end at `index_offset`.
+pub(super) fn index_part(
+    layout: &RowLayout,
+    index: &[u8],
+    index_offset: u64,
+    rows: u64,
+) -> Vec<u8> {
+    let rows_of = RowsOf::layout(layout).to_bytes();
+    let mut out = Vec::with_capacity(rows_of.len() + index.len() + FOOTER_BYTES);
+    out.extend_from_slice(&rows_of);
+    out.extend_from_slice(index);
+    put_u64(&mut out, index_offset);
+    put_u64(&mut out, rows_of.len() as u64);
+    put_u64(&mut out, index.len() as u64);
+    put_u64(&mut out, rows);
+    put_u32(&mut out, VERSION);
+    put_u32(&mut out, 0);
+    out.extend_from_slice(&MAGIC);
+    out
+}
+
+/// Reads an index part whose checksum was verified.
+pub(super) fn parse_index_part(
+    part: &Bytes,
+    layout: &Arc<RowLayout>,
+    index_offset: u64,
+    rows: u64,
+) -> Result<ExtentIndex> {
+    let footer_at = part.len().checked_sub(FOOTER_BYTES);
+    let footer_at = footer_at.ok_or_else(|| Error::corrupt("no room for a footer"))?;
+    let mut footer = Front(&part[footer_at..]);
+    let stored_offset = footer.u64()?;
+    let (rows_of_len, index_len) = (footer.u64()? as usize, footer.u64()? as usize);
+    let stored_rows = footer.u64()?;
+    let version = footer.u32()?;
+    footer.u32()?;
+    if footer.0 != MAGIC {
+        return Err(Error::corrupt("it is not an extent file"));
+    }
+    if version != VERSION {
+        return Err(
+            Error::corrupt(format!("it has version {version} of the format"))
+                .with_detail(format!("this program reads version {VERSION}")),
+        );
+    }
+    let fits = rows_of_len.checked_add(index_len) == Some(footer_at);
+    if !fits || stored_offset != index_offset || stored_rows != rows {
+        return Err(Error::corrupt("its footer disagrees with the manifest"));
+    }
+    RowsOf::check(&part[..rows_of_len], layout)?;
+    let index = ExtentIndex::parse(&part.slice(rows_of_len..footer_at))?;
+    let mut next = FILE_HEADER_BYTES;
+    for extent in index.iter() {
+        if extent.offset != next {
+            return Err(Error::corrupt("its extents leave a gap"));
+        }
+        next += u64::from(extent.stored_len);
+    }
+    let counted: u64 = index.iter().map(|extent| u64::from(extent.rows)).sum();
+    match next == index_offset && counted == rows {
+        true => Ok(index),
+        false => Err(Error::corrupt(
+            "its extents are not those the footer counts",
+        )),
+    }
+}
+
+/// Opens a whole file without a manifest: what its rows are, as stored, and its index.
+pub(super) fn open_alone(file: &Bytes) -> Result<(String, ExtentIndex)> {
+    let footer_at = file.len().checked_sub(FOOTER_BYTES);
+    let footer_at = footer_at.ok_or_else(|| Error::corrupt("no room for a footer"))?;
+    let mut footer = Front(&file[footer_at..]);
+    let index_offset = footer.u64()? as usize;
+    let (rows_of_len, index_len) = (footer.u64()? as usize, footer.u64()? as usize);
+    footer.u64()?;
+    footer.u32()?;
+    footer.u32()?;
+    let rows_of_end = index_offset.checked_add(rows_of_len);
+    let end = rows_of_end.and_then(|at| at.checked_add(index_len));
+    if footer.0 != MAGIC || end != Some(footer_at) {
+        return Err(Error::corrupt("it is not an extent file"));
+    }
+    let rows_of_end = index_offset + rows_of_len;
+    let rows_of = String::from_utf8_lossy(&file[index_offset..rows_of_end]).into_owned();
+    Ok((
+        rows_of,
+        ExtentIndex::parse(&file.slice(rows_of_end..footer_at))?,
+    ))
+}

@@ -1,0 +1,85 @@
+//! Segments: immutable files of sorted rows, made of extents that are read or skipped whole
+//! (section 3.8 of the paper).
+//!
+//! Two formats behind one reader: extents of whole rows for what is rewritten soon, and tuned
+//! Parquet for the authority. The index of either part is small and held in memory: least and
+//! greatest key, rows, place and checksums of each extent, and a filter over the keys.
+//!
+//! ```text
+//!   ChangeBatch --cut--> encode --> SegmentWriter --> segments/{name}.ext | .parquet
+//!                                                          |
+//!   ChangeBatch <------ decode <-- Segment (index) <-------+     SegmentCache keeps both
+//! ```
+//!
+//! Invariant SEG-1: no byte is acted on before its checksum was verified after its load from the
+//! store. Invariant SEG-2: extents of a segment are in key order and disjoint, except that a key's
+//! rows never straddle two extents.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use lazybase_model::Result;
+use lazybase_model::table::Table;
+
+use crate::key::KeyCodec;
+
+pub mod cache;
+mod cut;
+mod describe;
+pub mod encode;
+pub mod extent_format;
+pub mod extent_index;
+pub mod key_filter;
+mod le;
+pub mod parquet_format;
+pub mod reader;
+pub mod verify;
+pub mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::{DecodedExtent, FoundRows, ReadCounters, SegmentCache};
+pub use describe::{describe_extents, describe_parquet};
+pub use encode::{Codec, EncodedExtent};
+pub use extent_index::{ExtentIndex, ExtentInfo};
+pub use key_filter::key_hash;
+pub use reader::Segment;
+pub use verify::verify_segment;
+pub use writer::{SegmentWriter, WriteOptions};
+
+/// What is needed to read or write rows of one view: its schema and key.
+#[derive(Debug)]
+pub struct RowLayout {
+    /// The table, for messages and settings.
+    pub table: Arc<Table>,
+    /// The columns as stored: the table's, all nullable but the key.
+    pub schema: SchemaRef,
+    /// The view's key.
+    pub codec: KeyCodec,
+}
+
+impl RowLayout {
+    /// The layout of a table's primary view: all its columns, all nullable but the key's.
+    ///
+    /// # Errors
+    /// `Invalid` when a key column's type has no order.
+    pub fn primary(table: &Arc<Table>) -> Result<RowLayout> {
+        let codec = KeyCodec::primary(table)?;
+        let field = |(at, column): (usize, &lazybase_model::table::Column)| {
+            let in_key = codec.indices().contains(&at);
+            Field::new(&column.name, column.data_type.clone(), !in_key)
+        };
+        let fields: Vec<Field> = table.columns.iter().enumerate().map(field).collect();
+        Ok(RowLayout {
+            table: Arc::clone(table),
+            schema: Arc::new(Schema::new(fields)),
+            codec,
+        })
+    }
+
+    /// The type of the column at `index`.
+    fn data_type(&self, index: usize) -> &DataType {
+        self.schema.field(index).data_type()
+    }
+}

@@ -1,0 +1,491 @@
+//! Reads Parquet segments: byte ranges are read from the store, verified page by page, and only
+//! then handed to Parquet's decoder (invariant PQ-2).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
+use arrow::datatypes::UInt64Type;
+use bytes::Bytes;
+use bytes::buf::{Buf, Reader};
+use lazybase_model::change::StoredKind;
+use lazybase_model::{Error, Result};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+    RowSelector,
+};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::write::EncodedGroup;
+use super::{Block, FIRST_GROUP, from_stored};
+use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::env::Store;
+use crate::key::Keys;
+use crate::manifest::SegmentMeta;
+use crate::segment::RowLayout;
+use crate::segment::cache::{ReadCounters, rows_of_key};
+use crate::segment::extent_index::ExtentIndex;
+
+fn corrupt(error: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("its Parquet can't be read: {error}"))
+}
+
+/// Verified stretches of a file, by offset: all that the decoder gets to see of it.
+#[derive(Debug, Clone, Default)]
+pub(in crate::segment) struct Verified {
+    length: u64,
+    pieces: Vec<(u64, Bytes)>,
+}
+
+impl Verified {
+    /// The verified bytes from `start` to the end of the piece that holds it.
+    fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
+        let after = self.pieces.partition_point(|(offset, _)| *offset <= start);
+        let (offset, bytes) = after
+            .checked_sub(1)
+            .map(|at| &self.pieces[at])
+            .ok_or_else(|| ParquetError::EOF(format!("offset {start} was not read")))?;
+        let skip = usize::try_from(start - offset).unwrap_or(usize::MAX);
+        match skip <= bytes.len() {
+            true => Ok(bytes.slice(skip..)),
+            false => Err(ParquetError::EOF(format!("offset {start} was not read"))),
+        }
+    }
+}
+
+impl Length for Verified {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Verified {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let bytes = self.from(start)?;
+        match length <= bytes.len() {
+            true => Ok(bytes.slice(..length)),
+            false => Err(ParquetError::EOF(format!(
+                "{length} bytes at {start} were not read"
+            ))),
+        }
+    }
+}
+
+/// One page in the file, with its checksum.
+struct Page {
+    range: Range<u64>,
+    crc: u32,
+    first_row: usize,
+    is_dictionary: bool,
+}
+
+/// What is held of an open Parquet segment beside its extent index.
+#[derive(Debug)]
+pub(in crate::segment) struct ParquetParts {
+    block: Block,
+    metadata: ArrowReaderMetadata,
+    parquet_bytes: usize,
+}
+
+impl ParquetParts {
+    /// Reads our block and Parquet's footer from the verified bytes from `meta.index_offset` on.
+    pub(in crate::segment) fn parse(
+        part: &Bytes,
+        layout: &Arc<RowLayout>,
+        meta: &SegmentMeta,
+    ) -> Result<ParquetParts> {
+        let block = Block::parse(part, layout)?;
+        let mut reader = ParquetMetaDataReader::new()
+            .with_column_index_policy(PageIndexPolicy::Optional)
+            .with_offset_index_policy(PageIndexPolicy::Required);
+        reader.try_parse_sized(part, meta.bytes).map_err(corrupt)?;
+        let parquet = Arc::new(reader.finish().map_err(corrupt)?);
+        check_agreement(&block, &parquet, meta)?;
+        let parquet_bytes = parquet.memory_size();
+        let metadata =
+            ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new()).map_err(corrupt)?;
+        let width = layout.schema.fields().len() + 1 + usize::from(block.has_column_scus);
+        match metadata.schema().fields().len() == width {
+            true => Ok(ParquetParts {
+                block,
+                metadata,
+                parquet_bytes,
+            }),
+            false => Err(Error::corrupt(
+                "its Parquet columns are not those of its index",
+            )),
+        }
+    }
+
+    pub(in crate::segment) fn index(&self) -> &ExtentIndex {
+        &self.block.index
+    }
+
+    pub(in crate::segment) fn memory_bytes(&self) -> usize {
+        self.parquet_bytes + self.block.memory_bytes() + self.block.index.memory_bytes()
+    }
+
+    /// The rows of a row group among which a key lies, if the group holds it.
+    pub(in crate::segment) fn rows_around(&self, group: usize, key: &[u8]) -> Range<usize> {
+        let part = &self.block.groups[group];
+        let rows = self.block.index.info(group).rows as usize;
+        let stride = part.stride as usize;
+        let after = part
+            .first_keys
+            .partition_point(|first| first.as_ref() <= key);
+        let start = after.saturating_sub(1) * stride;
+        start.min(rows)..(start + stride).min(rows)
+    }
+
+    /// Checks the keys that [`ParquetParts::rows_around`] relies on.
+    pub(in crate::segment) fn check_first_keys(&self, group: usize, keys: &Keys) -> Result<()> {
+        let part = &self.block.groups[group];
+        let stored = part.first_keys.iter().map(Bytes::as_ref);
+        let found = (0..keys.num_rows()).step_by(part.stride as usize);
+        match stored.eq(found.map(|row| keys.row(row).data())) {
+            true => Ok(()),
+            false => Err(Error::corrupt(
+                "the keys of its pages are not those of its index",
+            )),
+        }
+    }
+
+    fn parquet(&self) -> &ParquetMetaData {
+        self.metadata.metadata()
+    }
+
+    /// The pages of a leaf column of a row group, in the order of the file.
+    fn pages(&self, group: usize, leaf: usize) -> Result<Vec<Page>> {
+        let chunk = self.parquet().row_group(group).column(leaf);
+        let (start, length) = chunk.byte_range();
+        let locations = self
+            .parquet()
+            .offset_index()
+            .and_then(|index| index.get(group)?.get(leaf))
+            .ok_or_else(|| Error::corrupt("a column has no page index"))?
+            .page_locations();
+        let first = locations
+            .first()
+            .map_or(start + length, |page| page.offset as u64);
+        let mut pages = Vec::with_capacity(locations.len() + 1);
+        if first > start {
+            pages.push((start..first, 0, true));
+        }
+        for page in locations {
+            let offset = page.offset as u64;
+            let end = offset + page.compressed_page_size as u64;
+            pages.push((offset..end, page.first_row_index as usize, false));
+        }
+        let crcs = self.block.groups[group].crcs.get(leaf);
+        let crcs = crcs.filter(|crcs| crcs.len() == pages.len());
+        let crcs = crcs.ok_or_else(|| Error::corrupt("its pages are not those of its index"))?;
+        let page = |((range, first_row, is_dictionary), crc): ((_, _, _), &u32)| Page {
+            range,
+            crc: *crc,
+            first_row,
+            is_dictionary,
+        };
+        Ok(pages.into_iter().zip(crcs).map(page).collect())
+    }
+
+    /// The pages that rows of a row group need, of the leaves that `mask` includes.
+    fn pages_of(
+        &self,
+        group: usize,
+        rows: &Range<usize>,
+        mask: &ProjectionMask,
+    ) -> Result<Vec<Page>> {
+        let mut wanted = Vec::new();
+        for leaf in 0..self.parquet().row_group(group).num_columns() {
+            if !mask.leaf_included(leaf) {
+                continue;
+            }
+            let pages = self.pages(group, leaf)?;
+            let ends: Vec<usize> = pages.iter().skip(1).map(|page| page.first_row).collect();
+            for (at, page) in pages.into_iter().enumerate() {
+                let end = ends.get(at).copied().unwrap_or(usize::MAX);
+                if page.is_dictionary || (page.first_row < rows.end && end > rows.start) {
+                    wanted.push(page);
+                }
+            }
+        }
+        wanted.sort_by_key(|page| page.range.start);
+        Ok(wanted)
+    }
+
+    /// The file's columns for these columns of the table (all of them where `None`), and its
+    /// versions.
+    fn mask(&self, projection: Option<&[usize]>) -> ProjectionMask {
+        let Some(projection) = projection else {
+            return ProjectionMask::all();
+        };
+        let all = self.metadata.schema().fields().len();
+        let versions = all - 1 - usize::from(self.block.has_column_scus);
+        let roots = projection.iter().copied().chain(versions..all);
+        ProjectionMask::roots(self.metadata.parquet_schema(), roots)
+    }
+
+    /// Reads rows of a row group.
+    pub(in crate::segment) async fn read_rows(
+        &self,
+        from: &Source<'_>,
+        group: usize,
+        rows: Range<usize>,
+        projection: Option<&[usize]>,
+    ) -> Result<ChangeBatch> {
+        let all = self.block.index.info(group).rows as usize;
+        if rows.is_empty() || rows.end > all {
+            return Err(Error::internal(format!("rows {rows:?} of {all}")));
+        }
+        let mask = self.mask(projection);
+        let pages = self.pages_of(group, &rows, &mask)?;
+        let verified = read_pages(from, &pages).await?;
+        let batch = self.decode(verified, group, &rows, mask)?;
+        let order: Vec<usize> = match projection {
+            Some(projection) => projection.to_vec(),
+            None => (0..from.layout.schema.fields().len()).collect(),
+        };
+        self.changes(from.layout, &batch, &order)
+    }
+
+    fn decode(
+        &self,
+        verified: Verified,
+        group: usize,
+        rows: &Range<usize>,
+        mask: ProjectionMask,
+    ) -> Result<RecordBatch> {
+        let mut builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(verified, self.metadata.clone())
+                .with_row_groups(vec![group])
+                .with_projection(mask)
+                .with_batch_size(rows.len());
+        if rows.len() < self.block.index.info(group).rows as usize {
+            let selectors = vec![
+                RowSelector::skip(rows.start),
+                RowSelector::select(rows.len()),
+            ];
+            builder = builder.with_row_selection(RowSelection::from(selectors));
+        }
+        let reader = builder.build().map_err(corrupt)?;
+        let schema = arrow::array::RecordBatchReader::schema(&reader);
+        let batches: Result<Vec<RecordBatch>, _> = reader.collect();
+        let batches = batches.map_err(corrupt)?;
+        let batch = match &batches[..] {
+            [only] => only.clone(),
+            several => concat_batches(&schema, several).map_err(corrupt)?,
+        };
+        match batch.num_rows() == rows.len() {
+            true => Ok(batch),
+            false => Err(Error::corrupt(
+                "a row group has fewer rows than its index says",
+            )),
+        }
+    }
+
+    /// Reads the row of a key: one page of each key column, and, if the key is there, one page of
+    /// each other column.
+    pub(in crate::segment) async fn read_key(
+        &self,
+        from: &Source<'_>,
+        group: usize,
+        key: &[u8],
+    ) -> Result<Option<ChangeBatch>> {
+        let layout = from.layout;
+        let mut in_key = layout.codec.indices().to_vec();
+        in_key.sort_unstable();
+        let around = self.rows_around(group, key);
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), in_key.iter().copied());
+        let pages = self.pages_of(group, &around, &mask)?;
+        let verified = read_pages(from, &pages).await?;
+        let key_cells = self.decode(verified, group, &around, mask)?;
+        let wrong = || Error::corrupt("a key column is not of the table's type");
+        let place = |index: &usize| in_key.binary_search(index).ok();
+        let columns: Option<Vec<ArrayRef>> = layout
+            .codec
+            .indices()
+            .iter()
+            .map(|index| {
+                from_stored(
+                    key_cells.columns().get(place(index)?)?,
+                    layout.data_type(*index),
+                )
+            })
+            .collect();
+        let keys = layout.codec.encode_columns(&columns.ok_or_else(wrong)?)?;
+        let Some(at) = rows_of_key(&keys, key).next() else {
+            return Ok(None);
+        };
+        let row = around.start + at..around.start + at + 1;
+        let width = layout.schema.fields().len();
+        let others: Vec<usize> = (0..width).filter(|index| place(index).is_none()).collect();
+        let rest = self.read_rows(from, group, row, Some(&others)).await?;
+        let key_cells = key_cells.slice(at, 1);
+        let mut other_columns = rest.data.columns().iter();
+        let columns: Option<Vec<ArrayRef>> = (0..width)
+            .map(|index| match place(&index) {
+                Some(at) => from_stored(key_cells.columns().get(at)?, layout.data_type(index)),
+                None => other_columns.next().cloned(),
+            })
+            .collect();
+        let columns = columns.ok_or_else(wrong)?;
+        let data = RecordBatch::try_new(Arc::clone(&layout.schema), columns).map_err(corrupt)?;
+        Ok(Some(ChangeBatch { data, ..rest }))
+    }
+
+    /// The file's rows as changes. `order` says which of the table's columns are wanted; the
+    /// batch has each of them once, in the order of the table, then the versions.
+    fn changes(
+        &self,
+        layout: &RowLayout,
+        batch: &RecordBatch,
+        order: &[usize],
+    ) -> Result<ChangeBatch> {
+        let mut present = order.to_vec();
+        present.sort_unstable();
+        present.dedup();
+        let wrong = || Error::corrupt("a column is not of the table's type");
+        let mut columns = Vec::with_capacity(order.len());
+        for index in order {
+            let at = present.binary_search(index).map_err(|_| wrong())?;
+            let column = batch.columns().get(at).ok_or_else(wrong)?;
+            let data_type = layout.schema.field(*index).data_type();
+            columns.push(from_stored(column, data_type).ok_or_else(wrong)?);
+        }
+        let schema = layout.schema.project(order).map_err(corrupt)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let data = RecordBatch::try_new_with_options(Arc::new(schema), columns, &options);
+        let scus = batch.columns().get(present.len()).ok_or_else(wrong)?;
+        let scus = scus.as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
+        let column_scus: Option<&BinaryArray> = match self.block.has_column_scus {
+            true => batch
+                .columns()
+                .get(present.len() + 1)
+                .ok_or_else(wrong)?
+                .as_binary_opt(),
+            false => None,
+        };
+        let first = scus.values().first().copied().unwrap_or(0);
+        Ok(ChangeBatch {
+            data: data.map_err(corrupt)?,
+            kinds: Kinds::Uniform(StoredKind::UPSERT),
+            masks: None,
+            scus: match scus.values().iter().all(|scu| *scu == first) {
+                true => Scus::Uniform(first),
+                false => Scus::Each(scus.clone()),
+            },
+            column_scus: column_scus
+                .filter(|c| arrow::array::Array::null_count(*c) < arrow::array::Array::len(*c))
+                .cloned(),
+        })
+    }
+
+    /// Reads a row group as it is stored.
+    pub(in crate::segment) async fn read_encoded(
+        &self,
+        from: &Source<'_>,
+        group: usize,
+    ) -> Result<EncodedGroup> {
+        let info = self.block.index.info(group);
+        let pages = self.pages_of(group, &(0..info.rows as usize), &ProjectionMask::all())?;
+        let bytes = read_pages(from, &pages).await?;
+        let offsets = self.parquet().offset_index();
+        let stats = self.parquet().column_index();
+        let row_group = self.parquet().row_group(group);
+        let columns = row_group.columns().iter().enumerate();
+        let columns = columns.map(|(leaf, metadata)| ColumnCloseResult {
+            bytes_written: metadata.compressed_size() as u64,
+            rows_written: u64::from(info.rows),
+            metadata: metadata.clone(),
+            bloom_filter: None,
+            column_index: stats.and_then(|index| index.get(group)?.get(leaf).cloned()),
+            offset_index: offsets.and_then(|index| index.get(group)?.get(leaf).cloned()),
+        });
+        Ok(EncodedGroup {
+            has_column_scus: self.block.has_column_scus,
+            part: self.block.groups[group].clone(),
+            columns: columns.collect(),
+            bytes,
+        })
+    }
+}
+
+/// Where pages are read from.
+pub(in crate::segment) struct Source<'s> {
+    pub(in crate::segment) store: &'s dyn Store,
+    pub(in crate::segment) file: &'s str,
+    pub(in crate::segment) length: u64,
+    pub(in crate::segment) layout: &'s RowLayout,
+    pub(in crate::segment) counters: &'s ReadCounters,
+}
+
+/// Reads pages in the order of the file, adjacent ones together, and verifies each.
+async fn read_pages(from: &Source<'_>, pages: &[Page]) -> Result<Verified> {
+    let mut pieces = Vec::new();
+    let mut rest = pages;
+    while let Some(first) = rest.first() {
+        let mut end = first.range.end;
+        let mut count = 1;
+        while rest.get(count).is_some_and(|page| page.range.start == end) {
+            end = rest[count].range.end;
+            count += 1;
+        }
+        let start = first.range.start;
+        let bytes = from.store.read(from.file, start..end).await?;
+        from.counters.add_bytes(bytes.len());
+        from.counters.add_pages(count);
+        for page in &rest[..count] {
+            let range = (page.range.start - start) as usize..(page.range.end - start) as usize;
+            let page_bytes = bytes.get(range);
+            if page_bytes.map(crc32c::crc32c) != Some(page.crc) {
+                let at = page.range.start;
+                return Err(Error::corrupt(format!("page at {at}: checksum mismatch")));
+            }
+        }
+        pieces.push((start, bytes));
+        rest = &rest[count..];
+    }
+    Ok(Verified {
+        length: from.length,
+        pieces,
+    })
+}
+
+/// Checks that our index and Parquet's speak of the same row groups, without a gap between them.
+fn check_agreement(block: &Block, parquet: &ParquetMetaData, meta: &SegmentMeta) -> Result<()> {
+    let wrong = || Error::corrupt("its two indexes disagree");
+    if parquet.num_row_groups() != block.index.len() {
+        return Err(wrong());
+    }
+    let (mut next, mut rows) = (FIRST_GROUP, 0);
+    for (ours, theirs) in block.index.iter().zip(parquet.row_groups()) {
+        let mut offset = ours.offset;
+        for chunk in theirs.columns() {
+            let (start, length) = chunk.byte_range();
+            if start != offset {
+                return Err(wrong());
+            }
+            offset += length;
+        }
+        next += u64::from(ours.stored_len);
+        rows += u64::from(ours.rows);
+        if offset != next || i64::from(ours.rows) != theirs.num_rows() {
+            return Err(wrong());
+        }
+    }
+    match next == meta.index_offset && rows == meta.rows {
+        true => Ok(()),
+        false => Err(wrong()),
+    }
+}

@@ -1,0 +1,427 @@
+//! Writes Parquet segments, one row group at a time.
+//!
+//! Memory is bounded by one row group: its rows, and its encoded bytes until the store has them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
+use bytes::Bytes;
+use lazybase_model::{Error, Result, ScuNumber};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves,
+};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
+
+use super::read::Verified;
+use super::{FIRST_GROUP, GroupPart, block_bytes, file_schema, to_stored};
+use crate::change_batch::{ChangeBatch, Scus};
+use crate::env::{Env, FileWriter};
+use crate::key::{Key, Keys};
+use crate::manifest::{SegmentFormat, SegmentMeta};
+use crate::segment::RowLayout;
+use crate::segment::cut::rows_bytes;
+use crate::segment::encode::{Codec, newest_scu};
+use crate::segment::extent_index::{ExtentIndexBuilder, ExtentInfo};
+use crate::segment::key_filter;
+use crate::segment::writer::{WriteOptions, fresh_name};
+
+/// The most uncompressed bytes of a row group of more than one row.
+const GROUP_BYTES_MAX: usize = 32 << 20;
+const GROUP_ROWS_MAX: usize = 128 << 10;
+/// The uncompressed bytes that a page of an average column aims at.
+const PAGE_BYTES: usize = 12 << 10;
+/// Larger dictionaries would be decoded for each point read.
+const DICTIONARY_BYTES: usize = 8 << 10;
+
+/// The rows of a row group, where `rows` rows take `bytes`.
+pub(in crate::segment) fn group_rows(bytes: usize, rows: usize, options: &WriteOptions) -> usize {
+    let of_bytes = |limit: usize| (limit.saturating_mul(rows) / bytes.max(1)).max(1);
+    let rows_min = options.group_rows.clamp(1, GROUP_ROWS_MAX);
+    let aimed = of_bytes(options.group_bytes).clamp(rows_min, GROUP_ROWS_MAX);
+    aimed.min(of_bytes(GROUP_BYTES_MAX))
+}
+
+/// The rows of a page: a power of two.
+fn page_rows(bytes: usize, rows: usize, columns: usize) -> usize {
+    let wanted = (PAGE_BYTES * rows * columns / bytes.max(1)).clamp(64, 8192);
+    1 << wanted.ilog2()
+}
+
+fn internal(error: ParquetError) -> Error {
+    Error::internal(format!("rows can't be written as Parquet: {error}"))
+}
+
+/// A row group as it is stored, with what is needed to append it to another file.
+#[derive(Debug, Clone)]
+pub(in crate::segment) struct EncodedGroup {
+    pub(in crate::segment) has_column_scus: bool,
+    pub(in crate::segment) part: GroupPart,
+    pub(in crate::segment) columns: Vec<ColumnCloseResult>,
+    pub(in crate::segment) bytes: Verified,
+}
+
+/// What the extent index will say about a row group.
+pub(in crate::segment) struct GroupInfo<'g> {
+    pub(in crate::segment) min_key: &'g [u8],
+    pub(in crate::segment) max_key: &'g [u8],
+    pub(in crate::segment) rows: u32,
+    pub(in crate::segment) raw_len: u32,
+    pub(in crate::segment) newest_scu: u64,
+    pub(in crate::segment) filter: &'g [u8],
+}
+
+/// A Parquet file that is being written.
+pub(in crate::segment) struct ParquetFile {
+    name: String,
+    file: Box<dyn FileWriter>,
+    writer: SerializedFileWriter<Vec<u8>>,
+    groups_factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    has_column_scus: bool,
+    page_rows: usize,
+    pub(in crate::segment) offset: u64,
+    index: ExtentIndexBuilder,
+    parts: Vec<GroupPart>,
+    rows: u64,
+    raw_bytes: u64,
+    min_key: Vec<u8>,
+    max_key: Vec<u8>,
+    newest_scu: u64,
+}
+
+/// How the columns of a file are encoded.
+fn properties(layout: &RowLayout, codec: Codec, page_rows: usize) -> Result<WriterProperties> {
+    let compression = match codec {
+        Codec::None => Compression::UNCOMPRESSED,
+        Codec::Lz4 => Compression::LZ4_RAW,
+        Codec::Zstd => Compression::ZSTD(ZstdLevel::try_new(1).map_err(internal)?),
+    };
+    let scu = || ColumnPath::new(vec!["_scu".to_owned()]);
+    let mut builder = WriterProperties::builder()
+        .set_created_by("lazybase".to_owned())
+        .set_compression(compression)
+        .set_data_page_row_count_limit(page_rows)
+        .set_write_batch_size(page_rows)
+        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_column_dictionary_enabled(scu(), false)
+        .set_column_encoding(scu(), Encoding::DELTA_BINARY_PACKED)
+        .set_sorting_columns(sorting(layout));
+    for index in layout.codec.indices() {
+        let key = ColumnPath::new(vec![layout.schema.field(*index).name().clone()]);
+        builder = builder
+            .set_column_dictionary_enabled(key.clone(), false)
+            .set_column_statistics_enabled(key, EnabledStatistics::Page);
+    }
+    Ok(builder.build())
+}
+
+/// The key as Parquet counts columns: by leaves.
+fn sorting(layout: &RowLayout) -> Option<Vec<SortingColumn>> {
+    let leaves = |at: usize| -> usize {
+        let before = layout.schema.fields().iter().take(at);
+        before.map(|field| leaf_count(field.data_type())).sum()
+    };
+    let columns = layout.codec.indices().iter().map(|index| SortingColumn {
+        column_idx: leaves(*index) as i32,
+        descending: false,
+        nulls_first: false,
+    });
+    Some(columns.collect())
+}
+
+fn leaf_count(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|f| leaf_count(f.data_type())).sum(),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => leaf_count(field.data_type()),
+        _ => 1,
+    }
+}
+
+impl ParquetFile {
+    /// Begins a file for rows of which `rows` take `bytes`.
+    pub(in crate::segment) async fn create(
+        env: &Env,
+        layout: &RowLayout,
+        codec: Codec,
+        has_column_scus: bool,
+        (bytes, rows): (usize, usize),
+    ) -> Result<ParquetFile> {
+        let schema = file_schema(&layout.schema, has_column_scus);
+        let page_rows = page_rows(bytes, rows, schema.fields().len());
+        let options =
+            ArrowWriterOptions::new().with_properties(properties(layout, codec, page_rows)?);
+        let (writer, groups_factory) =
+            ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&schema), options)
+                .and_then(ArrowWriter::into_serialized_writer)
+                .map_err(internal)?;
+        let name = fresh_name(env, "parquet");
+        let file = env.store.create(&name).await?;
+        Ok(ParquetFile {
+            name,
+            file,
+            writer,
+            groups_factory,
+            schema,
+            has_column_scus,
+            page_rows,
+            offset: FIRST_GROUP,
+            index: ExtentIndexBuilder::default(),
+            parts: Vec::new(),
+            rows: 0,
+            raw_bytes: 0,
+            min_key: Vec::new(),
+            max_key: Vec::new(),
+            newest_scu: 0,
+        })
+    }
+
+    /// Whether rows with or without versions of their columns fit into this file's schema.
+    pub(in crate::segment) fn accepts(&self, has_column_scus: bool) -> bool {
+        self.has_column_scus || !has_column_scus
+    }
+
+    /// Whether a row group of a file with or without that column can be copied into this one.
+    pub(in crate::segment) fn accepts_group(&self, group: &EncodedGroup) -> bool {
+        self.has_column_scus == group.has_column_scus
+    }
+
+    /// Writes rows as one row group; `keys` are theirs, batch by batch.
+    pub(in crate::segment) async fn write_group(
+        &mut self,
+        batches: &[ChangeBatch],
+        keys: &[Keys],
+    ) -> Result<()> {
+        let rows: usize = batches.iter().map(ChangeBatch::rows).sum();
+        let raw: usize = batches.iter().map(|b| rows_bytes(b, 0, b.rows())).sum();
+        let every = || {
+            keys.iter()
+                .flat_map(|keys| keys.iter().map(|key| key.data()))
+        };
+        let hashes: Vec<u64> = every().map(key_filter::key_hash).collect();
+        let first_keys = every()
+            .step_by(self.page_rows)
+            .map(Bytes::copy_from_slice)
+            .collect();
+        let (first, last) = (keys.first(), keys.last());
+        let (Some(first), Some(last)) = (first, last) else {
+            return Err(Error::internal("a row group of no rows"));
+        };
+        let chunks = self.encode_group(batches)?;
+        let pages: Vec<Vec<usize>> = chunks.iter().map(|c| page_lengths(c.close())).collect();
+        let mut group = self.writer.next_row_group().map_err(internal)?;
+        for chunk in chunks {
+            chunk.append_to_row_group(&mut group).map_err(internal)?;
+        }
+        group.close().map_err(internal)?;
+        let info = GroupInfo {
+            min_key: first.row(0).data(),
+            max_key: last.row(last.num_rows() - 1).data(),
+            rows: rows as u32,
+            raw_len: raw as u32,
+            newest_scu: batches.iter().map(newest_scu).max().unwrap_or(0),
+            filter: &key_filter::build(&hashes),
+        };
+        let bytes = self.take_bytes()?;
+        let crcs = crcs(
+            &bytes[bytes.len() - pages.iter().flatten().sum::<usize>()..],
+            &pages,
+        );
+        let part = GroupPart {
+            crcs,
+            stride: self.page_rows as u32,
+            first_keys,
+        };
+        self.adopt(&info, part, bytes).await
+    }
+
+    /// Appends a row group of another file as it is.
+    pub(in crate::segment) async fn append_group(
+        &mut self,
+        info: &GroupInfo<'_>,
+        group: &EncodedGroup,
+    ) -> Result<()> {
+        let mut out = self.writer.next_row_group().map_err(internal)?;
+        for column in &group.columns {
+            out.append_column(&group.bytes, column.clone())
+                .map_err(internal)?;
+        }
+        out.close().map_err(internal)?;
+        let bytes = self.take_bytes()?;
+        self.adopt(info, group.part.clone(), bytes).await
+    }
+
+    /// The rows as encoded column chunks. Each write ends where a page ends, so that pages of all
+    /// flat columns hold the same rows.
+    fn encode_group(&self, batches: &[ChangeBatch]) -> Result<Vec<ArrowColumnChunk>> {
+        let at = self.writer.flushed_row_groups().len();
+        let mut writers = self
+            .groups_factory
+            .create_column_writers(at)
+            .map_err(internal)?;
+        let mut in_page = 0;
+        for batch in batches {
+            let rows = self.file_rows(batch)?;
+            let mut start = 0;
+            while start < rows.num_rows() {
+                let rest = rows.num_rows() - start;
+                let length = match in_page {
+                    0 if rest >= self.page_rows => rest - rest % self.page_rows,
+                    _ => rest.min(self.page_rows - in_page),
+                };
+                in_page = (in_page + length) % self.page_rows;
+                let piece = rows.slice(start, length);
+                start += length;
+                let mut leaf_writers = writers.iter_mut();
+                for (field, column) in self.schema.fields().iter().zip(piece.columns()) {
+                    for leaf in compute_leaves(field, column).map_err(internal)? {
+                        let writer = leaf_writers.next();
+                        let writer = writer.ok_or_else(|| Error::internal("too many leaves"))?;
+                        writer.write(&leaf).map_err(internal)?;
+                    }
+                }
+            }
+        }
+        let chunks: Result<Vec<_>, _> = writers.into_iter().map(|w| w.close()).collect();
+        chunks.map_err(internal)
+    }
+
+    /// The rows with the columns of the file.
+    fn file_rows(&self, batch: &ChangeBatch) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = batch.data.columns().iter().map(to_stored).collect();
+        columns.push(match &batch.scus {
+            Scus::Uniform(scu) => Arc::new(UInt64Array::from(vec![*scu; batch.rows()])),
+            Scus::Each(scus) => Arc::new(scus.clone()),
+        });
+        if self.has_column_scus {
+            columns.push(match &batch.column_scus {
+                Some(scus) => Arc::new(scus.clone()),
+                None => new_null_array(&DataType::Binary, batch.rows()),
+            });
+        }
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|error| Error::internal(format!("rows of another schema: {error}")))
+    }
+
+    /// What was encoded since the last call.
+    fn take_bytes(&mut self) -> Result<Vec<u8>> {
+        self.writer
+            .flush()
+            .map_err(|error| Error::internal(format!("a write to memory failed: {error}")))?;
+        Ok(std::mem::take(self.writer.inner_mut()))
+    }
+
+    /// Counts a row group that was written, and sends its bytes to the store.
+    async fn adopt(&mut self, info: &GroupInfo<'_>, part: GroupPart, bytes: Vec<u8>) -> Result<()> {
+        if self.parts.is_empty() {
+            self.min_key = info.min_key.to_vec();
+        }
+        let end = self.writer.bytes_written() as u64;
+        let stored_len = u32::try_from(end - self.offset)
+            .map_err(|_| Error::invalid("rows of one row group take more than 4 GiB"))?;
+        self.index.push(&ExtentInfo {
+            min_key: info.min_key,
+            max_key: info.max_key,
+            offset: self.offset,
+            stored_len,
+            raw_len: info.raw_len,
+            rows: info.rows,
+            crc32c: 0,
+            newest_scu: info.newest_scu,
+            all_upserts: true,
+            filter: info.filter,
+        });
+        self.parts.push(part);
+        self.max_key = info.max_key.to_vec();
+        self.rows += u64::from(info.rows);
+        self.raw_bytes += u64::from(info.raw_len);
+        self.newest_scu = self.newest_scu.max(info.newest_scu);
+        self.offset = end;
+        self.file.write(bytes.into()).await?;
+        Ok(())
+    }
+
+    /// Writes our block, Parquet's indexes and the footer.
+    pub(in crate::segment) async fn finish(mut self, layout: &RowLayout) -> Result<SegmentMeta> {
+        let index = self.index.finish();
+        let block = block_bytes(layout, self.has_column_scus, &index, &self.parts);
+        self.writer
+            .write_all(&block)
+            .map_err(|error| Error::internal(format!("a write to memory failed: {error}")))?;
+        self.writer.finish().map_err(internal)?;
+        let tail = std::mem::take(self.writer.inner_mut());
+        let index_crc = crc32c::crc32c(&tail);
+        let bytes = self.offset + tail.len() as u64;
+        self.file.write(tail.into()).await?;
+        self.file.finish().await?;
+        Ok(SegmentMeta {
+            file: self.name,
+            format: SegmentFormat::Parquet,
+            rows: self.rows,
+            bytes,
+            raw_bytes: self.raw_bytes,
+            index_offset: self.offset,
+            index_crc,
+            min_key: Key::new(self.min_key),
+            max_key: Key::new(self.max_key),
+            all_upserts: true,
+            newest_scu: ScuNumber(self.newest_scu),
+        })
+    }
+}
+
+/// The lengths of a column chunk's pages, its dictionary page first.
+fn page_lengths(chunk: &ColumnCloseResult) -> Vec<usize> {
+    let pages = chunk
+        .offset_index
+        .iter()
+        .flat_map(|index| index.page_locations());
+    let data: Vec<usize> = pages
+        .map(|page| page.compressed_page_size as usize)
+        .collect();
+    let total = chunk.metadata.compressed_size() as usize;
+    let dictionary = total - data.iter().sum::<usize>();
+    (dictionary > 0)
+        .then_some(dictionary)
+        .into_iter()
+        .chain(data)
+        .collect()
+}
+
+fn crcs(mut bytes: &[u8], pages: &[Vec<usize>]) -> Vec<Vec<u32>> {
+    let mut next = |length: &usize| {
+        let (page, rest) = bytes.split_at(*length);
+        bytes = rest;
+        crc32c::crc32c(page)
+    };
+    pages
+        .iter()
+        .map(|column| column.iter().map(&mut next).collect())
+        .collect()
+}
+
+/// Whether any row has versions of its columns.
+pub(in crate::segment) fn has_column_scus(batch: &ChangeBatch) -> bool {
+    use arrow::array::Array;
+    let column = batch.column_scus.as_ref();
+    column.is_some_and(|column| column.null_count() < column.len())
+}
+
+/// Invariant PQ-1, checked when rows are pushed.
+pub(in crate::segment) fn check_plain(batch: &ChangeBatch) -> Result<()> {
+    match batch.all_upserts() {
+        true => Ok(()),
+        false => Err(Error::internal("Parquet holds plain rows only")),
+    }
+}

@@ -1,0 +1,361 @@
+//! Reads segments: the index once, then extents one by one, each verified before it is decoded
+//! (invariant SEG-1).
+//!
+//! An error of damage names the file, the table and the extent; the caller knows view and SCU
+//! span and adds them.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use lazybase_model::{Error, Result};
+
+use super::RowLayout;
+use super::cache::{FoundRows, ReadCounters, rows_of_key};
+use super::encode::{EncodedExtent, decode_extent};
+use super::extent_format::parse_index_part;
+use super::extent_index::{ExtentIndex, ExtentInfo};
+use super::parquet_format::read::{ParquetParts, Source};
+use crate::change_batch::ChangeBatch;
+use crate::env::{Env, Store};
+use crate::key::Keys;
+use crate::manifest::{SegmentFormat, SegmentMeta};
+
+/// Tells open segments apart in the cache, without comparing names.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+/// An open segment: its index in memory, its extents in the store.
+#[derive(Debug)]
+pub struct Segment {
+    id: u64,
+    store: Arc<dyn Store>,
+    layout: Arc<RowLayout>,
+    meta: Arc<SegmentMeta>,
+    body: Body,
+}
+
+/// What is held of a segment in memory.
+#[derive(Debug)]
+enum Body {
+    Extents(ExtentIndex),
+    Parquet(Box<ParquetParts>),
+}
+
+impl Body {
+    fn index(&self) -> &ExtentIndex {
+        match self {
+            Body::Extents(index) => index,
+            Body::Parquet(parts) => parts.index(),
+        }
+    }
+}
+
+impl Segment {
+    /// Opens a segment: reads its index part, verifies it, and only then parses it.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file is missing, has another length, or its index is damaged; the
+    /// store's errors.
+    pub async fn open(
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        meta: Arc<SegmentMeta>,
+        counters: &ReadCounters,
+    ) -> Result<Arc<Segment>> {
+        let store = Arc::clone(&env.store);
+        let opened = Segment::load_index(&*store, layout, &meta, counters).await;
+        Ok(Arc::new(Segment {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            body: opened.map_err(|error| named(error, layout, &meta))?,
+            store,
+            layout: Arc::clone(layout),
+            meta,
+        }))
+    }
+
+    async fn load_index(
+        store: &dyn Store,
+        layout: &Arc<RowLayout>,
+        meta: &SegmentMeta,
+        counters: &ReadCounters,
+    ) -> Result<Body> {
+        let length = store.len(&meta.file).await?;
+        if length != meta.bytes || meta.index_offset > length {
+            return Err(Error::corrupt(format!(
+                "the file has {length} bytes and not {}",
+                meta.bytes
+            )));
+        }
+        let part = store.read(&meta.file, meta.index_offset..length).await?;
+        counters.add_bytes(part.len());
+        if crc32c::crc32c(&part) != meta.index_crc {
+            return Err(Error::corrupt("its index is damaged: checksum mismatch"));
+        }
+        let body = match meta.format {
+            SegmentFormat::Extent => Body::Extents(parse_index_part(
+                &part,
+                layout,
+                meta.index_offset,
+                meta.rows,
+            )?),
+            SegmentFormat::Parquet => {
+                Body::Parquet(Box::new(ParquetParts::parse(&part, layout, meta)?))
+            }
+        };
+        let index = body.index();
+        let last = index.len().checked_sub(1);
+        let ends = last.map(|last| (index.min_key(0), index.max_key(last)));
+        match ends == Some((meta.min_key.as_bytes(), meta.max_key.as_bytes())) {
+            true => Ok(body),
+            false => Err(Error::corrupt(
+                "its keys are not those that the manifest names",
+            )),
+        }
+    }
+
+    /// Tells it from every other segment that this process opened.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What the manifest says about it.
+    pub fn meta(&self) -> &Arc<SegmentMeta> {
+        &self.meta
+    }
+
+    /// The layout of its rows.
+    pub fn layout(&self) -> &Arc<RowLayout> {
+        &self.layout
+    }
+
+    /// Its extents in key order.
+    pub fn extents(&self) -> &ExtentIndex {
+        self.body.index()
+    }
+
+    /// The extent that may hold a key; `hash` is [`super::key_hash`] of it.
+    pub fn may_contain(&self, key: &[u8], hash: u64) -> Option<usize> {
+        self.body.index().may_contain(key, hash)
+    }
+
+    /// The extents that hold keys from `low` (included) to `high` (excluded).
+    pub fn extents_overlapping(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Range<usize> {
+        self.body.index().extents_overlapping(low, high)
+    }
+
+    /// Reads one extent whole.
+    ///
+    /// # Errors
+    /// `Corrupt` when its bytes are damaged; the store's errors.
+    pub async fn read_extent(
+        &self,
+        extent: usize,
+        counters: &ReadCounters,
+    ) -> Result<Arc<ChangeBatch>> {
+        self.read_projected(extent, None, counters).await
+    }
+
+    /// Reads some columns of an extent, in the order of `projection`. Masks and column SCUs still
+    /// speak of all columns of the table.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn read_extent_columns(
+        &self,
+        extent: usize,
+        projection: &[usize],
+        counters: &ReadCounters,
+    ) -> Result<Arc<ChangeBatch>> {
+        self.read_projected(extent, Some(projection), counters)
+            .await
+    }
+
+    async fn read_projected(
+        &self,
+        extent: usize,
+        projection: Option<&[usize]>,
+        counters: &ReadCounters,
+    ) -> Result<Arc<ChangeBatch>> {
+        let info = self.body.index().info(extent);
+        counters.add_extent();
+        let rows = match &self.body {
+            Body::Extents(_) => {
+                let stored = self.read_verified(extent, &info, counters).await?;
+                decode_extent(&stored, &self.layout.schema, projection)
+            }
+            Body::Parquet(parts) => {
+                let all = 0..info.rows as usize;
+                let source = self.source(counters);
+                parts.read_rows(&source, extent, all, projection).await
+            }
+        };
+        let rows = rows.map_err(|error| self.damaged(extent, error))?;
+        if rows.rows() != info.rows as usize {
+            let error = Error::corrupt("it has another number of rows than its index says");
+            return Err(self.damaged(extent, error));
+        }
+        Ok(Arc::new(rows))
+    }
+
+    fn source<'s>(&'s self, counters: &'s ReadCounters) -> Source<'s> {
+        Source {
+            store: &*self.store,
+            file: &self.meta.file,
+            length: self.meta.bytes,
+            layout: &self.layout,
+            counters,
+        }
+    }
+
+    /// The rows of an extent among which a key lies, if the extent holds it. In Parquet these are
+    /// one page of each column.
+    pub fn rows_around(&self, extent: usize, key: &[u8]) -> Range<usize> {
+        match &self.body {
+            Body::Extents(index) => 0..index.info(extent).rows as usize,
+            Body::Parquet(parts) => parts.rows_around(extent, key),
+        }
+    }
+
+    /// Reads some rows of an extent, and of them some columns (`None` for all). In Parquet only
+    /// the pages that hold them are read.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn read_rows(
+        &self,
+        extent: usize,
+        rows: Range<usize>,
+        projection: Option<&[usize]>,
+        counters: &ReadCounters,
+    ) -> Result<Arc<ChangeBatch>> {
+        match &self.body {
+            Body::Extents(_) => {
+                let all = self.read_projected(extent, projection, counters).await?;
+                Ok(Arc::new(all.slice(rows.start, rows.len())))
+            }
+            Body::Parquet(parts) => {
+                counters.add_extent();
+                let source = self.source(counters);
+                let read = parts.read_rows(&source, extent, rows, projection).await;
+                read.map(Arc::new)
+                    .map_err(|error| self.damaged(extent, error))
+            }
+        }
+    }
+
+    /// Reads the rows of one key from the extent that [`Segment::may_contain`] named. In Parquet
+    /// that is one page of the key's columns, then one page a column.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn read_point(
+        &self,
+        extent: usize,
+        key: &[u8],
+        counters: &ReadCounters,
+    ) -> Result<Option<FoundRows>> {
+        let parts = match &self.body {
+            Body::Extents(_) => {
+                let rows = self.read_extent(extent, counters).await?;
+                let keys = self.layout.codec.encode(&rows.data)?;
+                let at = rows_of_key(&keys, key);
+                return Ok((!at.is_empty()).then_some(FoundRows { rows, at }));
+            }
+            Body::Parquet(parts) => parts,
+        };
+        counters.add_extent();
+        let read = parts.read_key(&self.source(counters), extent, key).await;
+        let row = read.map_err(|error| self.damaged(extent, error))?;
+        Ok(row.map(|row| FoundRows {
+            rows: Arc::new(row),
+            at: 0..1,
+        }))
+    }
+
+    /// Whether a point read takes less than a whole extent.
+    pub(super) fn has_pages(&self) -> bool {
+        matches!(self.body, Body::Parquet(_))
+    }
+
+    /// What a Parquet row group says about the keys of its rows, checked against them.
+    pub(super) fn check_first_keys(&self, extent: usize, keys: &Keys) -> Result<()> {
+        match &self.body {
+            Body::Extents(_) => Ok(()),
+            Body::Parquet(parts) => parts.check_first_keys(extent, keys),
+        }
+    }
+
+    /// Reads an extent as it is stored, to be copied to another segment.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn read_encoded(
+        &self,
+        extent: usize,
+        counters: &ReadCounters,
+    ) -> Result<EncodedExtent> {
+        let info = self.body.index().info(extent);
+        let (stored, group) = match &self.body {
+            Body::Extents(_) => (self.read_verified(extent, &info, counters).await?, None),
+            Body::Parquet(parts) => {
+                let read = parts.read_encoded(&self.source(counters), extent).await;
+                let group = read.map_err(|error| self.damaged(extent, error))?;
+                (Bytes::new(), Some(Arc::new(group)))
+            }
+        };
+        Ok(EncodedExtent {
+            min_key: Bytes::copy_from_slice(info.min_key),
+            max_key: Bytes::copy_from_slice(info.max_key),
+            rows: info.rows,
+            raw_len: info.raw_len,
+            crc32c: info.crc32c,
+            newest_scu: info.newest_scu,
+            all_upserts: info.all_upserts,
+            filter: Bytes::copy_from_slice(info.filter),
+            stored,
+            group,
+        })
+    }
+
+    async fn read_verified(
+        &self,
+        extent: usize,
+        info: &ExtentInfo<'_>,
+        counters: &ReadCounters,
+    ) -> Result<Bytes> {
+        let range = info.offset..info.offset + u64::from(info.stored_len);
+        let read = self.store.read(&self.meta.file, range).await;
+        let stored = read.map_err(|error| self.damaged(extent, error.into()))?;
+        counters.add_bytes(stored.len());
+        match crc32c::crc32c(&stored) == info.crc32c {
+            true => Ok(stored),
+            false => Err(self.damaged(extent, Error::corrupt("checksum mismatch"))),
+        }
+    }
+
+    fn damaged(&self, extent: usize, error: Error) -> Error {
+        named(
+            error.within(format_args!("extent {extent}")),
+            &self.layout,
+            &self.meta,
+        )
+    }
+
+    /// The memory that the open segment takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let body = match &self.body {
+            Body::Extents(index) => index.memory_bytes(),
+            Body::Parquet(parts) => parts.memory_bytes(),
+        };
+        size_of::<Segment>() + body
+    }
+}
+
+/// The error with file and table.
+pub(super) fn named(error: Error, layout: &RowLayout, meta: &SegmentMeta) -> Error {
+    error.within(format_args!(
+        "{} of table {:?}",
+        meta.file, layout.table.name
+    ))
+}

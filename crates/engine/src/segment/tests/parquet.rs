@@ -1,0 +1,294 @@
+//! Parquet segments: every type, pages, row groups copied as bytes, and standard readers.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, UInt64Type};
+use bytes::Bytes;
+use futures::executor::block_on;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+
+use super::super::*;
+use super::round_trip::{assert_same, read_all, write_as};
+use super::sample::{every_kind, every_type, every_type_data, narrow, narrow_rows};
+use super::store::MemoryStore;
+use crate::change_batch::{ChangeBatch, Scus};
+use crate::manifest::{SegmentFormat, SegmentMeta};
+
+const PARQUET: SegmentFormat = SegmentFormat::Parquet;
+
+fn options(group_rows: usize) -> WriteOptions {
+    WriteOptions {
+        group_rows,
+        group_bytes: 1,
+        ..WriteOptions::default()
+    }
+}
+
+fn plain_rows(layout: &RowLayout, rows: std::ops::Range<i64>) -> ChangeBatch {
+    let count = rows.clone().count() as u64;
+    let mut all = ChangeBatch::upserts(every_type_data(layout, rows), 0);
+    all.scus = Scus::Each((0..count).map(|row| 50 + row % 3).collect());
+    all
+}
+
+fn only(metas: Vec<Arc<SegmentMeta>>) -> Arc<SegmentMeta> {
+    let [meta] = &metas[..] else {
+        panic!("one file: {metas:?}")
+    };
+    Arc::clone(meta)
+}
+
+#[test]
+fn every_type_survives_every_codec() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..700);
+    for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
+        let store = MemoryStore::default();
+        let options = WriteOptions {
+            codec,
+            ..options(300)
+        };
+        let pushes = vec![rows.slice(0, 7), rows.slice(7, 500), rows.slice(507, 193)];
+        let meta = only(write_as(PARQUET, &store.env(), &layout, options, pushes));
+        assert_eq!(
+            (meta.rows, meta.newest_scu.0, meta.all_upserts),
+            (700, 52, true)
+        );
+        block_on(verify_segment(&store.env(), &layout, &meta)).unwrap();
+        assert_same(&read_all(&store.env(), &layout, &meta).unwrap(), &rows);
+    }
+}
+
+#[test]
+fn versions_of_columns_start_a_file_with_a_column_for_them() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..120);
+    let mut later = plain_rows(&layout, 120..160);
+    later.column_scus = every_kind(&layout)
+        .column_scus
+        .map(|column| column.slice(0, 40));
+    let last = plain_rows(&layout, 160..200);
+    let env = MemoryStore::default().env();
+    let pushes = vec![rows.clone(), later.clone(), last.clone()];
+    let metas = write_as(PARQUET, &env, &layout, options(40), pushes);
+    assert_eq!(
+        metas.iter().map(|meta| meta.rows).collect::<Vec<_>>(),
+        [120, 80]
+    );
+    assert_same(&read_all(&env, &layout, &metas[0]).unwrap(), &rows);
+    let both = cut::joined(&[later, last]).unwrap();
+    assert_same(&read_all(&env, &layout, &metas[1]).unwrap(), &both);
+}
+
+#[test]
+fn changes_that_are_not_whole_rows_are_refused() {
+    let layout = every_type();
+    let env = MemoryStore::default().env();
+    let mut writer = SegmentWriter::create(&env, &layout, PARQUET, options(10)).unwrap();
+    assert!(block_on(writer.push(every_kind(&layout))).is_err());
+}
+
+#[test]
+fn projections_and_row_ranges_read_what_they_need() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..8000);
+    let env = MemoryStore::default().env();
+    let meta = only(write_as(
+        PARQUET,
+        &env,
+        &layout,
+        options(4000),
+        vec![rows.clone()],
+    ));
+    block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, Arc::clone(&meta), &counters)
+            .await
+            .unwrap();
+        assert_eq!(segment.extents().len(), 2);
+        for projection in [&[][..], &[1], &[22, 13, 0], &[20, 21, 1], &[1, 1]] {
+            let mut wanted = rows.slice(4000, 4000);
+            wanted.data = wanted.data.project(projection).unwrap();
+            let read = segment
+                .read_extent_columns(1, projection, &counters)
+                .await
+                .unwrap();
+            assert_same(&read, &wanted);
+            for (start, length) in [(0, 1), (700, 3), (3999, 1), (500, 3000)] {
+                let range = start..start + length;
+                let read = segment
+                    .read_rows(1, range, Some(projection), &counters)
+                    .await;
+                assert_same(&read.unwrap(), &wanted.slice(start, length));
+            }
+        }
+        let before = counters.bytes_read();
+        segment
+            .read_extent_columns(0, &[1], &counters)
+            .await
+            .unwrap();
+        let one_column = counters.bytes_read() - before;
+        segment.read_rows(0, 5..6, None, &counters).await.unwrap();
+        let one_row = counters.bytes_read() - before - one_column;
+        assert!(
+            one_column * 8 < meta.bytes,
+            "{one_column} of {}",
+            meta.bytes
+        );
+        assert!(one_row * 4 < meta.bytes, "{one_row} of {}", meta.bytes);
+    });
+}
+
+#[test]
+fn a_point_read_takes_one_page_a_column() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..8000);
+    let env = MemoryStore::default().env();
+    let meta = only(write_as(
+        PARQUET,
+        &env,
+        &layout,
+        options(8000),
+        vec![rows.clone()],
+    ));
+    let keys = layout.codec.encode(&rows.data).unwrap();
+    block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, Arc::clone(&meta), &counters)
+            .await
+            .unwrap();
+        for row in [0, 1, 1023, 1024, 5000, 7999] {
+            let counters = ReadCounters::default();
+            let key = keys.row(row).data();
+            let found = segment
+                .read_point(0, key, &counters)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_same(&found.rows, &rows.slice(row, 1));
+            // A page of each leaf and of `_scu`, and at most a dictionary beside it.
+            let leaves = layout.schema.fields().len() as u64 + 1 + 1;
+            assert!((leaves..=2 * leaves).contains(&counters.pages_read()));
+            assert_eq!(counters.extents_read(), 1);
+        }
+        let absent = absent_key(&layout);
+        assert!(
+            segment
+                .read_point(0, &absent, &counters)
+                .await
+                .unwrap()
+                .is_none()
+        );
+    });
+}
+
+/// The key of a row between two that are there.
+fn absent_key(layout: &RowLayout) -> Vec<u8> {
+    let columns: Vec<arrow::array::ArrayRef> = vec![
+        Arc::new(arrow::array::Int64Array::from(vec![4000])),
+        Arc::new(arrow::array::StringArray::from(vec!["key 004000 and more"])),
+    ];
+    let keys = layout.codec.encode_columns(&columns).unwrap();
+    keys.row(0).data().to_vec()
+}
+
+#[test]
+fn row_groups_are_copied_as_bytes() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..3000);
+    let env = MemoryStore::default().env();
+    let source = only(write_as(
+        PARQUET,
+        &env,
+        &layout,
+        options(1000),
+        vec![rows.clone()],
+    ));
+    let copy = block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, source, &counters)
+            .await
+            .unwrap();
+        let mut writer = SegmentWriter::create(&env, &layout, PARQUET, options(500)).unwrap();
+        writer.push(rows.slice(0, 1000)).await.unwrap();
+        for extent in 1..3 {
+            let encoded = segment.read_encoded(extent, &counters).await.unwrap();
+            writer.push_encoded(encoded).await.unwrap();
+        }
+        writer
+            .finish()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(Arc::new)
+            .collect()
+    });
+    let copy = only(copy);
+    block_on(verify_segment(&env, &layout, &copy)).unwrap();
+    assert_same(&read_all(&env, &layout, &copy).unwrap(), &rows);
+}
+
+#[test]
+fn a_page_read_often_is_kept() {
+    let layout = narrow();
+    let env = MemoryStore::default().env();
+    let keys: Vec<i64> = (0..10_000).collect();
+    let rows = narrow_rows(&layout, &keys, 4);
+    let meta = only(write_as(
+        PARQUET,
+        &env,
+        &layout,
+        options(8192),
+        vec![rows.clone()],
+    ));
+    let keys = layout.codec.encode(&rows.data).unwrap();
+    block_on(async {
+        let (cache, counters) = (SegmentCache::new(16 << 20), ReadCounters::default());
+        let segment = cache.open(&env, &layout, &meta, &counters).await.unwrap();
+        for row in 4000..4010 {
+            let key = keys.row(row).data();
+            let extent = segment.may_contain(key, key_hash(key)).unwrap();
+            let found = cache
+                .point(&segment, extent, key, &counters)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_same(&found.rows.slice(found.at.start, 1), &rows.slice(row, 1));
+        }
+        assert_eq!(counters.extents_cached(), 6);
+    });
+}
+
+#[test]
+fn standard_readers_read_the_file() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..900);
+    let store = MemoryStore::default();
+    let meta = only(write_as(
+        PARQUET,
+        &store.env(),
+        &layout,
+        options(400),
+        vec![rows.clone()],
+    ));
+    let file = Bytes::from(store.bytes(&meta.file));
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new_with_options(file.clone(), options).unwrap();
+    assert_eq!(
+        reader.metadata().file_metadata().created_by(),
+        Some("lazybase")
+    );
+    let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
+    let ids: Vec<i64> = batches
+        .iter()
+        .flat_map(|batch| batch["id"].as_primitive::<Int64Type>().values().to_vec())
+        .collect();
+    assert_eq!(ids, (0..900).collect::<Vec<i64>>());
+    assert_eq!(batches[0]["_scu"].as_primitive::<UInt64Type>().value(1), 51);
+    assert_eq!(
+        &batches[0]["key"],
+        &rows.data["key"].slice(0, batches[0].num_rows())
+    );
+}

@@ -1,0 +1,239 @@
+//! What a batch must be to be accepted: the columns of its table, keys without NULL, kinds and
+//! masks that agree.
+//!
+//! Pure. A batch that fails is refused whole with an error that names table, column and row, and
+//! nothing else is touched.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
+};
+use arrow::datatypes::{DataType, Field, Schema};
+use lazybase_model::change::{StoredError, StoredKind};
+use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
+use lazybase_model::table::{Column, Table};
+use lazybase_model::{Error, Result};
+
+use super::frame::data::stored_fields;
+use crate::change_batch::{ChangeBatch, Kinds, Scus};
+
+#[cfg(test)]
+mod tests;
+
+/// The batch as ingest keeps it: checked, with the hidden key left out where no row gives one.
+///
+/// # Errors
+/// `Invalid`, naming table, column and row.
+pub(crate) fn accept(table: &Table, changes: ChangeBatch) -> Result<ChangeBatch> {
+    let mut changes = changes;
+    if changes.column_scus.is_some() || !matches!(changes.scus, Scus::Uniform(_)) {
+        return Err(Error::internal("ingest takes changes that have no SCU yet"));
+    }
+    check_kinds(&changes.kinds, changes.masks.as_ref())
+        .map_err(|error| Error::invalid(format!("table {:?}: {error}", table.name)))?;
+    let given = changes.data.num_columns();
+    let hidden_left_out = table.hidden_key && given + 1 == table.columns.len();
+    if given != table.columns.len() && !hidden_left_out {
+        let wanted = table.columns.len();
+        return Err(Error::invalid(format!(
+            "a batch for table {:?} has {given} columns, the table has {wanted}",
+            table.name
+        )));
+    }
+    if table.hidden_key && !hidden_left_out {
+        let last = changes.data.column(given - 1);
+        if last.null_count() == last.len() {
+            changes.data.remove_column(given - 1);
+        }
+    }
+    for (index, values) in changes.data.columns().iter().enumerate() {
+        check_column(table, index, values, &changes)?;
+    }
+    under_stored_schema(table, changes)
+}
+
+/// The batch under the schema that ingest stores, so that batches from anywhere fit together.
+fn under_stored_schema(table: &Table, changes: ChangeBatch) -> Result<ChangeBatch> {
+    let schema = changes.data.schema();
+    let fits = |(field, column): (&Arc<Field>, &Column)| {
+        let nullable = table.hidden_key || !table.primary.key.contains(&column.id);
+        let plain = field.metadata().is_empty() && field.is_nullable() == nullable;
+        plain && *field.name() == column.name
+    };
+    if schema.metadata().is_empty() && schema.fields().iter().zip(&table.columns).all(fits) {
+        return Ok(changes);
+    }
+    let fields = stored_fields(table, changes.data.num_columns());
+    let options = RecordBatchOptions::new().with_row_count(Some(changes.rows()));
+    let columns = changes.data.columns().to_vec();
+    let schema = Arc::new(Schema::new(fields));
+    let data = RecordBatch::try_new_with_options(schema, columns, &options)
+        .map_err(|error| Error::internal(error.to_string()))?;
+    Ok(ChangeBatch { data, ..changes })
+}
+
+fn check_column(
+    table: &Table,
+    index: usize,
+    values: &ArrayRef,
+    changes: &ChangeBatch,
+) -> Result<()> {
+    let column = &table.columns[index];
+    if *values.data_type() != column.data_type {
+        return Err(
+            in_column(table, column, Error::invalid("the type is wrong"))
+                .with_detail(format!(
+                    "{} given, {} wanted",
+                    values.data_type(),
+                    column.data_type
+                ))
+                .with_sqlstate("42804"),
+        );
+    }
+    let key = table.primary.key.contains(&column.id);
+    let hidden = table.hidden_key && key;
+    if values.null_count() > 0 && !hidden {
+        if key {
+            let row = first_null(values, |_| true);
+            refuse_null(table, column, row)?;
+        } else if !column.nullable {
+            let row = first_null(values, |row| gives_value(changes, row, index));
+            refuse_null(table, column, row)?;
+        }
+    }
+    let cell_bytes_max = if key { KEY_BYTES_MAX } else { CELL_BYTES_MAX };
+    match first_longer(values, cell_bytes_max) {
+        Some(row) => Err(in_column(
+            table,
+            column,
+            Error::invalid(format!(
+                "the value in row {row} is longer than {cell_bytes_max} bytes"
+            ))
+            .with_sqlstate("54000"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether a row of a batch says what the column holds.
+fn gives_value(changes: &ChangeBatch, row: usize, column: usize) -> bool {
+    let kind = changes.kind(row);
+    if kind.makes_row() {
+        return true;
+    }
+    let masks = changes.masks.as_ref().filter(|masks| masks.is_valid(row));
+    masks.is_some_and(|masks| {
+        let byte = masks.value(row).get(column / 8);
+        byte.is_some_and(|byte| byte & (1 << (column % 8)) != 0)
+    })
+}
+
+fn first_null(values: &ArrayRef, matters: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..values.len()).find(|row| values.is_null(*row) && matters(*row))
+}
+
+fn refuse_null(table: &Table, column: &Column, row: Option<usize>) -> Result<()> {
+    match row {
+        None => Ok(()),
+        Some(row) => {
+            let error = Error::invalid(format!("NULL in row {row} where a value is needed"));
+            Err(in_column(table, column, error).with_sqlstate("23502"))
+        }
+    }
+}
+
+fn in_column(table: &Table, column: &Column, error: Error) -> Error {
+    error.within(format!("table {:?}, column {:?}", table.name, column.name))
+}
+
+/// The first row whose value is longer than `bytes`; looks at rows only where the whole column is.
+fn first_longer(values: &ArrayRef, bytes: usize) -> Option<usize> {
+    match values.data_type() {
+        DataType::Utf8 => first_longer_offsets(values.as_string::<i32>().value_offsets(), bytes),
+        DataType::LargeUtf8 => {
+            first_longer_offsets(values.as_string::<i64>().value_offsets(), bytes)
+        }
+        DataType::Binary => first_longer_offsets(values.as_binary::<i32>().value_offsets(), bytes),
+        DataType::LargeBinary => {
+            first_longer_offsets(values.as_binary::<i64>().value_offsets(), bytes)
+        }
+        DataType::Utf8View => values
+            .as_string_view()
+            .views()
+            .iter()
+            .position(|view| *view as u32 as usize > bytes),
+        DataType::BinaryView => values
+            .as_binary_view()
+            .views()
+            .iter()
+            .position(|view| *view as u32 as usize > bytes),
+        _ => None,
+    }
+}
+
+fn first_longer_offsets<O: OffsetSizeTrait>(offsets: &[O], bytes: usize) -> Option<usize> {
+    let first = offsets.first()?.as_usize();
+    if offsets.last()?.as_usize() - first <= bytes {
+        return None;
+    }
+    offsets
+        .windows(2)
+        .position(|pair| pair[1].as_usize() - pair[0].as_usize() > bytes)
+}
+
+/// Whether kinds and masks are those of whole changes: known kinds, masks exactly where rows keep,
+/// both rows of every split pair.
+///
+/// # Errors
+/// What the first wrong row is.
+pub(crate) fn check_kinds(kinds: &Kinds, masks: Option<&BinaryArray>) -> Result<(), StoredError> {
+    match kinds {
+        Kinds::Uniform(kind) if kind.is_split() => Err(not_one_change(&[kind.bits()])),
+        Kinds::Uniform(kind) => check_masks_uniform(*kind, masks),
+        Kinds::Each(bytes) => {
+            let mut split = false;
+            for (row, byte) in bytes.values().iter().enumerate() {
+                let kind = StoredKind::try_from(*byte)?;
+                if split && kind != StoredKind::UPDATE {
+                    return Err(not_one_change(&[StoredKind::SPLIT.bits(), *byte]));
+                }
+                split = kind.is_split();
+                let masked = masks.is_some_and(|masks| masks.is_valid(row));
+                check_mask(kind, masked)?;
+            }
+            match split {
+                true => Err(not_one_change(&[StoredKind::SPLIT.bits()])),
+                false => Ok(()),
+            }
+        }
+    }
+}
+
+fn check_masks_uniform(kind: StoredKind, masks: Option<&BinaryArray>) -> Result<(), StoredError> {
+    match masks {
+        None => check_mask(kind, false),
+        Some(masks) if masks.is_empty() => Ok(()),
+        Some(masks) if masks.null_count() == 0 => check_mask(kind, true),
+        Some(masks) if masks.null_count() == masks.len() => check_mask(kind, false),
+        Some(_) => check_mask(kind, !needs_mask(kind)),
+    }
+}
+
+fn needs_mask(kind: StoredKind) -> bool {
+    kind.keeps_row() && !kind.is_split()
+}
+
+fn check_mask(kind: StoredKind, masked: bool) -> Result<(), StoredError> {
+    match (needs_mask(kind), masked) {
+        (true, false) => Err(StoredError::MaskMissing(kind)),
+        (false, true) => Err(StoredError::MaskUnexpected(kind)),
+        _ => Ok(()),
+    }
+}
+
+fn not_one_change(kinds: &[u8]) -> StoredError {
+    StoredError::NotOneChange {
+        kinds: kinds.to_vec(),
+    }
+}

@@ -1,0 +1,507 @@
+//! The committer: one actor that orders batches, makes them durable in groups and seals SCUs.
+//!
+//! Reads events from one queue; writes the log, the list of unsorted SCUs, and sealed SCUs to the
+//! coordinator. It does no work per row. While it syncs a group, writers encode the next one.
+//!
+//! ```text
+//!   writer A        writer B        committer            readers
+//!   commit ------------------------> frames of A
+//!                   commit --------> frames of B
+//!                                    one write, one sync
+//!                                    publish A, B ------> see A, B
+//!   acknowledged <------------------ answer
+//!                   acknowledged <-- answer
+//! ```
+
+mod group;
+mod producers;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use futures::future::{BoxFuture, Either, select};
+use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, TableId};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::accepted::{HeldChanges, UnsortedScu};
+use super::clock::CoordinatorClock;
+use super::files::LogFiles;
+use super::frame::commit::{ProducerStamp, commit_payload_bytes};
+use super::frame::{EncodedFrame, FRAME_HEADER_BYTES, FramePlace, log_number};
+use super::writer::Acknowledgement;
+use super::{Opening, ProducerSession, Sealed, Shared, TableVersions};
+use crate::env::Env;
+use group::{Group, Item, PendingCommit};
+use producers::{Producers, Verdict};
+
+/// How many events are taken from the queue at once.
+const EVENTS_AT_ONCE: usize = 1024;
+
+/// What a data frame holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FrameRows {
+    pub(super) table: TableId,
+    pub(super) version: SchemaVersion,
+    pub(super) rows: u64,
+    pub(super) raw_bytes: u64,
+}
+
+/// A data frame on its way to the log.
+#[derive(Debug)]
+pub(super) struct DataFrame {
+    pub(super) rows: FrameRows,
+    pub(super) frame: EncodedFrame,
+    pub(super) held: Option<HeldChanges>,
+}
+
+/// A batch that is complete.
+#[derive(Debug)]
+pub(super) struct CommitRequest {
+    pub(super) batch: u64,
+    pub(super) frames: Vec<DataFrame>,
+    pub(super) fate: Arc<OnceLock<Error>>,
+    pub(super) producer: Option<ProducerStamp>,
+    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) answer: oneshot::Sender<Result<Acknowledgement>>,
+}
+
+/// What the committer is told.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Full frames of a batch that goes on.
+    Frames {
+        batch: u64,
+        frames: Vec<DataFrame>,
+        fate: Arc<OnceLock<Error>>,
+        permit: OwnedSemaphorePermit,
+    },
+    /// A batch is complete.
+    Commit(Box<CommitRequest>),
+    /// A batch will not be completed.
+    Abort { batch: u64 },
+    /// Seal the open SCU.
+    Seal { answer: oneshot::Sender<ScuNumber> },
+    /// Seal the open SCU and order no commit until told to.
+    Hold { answer: oneshot::Sender<ScuNumber> },
+    /// Go on after a hold.
+    Release { tables: Option<Arc<TableVersions>> },
+    /// A producer opens a session.
+    OpenProducer {
+        name: String,
+        epoch: u64,
+        answer: oneshot::Sender<Result<ProducerSession>>,
+    },
+    /// SCUs are in the manifest as sorted runs.
+    Forget { through: ScuNumber },
+    /// The log of these SCUs is not needed any more.
+    Retire { scus: Vec<ScuNumber> },
+    /// Seal and stop.
+    Close { answer: oneshot::Sender<ScuNumber> },
+}
+
+/// A data frame of a batch that is not committed, once it has its place.
+#[derive(Debug)]
+struct OpenPart {
+    rows: FrameRows,
+    place: Option<FramePlace>,
+    held: Option<HeldChanges>,
+}
+
+/// A batch that is not committed.
+#[derive(Debug)]
+struct OpenBatch {
+    parts: Vec<OpenPart>,
+    fate: Arc<OnceLock<Error>>,
+}
+
+/// The actor.
+pub(super) struct Committer {
+    shared: Arc<Shared>,
+    clock: CoordinatorClock,
+    env: Env,
+    files: LogFiles,
+    tables: Arc<TableVersions>,
+    batches: BTreeMap<u64, OpenBatch>,
+    group: Group,
+    buffer: Vec<u8>,
+    producers: Producers,
+    sealed: mpsc::UnboundedSender<Sealed>,
+    sealed_through: ScuNumber,
+    seal_due: Option<BoxFuture<'static, ()>>,
+    held: bool,
+    /// Commits and holds that came during a hold, in order.
+    deferred: VecDeque<Event>,
+    batches_through: u64,
+    last_ack_micros: i64,
+    /// The log files of every sealed SCU that is not retired.
+    kept: BTreeMap<ScuNumber, BTreeSet<u64>>,
+    closing: Vec<oneshot::Sender<ScuNumber>>,
+}
+
+impl Committer {
+    pub(super) async fn open(
+        env: Env,
+        shared: Arc<Shared>,
+        clock: CoordinatorClock,
+        tables: Arc<TableVersions>,
+        opening: Opening,
+        sealed: mpsc::UnboundedSender<Sealed>,
+    ) -> Committer {
+        let numbers =
+            |files: &Vec<String>| files.iter().filter_map(|name| log_number(name)).collect();
+        let kept: BTreeMap<ScuNumber, BTreeSet<u64>> = opening
+            .kept
+            .iter()
+            .map(|(scu, files)| (*scu, numbers(files)))
+            .collect();
+        let needed = kept.values().flatten().copied().collect();
+        let files = LogFiles::open(&env, shared.options.log_file_bytes, opening.log, &needed).await;
+        shared
+            .log_bytes_kept
+            .store(files.bytes(), Ordering::Relaxed);
+        Committer {
+            shared,
+            clock,
+            env,
+            files,
+            tables,
+            batches: BTreeMap::new(),
+            group: Group::default(),
+            buffer: Vec::new(),
+            producers: Producers::new(opening.producers),
+            sealed,
+            sealed_through: opening.sealed_through,
+            seal_due: None,
+            held: false,
+            deferred: VecDeque::new(),
+            batches_through: opening.batches_through,
+            last_ack_micros: opening.last_ack_micros,
+            kept,
+            closing: Vec::new(),
+        }
+    }
+
+    /// Runs until every handle is gone or one of them closes it.
+    pub(super) async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Event>) {
+        let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
+        while self.closing.is_empty() {
+            if !self.next_events(&mut queue, &mut events).await {
+                break;
+            }
+            for event in events.drain(..) {
+                self.handle(event).await;
+            }
+            self.settle().await;
+        }
+        let answers = mem::take(&mut self.closing);
+        if !answers.is_empty() {
+            self.seal();
+        }
+        // Those who still wait in the queue hear that the database is closed.
+        queue.close();
+        self.files.close().await;
+        for answer in answers {
+            // Whoever asked may have stopped waiting.
+            let _ = answer.send(self.sealed_through);
+        }
+    }
+
+    /// Waits for events, or seals when the open SCU is old enough. False when there is nobody left.
+    async fn next_events(
+        &mut self,
+        queue: &mut mpsc::UnboundedReceiver<Event>,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let Some(due) = &mut self.seal_due else {
+            return queue.recv_many(events, EVENTS_AT_ONCE).await > 0;
+        };
+        let received = {
+            let next = queue.recv_many(events, EVENTS_AT_ONCE);
+            futures::pin_mut!(next);
+            match select(due.as_mut(), next).await {
+                Either::Left(((), _)) => None,
+                Either::Right((count, _)) => Some(count),
+            }
+        };
+        match received {
+            Some(count) => count > 0,
+            None if self.shared.sealing.load(Ordering::Relaxed) => {
+                self.seal();
+                true
+            }
+            None => {
+                self.start_age();
+                true
+            }
+        }
+    }
+
+    async fn handle(&mut self, event: Event) {
+        match event {
+            Event::Frames {
+                batch,
+                frames,
+                fate,
+                permit,
+            } => {
+                self.group.permits.push(permit);
+                self.take_frames(batch, frames, fate).await;
+            }
+            Event::Commit(request) if self.held => {
+                self.deferred.push_back(Event::Commit(request));
+            }
+            Event::Commit(request) => self.take_commit(*request).await,
+            Event::Abort { batch } => self.abort(batch).await,
+            Event::Hold { answer } if self.held => {
+                self.deferred.push_back(Event::Hold { answer });
+            }
+            Event::Hold { answer } => self.hold(answer).await,
+            Event::Release { tables } => self.release(tables).await,
+            Event::Seal { answer } => {
+                self.settle().await;
+                self.seal();
+                // Whoever asked may have stopped waiting.
+                let _ = answer.send(self.sealed_through);
+            }
+            Event::OpenProducer {
+                name,
+                epoch,
+                answer,
+            } => {
+                self.settle().await;
+                let _ = answer.send(self.producers.open(name, epoch));
+            }
+            Event::Forget { through } => self.forget(through),
+            Event::Retire { scus } => {
+                scus.iter().for_each(|scu| drop(self.kept.remove(scu)));
+                self.collect().await;
+            }
+            Event::Close { answer } => self.closing.push(answer),
+        }
+    }
+
+    async fn hold(&mut self, answer: oneshot::Sender<ScuNumber>) {
+        self.settle().await;
+        self.seal();
+        // Nobody releases a hold that nobody waits for.
+        self.held = answer.send(self.sealed_through).is_ok();
+    }
+
+    async fn release(&mut self, tables: Option<Arc<TableVersions>>) {
+        self.held = false;
+        if let Some(tables) = tables {
+            self.tables = tables;
+        }
+        while !self.held
+            && let Some(event) = self.deferred.pop_front()
+        {
+            match event {
+                Event::Commit(request) => self.take_commit(*request).await,
+                Event::Hold { answer } => self.hold(answer).await,
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds frames to the group; a batch that was lost stays so.
+    async fn take_frames(&mut self, id: u64, frames: Vec<DataFrame>, fate: Arc<OnceLock<Error>>) {
+        for data in frames {
+            if fate.get().is_some() {
+                return;
+            }
+            let bytes = data.frame.frame_length();
+            let batch = self.batches.entry(id).or_insert_with(|| OpenBatch {
+                parts: Vec::new(),
+                fate: Arc::clone(&fate),
+            });
+            let part = batch.parts.len();
+            batch.parts.push(OpenPart {
+                rows: data.rows,
+                place: None,
+                held: data.held,
+            });
+            if let Err(error) = self.make_room(bytes).await {
+                self.lose(id, error);
+                return;
+            }
+            if fate.get().is_none() {
+                self.group.push(
+                    Item::Data {
+                        batch: id,
+                        part,
+                        frame: data.frame,
+                    },
+                    bytes,
+                );
+            }
+        }
+    }
+
+    async fn take_commit(&mut self, request: CommitRequest) {
+        let CommitRequest {
+            batch: id,
+            frames,
+            fate,
+            producer,
+            permit,
+            answer,
+        } = request;
+        if let Some(verdict) = self.judge(id, &frames, producer.as_ref()).await {
+            self.batches.remove(&id);
+            // Whoever asked may have stopped waiting.
+            let _ = answer.send(verdict);
+            return;
+        }
+        self.group.permits.push(permit);
+        self.take_frames(id, frames, Arc::clone(&fate)).await;
+        let parts = self.batches.get(&id).map_or(0, |batch| batch.parts.len());
+        let payload = commit_payload_bytes(parts, producer.as_ref());
+        let bytes = (FRAME_HEADER_BYTES + payload) as u64;
+        if fate.get().is_none()
+            && let Err(error) = self.make_room(bytes).await
+        {
+            self.lose(id, error);
+        }
+        if let Some(error) = fate.get() {
+            self.batches.remove(&id);
+            let _ = answer.send(Err(error.clone()));
+            return;
+        }
+        self.batches.entry(id).or_insert_with(|| OpenBatch {
+            parts: Vec::new(),
+            fate,
+        });
+        let commit = PendingCommit::new(id, producer, answer);
+        self.group.push(Item::Commit(Box::new(commit)), bytes);
+    }
+
+    /// What to answer at once, if the batch is not to be committed.
+    async fn judge(
+        &mut self,
+        id: u64,
+        frames: &[DataFrame],
+        producer: Option<&ProducerStamp>,
+    ) -> Option<Result<Acknowledgement>> {
+        let handed = self.batches.get(&id);
+        if let Some(error) = handed.and_then(|batch| batch.fate.get()) {
+            return Some(Err(error.clone()));
+        }
+        let handed = handed.iter().flat_map(|batch| &batch.parts);
+        let rows = handed.map(|part| part.rows);
+        for rows in rows.chain(frames.iter().map(|data| data.rows)) {
+            if let Err(error) = self.tables.check(rows.table, rows.version) {
+                return Some(Err(error));
+            }
+        }
+        let stamp = producer?;
+        if self.group.names_producer(&stamp.name) {
+            self.settle().await;
+        }
+        match self.producers.judge(stamp) {
+            Verdict::New => None,
+            Verdict::Refused(error) => Some(Err(error)),
+            Verdict::Duplicate(horizon) => Some(Ok(Acknowledgement {
+                horizon,
+                ack_micros: 0,
+                duplicate: true,
+                rows: 0,
+            })),
+        }
+    }
+
+    async fn abort(&mut self, id: u64) {
+        let removed = self.batches.remove(&id);
+        self.group.forget(id);
+        if removed.is_some_and(|batch| !batch.parts.is_empty()) {
+            self.collect().await;
+        }
+    }
+
+    /// A batch can't be completed any more: its writer hears of it, and nothing of it counts.
+    fn lose(&mut self, id: u64, error: Error) {
+        if let Some(batch) = self.batches.remove(&id) {
+            // The first error is the one that matters.
+            let _ = batch.fate.set(error);
+        }
+    }
+
+    /// Makes sure that `bytes` more fit into the current file behind the group.
+    async fn make_room(&mut self, bytes: u64) -> Result<()> {
+        if self.files.has_room(self.group.bytes, bytes) {
+            return Ok(());
+        }
+        self.settle().await;
+        if self.files.has_room(0, bytes) {
+            return Ok(());
+        }
+        let rotated = self.files.rotate(bytes).await;
+        if let Err(error) = &rotated {
+            self.note_failure(&error.to_string());
+        }
+        // Nothing of the batch that waits for room was written to a file that counts.
+        rotated.map_err(|error| {
+            let error = Error::from(error);
+            match error.kind() {
+                lazybase_model::ErrorKind::Unavailable => error,
+                _ => Error::unavailable(error.message()),
+            }
+        })?;
+        self.collect().await;
+        Ok(())
+    }
+
+    fn note_failure(&self, what: &str) {
+        *self.shared.last_failure.lock() = Some(what.to_owned());
+    }
+
+    /// Seals the open SCU if it has a batch.
+    fn seal(&mut self) {
+        self.seal_due = None;
+        let open = self.shared.open_scu();
+        if open.acknowledged() == 0 {
+            return;
+        }
+        open.seal();
+        let time = open.time(self.batches_through);
+        self.batches_through = time.batches_through;
+        self.sealed_through = open.scu();
+        self.kept.insert(open.scu(), open.files());
+        let mut live = self.shared.live.load().as_ref().clone();
+        live.push(Arc::new(UnsortedScu::open(open.scu().next())));
+        self.shared.live.store(Arc::new(live));
+        // Without a coordinator nobody seals in the manifest; recovery will.
+        let _ = self.sealed.send(Sealed {
+            entry: open.entry(),
+            time,
+            producers: self.producers.take_moved(),
+            unsorted: open,
+        });
+    }
+
+    fn forget(&mut self, through: ScuNumber) {
+        let mut live = self.shared.live.load().as_ref().clone();
+        live.retain(|scu| scu.scu() > through || !scu.is_sealed());
+        self.shared.live.store(Arc::new(live));
+    }
+
+    /// Lets go of the files that nothing needs: no SCU, no open batch.
+    async fn collect(&mut self) {
+        let mut needed: BTreeSet<u64> = self.kept.values().flatten().copied().collect();
+        needed.extend(self.shared.open_scu().files());
+        let parts = self.batches.values().flat_map(|batch| &batch.parts);
+        needed.extend(parts.filter_map(|part| part.place.map(|place| place.file)));
+        self.files.collect(&needed).await;
+        self.shared
+            .log_bytes_kept
+            .store(self.files.bytes(), Ordering::Relaxed);
+    }
+
+    /// Has the open SCU sealed when it is old enough.
+    fn start_age(&mut self) {
+        let clock = Arc::clone(&self.env.clock);
+        let age = self.shared.options.seal_age;
+        self.seal_due = Some(Box::pin(async move { clock.sleep(age).await }));
+    }
+}

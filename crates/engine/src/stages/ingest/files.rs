@@ -1,0 +1,246 @@
+//! The log's files: the one being written, the next one made ready, those to be used again.
+//!
+//! Reads and writes log files through the environment's store. Invariant LOG-3: a file's first
+//! frame is written only when everything before it in the log is durable, and its header says
+//! where the file before it ends. Invariant LOG-4: a file whose sync failed is never synced again
+//! and never used again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::frame::{FILE_HEADER_BYTES, FileHeader, LogEnd, log_name};
+use crate::env::{Env, LogFile, StoreError, StoreResult};
+
+/// How many files that nothing needs are kept to be written again.
+const POOL_FILES_MAX: usize = 4;
+
+/// The file that is being written.
+pub(super) struct CurrentFile {
+    pub(super) header: FileHeader,
+    pub(super) header_written: bool,
+    pub(super) file: Box<dyn LogFile>,
+    pub(super) capacity: u64,
+    /// Everything before this offset is durable; the next frame goes here.
+    pub(super) end: u64,
+}
+
+/// A file that is ready to be written, or why there is none.
+type Made = StoreResult<(u64, Box<dyn LogFile>)>;
+
+struct MakeFile {
+    number: u64,
+    recycle: Option<u64>,
+    made: oneshot::Sender<Made>,
+}
+
+/// The log's files.
+pub(super) struct LogFiles {
+    env: Env,
+    file_bytes: u64,
+    next_number: u64,
+    previous: Option<LogEnd>,
+    pub(super) current: Option<CurrentFile>,
+    /// The next file, while it is being made.
+    spare: Option<(u64, oneshot::Receiver<Made>)>,
+    maker: mpsc::UnboundedSender<MakeFile>,
+    /// Closed files by number, with their bytes.
+    closed: BTreeMap<u64, u64>,
+    /// Files that may be written again.
+    pool: Vec<u64>,
+    /// Files whose sync or write failed.
+    failed: BTreeSet<u64>,
+}
+
+/// Where a new writer goes on.
+#[derive(Debug, Clone, Default)]
+pub struct LogStart {
+    /// The least number that no log file has had.
+    pub(crate) next_number: u64,
+    /// The end of the log so far.
+    pub(crate) previous: Option<LogEnd>,
+    /// All log files there are, with their bytes.
+    pub(crate) files: Vec<(u64, u64)>,
+}
+
+impl LogFiles {
+    /// Goes on after `start`; `needed` files stay.
+    pub(super) async fn open(
+        env: &Env,
+        file_bytes: u64,
+        start: LogStart,
+        needed: &BTreeSet<u64>,
+    ) -> LogFiles {
+        let (maker, requests) = mpsc::unbounded_channel();
+        env.spawner.spawn(
+            "lazybase-log",
+            Box::pin(make_files(env.clone(), file_bytes, requests)),
+        );
+        let mut files = LogFiles {
+            env: env.clone(),
+            file_bytes,
+            next_number: start.next_number,
+            previous: start.previous,
+            current: None,
+            spare: None,
+            maker,
+            closed: start.files.into_iter().collect(),
+            pool: Vec::new(),
+            failed: BTreeSet::new(),
+        };
+        files.collect(needed).await;
+        files.prepare_spare();
+        files
+    }
+
+    /// The bytes of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        let current = self.current.as_ref().map_or(0, |current| current.capacity);
+        current + self.closed.values().sum::<u64>() + self.pool.len() as u64 * self.file_bytes
+    }
+
+    /// Whether `bytes` more fit behind `pending` in the current file.
+    pub(super) fn has_room(&self, pending: u64, bytes: u64) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|current| current.end + pending + bytes <= current.capacity)
+    }
+
+    /// Closes the current file, all of which is durable, and begins one with room for `bytes`.
+    pub(super) async fn rotate(&mut self, bytes: u64) -> StoreResult<()> {
+        let needed = FILE_HEADER_BYTES + bytes;
+        let next = match needed <= self.file_bytes {
+            true => self.next_file().await?,
+            false => self.make(needed.next_multiple_of(4096)).await?,
+        };
+        self.close_current();
+        let (number, file) = next;
+        self.current = Some(CurrentFile {
+            header: FileHeader {
+                number,
+                identity: self.env.random.next_u64().max(1),
+                previous: self.previous,
+                durable: FILE_HEADER_BYTES,
+            },
+            header_written: false,
+            file,
+            capacity: needed.next_multiple_of(4096).max(self.file_bytes),
+            end: FILE_HEADER_BYTES,
+        });
+        self.prepare_spare();
+        Ok(())
+    }
+
+    /// Gives the current file up after a failure: what is not durable in it does not count once
+    /// another file's header is.
+    pub(super) fn abandon(&mut self) {
+        if let Some(current) = &self.current {
+            self.failed.insert(current.header.number);
+        }
+        self.close_current();
+    }
+
+    /// Waits until nothing writes to the log's folder any more.
+    pub(super) async fn close(mut self) {
+        if let Some((_, made)) = self.spare.take() {
+            // Whether there is a spare file or not: it holds nothing.
+            let _ = made.await;
+        }
+    }
+
+    fn close_current(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        let header = current.header;
+        self.closed.insert(header.number, current.capacity);
+        if current.header_written {
+            self.previous = Some(LogEnd {
+                number: header.number,
+                identity: header.identity,
+                end: current.end,
+            });
+        }
+    }
+
+    /// Has the next file made beside the writing of this one.
+    fn prepare_spare(&mut self) {
+        if self.spare.is_some() {
+            return;
+        }
+        let (made, receiver) = oneshot::channel();
+        let request = MakeFile {
+            number: self.take_number(),
+            recycle: self.pool.pop(),
+            made,
+        };
+        let number = request.number;
+        if self.maker.send(request).is_ok() {
+            self.spare = Some((number, receiver));
+        }
+    }
+
+    async fn next_file(&mut self) -> Made {
+        if let Some((_, receiver)) = self.spare.take()
+            && let Ok(Ok(made)) = receiver.await
+        {
+            return Ok(made);
+        }
+        self.make(self.file_bytes).await
+    }
+
+    async fn make(&mut self, bytes: u64) -> Made {
+        let number = self.take_number();
+        let recycle = match bytes == self.file_bytes {
+            true => self.pool.pop(),
+            false => None,
+        };
+        make_file(&self.env, number, bytes, recycle).await
+    }
+
+    fn take_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Keeps closed files that are not `needed` for later, or deletes them.
+    pub(super) async fn collect(&mut self, needed: &BTreeSet<u64>) {
+        let unneeded = |number: &u64| !needed.contains(number);
+        let numbers: Vec<u64> = self.closed.keys().copied().filter(unneeded).collect();
+        for number in numbers {
+            let bytes = self.closed.remove(&number);
+            let usable = bytes == Some(self.file_bytes) && !self.failed.contains(&number);
+            if usable && self.pool.len() < POOL_FILES_MAX {
+                self.pool.push(number);
+            } else if self.env.store.delete(&log_name(number)).await.is_err() {
+                // Tried again with the next collection.
+                self.closed.insert(number, bytes.unwrap_or(0));
+            }
+        }
+    }
+}
+
+async fn make_file(env: &Env, number: u64, bytes: u64, recycle: Option<u64>) -> Made {
+    let name = log_name(number);
+    if let Some(old) = recycle {
+        let old = log_name(old);
+        match env.store.create_log(&name, bytes, Some(&old)).await {
+            Ok(file) => return Ok((number, file)),
+            Err(error @ StoreError::Maybe { .. }) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let file = env.store.create_log(&name, bytes, None).await?;
+    Ok((number, file))
+}
+
+/// Makes log files one after the other, so that a writer seldom waits for one.
+async fn make_files(env: Env, file_bytes: u64, mut requests: mpsc::UnboundedReceiver<MakeFile>) {
+    while let Some(request) = requests.recv().await {
+        let made = make_file(&env, request.number, file_bytes, request.recycle).await;
+        // The receiver is gone when the log was closed meanwhile: the file stays, empty, and the
+        // next opening takes it.
+        let _ = request.made.send(made);
+    }
+}

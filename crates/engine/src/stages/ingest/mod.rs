@@ -1,0 +1,521 @@
+//! Ingest: batches become durable, visible and numbered (sections 3.1 and 3.4 of the paper: the
+//! ingest stage, extended by group commit and by reads of what is not yet sealed).
+//!
+//! Reads batches of changes; writes the log (`docs/formats/log.md`) and, through the coordinator,
+//! one manifest edit for each sealed SCU.
+//!
+//! ```text
+//!   writer (any thread)                    committer (one actor)
+//!   append: check, cut, encode, checksum
+//!   commit: wait for room in the queue --> drain what is queued: a group
+//!                                          place the frames, write them, one sync
+//!                                          publish the batches to the open SCU
+//!           acknowledgement           <--  answer
+//!                                          seal by age, size or on request --> coordinator
+//! ```
+//!
+//! # The contract
+//!
+//! 1. An acknowledged batch is durable and in the open SCU before its writer hears of it. It
+//!    stands in the SCU, and at the position, of its commit frame, whatever SCU its data frames
+//!    were written under; sealing never waits for open batches. Positions and SCU numbers are never
+//!    given twice to different acknowledged batches, and recovery keeps both.
+//! 2. A batch that fails with `MaybeHappened` was never seen by a reader. After a crash it may be
+//!    there, whole; once a later batch is acknowledged, it can't be.
+//! 3. A batch that fails with any other kind of error is not there, and never will be.
+//! 4. A producer's numbers rise strictly. The number of its mark again, with the same content, is
+//!    answered as a duplicate with the original's horizon; with other content it is an error. A
+//!    number below the mark is an error too: the original's content hash is gone, and so is the
+//!    proof that this batch, and not another one, was accepted under the number. A session that
+//!    begins by asking for its mark never sends one.
+//! 5. The queue before the committer is bounded in bytes, as is what is held in memory of the
+//!    unsorted SCUs; beyond that, writers wait, and the status says why.
+//! 6. A table's schema version is checked when the commit is ordered, so that no batch is
+//!    acknowledged under a schema that a DDL statement has already replaced.
+//!
+//! Invariants: LOG-1..4 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
+//! GRP-1 (`committer/group.rs`), REC-1..2 (`recover.rs`), CLK-1 (`clock.rs`).
+
+mod accepted;
+mod check;
+mod clock;
+mod committer;
+mod content;
+mod describe;
+mod files;
+mod frame;
+mod gather;
+mod recover;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use lazybase_model::limits;
+use lazybase_model::table::Table;
+use lazybase_model::{Error, Horizon, Result, SchemaVersion, ScuNumber, TableId, TableName};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+pub use accepted::{AcceptedBatch, BatchPart, TableTotals, UnsortedScu};
+pub use clock::CoordinatorClock;
+pub use describe::describe_log;
+pub use files::LogStart;
+pub use frame::FramePlace;
+pub use recover::{Recovered, open_sealed, recover};
+pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
+
+use crate::env::Env;
+use crate::manifest::state::{Manifest, ProducerMark, ScuEntry, ScuTime};
+use accepted::MemoryBudget;
+use committer::{Committer, Event};
+
+#[cfg(test)]
+mod tests;
+
+/// How log frames are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogCompression {
+    /// Not at all: the fastest for the writer, and reads copy nothing.
+    #[default]
+    None,
+    /// Each frame as one LZ4 block.
+    Lz4,
+}
+
+/// The settings of ingest.
+#[derive(Debug, Clone)]
+pub struct IngestOptions {
+    /// The age at which the open SCU is sealed.
+    pub seal_age: Duration,
+    /// The bytes of its log at which the open SCU is sealed.
+    pub seal_bytes: u64,
+    /// The largest batch, in uncompressed bytes.
+    pub batch_bytes_max: u64,
+    /// The size of a log file.
+    pub log_file_bytes: u64,
+    /// The uncompressed bytes that one frame aims at.
+    pub frame_bytes_max: usize,
+    /// The bytes that may wait for the next group commit.
+    pub queue_bytes_max: u64,
+    /// The bytes of unsorted data that are kept in memory beside the log.
+    pub memory_bytes: u64,
+    /// How frames are compressed.
+    pub compression: LogCompression,
+}
+
+impl Default for IngestOptions {
+    fn default() -> Self {
+        IngestOptions {
+            seal_age: limits::SEAL_AGE,
+            seal_bytes: limits::SEAL_BYTES,
+            batch_bytes_max: limits::BATCH_BYTES_MAX,
+            log_file_bytes: limits::LOG_FILE_BYTES,
+            frame_bytes_max: limits::FRAME_BYTES_MAX,
+            queue_bytes_max: limits::COMMIT_QUEUE_BYTES_MAX,
+            memory_bytes: limits::SEAL_BYTES,
+            compression: LogCompression::None,
+        }
+    }
+}
+
+/// Which schema version of each table batches must be written under.
+#[derive(Debug, Clone, Default)]
+pub struct TableVersions {
+    tables: BTreeMap<TableId, (SchemaVersion, TableName)>,
+}
+
+impl TableVersions {
+    /// The versions of these tables.
+    pub fn new<'a>(tables: impl IntoIterator<Item = &'a Table>) -> TableVersions {
+        let version = |table: &Table| (table.id, (table.version, table.name.clone()));
+        TableVersions {
+            tables: tables.into_iter().map(version).collect(),
+        }
+    }
+
+    /// The versions of a manifest's tables.
+    pub fn of(manifest: &Manifest) -> TableVersions {
+        TableVersions::new(manifest.tables.values().map(|state| &*state.table))
+    }
+
+    /// Whether a batch under `version` of `table` may still be accepted.
+    pub(crate) fn check(&self, table: TableId, version: SchemaVersion) -> Result<()> {
+        let changed = |what: String| {
+            Error::new(lazybase_model::ErrorKind::Conflict, what)
+                .with_hint("prepare the batch again under the table's new definition")
+                .with_sqlstate("40001")
+        };
+        match self.tables.get(&table) {
+            Some((current, _)) if *current == version => Ok(()),
+            Some((_, name)) => Err(changed(format!(
+                "table {name:?} changed while the batch was being prepared"
+            ))),
+            None => Err(changed(format!(
+                "table {table} was dropped while the batch was being prepared"
+            ))),
+        }
+    }
+}
+
+/// An SCU that was just sealed, for the coordinator to name in the manifest.
+#[derive(Debug, Clone)]
+pub struct Sealed {
+    /// What its log holds.
+    pub entry: ScuEntry,
+    /// Its times.
+    pub time: ScuTime,
+    /// Marks of the producers that it moved.
+    pub producers: BTreeMap<String, ProducerMark>,
+    /// Its batches.
+    pub unsorted: Arc<UnsortedScu>,
+}
+
+/// What ingest goes on from: the manifest's SCUs whose log is kept, and what recovery found.
+#[derive(Debug)]
+pub struct Opening {
+    /// Where the log goes on.
+    pub log: LogStart,
+    /// Sealed SCUs that are not sorted, oldest first.
+    pub unsorted: Vec<Arc<UnsortedScu>>,
+    /// The log files of every sealed SCU that is not retired.
+    pub kept: BTreeMap<ScuNumber, Vec<String>>,
+    /// The last sealed SCU.
+    pub sealed_through: ScuNumber,
+    /// The producers' marks up to there.
+    pub producers: BTreeMap<String, ProducerMark>,
+    /// All batches of the database up to there.
+    pub batches_through: u64,
+    /// The last acknowledgement up to there.
+    pub last_ack_micros: i64,
+}
+
+/// Recovers the log of a database: the SCUs that the coordinator must still seal in the manifest,
+/// in order, and what [`Ingest::open`] goes on from once it has.
+///
+/// # Errors
+/// `Corrupt`, naming file and offset, when acknowledged batches are damaged or missing.
+pub async fn open_log(env: &Env, manifest: &Manifest) -> Result<(Vec<Sealed>, Opening)> {
+    let Recovered { sealed, log } = recover(env, manifest).await?;
+    let mut opening = Opening {
+        log,
+        unsorted: Vec::new(),
+        kept: BTreeMap::new(),
+        sealed_through: manifest.sealed_through,
+        producers: manifest.producers.clone(),
+        batches_through: 0,
+        last_ack_micros: 0,
+    };
+    if let Some(time) = manifest.times.values().next_back() {
+        opening.batches_through = time.batches_through;
+        opening.last_ack_micros = time.last_ack_micros;
+    }
+    for (scu, entry) in &manifest.scus {
+        opening.kept.insert(*scu, entry.files.clone());
+        if *scu > manifest.sorted_through {
+            opening
+                .unsorted
+                .push(open_sealed(&*env.store, entry).await?);
+        }
+    }
+    for scu in &sealed {
+        let number = scu.entry.scu;
+        opening.kept.insert(number, scu.entry.files.clone());
+        opening.unsorted.push(Arc::clone(&scu.unsorted));
+        opening.sealed_through = number;
+        opening.producers.extend(scu.producers.clone());
+        opening.batches_through = scu.time.batches_through;
+        opening.last_ack_micros = scu.time.last_ack_micros;
+    }
+    Ok((sealed, opening))
+}
+
+/// What writers, readers and the committer share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: IngestOptions,
+    pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) queue: Arc<Semaphore>,
+    pub(crate) throttle: watch::Sender<Option<String>>,
+    /// Whether the open SCU is sealed by age and size.
+    pub(crate) sealing: AtomicBool,
+    /// Sealed SCUs that are not sorted, oldest first, and the open one behind them.
+    pub(crate) live: ArcSwap<Vec<Arc<UnsortedScu>>>,
+    pub(crate) log_bytes_written: AtomicU64,
+    pub(crate) log_bytes_kept: AtomicU64,
+    pub(crate) last_failure: Mutex<Option<String>>,
+}
+
+impl Shared {
+    /// The SCU that takes the next batch.
+    pub(crate) fn open_scu(&self) -> Arc<UnsortedScu> {
+        let live = self.live.load();
+        Arc::clone(live.last().expect("there is always an open SCU"))
+    }
+
+    /// The bytes that one thing may take of the queue: never more than there is.
+    pub(crate) fn queue_share(&self, bytes: u64) -> u32 {
+        let bytes = bytes.max(EVENT_BYTES_MIN).min(self.options.queue_bytes_max);
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+}
+
+/// What the smallest thing in the queue counts for, so that its length is bounded too.
+const EVENT_BYTES_MIN: u64 = 1024;
+
+/// How ingest is doing.
+#[derive(Debug, Clone)]
+pub struct IngestStatus {
+    /// The SCU that takes the next batch.
+    pub open_scu: ScuNumber,
+    /// Its acknowledged batches.
+    pub open_batches: u32,
+    /// Its uncompressed bytes.
+    pub open_bytes: u64,
+    /// Sealed SCUs that are not sorted.
+    pub unsorted_scus: usize,
+    /// Their uncompressed bytes.
+    pub unsorted_bytes: u64,
+    /// The bytes that wait for the next group commit.
+    pub queue_bytes: u64,
+    /// The bytes of unsorted data in memory.
+    pub memory_bytes: u64,
+    /// The bytes written to the log since the opening.
+    pub log_bytes_written: u64,
+    /// The bytes of all log files.
+    pub log_bytes_kept: u64,
+    /// Why writers wait, if they do.
+    pub throttled: Option<String>,
+    /// What the log's store last failed with.
+    pub last_failure: Option<String>,
+}
+
+/// A producer's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProducerSession {
+    /// The producer's name.
+    pub name: String,
+    /// The session's epoch: older sessions of the name are fenced.
+    pub epoch: u64,
+    /// How far the producer has come; `None` before its first batch.
+    pub mark: Option<ProducerMark>,
+}
+
+/// The handle of ingest; clones are the same.
+#[derive(Debug, Clone)]
+pub struct Ingest {
+    env: Env,
+    shared: Arc<Shared>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Ingest {
+    /// Starts ingest. Sealed SCUs go to `sealed`, in order; nothing is sealed twice.
+    pub async fn open(
+        env: Env,
+        clock: CoordinatorClock,
+        options: IngestOptions,
+        tables: Arc<TableVersions>,
+        opening: Opening,
+        sealed: mpsc::UnboundedSender<Sealed>,
+    ) -> Ingest {
+        let mut live = opening.unsorted.clone();
+        live.push(Arc::new(UnsortedScu::open(opening.sealed_through.next())));
+        let queue_permits = usize::try_from(options.queue_bytes_max).unwrap_or(usize::MAX >> 3);
+        let shared = Arc::new(Shared {
+            memory: MemoryBudget::new(options.memory_bytes),
+            queue: Arc::new(Semaphore::new(queue_permits.min(Semaphore::MAX_PERMITS))),
+            options,
+            throttle: watch::Sender::new(None),
+            live: ArcSwap::from_pointee(live),
+            sealing: AtomicBool::new(true),
+            log_bytes_written: AtomicU64::new(0),
+            log_bytes_kept: AtomicU64::new(0),
+            last_failure: Mutex::new(None),
+        });
+        let (events, queue) = mpsc::unbounded_channel();
+        let committer = Committer::open(
+            env.clone(),
+            Arc::clone(&shared),
+            clock,
+            tables,
+            opening,
+            sealed,
+        )
+        .await;
+        env.spawner
+            .spawn("lazybase-commit", Box::pin(committer.run(queue)));
+        Ingest {
+            env,
+            shared,
+            events,
+        }
+    }
+
+    /// Begins a batch; `producer` numbers it.
+    pub fn begin(&self, producer: Option<BatchNumber>) -> BatchWriter {
+        let id = self.env.random.next_u64();
+        BatchWriter::new(Arc::clone(&self.shared), self.events.clone(), id, producer)
+    }
+
+    /// The horizon that contains every acknowledged batch.
+    pub fn horizon(&self) -> Horizon {
+        self.shared.open_scu().horizon()
+    }
+
+    /// The sealed SCUs that were not forgotten, oldest first, and the open one behind them: one
+    /// consistent value. A reader loads it before the manifest, and so misses nothing.
+    pub fn unsorted(&self) -> Arc<Vec<Arc<UnsortedScu>>> {
+        self.shared.live.load_full()
+    }
+
+    /// The SCU that takes the next batch.
+    pub fn open_scu(&self) -> Arc<UnsortedScu> {
+        self.shared.open_scu()
+    }
+
+    /// Seals the open SCU if it has a batch; the number of the last sealed SCU.
+    ///
+    /// # Errors
+    /// `Cancelled` when ingest has stopped.
+    pub async fn seal(&self) -> Result<ScuNumber> {
+        self.ask(|answer| Event::Seal { answer }).await
+    }
+
+    /// Seals the open SCU, and orders no commit until the hold is released or dropped: DDL has its
+    /// place in the order there.
+    ///
+    /// # Errors
+    /// `Cancelled` when ingest has stopped.
+    pub async fn seal_and_hold(&self) -> Result<Hold> {
+        let events = self.events.clone();
+        let sealed_through = self.ask(|answer| Event::Hold { answer }).await?;
+        Ok(Hold {
+            sealed_through,
+            events: Some(events),
+        })
+    }
+
+    /// Opens a producer's session under an epoch that the manifest already names, and fences all
+    /// older ones; the answer covers every batch that was ordered before.
+    ///
+    /// # Errors
+    /// `Conflict` when a session of this or a later epoch is open.
+    pub async fn open_producer(&self, name: &str, epoch: u64) -> Result<ProducerSession> {
+        let name = name.to_owned();
+        self.ask(|answer| Event::OpenProducer {
+            name,
+            epoch,
+            answer,
+        })
+        .await?
+    }
+
+    /// Forgets SCUs up to `scu`, which the manifest now has as sorted runs.
+    pub fn forget_through(&self, scu: ScuNumber) {
+        // When the committer is gone nobody reads the list any more.
+        let _ = self.events.send(Event::Forget { through: scu });
+    }
+
+    /// Gives up the log of SCUs that the manifest no longer names; files that nothing needs are
+    /// used again or deleted.
+    pub fn retire(&self, scus: Vec<ScuNumber>) {
+        // When the committer is gone the next opening collects the files.
+        let _ = self.events.send(Event::Retire { scus });
+    }
+
+    /// Makes writers wait, and says why; `None` lets them go on.
+    pub fn set_throttle(&self, reason: Option<String>) {
+        self.shared.throttle.send_if_modified(|current| {
+            let changed = *current != reason;
+            *current = reason;
+            changed
+        });
+    }
+
+    /// Whether the open SCU is sealed by age and size; requests and DDL seal it all the same.
+    pub fn set_sealing(&self, by_age_and_size: bool) {
+        self.shared
+            .sealing
+            .store(by_age_and_size, Ordering::Relaxed);
+    }
+
+    /// How ingest is doing.
+    pub fn status(&self) -> IngestStatus {
+        let shared = &self.shared;
+        let live = shared.live.load();
+        let (open, unsorted) = live.split_last().expect("there is always an open SCU");
+        let free = shared.queue.available_permits() as u64;
+        IngestStatus {
+            open_scu: open.scu(),
+            open_batches: open.acknowledged(),
+            open_bytes: open.raw_bytes(),
+            unsorted_scus: unsorted.len(),
+            unsorted_bytes: unsorted.iter().map(|scu| scu.raw_bytes()).sum(),
+            queue_bytes: shared.options.queue_bytes_max.saturating_sub(free),
+            memory_bytes: shared.memory.used(),
+            log_bytes_written: shared.log_bytes_written.load(Ordering::Relaxed),
+            log_bytes_kept: shared.log_bytes_kept.load(Ordering::Relaxed),
+            throttled: shared.throttle.borrow().clone(),
+            last_failure: shared.last_failure.lock().clone(),
+        }
+    }
+
+    /// Commits what is queued, seals the open SCU, and stops; later calls fail.
+    ///
+    /// # Errors
+    /// `Cancelled` when ingest has stopped already.
+    pub async fn close(&self) -> Result<ScuNumber> {
+        self.ask(|answer| Event::Close { answer }).await
+    }
+
+    async fn ask<T>(&self, event: impl FnOnce(oneshot::Sender<T>) -> Event) -> Result<T> {
+        let (answer, receiver) = oneshot::channel();
+        self.events.send(event(answer)).map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())
+    }
+}
+
+/// No commit is ordered while this lives.
+#[derive(Debug)]
+pub struct Hold {
+    sealed_through: ScuNumber,
+    events: Option<mpsc::UnboundedSender<Event>>,
+}
+
+impl Hold {
+    /// The boundary at which the order stands.
+    pub fn sealed_through(&self) -> ScuNumber {
+        self.sealed_through
+    }
+
+    /// Lets commits go on, under these tables.
+    pub fn release(mut self, tables: Arc<TableVersions>) {
+        self.send(Some(tables));
+    }
+
+    fn send(&mut self, tables: Option<Arc<TableVersions>>) {
+        if let Some(events) = self.events.take() {
+            // When the committer is gone nothing waits for the hold.
+            let _ = events.send(Event::Release { tables });
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.send(None);
+    }
+}
+
+/// The error of calls after the end.
+pub(crate) fn stopped() -> Error {
+    Error::new(
+        lazybase_model::ErrorKind::Cancelled,
+        "the database is closed",
+    )
+    .with_sqlstate("57P01")
+}

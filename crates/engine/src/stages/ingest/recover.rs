@@ -1,0 +1,356 @@
+//! Recovery: what the log says after a crash.
+//!
+//! Reads log files and the manifest's SCU entries; writes at most one small log file. Invariant
+//! REC-1: every acknowledged batch is back, whole, once, at its SCU and position; every other
+//! batch is back whole or not at all. Invariant REC-2: nothing is published before it is durable,
+//! whatever the operating system still held in memory when the process died.
+//!
+//! 1. The headers of the log's files form a chain: each says where the file before it ends. What
+//!    lies behind that end, and files that the chain leaves out, never count. Every byte before an
+//!    end was durable when the next file began: a bad frame there is damage.
+//! 2. In the last file the end is not written anywhere. Each frame says how much of the file was
+//!    durable before it: a bad frame before that point is damage; so is one that a single flipped
+//!    bit explains. Any other bad frame is where a crash cut the last group short, and the log ends
+//!    there.
+//! 3. Batches whose commit frames stand in SCUs after the manifest's last are sealed under their
+//!    own numbers. Those of the last group, which may not be on the disk yet, are copied to a fresh
+//!    file first; that file's header, written when the copies are durable, ends the old one.
+//!
+//! The fact behind 2, against a simpler rule ("a bad frame with a good one after it is damage"): a
+//! group is several pages, and a crash of the machine may keep the later ones and lose the earlier.
+
+mod relocate;
+mod scan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lazybase_model::{Error, Result, ScuNumber};
+
+use super::Sealed;
+use super::accepted::{UnsortedScu, accept_commit};
+use super::files::LogStart;
+use super::frame::commit::Commit;
+use super::frame::{
+    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, FramePlace,
+    HeaderState, LOG_FOLDER, LogEnd, at, damaged, log_name, log_number, read_frame,
+};
+use crate::env::{Env, Store};
+use crate::manifest::state::{Manifest, ProducerMark, ScuEntry};
+use scan::{FileScan, scan_file};
+
+/// What recovery found.
+#[derive(Debug)]
+pub struct Recovered {
+    /// SCUs that the manifest does not have yet, in order: sealed now, under their own numbers.
+    pub sealed: Vec<Sealed>,
+    /// Where the log goes on.
+    pub log: LogStart,
+}
+
+/// A batch whose commit frame counts.
+#[derive(Debug)]
+pub(super) struct FoundCommit {
+    pub(super) scu: ScuNumber,
+    pub(super) batch: u64,
+    pub(super) place: FramePlace,
+    pub(super) commit: Commit,
+}
+
+/// Reads the log behind the manifest's last sealed SCU.
+///
+/// # Errors
+/// `Corrupt`, naming file and offset, when acknowledged batches are damaged or missing.
+pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
+    let store = &*env.store;
+    let listed = list_log(store).await?;
+    let chain = read_chain(store, manifest, &listed).await?;
+    let mut scans = Vec::new();
+    for file in &chain {
+        scans.push(scan_file(store, manifest, file).await?);
+    }
+    let mut commits = Vec::new();
+    for scan in &mut scans {
+        commits.append(&mut scan.commits);
+    }
+    check_order(manifest, &commits)?;
+    check_parts(store, &scans, &commits).await?;
+    let next_number = listed.last().map_or(1, |(number, _)| number + 1);
+    let mut log = LogStart {
+        next_number,
+        previous: scans.last().map(FileScan::durable_end),
+        files: listed,
+    };
+    relocate::relocate(env, &mut log, &mut commits).await?;
+    Ok(Recovered {
+        sealed: seal_found(manifest, commits),
+        log,
+    })
+}
+
+/// Numbers and lengths of all log files.
+async fn list_log(store: &dyn Store) -> Result<Vec<(u64, u64)>> {
+    let listed = store.list(LOG_FOLDER).await?;
+    let file = |(name, bytes): &(String, u64)| log_number(name).map(|number| (number, *bytes));
+    Ok(listed.iter().filter_map(file).collect())
+}
+
+/// A file of the chain that may hold batches of SCUs after the manifest's last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChainFile {
+    pub(super) header: FileHeader,
+    pub(super) bytes: u64,
+    /// Where the file ends, if the next one's header says so.
+    pub(super) end: Option<u64>,
+}
+
+/// Walks the chain of headers back from the newest, as far as SCUs are not in the manifest.
+async fn read_chain(
+    store: &dyn Store,
+    manifest: &Manifest,
+    listed: &[(u64, u64)],
+) -> Result<Vec<ChainFile>> {
+    let mut chain = Vec::new();
+    let mut expected: Option<LogEnd> = None;
+    for (number, bytes) in listed.iter().rev() {
+        if expected.is_some_and(|expected| expected.number != *number) {
+            continue;
+        }
+        let Some(header) =
+            read_header(store, manifest, (*number, *bytes), expected.is_some()).await?
+        else {
+            match expected {
+                None => continue,
+                Some(_) => break,
+            }
+        };
+        if expected.is_some_and(|expected| expected.identity != header.identity) {
+            break;
+        }
+        chain.push(ChainFile {
+            header,
+            bytes: *bytes,
+            end: expected.map(|expected| expected.end),
+        });
+        let first = first_frame(store, &header, *bytes).await?;
+        if first.is_some_and(|first| first.scu <= manifest.sealed_through) {
+            break;
+        }
+        expected = header.previous;
+        if expected.is_none() {
+            break;
+        }
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+/// A file's header; `None` for a file that was made ready and never written, or whose first write
+/// a crash cut short. `named` says that a later file's header names it.
+async fn read_header(
+    store: &dyn Store,
+    manifest: &Manifest,
+    (number, bytes): (u64, u64),
+    named: bool,
+) -> Result<Option<FileHeader>> {
+    let name = log_name(number);
+    if bytes < FILE_HEADER_BYTES {
+        return Ok(None);
+    }
+    let first = store.read(&name, 0..FILE_HEADER_BYTES).await?;
+    match FileHeader::decode(&first, number) {
+        HeaderState::Valid(header) => Ok(Some(header)),
+        HeaderState::Absent => Ok(None),
+        HeaderState::Newer(version) => Err(Error::corrupt(format!(
+            "{name} has format version {version}: it was written by a newer version"
+        ))
+        .with_hint("open the database with that version")),
+        HeaderState::Damaged => {
+            let content = store.read(&name, 0..bytes).await?;
+            let lost = scan::any_life(&content, number);
+            let needed = lost.newest_scu > manifest.sealed_through;
+            let durable = named || lost.synced || FileHeader::is_one_bit_off(&first, number);
+            match needed && durable {
+                true => Err(damaged(&name, 0, "the file's header is damaged")),
+                false => Ok(None),
+            }
+        }
+    }
+}
+
+async fn first_frame(
+    store: &dyn Store,
+    header: &FileHeader,
+    bytes: u64,
+) -> Result<Option<FrameHeader>> {
+    let end = FILE_HEADER_BYTES + FRAME_HEADER_BYTES as u64;
+    if bytes < end {
+        return Ok(None);
+    }
+    let name = log_name(header.number);
+    let read = store.read(&name, FILE_HEADER_BYTES..end).await?;
+    let first = FrameHeader::decode(&read, header.number, FILE_HEADER_BYTES);
+    Ok(first.filter(|first| first.identity == header.identity))
+}
+
+/// Checks that no batch is missing between the manifest's last SCU and the end of the log.
+fn check_order(manifest: &Manifest, commits: &[FoundCommit]) -> Result<()> {
+    let mut scu = manifest.sealed_through;
+    let mut position = 0;
+    for found in commits {
+        if found.scu == scu.next() && found.commit.position == 1 {
+            scu = found.scu;
+            position = 0;
+        }
+        position += 1;
+        if found.scu != scu || found.commit.position != position {
+            let what = format!(
+                "batch {} of SCU {} where batch {position} of SCU {scu} is expected: a part of \
+                 the log is missing",
+                found.commit.position, found.scu
+            );
+            return Err(damaged(&found.place.file_name(), found.place.offset, &what));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every data frame that a batch names is there, whole.
+async fn check_parts(store: &dyn Store, scans: &[FileScan], commits: &[FoundCommit]) -> Result<()> {
+    let scanned: BTreeMap<u64, &FileScan> = scans
+        .iter()
+        .map(|scan| (scan.header.identity, scan))
+        .collect();
+    for found in commits {
+        for part in &found.commit.parts {
+            let place = part.place;
+            let good = match scanned.get(&place.identity) {
+                Some(scan) => scan.data.get(&place.offset) == Some(&place.length),
+                None => false,
+            };
+            if good {
+                continue;
+            }
+            let context =
+                |error: Error| error.within(format!("SCU {}, table {}", found.scu, part.table));
+            let (header, _) = read_frame(store, place).await.map_err(context)?;
+            if header.kind != FrameKind::Data || header.batch != found.batch {
+                let name = place.file_name();
+                let error = damaged(&name, place.offset, "the frame is of another batch");
+                return Err(context(error));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The SCUs that these batches make.
+fn seal_found(manifest: &Manifest, commits: Vec<FoundCommit>) -> Vec<Sealed> {
+    let newest = manifest.times.values().next_back();
+    let mut batches_before = newest.map_or(0, |time| time.batches_through);
+    let mut last_ack = newest.map_or(i64::MIN, |time| time.last_ack_micros);
+    let mut marks = manifest.producers.clone();
+    let mut sealed = Vec::new();
+    let mut commits = commits.into_iter().peekable();
+    while let Some(first) = commits.peek() {
+        let scu = first.scu;
+        let mut producers = BTreeMap::new();
+        let mut batches = Vec::new();
+        while let Some(found) = commits.next_if(|found| found.scu == scu) {
+            last_ack = last_ack.max(found.commit.ack_micros);
+            if let Some(stamp) = &found.commit.producer {
+                let known = marks.get(&stamp.name).map_or(0, |mark| mark.epoch);
+                let mark = ProducerMark {
+                    number: stamp.number,
+                    content_hash: stamp.content_hash,
+                    scu,
+                    batches: found.commit.position,
+                    epoch: stamp.epoch.max(known),
+                };
+                marks.insert(stamp.name.clone(), mark.clone());
+                producers.insert(stamp.name.clone(), mark);
+            }
+            let none = std::iter::empty();
+            batches.push(accept_commit(found.commit, found.place, last_ack, none));
+        }
+        let unsorted = UnsortedScu::open(scu);
+        unsorted.publish(batches);
+        unsorted.seal();
+        let time = unsorted.time(batches_before);
+        batches_before = time.batches_through;
+        sealed.push(Sealed {
+            entry: unsorted.entry(),
+            time,
+            producers,
+            unsorted: Arc::new(unsorted),
+        });
+    }
+    sealed
+}
+
+/// The batches of an SCU that the manifest has sealed and not sorted.
+///
+/// # Errors
+/// `Corrupt`, naming file and offset, when its commit frames are damaged or missing.
+pub async fn open_sealed(store: &dyn Store, entry: &ScuEntry) -> Result<Arc<UnsortedScu>> {
+    let within = |error: Error| error.within(format!("SCU {}", entry.scu));
+    let mut batches = Vec::new();
+    let mut seen = BTreeSet::new();
+    for piece in &entry.log {
+        let number = log_number(&piece.file)
+            .ok_or_else(|| Error::corrupt(format!("{:?} is no name of a log file", piece.file)))?;
+        let mut offset = piece.start;
+        while offset < piece.end {
+            let header = header_at(store, number, piece.identity, offset)
+                .await
+                .map_err(within)?;
+            let place = FramePlace {
+                file: number,
+                identity: piece.identity,
+                offset,
+                length: header.frame_length(),
+            };
+            offset = place.end();
+            if header.kind != FrameKind::Commit || header.scu != entry.scu {
+                continue;
+            }
+            let (header, payload) = read_frame(store, place).await.map_err(within)?;
+            let commit = Commit::decode(&payload)
+                .map_err(|error| within(at(error, &piece.file, place.offset)))?;
+            if !seen.insert(header.batch) || commit.position as usize != seen.len() {
+                let error = damaged(&piece.file, place.offset, "a batch stands out of order");
+                return Err(within(error));
+            }
+            let ack_micros = commit.ack_micros;
+            batches.push(accept_commit(commit, place, ack_micros, std::iter::empty()));
+        }
+    }
+    if batches.len() != entry.batches as usize {
+        return Err(within(Error::corrupt(format!(
+            "the log holds {} of its {} batches",
+            batches.len(),
+            entry.batches
+        ))));
+    }
+    let unsorted = UnsortedScu::open(entry.scu);
+    unsorted.publish(batches);
+    unsorted.seal();
+    Ok(Arc::new(unsorted))
+}
+
+async fn header_at(
+    store: &dyn Store,
+    number: u64,
+    identity: u64,
+    offset: u64,
+) -> Result<FrameHeader> {
+    let name = log_name(number);
+    let end = offset + FRAME_HEADER_BYTES as u64;
+    let bytes = match store.read(&name, offset..end).await {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(damaged(&name, offset, &error.to_string())),
+    };
+    FrameHeader::decode(&bytes, number, offset)
+        .filter(|header| header.identity == identity)
+        .ok_or_else(|| damaged(&name, offset, "there is no good frame header"))
+}

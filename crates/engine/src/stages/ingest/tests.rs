@@ -1,0 +1,10 @@
+//! Ingest as a whole: what was acknowledged is there, whole, once, whatever happens.
+
+#[path = "tests/crash.rs"]
+mod crash;
+#[path = "tests/faults.rs"]
+mod faults;
+#[path = "tests/order.rs"]
+mod order;
+#[path = "tests/world.rs"]
+mod world;

@@ -1,0 +1,353 @@
+//! The power goes after every single operation of the store, and unsynced writes are lost in every
+//! way that a disk may lose them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lazybase_model::{ErrorKind, Horizon, ScuNumber};
+
+use super::world::{
+    World, ids_of, keyed, no_manifest, read_scu, seal_in, small, store_of, upserts,
+};
+use crate::change_batch::ChangeBatch;
+use crate::env::Env;
+use crate::env::memory::{MemoryStore, Unsynced};
+use crate::manifest::state::Manifest;
+use crate::stages::ingest::writer::BatchWriter;
+
+/// What a run did, and when: moments are counts of the store's operations.
+struct Run {
+    store: MemoryStore,
+    /// Batches by label: their ids in `keyed(1)`.
+    sent: BTreeMap<i64, Vec<i64>>,
+    /// When each batch was acknowledged, and where it stands.
+    acknowledged: Vec<(usize, i64, Horizon)>,
+    /// The manifests, and when each was in force.
+    manifests: Vec<(usize, Manifest)>,
+}
+
+struct Runner {
+    world: World,
+    run: Run,
+    next: i64,
+}
+
+impl Runner {
+    fn new() -> Runner {
+        let world = World::new(small());
+        let run = Run {
+            store: store_of(&world).clone(),
+            sent: BTreeMap::new(),
+            acknowledged: Vec::new(),
+            manifests: vec![(0, no_manifest())],
+        };
+        Runner {
+            world,
+            run,
+            next: 0,
+        }
+    }
+
+    fn write(&mut self, rows: i64, bytes: usize) -> (i64, BatchWriter) {
+        self.next += 1;
+        let label = self.next;
+        let ids: Vec<i64> = (0..rows).map(|row| label * 10_000 + row).collect();
+        self.run.sent.insert(label, ids.clone());
+        let changes = vec![
+            (keyed(1), upserts(ids, bytes)),
+            (keyed(2), upserts([label], 3)),
+        ];
+        (label, self.world.write(changes).unwrap())
+    }
+
+    fn commit(&mut self, batches: Vec<(i64, BatchWriter)>) {
+        let (labels, writers): (Vec<_>, Vec<_>) = batches.into_iter().unzip();
+        let answers = self.world.commit_all(writers);
+        let now = self.run.store.operations();
+        for (label, answer) in labels.into_iter().zip(answers) {
+            let horizon = answer.unwrap().horizon;
+            self.run.acknowledged.push((now, label, horizon));
+        }
+    }
+
+    fn upload(&mut self, rows: i64, bytes: usize) {
+        let batch = self.write(rows, bytes);
+        self.commit(vec![batch]);
+    }
+
+    /// Names what was sealed in the manifest; retires the SCUs up to `through`.
+    fn manifest(&mut self, through: u64) {
+        let mut manifest = self.run.manifests.last().unwrap().1.clone();
+        while let Ok(sealed) = self.world.sealed.try_recv() {
+            seal_in(&mut manifest, &sealed);
+        }
+        let retired: Vec<ScuNumber> = manifest
+            .scus
+            .keys()
+            .copied()
+            .filter(|scu| scu.0 <= through)
+            .collect();
+        retired
+            .iter()
+            .for_each(|scu| drop(manifest.scus.remove(scu)));
+        manifest.sorted_through = ScuNumber(through);
+        self.run
+            .manifests
+            .push((self.run.store.operations(), manifest));
+        self.world.ingest.forget_through(ScuNumber(through));
+        self.world.ingest.retire(retired);
+        self.world.spawner.run();
+    }
+}
+
+/// Small and large batches, groups, a batch over files and SCUs, one that is dropped, recycling.
+fn busy_run(with_manifest: bool) -> Run {
+    let mut runner = Runner::new();
+    runner.upload(1, 5);
+    let early = runner.write(150, 40);
+    let group = (0..3).map(|_| runner.write(4, 30)).collect();
+    runner.commit(group);
+    runner.world.seal();
+    runner.upload(60, 40);
+    let dropped = runner.write(100, 40);
+    runner.commit(vec![early]);
+    drop(dropped);
+    if with_manifest {
+        runner.manifest(0);
+    }
+    for round in 0..4 {
+        runner.upload(100, 40);
+        let group = (0..2).map(|_| runner.write(round + 1, 10)).collect();
+        runner.commit(group);
+        runner.world.seal();
+        if with_manifest {
+            runner.manifest(2 + round as u64);
+        }
+    }
+    let group = (0..4).map(|_| runner.write(20, 40)).collect();
+    runner.commit(group);
+    runner.run
+}
+
+/// What recovery brought back: labels by SCU and position.
+fn labels_of(world: &World, run: &Run) -> BTreeMap<(u64, u32), i64> {
+    let mut labels = BTreeMap::new();
+    for scu in world.ingest.unsorted().iter() {
+        let read = |id: u32| -> Vec<ChangeBatch> { read_scu(&world.env, scu, &keyed(id)).unwrap() };
+        let found = ids_of(&read(2));
+        assert_eq!(
+            found.len(),
+            scu.acknowledged() as usize,
+            "one label a batch"
+        );
+        let ids: Vec<i64> = found
+            .iter()
+            .flat_map(|label| run.sent[label].clone())
+            .collect();
+        assert_eq!(ids_of(&read(1)), ids, "batches are whole and in order");
+        for (index, label) in found.into_iter().enumerate() {
+            labels.insert((scu.scu().0, index as u32 + 1), label);
+        }
+    }
+    labels
+}
+
+fn check(
+    world: &World,
+    run: &Run,
+    moment: usize,
+    manifest: &Manifest,
+) -> BTreeMap<(u64, u32), i64> {
+    let labels = labels_of(world, run);
+    let acknowledged = run.acknowledged.iter().filter(|(when, ..)| *when <= moment);
+    for (_, label, horizon) in acknowledged {
+        if horizon.scu <= manifest.sorted_through {
+            continue;
+        }
+        let place = (horizon.scu.0, horizon.batches.0);
+        assert_eq!(
+            labels.get(&place),
+            Some(label),
+            "batch {label} at {horizon}"
+        );
+    }
+    let mut once: Vec<i64> = labels.values().copied().collect();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), labels.len(), "every batch once");
+    labels
+}
+
+fn manifest_at(run: &Run, moment: usize) -> &Manifest {
+    let in_force = run.manifests.iter().rfind(|(when, _)| *when <= moment);
+    &in_force.unwrap().1
+}
+
+fn images(moment: usize) -> [Unsynced; 6] {
+    let seed = moment as u64;
+    [
+        Unsynced::Nothing,
+        Unsynced::Everything,
+        Unsynced::Prefix(seed),
+        Unsynced::Prefix(seed + 1_000_000),
+        Unsynced::Scattered(seed),
+        Unsynced::Scattered(seed + 1_000_000),
+    ]
+}
+
+fn crash_everywhere(run: &Run) {
+    for moment in 0..=run.store.operations() {
+        let manifest = manifest_at(run, moment);
+        for unsynced in images(moment) {
+            let image = run.store.crash_image(moment, unsynced);
+            let context = format!("after operation {moment}, {unsynced:?}");
+            let test = Env::test_over(7, image.clone());
+            let world = World::open(test, manifest, small()).expect(&context);
+            let labels = check(&world, run, moment, manifest);
+            drop(world);
+            if moment % 5 == 0 {
+                crash_again(run, &image, moment, manifest, &labels);
+            }
+        }
+    }
+}
+
+/// The power goes again, during or after the recovery.
+fn crash_again(
+    run: &Run,
+    image: &MemoryStore,
+    moment: usize,
+    manifest: &Manifest,
+    labels: &BTreeMap<(u64, u32), i64>,
+) {
+    let operations = image.operations();
+    for step in 0..=operations {
+        for unsynced in images(moment * 1000 + step) {
+            let second = Env::test_over(8, image.crash_image(step, unsynced));
+            let world = World::open(second, manifest, small()).expect("a second crash");
+            let again = check(&world, run, moment, manifest);
+            if step == operations {
+                assert_eq!(&again, labels, "what was once read stays");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_acknowledged_batch_survives_a_crash_at_any_moment() {
+    crash_everywhere(&busy_run(false));
+}
+
+#[test]
+fn and_so_with_a_manifest_and_recycled_files() {
+    crash_everywhere(&busy_run(true));
+}
+
+#[test]
+fn work_goes_on_after_a_crash_and_survives_the_next() {
+    let first = busy_run(true);
+    for (moment, unsynced) in [(20, Unsynced::Scattered(1)), (40, Unsynced::Prefix(2))] {
+        let manifest = manifest_at(&first, moment).clone();
+        let test = Env::test_over(9, first.store.crash_image(moment, unsynced));
+        let store = test.store.clone();
+        let world = World::open(test, &manifest, small()).unwrap();
+        let before = labels_of(&world, &first);
+        let mut runner = Runner {
+            next: 1000,
+            run: Run {
+                store,
+                sent: first.sent.clone(),
+                acknowledged: Vec::new(),
+                manifests: vec![(0, manifest)],
+            },
+            world,
+        };
+        runner.upload(50, 40);
+        runner.upload(2, 4);
+        runner.world.seal();
+        runner.upload(150, 40);
+        let run = runner.run;
+        for moment in 0..=run.store.operations() {
+            for unsynced in images(moment) {
+                let test = Env::test_over(10, run.store.crash_image(moment, unsynced));
+                let world = World::open(test, &run.manifests[0].1, small()).unwrap();
+                let labels = check(&world, &run, moment, &run.manifests[0].1);
+                if run.acknowledged[0].0 <= moment {
+                    assert!(
+                        before
+                            .iter()
+                            .all(|(place, label)| labels.get(place) == Some(label))
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A flipped bit is named wherever it is read, and never changes an answer.
+#[test]
+fn a_flipped_bit_anywhere_is_found() {
+    let mut runner = Runner::new();
+    runner.upload(3, 10);
+    runner.upload(30, 40);
+    let group = (0..2).map(|_| runner.write(2, 10)).collect();
+    runner.commit(group);
+    runner.world.seal();
+    runner.upload(5, 10);
+    runner.upload(100, 40);
+    let run = runner.run;
+    let whole = Env::test_over(
+        3,
+        run.store
+            .crash_image(run.store.operations(), Unsynced::Everything),
+    );
+    let expected = labels_of(&World::open(whole, &no_manifest(), small()).unwrap(), &run);
+    let places = futures::executor::block_on(written_places(&run));
+    for (name, bit) in places {
+        let image = run
+            .store
+            .crash_image(run.store.operations(), Unsynced::Everything);
+        let test = Env::test_over(4, image);
+        let faults = crate::env::faults::Faults::none();
+        faults.flip_bit(&name, bit);
+        let store = crate::env::faults::FaultyStore::over(Arc::clone(&test.env.store), faults);
+        let env = Env {
+            store: Arc::new(store),
+            ..test.env.clone()
+        };
+        match World::open_env(test, env, &no_manifest(), small()) {
+            Err(error) => {
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::Corrupt,
+                    "{name} bit {bit}: {error}"
+                );
+                assert!(error.message().contains(&name), "{name} bit {bit}: {error}");
+            }
+            Ok(world) => {
+                assert_eq!(
+                    labels_of(&world, &run),
+                    expected,
+                    "{name} bit {bit} went unseen"
+                );
+            }
+        }
+    }
+}
+
+/// Bits of every byte that was written to the log.
+async fn written_places(run: &Run) -> Vec<(String, u64)> {
+    use crate::env::Store;
+    let mut places = Vec::new();
+    for (name, bytes) in run.store.list("log/").await.unwrap() {
+        let content = run.store.read(&name, 0..bytes).await.unwrap();
+        let written = content
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        for byte in (0..written as u64).step_by(3) {
+            places.push((name.clone(), byte * 8 + byte % 8));
+        }
+    }
+    places
+}

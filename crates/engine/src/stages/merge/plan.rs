@@ -1,0 +1,286 @@
+//! Which parts of a merge need any work (section 3.8 of the paper: extents that overlap nothing
+//! are copied whole).
+//!
+//! Pure: reads what the indexes of the input runs say, writes a list of steps in key order.
+//!
+//! 1. The inputs fall into atoms: extents where the index is known, whole segments where not.
+//! 2. Atoms whose keys touch are merged together, in stretches as small as that allows.
+//! 3. An atom that touches no other, lies inside the range, and may stand in the output as it is,
+//!    is free. A segment of which all atoms are free, with nothing between them, moves: the output
+//!    names the same file. Other free extents are copied as bytes.
+//! 4. All else is merged, in key stretches that begin and end where the steps around them do.
+//!
+//! Invariant PLAN-1: steps rise by key and are disjoint; together they hold every row of the
+//! inputs inside the range, once. Invariant PLAN-2: a segment that moves lies inside the range.
+
+use std::ops::Range;
+
+use super::MergeMode;
+use crate::key::Key;
+use crate::manifest::{KeyRange, SegmentFormat};
+
+#[cfg(test)]
+mod tests;
+
+/// What an index says about an extent.
+#[derive(Debug, Clone)]
+pub struct ExtentSummary {
+    /// The least key in it.
+    pub min: Key,
+    /// The greatest key in it.
+    pub max: Key,
+    /// Whether every row is a whole-row upsert.
+    pub all_upserts: bool,
+    /// Its stored bytes.
+    pub bytes: u64,
+}
+
+/// What the manifest says about a segment, and its index if that was loaded.
+#[derive(Debug, Clone)]
+pub struct SegmentSummary {
+    /// The least key in it.
+    pub min: Key,
+    /// The greatest key in it.
+    pub max: Key,
+    /// Whether every row is a whole-row upsert.
+    pub all_upserts: bool,
+    /// How its bytes are laid out.
+    pub format: SegmentFormat,
+    /// Its stored bytes.
+    pub bytes: u64,
+    /// Its extents, in key order and disjoint.
+    pub extents: Option<Vec<ExtentSummary>>,
+}
+
+/// One run that is merged: its segments, in key order and disjoint.
+#[derive(Debug, Clone, Default)]
+pub struct InputRun {
+    /// The segments.
+    pub segments: Vec<SegmentSummary>,
+}
+
+/// What the output is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanTarget {
+    /// Changes may stand in the output as they are; in [`MergeMode::Rows`] only upserts.
+    pub mode: MergeMode,
+    /// Only what has this format may stand in the output as it is.
+    pub format: SegmentFormat,
+    /// Whether the writer of that format can take extents as bytes.
+    pub copies_extents: bool,
+    /// Segments with fewer bytes don't move, or small files would live for ever.
+    pub move_bytes_min: u64,
+}
+
+/// One step of a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanStep {
+    /// A segment becomes part of the output as it is, without any I/O.
+    MoveSegment {
+        /// The position of its run among the inputs.
+        input: usize,
+        /// Its position in the run.
+        segment: usize,
+    },
+    /// Extents of a segment are copied as bytes.
+    CopyExtents {
+        /// The position of the run among the inputs.
+        input: usize,
+        /// The position of the segment in the run.
+        segment: usize,
+        /// The positions of the extents in the segment.
+        extents: Range<usize>,
+    },
+    /// The rows of a key stretch go through the merge kernel.
+    Merge {
+        /// What must be read, by input (older first), then by key.
+        parts: Vec<MergePart>,
+        /// The keys that count: rows outside are left out. Never wider than the merge's range.
+        range: KeyRange,
+    },
+}
+
+/// A part of a segment that a step merges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergePart {
+    /// The position of the run among the inputs.
+    pub input: usize,
+    /// The position of the segment in the run.
+    pub segment: usize,
+    /// The positions of the extents in the segment; `None` for all that the step's range meets.
+    pub extents: Option<Range<usize>>,
+}
+
+/// The steps that merge the rows of `inputs`, older runs first, inside `range`.
+pub fn plan_merge(inputs: &[InputRun], target: &PlanTarget, range: &KeyRange) -> Vec<PlanStep> {
+    let atoms = atoms_of(inputs, target, range);
+    let touching = touching(&atoms);
+    let mut steps = Steps::new(range);
+    let mut at = 0;
+    while at < touching.len() {
+        let first = &atoms[touching[at].start];
+        if !is_free(&atoms[touching[at].clone()]) {
+            steps.merge(&atoms[touching[at].clone()]);
+            at += 1;
+            continue;
+        }
+        let of_segment = |group: &&Range<usize>| {
+            let atoms = &atoms[(*group).clone()];
+            is_free(atoms) && atoms[0].segment() == first.segment()
+        };
+        let end = at + touching[at..].iter().take_while(of_segment).count();
+        let free = &atoms[touching[at].start..touching[end - 1].end];
+        let segment = &inputs[first.input].segments[first.segment];
+        let whole = segment.extents.as_ref().map_or(1, Vec::len) == free.len();
+        match first.extent {
+            _ if whole && segment.bytes >= target.move_bytes_min => {
+                let (input, segment) = first.segment();
+                steps.add(first.min, PlanStep::MoveSegment { input, segment });
+            }
+            Some(start) if target.copies_extents => {
+                let (input, segment) = first.segment();
+                let extents = start..start + free.len();
+                let step = PlanStep::CopyExtents {
+                    input,
+                    segment,
+                    extents,
+                };
+                steps.add(first.min, step);
+            }
+            _ => steps.merge(free),
+        }
+        at = end;
+    }
+    steps.finish()
+}
+
+/// The least part that is dealt with alone.
+#[derive(Debug, Clone, Copy)]
+struct Atom<'a> {
+    min: &'a Key,
+    max: &'a Key,
+    input: usize,
+    segment: usize,
+    extent: Option<usize>,
+    /// Whether it may stand in the output as it is, if nothing touches it.
+    fits: bool,
+}
+
+impl Atom<'_> {
+    fn segment(&self) -> (usize, usize) {
+        (self.input, self.segment)
+    }
+}
+
+/// Rule 1: the atoms that the range meets, by least key.
+fn atoms_of<'a>(inputs: &'a [InputRun], target: &PlanTarget, range: &KeyRange) -> Vec<Atom<'a>> {
+    let mut atoms = Vec::new();
+    let mut add = |min, max, place: (usize, usize, Option<usize>), content: bool| {
+        let below = |key: &Key| range.low.as_ref().is_some_and(|low| key < low);
+        let above = |key: &Key| range.high.as_ref().is_some_and(|high| key >= high);
+        if !below(max) && !above(min) {
+            let (input, segment, extent) = place;
+            atoms.push(Atom {
+                min,
+                max,
+                input,
+                segment,
+                extent,
+                fits: content && !below(min) && !above(max),
+            });
+        }
+    };
+    for (input, run) in inputs.iter().enumerate() {
+        for (at, segment) in run.segments.iter().enumerate() {
+            let may = |upserts: bool| {
+                let content = target.mode == MergeMode::Changes || upserts;
+                content && segment.format == target.format
+            };
+            match &segment.extents {
+                None => {
+                    let content = may(segment.all_upserts);
+                    add(&segment.min, &segment.max, (input, at, None), content);
+                }
+                Some(extents) => extents.iter().enumerate().for_each(|(place, extent)| {
+                    let content = may(segment.all_upserts || extent.all_upserts);
+                    let place = (input, at, Some(place));
+                    add(&extent.min, &extent.max, place, content);
+                }),
+            }
+        }
+    }
+    atoms.sort_by(|a, b| a.min.cmp(b.min).then(a.input.cmp(&b.input)));
+    atoms
+}
+
+/// Rule 2: the groups of atoms whose keys touch, directly or through others.
+fn touching(atoms: &[Atom<'_>]) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut max: Option<&Key> = None;
+    for (at, atom) in atoms.iter().enumerate() {
+        match (groups.last_mut(), max) {
+            (Some(group), Some(max)) if atom.min <= max => group.end = at + 1,
+            _ => groups.push(at..at + 1),
+        }
+        max = max.max(Some(atom.max));
+    }
+    groups
+}
+
+fn is_free(group: &[Atom<'_>]) -> bool {
+    matches!(group, [only] if only.fits)
+}
+
+/// The steps so far, and the atoms that the next merge step gets.
+struct Steps<'a> {
+    range: &'a KeyRange,
+    steps: Vec<PlanStep>,
+    merging: Vec<Atom<'a>>,
+}
+
+impl<'a> Steps<'a> {
+    fn new(range: &'a KeyRange) -> Steps<'a> {
+        Steps {
+            range,
+            steps: Vec::new(),
+            merging: Vec::new(),
+        }
+    }
+
+    fn merge(&mut self, atoms: &[Atom<'a>]) {
+        self.merging.extend_from_slice(atoms);
+    }
+
+    /// Adds a step whose least key is `min`.
+    fn add(&mut self, min: &Key, step: PlanStep) {
+        self.end_merge(Some(min.clone()));
+        self.steps.push(step);
+    }
+
+    fn finish(mut self) -> Vec<PlanStep> {
+        self.end_merge(self.range.high.clone());
+        self.steps
+    }
+
+    fn end_merge(&mut self, high: Option<Key>) {
+        let mut atoms = std::mem::take(&mut self.merging);
+        let Some(first) = atoms.first() else {
+            return;
+        };
+        let low = Some(first.min).max(self.range.low.as_ref()).cloned();
+        atoms.sort_by_key(|atom| (atom.segment(), atom.extent));
+        let of_segment = atoms.chunk_by(|a, b| a.segment() == b.segment());
+        let parts = of_segment.map(|atoms| {
+            let first = &atoms[0];
+            MergePart {
+                input: first.input,
+                segment: first.segment,
+                extents: first.extent.map(|start| start..start + atoms.len()),
+            }
+        });
+        self.steps.push(PlanStep::Merge {
+            parts: parts.collect(),
+            range: KeyRange { low, high },
+        });
+    }
+}
