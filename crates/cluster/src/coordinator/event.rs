@@ -1,0 +1,45 @@
+//! What the coordinator's loop hears.
+
+use std::sync::Arc;
+
+use lazybase_engine::manifest::ProducerMark;
+use lazybase_model::{Result, ScuNumber, Table};
+use tokio::sync::oneshot;
+
+use super::ddl::DdlRequest;
+use crate::task::{Report, StageName};
+
+/// One thing that happened.
+pub(crate) enum Event {
+    /// A worker finished an attempt.
+    Reported(Report),
+    /// Somebody asks for something.
+    Asked(Command),
+}
+
+/// What others ask of the coordinator.
+pub(crate) enum Command {
+    /// Change the catalogue.
+    Ddl {
+        request: DdlRequest,
+        reply: oneshot::Sender<Result<Option<Arc<Table>>>>,
+    },
+    /// Fence older sessions of a producer's name.
+    OpenProducer {
+        name: String,
+        reply: oneshot::Sender<Result<(u64, Option<ProducerMark>)>>,
+    },
+    /// Until this SCU is that far, do its work before all other.
+    Hurry {
+        through: ScuNumber,
+        to_authority: bool,
+    },
+    /// Start no new attempts of a stage, or start them again.
+    Pause {
+        stage: StageName,
+        paused: bool,
+        reply: oneshot::Sender<()>,
+    },
+    /// Stop: no new attempts; the loop ends when the running ones have.
+    Stop { reply: oneshot::Sender<()> },
+}

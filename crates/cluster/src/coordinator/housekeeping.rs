@@ -1,0 +1,89 @@
+//! Retiring what neither the newest answers nor the retention need, and deleting files.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lazybase_engine::manifest::{Edit, collect};
+use lazybase_model::{Result, limits};
+
+use super::run::Coordinator;
+use crate::task::Output;
+
+/// How often files are looked over.
+const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
+/// Where segments are.
+const SEGMENTS: &str = "segments/";
+
+impl Coordinator {
+    /// Once in a while: retires runs, logs and times; deletes files that nothing names.
+    pub(super) async fn housekeep(&mut self) -> Result<()> {
+        let now = self.shared.now();
+        if now - self.housekept_micros < HOUSEKEEPING_EVERY.as_micros() as i64 {
+            return Ok(());
+        }
+        self.housekept_micros = now;
+        self.retire(now).await?;
+        self.sweep_files().await
+    }
+
+    async fn retire(&self, now_micros: i64) -> Result<()> {
+        let manifest = self.shared.manifests.current();
+        // Attempts read back what they wrote before they report.
+        let verified = collect::Verified {
+            sorted_through: manifest.sorted_through,
+            unchecked_runs: &BTreeSet::new(),
+        };
+        let retention = self.shared.settings.retention;
+        let Some(edit) = collect::retirable(&manifest, now_micros, retention, verified) else {
+            return Ok(());
+        };
+        let scus = match &edit {
+            Edit::Retire { scus, .. } => scus.clone(),
+            _ => Vec::new(),
+        };
+        self.commit(edit).await?;
+        self.shared.ingest.retire(scus);
+        Ok(())
+    }
+
+    /// Deletes segments that no manifest in use names. What a running attempt wrote is younger
+    /// than the attempt, and what waits to be adopted is named here.
+    async fn sweep_files(&mut self) -> Result<()> {
+        let store = &self.shared.env.store;
+        let listing = store.list(SEGMENTS).await?;
+        let waiting: BTreeSet<String> = self
+            .sorted
+            .values()
+            .chain(&self.merged)
+            .flat_map(files_of)
+            .collect();
+        let mut manifests = vec![self.shared.manifests.current()];
+        manifests.extend(self.shared.reader.pins.manifests());
+        let oldest = self
+            .running
+            .values()
+            .map(|task| task.age(self.shared.now()))
+            .max();
+        let grace = limits::DELETE_GRACE + oldest.unwrap_or_default();
+        let now = self.shared.env.clock.monotonic();
+        let loose = self
+            .sweep
+            .unreferenced(&listing, &waiting, &manifests, now, grace);
+        for file in loose {
+            store.delete(&file).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The files that an output wrote or moved.
+fn files_of(output: &Output) -> Vec<String> {
+    let segments: Vec<_> = match output {
+        Output::Sorted { runs, .. } => runs.iter().flat_map(|(_, made)| made).collect(),
+        Output::Merged { segments, .. } => segments.iter().collect(),
+    };
+    segments
+        .into_iter()
+        .map(|segment| segment.file.clone())
+        .collect()
+}

@@ -1,0 +1,26 @@
+//! The coordinator: numbers SCUs, decides stage work, and is the only one that commits edits
+//! (section 3.3 and 3.4 of the paper).
+//!
+//! ```text
+//!   sealed SCUs --+
+//!   reports ------+--> one loop over one enum of events --> edits --> manifest
+//!   commands -----+                                     \-> tasks --> workers
+//!   ticks --------+
+//! ```
+//!
+//! Deciding is in [`policy`] (plain functions); this module and its children act.
+//!
+//! Invariant COORD-1: SCUs are sealed and sorts adopted in the order of their numbers.
+//! Invariant COORD-2: no two running tasks share an input run.
+
+mod ddl;
+mod event;
+mod housekeeping;
+pub mod policy;
+mod run;
+mod tasks;
+
+pub use ddl::TableSpec;
+pub(crate) use ddl::{DdlRequest, no_table};
+pub(crate) use event::{Command, Event};
+pub(crate) use run::{Coordinator, CoordinatorParts};

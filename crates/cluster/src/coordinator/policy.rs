@@ -1,0 +1,474 @@
+//! The merge policy: from a manifest and the load to proposals of stage work, most urgent first
+//! (section 3.3 of the paper: the merge tree).
+//!
+//! Sorted runs are joined into larger ones, and those into the authority, so that a read meets few
+//! runs and each byte is written few times:
+//!
+//! 1. **Rounds.** A range that a best-effort read would meet with too many runs begins a round: it
+//!    is merged up to the newest sorted boundary. Every range of every view with too many runs
+//!    there is merged up to the same boundary before the next round begins, so that all of them
+//!    can end at it. Several SCUs come in meanwhile: the slower the merges, the larger the rounds.
+//! 2. **Windows.** A merge takes the newest runs of a range, as few as it must; then older ones as
+//!    long as each is not much larger than all that is newer (`size_ratio`). Of the authority only
+//!    the segments count that have to be rewritten. So sizes grow from run to run, and a byte is
+//!    written once for each step. Under even load all ranges would reach their authority at
+//!    once, and a round would last minutes: each range has a ratio of its own for that step.
+//! 3. **Rest.** When nothing comes in, everything goes to the authority; where that takes long, a
+//!    last round makes best effort fresh before. So does what has come to
+//!    rest in one range: the later, the dearer it is.
+//! 4. **Ranges** are cut where their base outgrows a merge task; the last one at its end when keys
+//!    rise, so that new rows do not rewrite old ones.
+//!
+//! Reads [`Manifest`] and [`Load`]; no clock, no I/O. Invariants: a proposal takes adjacent current
+//! runs that no running task reads; a settled state has no proposals.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use lazybase_engine::key::Key;
+use lazybase_engine::manifest::{Manifest, RunId, RunKind};
+use lazybase_model::limits::{
+    BEST_EFFORT_RUNS_MAX, MERGE_FAN_IN, MERGE_TASK_BYTES, RANGE_SPLIT_BYTES, RUNS_PER_RANGE_MAX,
+    UNSORTED_BYTES_MAX,
+};
+use lazybase_model::{ScuNumber, ViewId};
+
+use chain::{Chain, Link};
+
+pub use chain::SEGMENT_BYTES_MOVED;
+
+mod chain;
+
+#[cfg(test)]
+mod tests;
+
+/// What operators can set, and tests vary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// How many runs a merge joins; merges into the authority may join three times as many.
+    pub fan_in: usize,
+    /// The most runs that a best-effort read should meet in a range.
+    pub runs_best: usize,
+    /// How many runs more a range may have at the newest boundary before a round begins.
+    pub runs_slack: usize,
+    /// An older run joins a merge if it is at most this many times as large as all newer ones.
+    pub size_ratio: u64,
+    /// Bytes that one merge task should read at most.
+    pub task_bytes: u64,
+    /// The size of a range's base at which the range is cut.
+    pub split_bytes: u64,
+    /// How many SCUs are sorted at once.
+    pub sorts_max: usize,
+    /// How long after the last acknowledgement everything goes to the authority.
+    pub idle_after: Duration,
+    /// Unsorted bytes beyond which writers wait.
+    pub unsorted_bytes_max: u64,
+    /// Runs over a range beyond which writers wait.
+    pub runs_per_range_max: usize,
+}
+
+impl Default for PolicySettings {
+    fn default() -> Self {
+        PolicySettings {
+            fan_in: MERGE_FAN_IN,
+            runs_best: BEST_EFFORT_RUNS_MAX,
+            runs_slack: 1,
+            size_ratio: 4,
+            task_bytes: MERGE_TASK_BYTES,
+            split_bytes: RANGE_SPLIT_BYTES,
+            sorts_max: 4,
+            idle_after: Duration::from_millis(500),
+            unsorted_bytes_max: UNSORTED_BYTES_MAX,
+            runs_per_range_max: RUNS_PER_RANGE_MAX,
+        }
+    }
+}
+
+/// A task that was handed out and whose edit is not committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunningTask {
+    /// An SCU is sorted, or sorted and waiting for those before it.
+    Sort {
+        /// Which.
+        scu: ScuNumber,
+    },
+    /// Runs of a range are merged.
+    Merge {
+        /// The view.
+        view: ViewId,
+        /// The range's least key.
+        low: Option<Key>,
+        /// The runs.
+        inputs: Vec<RunId>,
+    },
+}
+
+/// What the policy knows beside the manifest.
+#[derive(Debug, Clone, Copy)]
+pub struct Load<'a> {
+    /// What is being done.
+    pub running: &'a [RunningTask],
+    /// How long ago the last batch was acknowledged.
+    pub idle_for: Duration,
+    /// Acknowledged batches of the open SCU.
+    pub open_batches: u64,
+    /// Uncompressed bytes of the open SCU and of those that are sealed and not sorted.
+    pub unsorted_bytes: u64,
+    /// The settings.
+    pub settings: &'a PolicySettings,
+}
+
+/// Stage work that should be done. What is decided and recorded is a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proposal {
+    /// Sort an SCU. Several may be sorted at once; they are adopted in order.
+    Sort {
+        /// Which.
+        scu: ScuNumber,
+    },
+    /// Join adjacent runs of one range.
+    Merge {
+        /// The view.
+        view: ViewId,
+        /// The range's least key, which names it.
+        low: Option<Key>,
+        /// The runs, oldest first, parts of one SCU together.
+        inputs: Vec<RunId>,
+        /// What comes of it: `Base` if the base is among the inputs, else `Merged`.
+        output: RunKind,
+        /// Larger is more urgent.
+        urgency: u64,
+    },
+    /// Cut a range in two: an edit, no work.
+    Split {
+        /// The view.
+        view: ViewId,
+        /// The range's least key, which names it.
+        low: Option<Key>,
+        /// The least key of the new range.
+        at: Key,
+    },
+}
+
+/// A proposal on its way to be sorted: by urgency, then by cost.
+struct Ranked {
+    urgency: u64,
+    bytes: u64,
+    proposal: Proposal,
+}
+
+const URGENCY_SPLIT: u64 = 10_000;
+const URGENCY_SORT: u64 = 100;
+const URGENCY_ROUND: u64 = 100;
+const URGENCY_IDLE: u64 = 50;
+const URGENCY_REST: u64 = 10;
+const URGENCY_FOLD: u64 = 5;
+
+/// After so many SCUs without a change a range has come to rest, if merging it is cheap.
+const REST_SCUS: u64 = 8;
+/// The same where merging it is dear.
+const REST_SCUS_MAX: u64 = 512;
+/// Bytes that an idle database may rewrite at once; for more it waits longer, as a pause in a
+/// stream is soon over.
+const IDLE_BYTES: u64 = 48 << 20;
+/// How often a longer pause counts before that.
+const IDLE_FACTOR: u32 = 3;
+/// So many runs without data in a range are folded into the run before them.
+const FOLD_LINKS: usize = 32;
+
+/// What should be done, most urgent first.
+pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
+    let policy = Policy::new(manifest, load);
+    let mut ranked = policy.sorts();
+    let (split, chains): (Vec<_>, Vec<_>) = policy
+        .chains
+        .iter()
+        .map(|chain| (chain, policy.split(chain)))
+        .partition(|(_, split)| split.is_some());
+    ranked.extend(split.into_iter().filter_map(|(_, split)| split));
+    for (chain, _) in chains {
+        policy.merges(chain, &mut ranked);
+    }
+    ranked.sort_by_key(|ranked| (Reverse(ranked.urgency), ranked.bytes));
+    ranked.into_iter().map(|ranked| ranked.proposal).collect()
+}
+
+/// Why writers have to wait, if they have to.
+pub fn throttle(manifest: &Manifest, load: &Load<'_>) -> Option<String> {
+    let settings = load.settings;
+    if load.unsorted_bytes > settings.unsorted_bytes_max {
+        return Some(format!(
+            "{} MiB are not sorted yet, {} MiB may be",
+            load.unsorted_bytes >> 20,
+            settings.unsorted_bytes_max >> 20,
+        ));
+    }
+    let ranges = manifest.tables.values().flat_map(|table| {
+        let name = table.table.name.as_str();
+        table.ranges.iter().map(move |range| (name, range))
+    });
+    let current = ranges.map(|(name, range)| {
+        let runs = range.runs.iter().filter(|entry| entry.is_current());
+        let with_data = runs.filter_map(|entry| manifest.runs.get(&entry.id));
+        let with_data = with_data
+            .filter(|run| !lazybase_engine::read::paths::segments_in(run, &range.range).is_empty());
+        (with_data.count(), name)
+    });
+    let (runs, name) = current.max()?;
+    (runs > settings.runs_per_range_max).then(|| {
+        format!(
+            "a key range of table {name:?} has {runs} runs to be merged, {} may wait",
+            settings.runs_per_range_max
+        )
+    })
+}
+
+struct Policy<'a> {
+    manifest: &'a Manifest,
+    load: &'a Load<'a>,
+    settings: &'a PolicySettings,
+    chains: Vec<Chain>,
+    /// Merges end here, in all ranges.
+    boundary: ScuNumber,
+    /// Whether a round is on: ranges with too many runs at the boundary are merged.
+    round: bool,
+    /// Whether everything goes to the authority.
+    idle: bool,
+    /// Whether that takes so little that nothing else need be done first.
+    soon_over: bool,
+}
+
+impl<'a> Policy<'a> {
+    fn new(manifest: &'a Manifest, load: &'a Load<'a>) -> Policy<'a> {
+        let settings = load.settings;
+        let tables = manifest.tables.values();
+        let chains: Vec<Chain> = tables
+            .flat_map(|table| Chain::of_table(manifest, table, load.running))
+            .collect();
+        let newest = manifest.sorted_through;
+        let front = chains.iter().map(Chain::front).max().unwrap_or(newest);
+        let most_at = |boundary: ScuNumber| {
+            let sources = chains.iter().map(|chain| chain.sources_to(boundary));
+            sources.max().unwrap_or(0)
+        };
+        let lagging = most_at(front) > settings.runs_best;
+        let full = most_at(newest) > settings.runs_best + settings.runs_slack;
+        let still = load.open_batches == 0 && newest == manifest.sealed_through;
+        let rewritten = rewritten_by_rest(&chains);
+        let pause = match rewritten <= IDLE_BYTES {
+            true => settings.idle_after,
+            false => settings.idle_after * IDLE_FACTOR,
+        };
+        let idle = still && load.idle_for >= pause;
+        Policy {
+            manifest,
+            load,
+            settings,
+            boundary: if lagging && !idle { front } else { newest },
+            round: lagging || full || idle,
+            idle,
+            soon_over: rewritten <= IDLE_BYTES,
+            chains,
+        }
+    }
+
+    fn sorts(&self) -> Vec<Ranked> {
+        let busy = |scu: ScuNumber| {
+            let task = RunningTask::Sort { scu };
+            self.load.running.contains(&task)
+        };
+        let running = self.load.running.iter();
+        let running = running.filter(|task| matches!(task, RunningTask::Sort { .. }));
+        let room = self.settings.sorts_max.saturating_sub(running.count());
+        let pressure =
+            self.load.unsorted_bytes.saturating_mul(1000) / self.settings.unsorted_bytes_max.max(1);
+        let waiting = self
+            .manifest
+            .scus
+            .range(self.manifest.sorted_through.next()..);
+        waiting
+            .filter(|(scu, _)| !busy(**scu))
+            .take(room)
+            .map(|(scu, _)| Ranked {
+                urgency: URGENCY_SORT + pressure.min(1000),
+                // The oldest first: the others wait for it.
+                bytes: scu.0,
+                proposal: Proposal::Sort { scu: *scu },
+            })
+            .collect()
+    }
+
+    /// A cut that comes before any merge of the range.
+    fn split(&self, chain: &Chain) -> Option<Ranked> {
+        let base = chain.base()?;
+        if chain.is_busy() {
+            return None;
+        }
+        let most = self.settings.split_bytes.min(self.settings.task_bytes);
+        let at = if base.bytes > most {
+            chain.middle()
+        } else if base.bytes >= self.settings.split_bytes / 2 {
+            chain.rising_edge()
+        } else {
+            None
+        };
+        Some(Ranked {
+            urgency: URGENCY_SPLIT,
+            bytes: 0,
+            proposal: Proposal::Split {
+                view: chain.view,
+                low: chain.low.clone(),
+                at: at?,
+            },
+        })
+    }
+
+    fn merges(&self, chain: &Chain, ranked: &mut Vec<Ranked>) {
+        let end = chain.links_to(self.boundary);
+        let free = chain.links[..end].iter().rposition(|link| link.busy);
+        let begin = free.map_or(0, |busy| busy + 1);
+        if end - begin < 2 {
+            return;
+        }
+        let sources = chain.sources_to(self.boundary);
+        if self.idle && (self.soon_over || sources <= self.settings.runs_best) {
+            // Everything at once, as soon as nothing else is going on in the range.
+            if begin == 0 {
+                self.merge(chain, 0, end, URGENCY_IDLE, ranked);
+            }
+            return;
+        }
+        if self.round && sources > self.settings.runs_best {
+            let over = chain.sources_to(self.manifest.sorted_through) - self.settings.runs_best;
+            let urgency = URGENCY_ROUND + 10 * over as u64;
+            let from = self.window(chain, begin, end);
+            self.merge(chain, from, end, urgency, ranked);
+        } else if begin == 0 && sources > 1 && self.has_come_to_rest(chain, end) {
+            self.merge(chain, 0, end, URGENCY_REST, ranked);
+        } else {
+            self.fold(chain, begin, end, ranked);
+        }
+    }
+
+    /// Where a merge of the newest links begins.
+    fn window(&self, chain: &Chain, begin: usize, end: usize) -> usize {
+        let links = &chain.links;
+        let before = |from: usize| links[..from].iter().map(|link| link.sources).sum::<usize>();
+        let mut from = end - 1;
+        while from > begin && (end - from < 2 || before(from) + 1 > self.settings.runs_best) {
+            from -= 1;
+        }
+        let mut bytes: u64 = links[from..end].iter().map(|link| link.bytes).sum();
+        while from > begin {
+            let cost = chain.rewritten(from - 1, end);
+            let eighths = match links[from - 1].kind {
+                RunKind::Base => chain.eighths(),
+                RunKind::Sorted | RunKind::Merged => 8,
+            };
+            if cost > bytes.saturating_mul(self.settings.size_ratio) / 8 * eighths {
+                break;
+            }
+            from -= 1;
+            bytes += cost;
+        }
+        from
+    }
+
+    /// Whether nothing changed in the range for long, compared with what a merge would cost.
+    fn has_come_to_rest(&self, chain: &Chain, end: usize) -> bool {
+        let changed = chain.links.iter().filter(|link| link.sources > 0);
+        let newest = changed.map(|link| link.changes_through).max();
+        let rest = self.manifest.sorted_through.0 - newest.map_or(0, |newest| newest.0);
+        let cost = chain.rewritten(0, end);
+        let after = chain.bytes_after_base().max(1);
+        rest >= REST_SCUS + (cost / after).saturating_mul(16).min(REST_SCUS_MAX)
+    }
+
+    /// Runs without data in the range go into the run before them: nothing is rewritten.
+    fn fold(&self, chain: &Chain, begin: usize, end: usize, ranked: &mut Vec<Ranked>) {
+        let links = &chain.links[begin..end];
+        let mut first = 0;
+        for at in 1..=links.len() {
+            if links.get(at).is_some_and(|link| link.sources == 0) {
+                continue;
+            }
+            if at - first > FOLD_LINKS {
+                let urgency = URGENCY_FOLD;
+                self.push(
+                    chain,
+                    &chain.links[begin + first..begin + at],
+                    urgency,
+                    0,
+                    ranked,
+                );
+            }
+            first = at;
+        }
+    }
+
+    /// Proposes to merge the links `from..end`; those after the base in groups first where they are
+    /// too many for one merge.
+    fn merge(
+        &self,
+        chain: &Chain,
+        from: usize,
+        end: usize,
+        urgency: u64,
+        ranked: &mut Vec<Ranked>,
+    ) {
+        let links = &chain.links[from..end];
+        let sources = links.iter().filter(|link| link.sources > 0).count();
+        let with_base = links[0].kind == RunKind::Base;
+        let most = match with_base {
+            true => 3 * self.settings.fan_in,
+            false => self.settings.fan_in,
+        };
+        if sources <= most {
+            let bytes = links.iter().map(|link| link.bytes).sum();
+            self.push(chain, links, urgency, bytes, ranked);
+            return;
+        }
+        let newer = &links[usize::from(with_base)..];
+        for group in newer.chunks(self.settings.fan_in) {
+            if group.len() > 1 {
+                let bytes = group.iter().map(|link| link.bytes).sum();
+                self.push(chain, group, urgency, bytes, ranked);
+            }
+        }
+    }
+
+    fn push(
+        &self,
+        chain: &Chain,
+        links: &[Link],
+        urgency: u64,
+        bytes: u64,
+        ranked: &mut Vec<Ranked>,
+    ) {
+        let output = match links[0].kind {
+            RunKind::Base => RunKind::Base,
+            RunKind::Sorted | RunKind::Merged => RunKind::Merged,
+        };
+        ranked.push(Ranked {
+            urgency,
+            bytes,
+            proposal: Proposal::Merge {
+                view: chain.view,
+                low: chain.low.clone(),
+                inputs: links
+                    .iter()
+                    .flat_map(|link| link.runs.iter().copied())
+                    .collect(),
+                output,
+                urgency,
+            },
+        });
+    }
+}
+
+/// The bytes that are rewritten when everything goes to the authority.
+fn rewritten_by_rest(chains: &[Chain]) -> u64 {
+    let open = chains.iter().filter(|chain| chain.links.len() > 1);
+    open.map(|chain| chain.rewritten(0, chain.links.len()))
+        .sum()
+}

@@ -1,0 +1,261 @@
+//! A key range as the merge policy sees it: the chain of its current runs, oldest first.
+//!
+//! Parts of one sorted SCU are one link; so are the inputs of a running merge, which count as the
+//! one run that they will be. Reads a manifest; pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lazybase_engine::key::Key;
+use lazybase_engine::manifest::{
+    Manifest, RangeState, Run, RunId, RunKind, SegmentMeta, TableState,
+};
+use lazybase_engine::read::paths::{segments_in, share_of};
+use lazybase_model::limits::SEGMENT_BYTES;
+use lazybase_model::{ScuNumber, ViewId};
+
+use super::RunningTask;
+
+/// Segments below this are rewritten by any merge that meets them, so that small files do not pile
+/// up; larger ones that nothing overlaps are moved as they are.
+pub const SEGMENT_BYTES_MOVED: u64 = SEGMENT_BYTES / 4;
+
+/// One run, the parts of one SCU, or the inputs of one running merge.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    pub(super) runs: Vec<RunId>,
+    pub(super) kind: RunKind,
+    /// The newest SCU that changed anything: an answer can end here.
+    pub(super) changes_through: ScuNumber,
+    /// How many runs with data in the range a reader meets.
+    pub(super) sources: usize,
+    /// Bytes in the range.
+    pub(super) bytes: u64,
+    /// Whether a running task reads it.
+    pub(super) busy: bool,
+    segments: Vec<Arc<SegmentMeta>>,
+}
+
+impl Link {
+    fn of(run: &Run, ranges: &[RangeState], at: usize) -> Link {
+        let share = share_of(run, ranges, at);
+        Link {
+            runs: vec![run.id],
+            kind: run.kind,
+            changes_through: run.changes_through,
+            sources: usize::from(share.segments > 0),
+            bytes: share.bytes,
+            busy: false,
+            segments: segments_in(run, &ranges[at].range).to_vec(),
+        }
+    }
+
+    fn join(&mut self, other: Link) {
+        self.runs.extend(other.runs);
+        self.changes_through = self.changes_through.max(other.changes_through);
+        self.sources += other.sources;
+        self.bytes += other.bytes;
+        self.segments.extend(other.segments);
+    }
+
+    /// The greatest key that it holds.
+    fn max_key(&self) -> Option<&Key> {
+        self.segments.iter().map(|segment| &segment.max_key).max()
+    }
+}
+
+/// The chain of one key range.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) view: ViewId,
+    pub(super) low: Option<Key>,
+    high: Option<Key>,
+    pub(super) links: Vec<Link>,
+}
+
+impl Chain {
+    /// The chains of a table's ranges, in the order of keys.
+    pub(super) fn of_table(
+        manifest: &Manifest,
+        table: &TableState,
+        running: &[RunningTask],
+    ) -> Vec<Chain> {
+        let view = table.table.primary.id;
+        let ranges = table.ranges.iter().enumerate();
+        ranges
+            .map(|(at, state)| {
+                let tasks = tasks_in(running, view, state.range.low.as_ref());
+                Chain {
+                    view,
+                    low: state.range.low.clone(),
+                    high: state.range.high.clone(),
+                    links: links_of(manifest, &table.ranges, at, &tasks),
+                }
+            })
+            .collect()
+    }
+
+    /// How many links end at or before `boundary`.
+    pub(super) fn links_to(&self, boundary: ScuNumber) -> usize {
+        let after = |link: &Link| link.changes_through > boundary;
+        self.links
+            .iter()
+            .position(after)
+            .unwrap_or(self.links.len())
+    }
+
+    /// How many runs a reader that ends at `boundary` meets, running merges done.
+    pub(super) fn sources_to(&self, boundary: ScuNumber) -> usize {
+        let links = &self.links[..self.links_to(boundary)];
+        links.iter().map(|link| link.sources).sum()
+    }
+
+    /// The newest boundary before which an answer can't end any more, once running merges are done
+    /// and their inputs gone.
+    pub(super) fn front(&self) -> ScuNumber {
+        let merged = |link: &&Link| link.kind != RunKind::Sorted || link.busy;
+        let fronts = self
+            .links
+            .iter()
+            .filter(merged)
+            .map(|link| link.changes_through);
+        fronts.max().unwrap_or(ScuNumber::ZERO)
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.links.iter().any(|link| link.busy)
+    }
+
+    /// The base, where it is not being merged.
+    pub(super) fn base(&self) -> Option<&Link> {
+        self.links
+            .first()
+            .filter(|link| link.kind == RunKind::Base && !link.busy)
+    }
+
+    /// The bytes after the base.
+    pub(super) fn bytes_after_base(&self) -> u64 {
+        let after = self.links.iter().filter(|link| link.kind != RunKind::Base);
+        after.map(|link| link.bytes).sum()
+    }
+
+    /// How eager the range is to go to its authority, in eighths: 6 to 12, by its place among the
+    /// keys, so that neighbours do not go at once.
+    pub(super) fn eighths(&self) -> u64 {
+        let bytes = self.low.iter().flat_map(|low| low.as_bytes());
+        let mixed = bytes.fold(1u64, |mixed, byte| {
+            (mixed ^ u64::from(*byte))
+                .wrapping_mul(0x0100_0000_01b3)
+                .rotate_left(29)
+        });
+        6 + (mixed + 1) % 7
+    }
+
+    /// The bytes of the link `at` that a merge with the links after it, before `end`, rewrites.
+    pub(super) fn rewritten(&self, at: usize, end: usize) -> u64 {
+        let link = &self.links[at];
+        let total: u64 = link.segments.iter().map(|segment| segment.bytes).sum();
+        let others = || {
+            self.links[at + 1..end]
+                .iter()
+                .flat_map(|link| &link.segments)
+        };
+        let met = |segment: &&Arc<SegmentMeta>| {
+            segment.bytes < SEGMENT_BYTES_MOVED
+                || others().any(|other| {
+                    other.min_key <= segment.max_key && segment.min_key <= other.max_key
+                })
+        };
+        let rewritten: u64 = link
+            .segments
+            .iter()
+            .filter(met)
+            .map(|segment| segment.bytes)
+            .sum();
+        // Segments that reach beyond the range count with the range's share of them.
+        match total {
+            0 => 0,
+            total => (u128::from(link.bytes) * u128::from(rewritten) / u128::from(total)) as u64,
+        }
+    }
+
+    /// Where to cut the range in two near equal parts: at the start of a segment of its base.
+    pub(super) fn middle(&self) -> Option<Key> {
+        let base = self.base()?;
+        let total: u64 = base.segments.iter().map(|segment| segment.bytes).sum();
+        let mut before: u64 = 0;
+        let mut best: Option<(u64, &Key)> = None;
+        for segment in &base.segments {
+            let off = before.abs_diff(total - before);
+            if self.low.as_ref().is_none_or(|low| *low < segment.min_key)
+                && before > 0
+                && best.is_none_or(|(least, _)| off < least)
+            {
+                best = Some((off, &segment.min_key));
+            }
+            before += segment.bytes;
+        }
+        best.map(|(_, key)| key.clone())
+    }
+
+    /// For keys that rise: the end of the last range's base, if newer runs go on behind it. New
+    /// rows then come into a range of their own, and the range before it is left in peace.
+    pub(super) fn rising_edge(&self) -> Option<Key> {
+        let end = self.base()?.max_key()?;
+        let rising = self.links[1..]
+            .iter()
+            .filter_map(Link::max_key)
+            .any(|key| key > end);
+        let cuts = self.low.as_ref().is_none_or(|low| low < end);
+        (self.high.is_none() && rising && cuts).then(|| end.clone())
+    }
+}
+
+fn tasks_in(running: &[RunningTask], view: ViewId, low: Option<&Key>) -> BTreeMap<RunId, usize> {
+    let mut tasks = BTreeMap::new();
+    for (number, task) in running.iter().enumerate() {
+        match task {
+            RunningTask::Merge {
+                view: of,
+                low: at,
+                inputs,
+            } if *of == view && at.as_ref() == low => {
+                tasks.extend(inputs.iter().map(|input| (*input, number)));
+            }
+            _ => {}
+        }
+    }
+    tasks
+}
+
+fn links_of(
+    manifest: &Manifest,
+    ranges: &[RangeState],
+    at: usize,
+    tasks: &BTreeMap<RunId, usize>,
+) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    let mut last: Option<(&Run, Option<usize>)> = None;
+    let current = ranges[at].runs.iter().filter(|entry| entry.is_current());
+    for run in current.filter_map(|entry| manifest.runs.get(&entry.id)) {
+        let task = tasks.get(&run.id).copied();
+        let joins = last.is_some_and(|(before, of)| {
+            (task.is_some() && of == task)
+                || (before.kind == RunKind::Sorted
+                    && run.kind == RunKind::Sorted
+                    && before.span == run.span)
+        });
+        let mut link = Link::of(run, ranges, at);
+        link.busy = task.is_some();
+        match links.last_mut() {
+            Some(before) if joins => before.join(link),
+            _ => links.push(link),
+        }
+        last = Some((run, task));
+    }
+    for link in links.iter_mut().filter(|link| link.busy) {
+        link.sources = link.sources.min(1);
+        link.runs.clear();
+    }
+    links
+}

@@ -1,0 +1,425 @@
+//! The merge policy on literal states: a manifest as text, and the proposals as text.
+
+use lazybase_engine::manifest::literal;
+
+use super::*;
+
+mod simulation;
+
+/// A state, what is running, and what is proposed, all as text.
+struct Case {
+    manifest: Manifest,
+    running: Vec<RunningTask>,
+    idle_for: Duration,
+    open_batches: u64,
+    unsorted_bytes: u64,
+    settings: PolicySettings,
+}
+
+impl Case {
+    fn of(text: &str) -> Case {
+        Case {
+            manifest: literal::manifest(text).unwrap(),
+            running: Vec::new(),
+            idle_for: Duration::ZERO,
+            open_batches: 1,
+            unsorted_bytes: 0,
+            settings: PolicySettings::default(),
+        }
+    }
+
+    fn idle(mut self, millis: u64) -> Case {
+        self.idle_for = Duration::from_millis(millis);
+        self.open_batches = 0;
+        self
+    }
+
+    fn running(mut self, low: &str, inputs: &[u64]) -> Case {
+        self.running.push(RunningTask::Merge {
+            view: ViewId(1),
+            low: (!low.is_empty()).then(|| literal::key(low)),
+            inputs: inputs.iter().map(|run| RunId(*run)).collect(),
+        });
+        self
+    }
+
+    fn load(&self) -> Load<'_> {
+        Load {
+            running: &self.running,
+            idle_for: self.idle_for,
+            open_batches: self.open_batches,
+            unsorted_bytes: self.unsorted_bytes,
+            settings: &self.settings,
+        }
+    }
+
+    #[track_caller]
+    fn proposes(&self, expected: &[&str]) {
+        let proposals = propose(&self.manifest, &self.load());
+        let shown: Vec<String> = proposals.iter().map(show).collect();
+        assert_eq!(shown, expected);
+    }
+}
+
+fn show(proposal: &Proposal) -> String {
+    let name = |low: &Option<Key>| match low {
+        Some(low) => String::from_utf8_lossy(low.as_bytes()).into_owned(),
+        None => "-".to_owned(),
+    };
+    match proposal {
+        Proposal::Sort { scu } => format!("sort {scu}"),
+        Proposal::Merge {
+            view,
+            low,
+            inputs,
+            output,
+            ..
+        } => {
+            let inputs: Vec<u64> = inputs.iter().map(|run| run.0).collect();
+            format!("{view} {} {output:?} {inputs:?}", name(low))
+        }
+        Proposal::Split { view, low, at } => {
+            format!("{view} {} split at {}", name(low), name(&Some(at.clone())))
+        }
+    }
+}
+
+const STREAM: &str = "sealed 109 sorted 109
+    table t
+      range ..
+        base 1..=100 64M
+        merged 101..=104 4M
+        sorted 105 1M
+        sorted 106 1M
+        sorted 107 1M
+        sorted 108 1M
+        sorted 109 1M";
+
+#[test]
+fn a_settled_state_has_no_proposals() {
+    let settled = "sealed 109 sorted 109
+         table t
+           range ..m
+             base 1..=109 64M
+           range m..
+             base 1..=109 64M
+         table u
+           range ..
+             base 1..=109 none ct=0";
+    Case::of(settled).proposes(&[]);
+    Case::of(settled).idle(10_000).proposes(&[]);
+    Case::of("sealed 0 sorted 0").idle(10_000).proposes(&[]);
+}
+
+#[test]
+fn few_runs_are_left_alone_while_the_stream_goes_on() {
+    Case::of(
+        "sealed 103 sorted 103
+         table t
+           range ..
+             base 1..=100 64M
+             sorted 101 1M
+             sorted 102 1M
+             sorted 103 1M",
+    )
+    .proposes(&[]);
+}
+
+#[test]
+fn the_newest_runs_are_joined_with_those_of_like_size() {
+    // Seven runs: the small ones and the merged one of their size; the base is far larger.
+    Case::of(STREAM).proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    // The merged run is too large to be rewritten for five small ones.
+    Case::of(&STREAM.replace("4M", "40M")).proposes(&["v1 - Merged [3, 4, 5, 6, 7]"]);
+}
+
+#[test]
+fn the_authority_joins_when_what_is_newer_has_grown_to_a_part_of_it() {
+    let text = STREAM.replace("merged 101..=104 4M", "merged 101..=104 16M");
+    Case::of(&text).proposes(&["v1 - Base [1, 2, 3, 4, 5, 6, 7]"]);
+}
+
+#[test]
+fn only_the_overlapped_part_of_the_authority_counts() {
+    Case::of(
+        "sealed 106 sorted 106
+         table t
+           range ..
+             base 1..=100 a..f:64M g..k:64M l..p:20M
+             sorted 101 m..n:1M
+             sorted 102 m..n:1M
+             sorted 103 m..n:1M
+             sorted 104 m..n:1M
+             sorted 105 m..n:1M
+             sorted 106 m..n:1M",
+    )
+    .proposes(&["v1 - Base [1, 2, 3, 4, 5, 6, 7]"]);
+}
+
+#[test]
+fn inputs_of_running_tasks_are_never_proposed() {
+    Case::of(STREAM)
+        .running("", &[2, 3, 4, 5, 6, 7])
+        .proposes(&[]);
+    // Two runs came after the running merge: with it, the range has four.
+    Case::of(STREAM).running("", &[2, 3, 4, 5]).proposes(&[]);
+    Case::of(STREAM)
+        .running("", &[1, 2])
+        .proposes(&["v1 - Merged [3, 4, 5, 6, 7]"]);
+    // The same runs in another range are another matter.
+    Case::of(STREAM)
+        .running("m", &[2, 3, 4, 5, 6, 7])
+        .proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    assert!(
+        Case::of(&STREAM.replace("64M", "10M"))
+            .running("", &[1, 2])
+            .idle(9000)
+            .proposals()
+            .is_empty()
+    );
+}
+
+impl Case {
+    fn proposals(&self) -> Vec<Proposal> {
+        propose(&self.manifest, &self.load())
+    }
+}
+
+#[test]
+fn a_round_ends_at_one_boundary_in_all_ranges_of_all_views() {
+    // The first range was merged to 106, and three SCUs came since: the others follow to 106.
+    let text = "sealed 109 sorted 109
+         table t
+           sorted 101 c..t:1M
+           sorted 102 c..t:1M
+           sorted 103 c..t:1M
+           sorted 104 c..t:1M
+           sorted 105 c..t:1M
+           sorted 106 c..t:1M
+           sorted 107 c..t:1M
+           sorted 108 c..t:1M
+           sorted 109 c..t:1M
+           range ..m
+             base 1..=100 64M
+           range m..
+             base 1..=100 64M
+         table u
+           range ..
+             base 1..=104 64M ct=90
+             sorted 105 1M
+             sorted 106 1M
+             sorted 107 1M
+             sorted 108 1M
+             sorted 109 1M";
+    let mut case = Case::of(text);
+    case.settings.fan_in = 16;
+    let merged =
+        literal::manifest("sealed 109 sorted 109\ntable t\nrange ..m\nmerged 101..=106 5M");
+    let mut run = (*merged.unwrap().runs[&RunId(1)]).clone();
+    run.id = RunId(100);
+    case.proposes(&[
+        "v1 - Merged [1, 2, 3, 4, 5, 6, 7, 8, 9]",
+        "v1 m Merged [1, 2, 3, 4, 5, 6, 7, 8, 9]",
+        "v2 - Merged [13, 14, 15, 16, 17]",
+    ]);
+    case.manifest = case
+        .manifest
+        .apply(&lazybase_engine::manifest::Edit::Merged {
+            view: ViewId(1),
+            low: None,
+            inputs: (1..=6).map(RunId).collect(),
+            output: run,
+            clock_micros: 1,
+        })
+        .unwrap();
+    case.proposes(&["v1 m Merged [1, 2, 3, 4, 5, 6]"]);
+    // Once all have come that far, the next round may begin.
+    let case = case.running("m", &[1, 2, 3, 4, 5, 6]);
+    case.proposes(&[
+        "v2 - Merged [13, 14, 15, 16, 17]",
+        "v1 m Merged [7, 8, 9]",
+        "v1 - Merged [100, 7, 8, 9]",
+    ]);
+}
+
+#[test]
+fn parts_of_one_scu_go_together() {
+    Case::of(
+        "sealed 103 sorted 103
+         table t
+           range ..
+             base 1..=100 64M
+             sorted 101 1M
+             sorted 102 1M part=0
+             sorted 102 1M part=1
+             sorted 102 1M part=2
+             sorted 103 1M",
+    )
+    .proposes(&["v1 - Merged [2, 3, 4, 5, 6]"]);
+}
+
+#[test]
+fn a_pause_sends_everything_to_the_authority() {
+    let small = STREAM.replace("64M", "40M");
+    Case::of(&small)
+        .idle(400)
+        .proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    Case::of(&small)
+        .idle(500)
+        .proposes(&["v1 - Base [1, 2, 3, 4, 5, 6, 7]"]);
+    // Where much must be rewritten the pause must be longer.
+    let large = STREAM.replace("64M", "80M");
+    Case::of(&large)
+        .idle(500)
+        .proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    Case::of(&large)
+        .idle(1500)
+        .proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    let joined = "sealed 109 sorted 109\ntable t\nrange ..\nbase 1..=100 80M\nmerged 101..=109 9M";
+    Case::of(joined).idle(1400).proposes(&[]);
+    Case::of(joined).idle(1500).proposes(&["v1 - Base [1, 2]"]);
+    // Not while batches wait to be sorted.
+    let mut case = Case::of(&small).idle(5000);
+    case.open_batches = 1;
+    case.proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    let unsorted = small.replace("sealed 109", "sealed 110");
+    Case::of(&unsorted)
+        .idle(5000)
+        .proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]", "sort 110"]);
+}
+
+#[test]
+fn ranges_without_data_are_extended_too_when_idle_and_folded_now_and_then() {
+    Case::of(
+        "sealed 101 sorted 101
+         table t
+           sorted 101 a..c:1K
+           range ..m
+             base 1..=100 1M
+           range m..
+             base 1..=100 1M",
+    )
+    .idle(600)
+    .proposes(&["v1 m Base [3, 1]", "v1 - Base [2, 1]"]);
+    let mut text = String::from("sealed 140 sorted 140\ntable t\n");
+    for scu in 101..=140 {
+        text += &format!("sorted {scu} a..c:1K\n");
+    }
+    text += "range ..m\nbase 1..=100 1M\nrange m..\nbase 1..=100 1M\n";
+    let proposals = Case::of(&text).proposals();
+    let folded = proposals.iter().filter(|proposal| {
+        matches!(proposal, Proposal::Merge { low: Some(_), inputs, .. } if inputs.len() == 41)
+    });
+    assert_eq!(folded.count(), 1, "{proposals:?}");
+}
+
+#[test]
+fn what_has_come_to_rest_goes_to_the_authority() {
+    let text = |ct: u64, size: &str| {
+        format!(
+            "sealed 200 sorted 200
+             table quiet
+               range ..
+                 base 1..=100 64M
+                 merged 101..=200 {size} ct={ct}
+             table busy
+               range ..
+                 base 1..=198 64M
+                 sorted 199 1M
+                 sorted 200 1M"
+        )
+    };
+    Case::of(&text(190, "20M")).proposes(&[]);
+    Case::of(&text(130, "20M")).proposes(&["v1 - Base [1, 2]"]);
+    // For so little, so large an authority is not rewritten soon.
+    Case::of(&text(130, "20K")).proposes(&[]);
+}
+
+#[test]
+fn too_many_runs_for_one_merge_are_joined_in_groups_first() {
+    let mut text = String::from("sealed 120 sorted 120\ntable t\nrange ..\nbase 1..=100 640M\n");
+    for scu in 101..=120 {
+        text += &format!("sorted {scu} 1M\n");
+    }
+    let mut case = Case::of(&text);
+    case.settings.split_bytes = u64::MAX;
+    case.settings.task_bytes = u64::MAX;
+    case.proposes(&[
+        "v1 - Merged [18, 19, 20, 21]",
+        "v1 - Merged [2, 3, 4, 5, 6, 7, 8, 9]",
+        "v1 - Merged [10, 11, 12, 13, 14, 15, 16, 17]",
+    ]);
+}
+
+#[test]
+fn large_ranges_are_cut_near_the_middle_before_they_are_merged() {
+    let text = "sealed 109 sorted 109
+         table t
+           range b..y
+             base 1..=100 b..f:64M g..k:64M l..p:64M q..t:64M u..w:64M
+             merged 101..=109 200M";
+    Case::of(text).proposes(&["v1 b split at l"]);
+    Case::of(text).running("b", &[1, 2]).proposes(&[]);
+    // One segment can't be cut.
+    let one = text.replace("b..f:64M g..k:64M l..p:64M q..t:64M u..w:64M", "b..f:600M");
+    Case::of(&one).idle(1500).proposes(&["v1 b Base [1, 2]"]);
+}
+
+#[test]
+fn rising_keys_get_a_range_of_their_own_behind_the_last() {
+    let text = "sealed 101 sorted 101
+         table t
+           range ..
+             base 1..=100 a..f:64M g..k:64M l..p:64M
+             sorted 101 o..r:40M";
+    Case::of(text).proposes(&["v1 - split at p"]);
+    Case::of(&text.replace("o..r", "b..c")).proposes(&[]);
+    let cut = "sealed 101 sorted 101
+         table t
+           sorted 101 o..r:40M
+           range ..p
+             base 1..=100 a..f:64M g..k:64M l..p:64M
+           range p..
+             base 1..=100 l..p:64M";
+    Case::of(cut).proposes(&[]);
+}
+
+#[test]
+fn sorts_come_in_order_and_as_many_as_may_run() {
+    let mut case = Case::of("sealed 9 sorted 2");
+    case.proposes(&["sort 3", "sort 4", "sort 5", "sort 6"]);
+    case.running = vec![
+        RunningTask::Sort { scu: ScuNumber(4) },
+        RunningTask::Sort { scu: ScuNumber(3) },
+    ];
+    case.proposes(&["sort 5", "sort 6"]);
+}
+
+#[test]
+fn sorting_gives_way_where_runs_pile_up_and_goes_first_where_bytes_do() {
+    let mut text = STREAM.replace("sealed 109", "sealed 110");
+    let mut case = Case::of(&text);
+    case.proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]", "sort 110"]);
+    case.unsorted_bytes = 100 << 20;
+    case.proposes(&["sort 110", "v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    text = text.replace("sealed 110 sorted 109", "sealed 131 sorted 130");
+    for scu in 110..=130 {
+        text += &format!("\nsorted {scu} 1M");
+    }
+    let mut case = Case::of(&text);
+    case.unsorted_bytes = 100 << 20;
+    assert!(matches!(case.proposals()[0], Proposal::Merge { .. }));
+}
+
+#[test]
+fn writers_wait_for_bytes_and_for_runs() {
+    let mut case = Case::of(STREAM);
+    assert_eq!(throttle(&case.manifest, &case.load()), None);
+    case.unsorted_bytes = 2 << 30;
+    let reason = throttle(&case.manifest, &case.load()).unwrap();
+    assert_eq!(reason, "2048 MiB are not sorted yet, 1024 MiB may be");
+    case.unsorted_bytes = 0;
+    case.settings.runs_per_range_max = 6;
+    let reason = throttle(&case.manifest, &case.load()).unwrap();
+    assert!(reason.contains("table \"t\" has 7 runs"), "{reason}");
+}

@@ -1,0 +1,322 @@
+//! The coordinator's loop: hear, commit, adopt, decide, start.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_engine::manifest::collect::Sweep;
+use lazybase_engine::manifest::{Edit, Manifest};
+use lazybase_engine::stages::ingest::Sealed;
+use lazybase_model::{Result, ScuNumber, limits};
+use tokio::sync::{mpsc, oneshot};
+
+use super::ddl::PendingDdl;
+use super::event::{Command, Event};
+use super::policy::{self, PolicySettings, Proposal, RunningTask};
+use super::tasks::work_name;
+use crate::adopt::seal_edit;
+use crate::shared::Shared;
+use crate::task::{Output, Report, StageName, Task, TaskId, TaskStatus};
+use crate::worker::WorkerHandle;
+
+/// What a coordinator is made of.
+pub(crate) struct CoordinatorParts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) events: mpsc::UnboundedReceiver<Event>,
+    pub(crate) sealed: mpsc::UnboundedReceiver<Sealed>,
+    pub(crate) workers: Vec<WorkerHandle>,
+}
+
+/// How urgently somebody waits for the pipeline.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hurry {
+    /// DDL can't begin before everything up to here is sorted, even where sorting is paused.
+    pub(super) sort_needed_through: ScuNumber,
+    pub(super) authority_through: ScuNumber,
+}
+
+/// A task that runs, and where.
+pub(super) struct Running {
+    worker: usize,
+    status: TaskStatus,
+    pub(super) policy: RunningTask,
+}
+
+/// The one that decides stage work and commits edits.
+pub(crate) struct Coordinator {
+    pub(super) shared: Arc<Shared>,
+    events: mpsc::UnboundedReceiver<Event>,
+    pub(super) sealed: mpsc::UnboundedReceiver<Sealed>,
+    workers: Vec<WorkerHandle>,
+    pub(super) running: BTreeMap<TaskId, Running>,
+    /// Sealed SCUs whose edit is not committed yet, in order.
+    pub(super) seals: VecDeque<Sealed>,
+    /// Sorted SCUs that wait for their predecessors.
+    pub(super) sorted: BTreeMap<ScuNumber, Output>,
+    /// Merged outputs whose edit could not be committed yet.
+    pub(super) merged: VecDeque<Output>,
+    pub(super) ddl: VecDeque<PendingDdl>,
+    pub(super) hurry: Hurry,
+    pub(super) policy: PolicySettings,
+    pub(super) paused: HashSet<StageName>,
+    next_task: u64,
+    /// Until when a failed piece of work is left alone, by its first input or SCU.
+    resting: HashMap<String, i64>,
+    pub(super) housekept_micros: i64,
+    pub(super) sweep: Sweep,
+    stopping: Option<oneshot::Sender<()>>,
+}
+
+impl Running {
+    /// How long the attempt has been running.
+    pub(super) fn age(&self, now_micros: i64) -> Duration {
+        Duration::from_micros((now_micros - self.status.started_micros).max(0) as u64)
+    }
+}
+
+impl Coordinator {
+    pub(crate) fn new(parts: CoordinatorParts) -> Self {
+        let settings = &parts.shared.settings;
+        let policy = PolicySettings {
+            task_bytes: settings.merge_task_bytes,
+            unsorted_bytes_max: settings.unsorted_bytes_max,
+            ..PolicySettings::default()
+        };
+        Coordinator {
+            policy,
+            shared: parts.shared,
+            events: parts.events,
+            sealed: parts.sealed,
+            workers: parts.workers,
+            running: BTreeMap::new(),
+            seals: VecDeque::new(),
+            sorted: BTreeMap::new(),
+            merged: VecDeque::new(),
+            ddl: VecDeque::new(),
+            hurry: Hurry::default(),
+            paused: HashSet::new(),
+            next_task: 1,
+            resting: HashMap::new(),
+            housekept_micros: 0,
+            sweep: Sweep::new(),
+            stopping: None,
+        }
+    }
+
+    /// Runs until told to stop, then until the running attempts have ended.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let tick = self.shared.env.clock.sleep(limits::COORDINATOR_TICK);
+            tokio::select! {
+                biased;
+                Some(sealed) = self.sealed.recv() => self.seals.push_back(sealed),
+                Some(event) = self.events.recv() => self.hear(event).await,
+                () = tick => {}
+            }
+            while let Ok(sealed) = self.sealed.try_recv() {
+                self.seals.push_back(sealed);
+            }
+            while let Ok(event) = self.events.try_recv() {
+                self.hear(event).await;
+            }
+            self.act().await;
+            if self.stopping.is_some() && self.running.is_empty() {
+                break;
+            }
+        }
+        for worker in self.workers.drain(..) {
+            worker.stop();
+        }
+        if let Some(reply) = self.stopping.take() {
+            // Nobody waits for the answer any more when the asker is gone.
+            let _ = reply.send(());
+        }
+    }
+
+    async fn hear(&mut self, event: Event) {
+        match event {
+            Event::Reported(report) => self.take_report(report),
+            Event::Asked(Command::Ddl { request, reply }) => {
+                self.ddl.push_back(PendingDdl::new(request, reply));
+            }
+            Event::Asked(Command::OpenProducer { name, reply }) => {
+                let opened = self.open_producer(&name).await;
+                let _ = reply.send(opened);
+            }
+            Event::Asked(Command::Hurry {
+                through,
+                to_authority,
+            }) => {
+                if to_authority {
+                    self.hurry.authority_through = self.hurry.authority_through.max(through);
+                }
+            }
+            Event::Asked(Command::Pause {
+                stage,
+                paused,
+                reply,
+            }) => {
+                match paused {
+                    true => self.paused.insert(stage),
+                    false => self.paused.remove(&stage),
+                };
+                if stage == StageName::Ingest {
+                    self.shared.ingest.set_sealing(!paused);
+                }
+                self.shared.tasks.lock().paused = self.paused.iter().copied().collect();
+                let _ = reply.send(());
+            }
+            Event::Asked(Command::Stop { reply }) => self.stopping = Some(reply),
+        }
+    }
+
+    /// Everything that the new state allows. An error here means that the store refused an edit:
+    /// what could not be committed stays queued and is tried again at the next tick.
+    async fn act(&mut self) {
+        if let Err(error) = self.try_act().await {
+            self.shared.report_trouble(&error);
+        }
+    }
+
+    async fn try_act(&mut self) -> Result<()> {
+        self.commit_seals().await?;
+        self.advance_ddl().await?;
+        self.adopt_sorted().await?;
+        self.adopt_merged().await?;
+        if self.stopping.is_none() {
+            self.decide().await?;
+        }
+        self.housekeep().await
+    }
+
+    /// Commits an edit and lets everybody who waits for the pipeline look again.
+    pub(super) async fn commit(&self, edit: Edit) -> Result<Arc<Manifest>> {
+        let manifest = self.shared.manifests.commit(edit).await?;
+        self.shared.changed.send_replace(manifest.number);
+        Ok(manifest)
+    }
+
+    pub(super) async fn commit_seals(&mut self) -> Result<()> {
+        while let Some(sealed) = self.seals.front() {
+            self.commit(seal_edit(sealed)).await?;
+            self.seals.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Adopts sorted SCUs in the order of their numbers (COORD-1).
+    async fn adopt_sorted(&mut self) -> Result<()> {
+        loop {
+            let manifest = self.shared.manifests.current();
+            let next = manifest.sorted_through.next();
+            let Some(Output::Sorted { scu, runs }) = self.sorted.get(&next) else {
+                return Ok(());
+            };
+            let runs = crate::adopt::sorted_runs(&manifest, *scu, runs);
+            self.commit(Edit::Sorted { scu: next, runs }).await?;
+            self.sorted.remove(&next);
+            self.shared.forget_sorted(next);
+        }
+    }
+
+    async fn adopt_merged(&mut self) -> Result<()> {
+        while let Some(output) = self.merged.front() {
+            let manifest = self.shared.manifests.current();
+            if let Some(edit) = crate::adopt::merged_edit(&manifest, output, self.shared.now()) {
+                self.commit(edit).await?;
+            }
+            self.merged.pop_front();
+        }
+        Ok(())
+    }
+
+    fn take_report(&mut self, report: Report) {
+        let Some(running) = self.running.remove(&report.task) else {
+            return;
+        };
+        self.workers[running.worker].busy = false;
+        self.shared.note_finished(&running.status, &report);
+        match report.outcome {
+            Ok(output @ Output::Sorted { scu, .. }) => {
+                self.sorted.insert(scu, output);
+            }
+            Ok(output @ Output::Merged { .. }) => self.merged.push_back(output),
+            Err(error) => {
+                let rest = Duration::from_millis(500).as_micros() as i64;
+                self.resting
+                    .insert(work_name(&running), self.shared.now() + rest);
+                self.shared.report_trouble(&error.within(format_args!(
+                    "{} of SCUs {}",
+                    running.status.stage.name(),
+                    running.status.span
+                )));
+            }
+        }
+    }
+
+    /// Turns proposals into tasks while workers are free.
+    async fn decide(&mut self) -> Result<()> {
+        if self.workers.iter().all(|worker| worker.busy) {
+            return Ok(());
+        }
+        let manifest = self.shared.manifests.current();
+        let outstanding = self.outstanding();
+        let load = self.load(&manifest, &outstanding);
+        self.shared
+            .ingest
+            .set_throttle(policy::throttle(&manifest, &load));
+        let proposals = policy::propose(&manifest, &load);
+        for proposal in proposals {
+            if let Proposal::Split { view, low, at } = proposal {
+                self.commit(Edit::SplitRange { view, low, at }).await?;
+                return Ok(());
+            }
+            let Some(worker) = self.workers.iter().position(|worker| !worker.busy) else {
+                break;
+            };
+            self.start(worker, &manifest, proposal)?;
+        }
+        self.publish_tasks();
+        Ok(())
+    }
+
+    fn start(&mut self, worker: usize, manifest: &Arc<Manifest>, proposal: Proposal) -> Result<()> {
+        let Some((work, status)) = self.task_of(manifest, &proposal)? else {
+            return Ok(());
+        };
+        let id = TaskId(self.next_task);
+        self.next_task += 1;
+        let policy = match proposal {
+            Proposal::Sort { scu } => RunningTask::Sort { scu },
+            Proposal::Merge {
+                view, low, inputs, ..
+            } => RunningTask::Merge { view, low, inputs },
+            Proposal::Split { .. } => return Ok(()),
+        };
+        let running = Running {
+            worker,
+            status: TaskStatus { id, ..status },
+            policy,
+        };
+        if self
+            .resting
+            .get(&work_name(&running))
+            .is_some_and(|until| *until > self.shared.now())
+        {
+            return Ok(());
+        }
+        let task = Task { id, work };
+        self.workers[worker].start(task);
+        self.running.insert(id, running);
+        Ok(())
+    }
+
+    fn publish_tasks(&self) {
+        let mut board = self.shared.tasks.lock();
+        board.running = self
+            .running
+            .values()
+            .map(|running| running.status.clone())
+            .collect();
+    }
+}

@@ -1,0 +1,199 @@
+//! From a proposal to a task: the inputs by reference, and the words for the status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_engine::manifest::{Manifest, Run, RunId, RunKind};
+use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
+
+use super::policy::{Load, Proposal, RunningTask};
+use super::run::{Coordinator, Running};
+use crate::status::authority_through;
+use crate::task::{Output, StageName, TaskId, TaskStatus, Work};
+
+/// How long everything has been idle, to the policy, when somebody waits for the authority.
+const HURRY: Duration = Duration::from_secs(3600);
+
+impl Coordinator {
+    /// Tasks that were handed out and whose edits are not committed.
+    pub(super) fn outstanding(&self) -> Vec<RunningTask> {
+        let running = self.running.values().map(|task| task.policy.clone());
+        let sorted = self
+            .sorted
+            .keys()
+            .map(|scu| RunningTask::Sort { scu: *scu });
+        let merged = self.merged.iter().filter_map(|output| match output {
+            Output::Sorted { .. } => None,
+            Output::Merged {
+                view,
+                range,
+                inputs,
+                ..
+            } => Some(RunningTask::Merge {
+                view: *view,
+                low: range.low.clone(),
+                inputs: inputs.clone(),
+            }),
+        });
+        running.chain(sorted).chain(merged).collect()
+    }
+
+    /// What the policy needs to know beside the manifest.
+    pub(super) fn load<'l>(&'l self, manifest: &Manifest, running: &'l [RunningTask]) -> Load<'l> {
+        let unsorted = self.shared.ingest.unsorted();
+        let last_ack = unsorted.iter().rev().find_map(|scu| scu.last_ack_micros());
+        let last_time = manifest.times.values().next_back();
+        let last_ack = last_ack
+            .or(last_time.map(|time| time.last_ack_micros))
+            .unwrap_or(0);
+        let hurried = authority_through(manifest) < self.hurry.authority_through;
+        let idle_for = match hurried {
+            true => HURRY,
+            false => Duration::from_micros((self.shared.now() - last_ack).max(0) as u64),
+        };
+        let open = unsorted
+            .last()
+            .map_or(0, |scu| u64::from(scu.acknowledged()));
+        Load {
+            running,
+            idle_for,
+            open_batches: if hurried { 0 } else { open },
+            unsorted_bytes: unsorted.iter().map(|scu| scu.raw_bytes()).sum(),
+            settings: &self.policy,
+        }
+    }
+
+    /// The inputs of a proposal; nothing when the stage is paused or its inputs are gone.
+    pub(super) fn task_of(
+        &self,
+        manifest: &Arc<Manifest>,
+        proposal: &Proposal,
+    ) -> Result<Option<(Work, TaskStatus)>> {
+        let needed = matches!(proposal, Proposal::Sort { scu }
+            if *scu <= self.hurry.sort_needed_through);
+        if self.paused.contains(&stage_of(proposal)) && !needed {
+            return Ok(None);
+        }
+        match proposal {
+            Proposal::Sort { scu } => self.sort_task(manifest, *scu),
+            Proposal::Merge {
+                view,
+                low,
+                inputs,
+                output,
+                ..
+            } => self.merge_task(manifest, *view, low, inputs, *output),
+            Proposal::Split { .. } => Ok(None),
+        }
+    }
+
+    fn sort_task(
+        &self,
+        manifest: &Arc<Manifest>,
+        scu: ScuNumber,
+    ) -> Result<Option<(Work, TaskStatus)>> {
+        let Some(entry) = manifest.scus.get(&scu) else {
+            return Ok(None);
+        };
+        let Some(unsorted) = self
+            .shared
+            .ingest
+            .unsorted()
+            .iter()
+            .find(|unsorted| unsorted.scu() == scu)
+            .cloned()
+        else {
+            return Err(Error::internal(format!("the log of SCU {scu} is not open")));
+        };
+        let mut layouts = Vec::new();
+        for table in entry.tables.keys() {
+            if let Some(state) = manifest.tables.get(table) {
+                layouts.push(self.shared.layout(&state.table)?);
+            }
+        }
+        let status = TaskStatus {
+            id: TaskId(0),
+            stage: StageName::Sort,
+            table: None,
+            span: Span::single(scu),
+            bytes: entry.raw_bytes,
+            started_micros: self.shared.now(),
+        };
+        Ok(Some((
+            Work::Sort {
+                scu: unsorted,
+                layouts,
+            },
+            status,
+        )))
+    }
+
+    fn merge_task(
+        &self,
+        manifest: &Arc<Manifest>,
+        view: ViewId,
+        low: &Option<lazybase_engine::key::Key>,
+        inputs: &[RunId],
+        output: RunKind,
+    ) -> Result<Option<(Work, TaskStatus)>> {
+        let Some(table) = manifest.table_of_view(view) else {
+            return Ok(None);
+        };
+        let Some(range) = table.ranges.iter().find(|state| state.range.low == *low) else {
+            return Ok(None);
+        };
+        let runs: Option<Vec<Arc<Run>>> = inputs
+            .iter()
+            .map(|id| manifest.runs.get(id).cloned())
+            .collect();
+        let Some(runs) = runs.filter(|runs| !runs.is_empty()) else {
+            return Ok(None);
+        };
+        let stage = match output {
+            RunKind::Base => StageName::Authority,
+            RunKind::Merged | RunKind::Sorted => StageName::Merge,
+        };
+        let status = TaskStatus {
+            id: TaskId(0),
+            stage,
+            table: Some(table.table.id),
+            span: Span::new(
+                runs[0].span.first,
+                runs.iter()
+                    .map(|run| run.span.last)
+                    .max()
+                    .unwrap_or_default(),
+            ),
+            bytes: runs.iter().map(|run| run.bytes()).sum(),
+            started_micros: self.shared.now(),
+        };
+        let layout = self.shared.layout(&table.table)?;
+        let work = Work::Merge {
+            layout,
+            range: range.range.clone(),
+            inputs: runs,
+            output,
+        };
+        Ok(Some((work, status)))
+    }
+}
+
+/// The stage whose work a proposal is.
+fn stage_of(proposal: &Proposal) -> StageName {
+    match proposal {
+        Proposal::Sort { .. } => StageName::Sort,
+        Proposal::Merge {
+            output: RunKind::Base,
+            ..
+        } => StageName::Authority,
+        Proposal::Merge { .. } | Proposal::Split { .. } => StageName::Merge,
+    }
+}
+
+/// What names a piece of work across its attempts.
+pub(super) fn work_name(running: &Running) -> String {
+    match &running.policy {
+        RunningTask::Sort { scu } => format!("sort of SCU {scu}"),
+        RunningTask::Merge { inputs, .. } => format!("merge of {inputs:?}"),
+    }
+}

@@ -1,0 +1,519 @@
+//! One running database: ingest, coordinator and workers of one process behind one handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::{ActorHandle, Env};
+use lazybase_engine::manifest::{Manifest, ManifestStore, ProducerMark, RangeState, RunKind};
+use lazybase_engine::read::{Reader, Snapshot, SnapshotAsk};
+use lazybase_engine::stages::ingest::{
+    self, BatchNumber, CoordinatorClock, Ingest, IngestOptions, TableVersions,
+};
+use lazybase_model::{
+    DatabaseId, Error, ErrorKind, Freshness, Horizon, OnMiss, Result, ScuNumber, Table, TableId,
+    Token,
+};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::adopt::seal_edit;
+use crate::coordinator::{
+    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, no_table,
+};
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::task::StageName;
+use crate::worker::{WorkerContext, WorkerHandle};
+
+/// A running database. Cheap to clone; [`Instance::close`] ends it for all clones.
+#[derive(Clone)]
+pub struct Instance {
+    shared: Arc<Shared>,
+    events: mpsc::UnboundedSender<Event>,
+    coordinator: Arc<Mutex<Option<Box<dyn ActorHandle>>>>,
+}
+
+/// What a reader asks for.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotRequest {
+    /// The bound on staleness.
+    pub freshness: Freshness,
+    /// The answer is never before this: the session's floor, or a token's horizon.
+    pub floor: Horizon,
+    /// What to do when the bound needs unsorted data.
+    pub on_miss: OnMiss,
+    /// A horizon of the past instead of a bound.
+    pub at: Option<AsOf>,
+    /// The tables that the query names; `None` for all.
+    pub tables: Option<Vec<TableId>>,
+    /// Who holds the pin, for the status.
+    pub owner: String,
+}
+
+/// A horizon of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AsOf {
+    /// The end of this SCU.
+    Scu(ScuNumber),
+    /// The newest boundary whose batches were all acknowledged by then, in microseconds since 1970.
+    Timestamp {
+        /// The moment.
+        micros: i64,
+    },
+}
+
+/// How far everything shall have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettleTo {
+    /// No unsorted data is left.
+    Sorted,
+    /// Everything is in the authority.
+    Authority,
+}
+
+/// What a committed batch is told.
+#[derive(Debug, Clone)]
+pub struct Acknowledgement {
+    /// Covers the batch; carries its horizon to other clients.
+    pub token: Token,
+    /// The rows of the batch.
+    pub rows: u64,
+    /// The producer had committed this number before.
+    pub duplicate: bool,
+}
+
+/// One batch being written, over one or more tables. Dropping it rolls it back.
+pub struct BatchWriter {
+    inner: ingest::BatchWriter,
+    database: DatabaseId,
+}
+
+impl BatchWriter {
+    /// Adds changes: the table's columns in its order, without the hidden key where the rows are
+    /// new. They are taken as validated.
+    ///
+    /// # Errors
+    /// `Invalid` when the batch grows past its limit; `Unavailable` when the log can't be written.
+    pub async fn append(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
+        self.inner.append(table, changes).await
+    }
+
+    /// Makes the batch durable and visible.
+    ///
+    /// # Errors
+    /// `Conflict` when a table changed meanwhile or the producer was fenced; `MaybeHappened` when
+    /// the disk failed at the wrong moment.
+    pub async fn commit(self) -> Result<Acknowledgement> {
+        let done = self.inner.commit().await?;
+        Ok(Acknowledgement {
+            token: Token {
+                database: self.database,
+                horizon: done.horizon,
+            },
+            rows: done.rows,
+            duplicate: done.duplicate,
+        })
+    }
+}
+
+impl Instance {
+    /// Opens the database in the environment's store; makes one where there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` when what is stored can't be trusted, naming the file; `Unavailable` when the
+    /// store refuses.
+    pub async fn open(env: Env, settings: Settings) -> Result<Instance> {
+        let manifests = Arc::new(ManifestStore::open(&env).await?);
+        let manifest = manifests.current();
+        let (recovered, opening) = ingest::open_log(&env, &manifest).await?;
+        for scu in recovered {
+            manifests.commit(seal_edit(&scu)).await?;
+        }
+        let persisted = manifest.clock_micros.max(opening.last_ack_micros);
+        let clock = CoordinatorClock::start(Arc::clone(&env.clock), persisted);
+        let (sealed_tx, sealed) = mpsc::unbounded_channel();
+        let tables = Arc::new(TableVersions::of(&manifest));
+        let options = ingest_options(&settings);
+        let ingest = Ingest::open(
+            env.clone(),
+            clock.clone(),
+            options,
+            tables,
+            opening,
+            sealed_tx,
+        )
+        .await;
+        let shared = Arc::new(Shared {
+            clock,
+            reader: Reader::new(env.clone(), settings.cache_bytes),
+            changed: watch::Sender::new(manifest.number),
+            tasks: Mutex::default(),
+            layouts: Mutex::default(),
+            env,
+            settings,
+            manifests,
+            ingest,
+        });
+        Ok(Instance::start(shared, sealed))
+    }
+
+    fn start(shared: Arc<Shared>, sealed: mpsc::UnboundedReceiver<ingest::Sealed>) -> Instance {
+        let (events, inbox) = mpsc::unbounded_channel();
+        let workers = (0..shared.settings.workers.max(1))
+            .map(|number| {
+                let context = WorkerContext {
+                    env: shared.env.clone(),
+                    settings: shared.settings.clone(),
+                    cache: Arc::clone(&shared.reader.cache),
+                    reports: events.clone(),
+                };
+                WorkerHandle::spawn(number, context)
+            })
+            .collect();
+        let parts = CoordinatorParts {
+            shared: Arc::clone(&shared),
+            events: inbox,
+            sealed,
+            workers,
+        };
+        let actor = Box::pin(Coordinator::new(parts).run());
+        let handle = shared.env.spawner.spawn("coordinator", actor);
+        Instance {
+            shared,
+            events,
+            coordinator: Arc::new(Mutex::new(Some(handle))),
+        }
+    }
+
+    /// Whose database it is.
+    pub fn database(&self) -> DatabaseId {
+        self.shared.manifests.current().database
+    }
+
+    /// The newest manifest.
+    pub fn manifest(&self) -> Arc<Manifest> {
+        self.shared.manifests.current()
+    }
+
+    /// The environment it runs in.
+    pub fn env(&self) -> &Env {
+        &self.shared.env
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Now, in microseconds since 1970, on the clock that staleness is measured on.
+    pub fn now_micros(&self) -> i64 {
+        self.shared.now()
+    }
+
+    /// The newest definition of a table.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let manifest = self.shared.manifests.current();
+        let state = manifest.table_named(name).ok_or_else(|| no_table(name))?;
+        Ok(Arc::clone(&state.table))
+    }
+
+    /// Begins a batch; with a number, it counts once.
+    pub fn begin(&self, number: Option<BatchNumber>) -> BatchWriter {
+        BatchWriter {
+            inner: self.shared.ingest.begin(number),
+            database: self.database(),
+        }
+    }
+
+    /// Opens a producer's session: fences older ones of its name, and tells its mark.
+    ///
+    /// # Errors
+    /// `Unavailable` when the store refuses the edit.
+    pub async fn open_producer(&self, name: &str) -> Result<(u64, Option<ProducerMark>)> {
+        let name = name.to_owned();
+        self.ask(|reply| Command::OpenProducer { name, reply })
+            .await?
+    }
+
+    /// Makes a table; `None` when it was there already and that is no error.
+    ///
+    /// # Errors
+    /// `Conflict` when the name is taken; `Invalid` when the specification makes no sense.
+    pub async fn create_table(
+        &self,
+        spec: TableSpec,
+        if_not_exists: bool,
+    ) -> Result<Option<Arc<Table>>> {
+        self.ddl(DdlRequest::Create {
+            spec,
+            if_not_exists,
+        })
+        .await
+    }
+
+    /// Drops a table; `false` when there was none and that is no error.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub async fn drop_table(&self, name: &str, if_exists: bool) -> Result<bool> {
+        let name = name.to_owned();
+        self.ddl(DdlRequest::Drop { name, if_exists })
+            .await
+            .map(|dropped| dropped.is_some())
+    }
+
+    /// Empties a table from this boundary on.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub async fn truncate_table(&self, name: &str) -> Result<()> {
+        let name = name.to_owned();
+        self.ddl(DdlRequest::Truncate { name }).await.map(|_| ())
+    }
+
+    async fn ddl(&self, request: DdlRequest) -> Result<Option<Arc<Table>>> {
+        self.ask(|reply| Command::Ddl { request, reply }).await?
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
+        self.events
+            .send(Event::Asked(command(reply)))
+            .map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())
+    }
+
+    /// Pins what a query reads: the newest manifest, and the horizon that its bound demands.
+    ///
+    /// # Errors
+    /// `Unavailable` when the bound can't be met and the request says `ON MISS ERROR`; `NotFound`
+    /// when a past horizon is outside the retention.
+    pub async fn snapshot(&self, request: SnapshotRequest) -> Result<Snapshot> {
+        if let OnMiss::Wait(limit) = request.on_miss {
+            return self.snapshot_waiting(request, limit).await;
+        }
+        self.try_snapshot(&request)
+    }
+
+    fn try_snapshot(&self, request: &SnapshotRequest) -> Result<Snapshot> {
+        // The unsorted SCUs first: what is sorted between the two looks is then in both, and
+        // the manifest's word counts. The other way round it could be in neither.
+        let unsorted = self.shared.ingest.unsorted();
+        let pins = &self.shared.reader.pins;
+        let pin = pins.pin(request.owner.clone(), || self.shared.manifests.current());
+        let manifest = Arc::clone(pin.manifest());
+        let unsorted = unsorted
+            .iter()
+            .filter(|scu| scu.scu() > manifest.sorted_through)
+            .cloned()
+            .collect();
+        self.shared.reader.snapshot(SnapshotAsk {
+            pin,
+            unsorted,
+            now_micros: self.shared.now(),
+            freshness: request.freshness,
+            floor: request.floor,
+            on_miss: request.on_miss,
+            at: request.at.map(|at| match at {
+                AsOf::Scu(scu) => lazybase_engine::read::AsOf::Scu(scu),
+                AsOf::Timestamp { micros } => lazybase_engine::read::AsOf::Timestamp { micros },
+            }),
+            tables: request.tables.clone(),
+        })
+    }
+
+    /// Waits for the pipeline until the bound can be met from sorted data, then digs.
+    async fn snapshot_waiting(
+        &self,
+        request: SnapshotRequest,
+        limit: Duration,
+    ) -> Result<Snapshot> {
+        let mut changed = self.shared.changed.subscribe();
+        let deadline = self.shared.env.clock.monotonic() + limit;
+        let strict = SnapshotRequest {
+            on_miss: OnMiss::Error,
+            ..request.clone()
+        };
+        loop {
+            match self.try_snapshot(&strict) {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                other => return other,
+            }
+            let left = deadline.saturating_sub(self.shared.env.clock.monotonic());
+            if left.is_zero() {
+                return self.try_snapshot(&SnapshotRequest {
+                    on_miss: OnMiss::Dig,
+                    ..request
+                });
+            }
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = self.shared.env.clock.sleep(left) => {}
+            }
+        }
+    }
+
+    /// Seals the open SCU, if it holds a batch; tells the newest sealed SCU.
+    ///
+    /// # Errors
+    /// `Cancelled` when the database closes.
+    pub async fn seal(&self) -> Result<ScuNumber> {
+        self.shared.ingest.seal().await
+    }
+
+    /// Waits until everything acknowledged so far, of one table or of all, has come that far;
+    /// `progress` hears the share that has, from 0 to 1.
+    ///
+    /// # Errors
+    /// `Unavailable` when a stage that is needed is paused; `Cancelled` when the database closes.
+    pub async fn settle(
+        &self,
+        table: Option<TableId>,
+        to: SettleTo,
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<()> {
+        self.refuse_paused(to)?;
+        let through = self.shared.ingest.seal().await?;
+        let to_authority = to == SettleTo::Authority;
+        let hurry = Event::Asked(Command::Hurry {
+            through,
+            to_authority,
+        });
+        let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
+        self.events.send(hurry).map_err(|_| closed())?;
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            let (done, wanted) =
+                settled_share(&self.shared.manifests.current(), table, to, through);
+            progress(if wanted == 0 {
+                1.0
+            } else {
+                done as f64 / wanted as f64
+            });
+            if done == wanted {
+                return Ok(());
+            }
+            self.refuse_paused(to)?;
+            tokio::select! {
+                changed = changed.changed() => changed.map_err(|_| closed())?,
+                () = self.shared.env.clock.sleep(Duration::from_millis(250)) => {}
+            }
+        }
+    }
+
+    fn refuse_paused(&self, to: SettleTo) -> Result<()> {
+        let board = self.shared.tasks.lock();
+        let needed: &[StageName] = match to {
+            SettleTo::Sorted => &[StageName::Sort],
+            SettleTo::Authority => &[StageName::Sort, StageName::Authority],
+        };
+        match needed.iter().find(|stage| board.paused.contains(stage)) {
+            None => Ok(()),
+            Some(stage) => Err(
+                Error::unavailable(format!("stage {} is paused", stage.name()))
+                    .with_hint(format!("RESUME STAGE {}", stage.name())),
+            ),
+        }
+    }
+
+    /// Starts no new attempts of a stage; for [`StageName::Ingest`], the open SCU is not sealed by
+    /// age or size.
+    pub async fn pause(&self, stage: StageName) -> Result<()> {
+        self.set_paused(stage, true).await
+    }
+
+    /// Lets a paused stage go on.
+    pub async fn resume(&self, stage: StageName) -> Result<()> {
+        self.set_paused(stage, false).await
+    }
+
+    async fn set_paused(&self, stage: StageName, paused: bool) -> Result<()> {
+        self.ask(|reply| Command::Pause {
+            stage,
+            paused,
+            reply,
+        })
+        .await
+    }
+
+    /// What the status shows.
+    pub fn status(&self) -> crate::status::Status {
+        crate::status::status(&self.shared)
+    }
+
+    /// Re-reads every file that the newest manifest names.
+    ///
+    /// # Errors
+    /// Only when the store can't be read at all: what is damaged is in the report.
+    pub async fn verify(
+        &self,
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<crate::verify::VerifyReport> {
+        crate::verify::verify(&self.shared, progress).await
+    }
+
+    /// Seals the open SCU, lets the running attempts end, and stops. What is not sorted stays in
+    /// the log and goes on when the database is opened again.
+    ///
+    /// # Errors
+    /// When the last seal could not be written; nothing acknowledged is lost by that.
+    pub async fn close(&self) -> Result<()> {
+        let Some(actor) = self.coordinator.lock().take() else {
+            return Ok(());
+        };
+        let sealed = self.shared.ingest.close().await;
+        let stopped = self.ask(|reply| Command::Stop { reply }).await;
+        actor.join();
+        sealed.map(|_| ()).and(stopped)
+    }
+}
+
+/// How many ranges (or SCUs) are settled, and how many there are.
+fn settled_share(
+    manifest: &Manifest,
+    table: Option<TableId>,
+    to: SettleTo,
+    through: ScuNumber,
+) -> (u64, u64) {
+    let sorted = manifest.sorted_through.min(through).0;
+    if to == SettleTo::Sorted || sorted < through.0 {
+        let extra = u64::from(to == SettleTo::Authority);
+        return (sorted, through.0 + extra);
+    }
+    let states = manifest
+        .tables
+        .values()
+        .filter(|state| table.is_none_or(|t| t == state.table.id));
+    let ranges: Vec<_> = states.flat_map(|state| &state.ranges).collect();
+    let done = ranges
+        .iter()
+        .filter(|range| is_settled(manifest, range, through))
+        .count();
+    (done as u64, ranges.len() as u64)
+}
+
+/// Whether one base run answers a range at a boundary and everything newer it holds.
+fn is_settled(manifest: &Manifest, range: &RangeState, through: ScuNumber) -> bool {
+    let mut current = range.runs.iter().filter(|run| run.is_current());
+    let (Some(only), None) = (current.next(), current.next()) else {
+        return false;
+    };
+    let run = manifest.run(only.id);
+    run.kind == RunKind::Base && run.span.last >= through
+}
+
+fn ingest_options(settings: &Settings) -> IngestOptions {
+    IngestOptions {
+        seal_age: settings.seal_age,
+        seal_bytes: settings.seal_bytes,
+        batch_bytes_max: settings.batch_bytes_max,
+        memory_bytes: settings.unsorted_memory,
+        compression: settings.log_compression,
+        ..IngestOptions::default()
+    }
+}

@@ -1,0 +1,51 @@
+//! Settings of one running database; each default is a limit of `lazybase_model::limits`.
+
+use std::time::Duration;
+
+use lazybase_engine::stages::ingest::LogCompression;
+use lazybase_model::limits;
+
+/// How a database runs. Nothing here changes what an answer is, only what it costs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The age at which the open SCU is sealed.
+    pub seal_age: Duration,
+    /// The size at which the open SCU is sealed, in bytes of its log.
+    pub seal_bytes: u64,
+    /// How long horizons stay readable.
+    pub retention: Duration,
+    /// The uncompressed bytes that one sort holds in memory.
+    pub sort_memory: u64,
+    /// The bytes of decoded extents and open indexes that are kept.
+    pub cache_bytes: u64,
+    /// The largest batch, in bytes of uncompressed Arrow data.
+    pub batch_bytes_max: u64,
+    /// The bytes of unsorted batches that are held in memory beside the log.
+    pub unsorted_memory: u64,
+    /// The unsorted bytes beyond which writers wait.
+    pub unsorted_bytes_max: u64,
+    /// The bytes that one merge task reads at most, where the key range can still be split.
+    pub merge_task_bytes: u64,
+    /// How many attempts run at once.
+    pub workers: usize,
+    /// Whether the log is compressed.
+    pub log_compression: LogCompression,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            seal_age: limits::SEAL_AGE,
+            seal_bytes: limits::SEAL_BYTES,
+            retention: limits::RETENTION,
+            sort_memory: limits::SORT_MEMORY_BYTES,
+            cache_bytes: limits::CACHE_BYTES,
+            batch_bytes_max: limits::BATCH_BYTES_MAX,
+            unsorted_memory: limits::UNSORTED_MEMORY_BYTES,
+            unsorted_bytes_max: limits::UNSORTED_BYTES_MAX,
+            merge_task_bytes: limits::MERGE_TASK_BYTES,
+            workers: limits::WORKERS,
+            log_compression: LogCompression::None,
+        }
+    }
+}

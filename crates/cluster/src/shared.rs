@@ -1,0 +1,151 @@
+//! What the coordinator, the workers and the readers of one process share.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use lazybase_engine::env::Env;
+use lazybase_engine::manifest::ManifestStore;
+use lazybase_engine::read::Reader;
+use lazybase_engine::segment::RowLayout;
+use lazybase_engine::stages::ingest::{CoordinatorClock, Ingest};
+use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, Table, TableId};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::settings::Settings;
+use crate::task::{Report, StageName, TaskStatus};
+
+/// How many finished tasks and troubles the status remembers.
+const REMEMBERED: usize = 64;
+
+/// What is shared; nothing in it is ever replaced, only its insides change.
+pub(crate) struct Shared {
+    pub(crate) env: Env,
+    pub(crate) settings: Settings,
+    pub(crate) clock: CoordinatorClock,
+    pub(crate) manifests: Arc<ManifestStore>,
+    pub(crate) reader: Reader,
+    pub(crate) ingest: Ingest,
+    /// Rises with every committed edit: what waiters watch.
+    pub(crate) changed: watch::Sender<u64>,
+    pub(crate) tasks: Mutex<TaskBoard>,
+    pub(crate) layouts: Mutex<HashMap<(TableId, SchemaVersion), Arc<RowLayout>>>,
+}
+
+/// What the status shows of the work.
+#[derive(Default)]
+pub(crate) struct TaskBoard {
+    pub(crate) running: Vec<TaskStatus>,
+    pub(crate) finished: VecDeque<FinishedTask>,
+    pub(crate) troubles: VecDeque<Trouble>,
+    pub(crate) paused: Vec<StageName>,
+    pub(crate) totals: StageTotals,
+}
+
+/// A task that ended.
+#[derive(Debug, Clone)]
+pub struct FinishedTask {
+    /// What it was.
+    pub task: TaskStatus,
+    /// How long its attempt took, in microseconds.
+    pub elapsed_micros: u64,
+    /// Bytes fetched.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// What went wrong, if anything.
+    pub error: Option<String>,
+}
+
+/// Something that went wrong in the background.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// When it was last seen, microseconds on the coordinator's clock.
+    pub micros: i64,
+    /// What.
+    pub message: String,
+    /// How often in a row.
+    pub times: u64,
+}
+
+/// Bytes written since the database was opened, by stage: what write amplification is made of.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct StageTotals {
+    /// By sorts.
+    pub sort_bytes_written: u64,
+    /// By merges below the authority.
+    pub merge_bytes_written: u64,
+    /// By merges into the authority.
+    pub authority_bytes_written: u64,
+    /// Attempts that failed.
+    pub failed_attempts: u64,
+}
+
+impl Shared {
+    /// Now, in microseconds since 1970, on the clock that staleness is measured on.
+    pub(crate) fn now(&self) -> i64 {
+        self.clock.now_micros()
+    }
+
+    /// Remembers what went wrong in the background, for the status.
+    pub(crate) fn report_trouble(&self, error: &Error) {
+        let micros = self.now();
+        let message = error.to_string();
+        let mut board = self.tasks.lock();
+        match board.troubles.back_mut() {
+            Some(last) if last.message == message => {
+                last.micros = micros;
+                last.times += 1;
+            }
+            _ => board.troubles.push_back(Trouble {
+                micros,
+                message,
+                times: 1,
+            }),
+        }
+        while board.troubles.len() > REMEMBERED {
+            board.troubles.pop_front();
+        }
+    }
+
+    /// Remembers a task that ended, for the status.
+    pub(crate) fn note_finished(&self, task: &TaskStatus, report: &Report) {
+        let mut board = self.tasks.lock();
+        let totals = &mut board.totals;
+        match task.stage {
+            StageName::Sort => totals.sort_bytes_written += report.bytes_written,
+            StageName::Merge => totals.merge_bytes_written += report.bytes_written,
+            StageName::Authority => totals.authority_bytes_written += report.bytes_written,
+            StageName::Ingest => {}
+        }
+        totals.failed_attempts += u64::from(report.outcome.is_err());
+        board.finished.push_back(FinishedTask {
+            task: task.clone(),
+            elapsed_micros: report.elapsed_micros,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written,
+            error: report.outcome.as_ref().err().map(Error::to_string),
+        });
+        while board.finished.len() > REMEMBERED {
+            board.finished.pop_front();
+        }
+    }
+
+    /// The SCU's batches are in runs now: no new reader needs its unsorted form.
+    pub(crate) fn forget_sorted(&self, through: ScuNumber) {
+        self.ingest.forget_through(through);
+        self.reader.unsorted.forget(through);
+    }
+
+    /// The layout of a table's rows.
+    pub(crate) fn layout(&self, table: &Arc<Table>) -> Result<Arc<RowLayout>> {
+        let mut layouts = self.layouts.lock();
+        let key = (table.id, table.version);
+        if let Some(layout) = layouts.get(&key) {
+            return Ok(Arc::clone(layout));
+        }
+        let layout = Arc::new(RowLayout::primary(table)?);
+        layouts.insert(key, Arc::clone(&layout));
+        Ok(layout)
+    }
+}

@@ -1,0 +1,193 @@
+//! What the status shows: how much of the data is in which stage, how far each stage lags, what
+//! runs, what went wrong.
+
+use std::collections::BTreeMap;
+
+use lazybase_engine::manifest::{Manifest, RunKind};
+use lazybase_engine::read::freshness::{FreshnessInput, choose};
+use lazybase_engine::read::summary;
+use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
+
+use crate::shared::{FinishedTask, Shared, StageTotals, Trouble};
+use crate::task::{StageName, TaskStatus};
+
+/// A running database at one moment.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// The newest manifest's number.
+    pub manifest: u64,
+    /// The coordinator's clock, microseconds since 1970.
+    pub now_micros: i64,
+    /// The open SCU and how many batches it has.
+    pub open_scu: ScuNumber,
+    /// Its acknowledged batches.
+    pub open_batches: u32,
+    /// Sealed up to here.
+    pub sealed_through: ScuNumber,
+    /// Sorted up to here.
+    pub sorted_through: ScuNumber,
+    /// Best effort answers up to here.
+    pub common_horizon: ScuNumber,
+    /// The authority alone answers up to here, in every range.
+    pub authority_through: ScuNumber,
+    /// How stale an answer is, in microseconds, that reads no stage before: sorted, best effort,
+    /// authority.
+    pub lag_micros: BTreeMap<&'static str, i64>,
+    /// What each stage holds.
+    pub stages: BTreeMap<&'static str, StageHoldings>,
+    /// Why writers wait, if they do.
+    pub throttle: Option<String>,
+    /// Tasks that run.
+    pub running: Vec<TaskStatus>,
+    /// The last tasks that ended.
+    pub finished: Vec<FinishedTask>,
+    /// The last things that went wrong.
+    pub troubles: Vec<Trouble>,
+    /// Stages that are paused.
+    pub paused: Vec<StageName>,
+    /// Bytes written by stage since the database was opened.
+    pub totals: StageTotals,
+    /// Bytes written to the log since the database was opened.
+    pub log_bytes_written: u64,
+}
+
+/// What a stage holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct StageHoldings {
+    /// SCUs whose newest form is this one.
+    pub scus: u64,
+    /// Stored rows.
+    pub rows: u64,
+    /// Bytes, as stored (of the open SCU: uncompressed).
+    pub bytes: u64,
+    /// Current runs (merged and sorted: over all ranges).
+    pub runs: u64,
+}
+
+pub(crate) fn status(shared: &Shared) -> Status {
+    let unsorted = shared.ingest.unsorted();
+    let manifest = shared.manifests.current();
+    let now_micros = shared.now();
+    let ingest = shared.ingest.status();
+    let authority = authority_through(&manifest);
+    let summaries: Vec<_> = unsorted
+        .iter()
+        .filter(|scu| scu.scu() > manifest.sorted_through)
+        .map(|scu| summary(scu))
+        .collect();
+    let index = shared.reader.index(&manifest);
+    let common = index.common_horizon();
+    let lag = |through: ScuNumber| {
+        let input = FreshnessInput {
+            index: &index,
+            unsorted: &summaries,
+            now_micros,
+            freshness: Freshness::BestEffort,
+            floor: Horizon::ZERO,
+            on_miss: OnMiss::Dig,
+            at: Some(Horizon::end_of(through)),
+            tables: Some(&[]),
+        };
+        choose(&input).map_or(0, |choice| choice.staleness.as_micros() as i64)
+    };
+    let board = shared.tasks.lock();
+    Status {
+        manifest: manifest.number,
+        now_micros,
+        open_scu: manifest.sealed_through.next(),
+        open_batches: ingest.open_batches,
+        sealed_through: manifest.sealed_through,
+        sorted_through: manifest.sorted_through,
+        common_horizon: common,
+        authority_through: authority,
+        lag_micros: BTreeMap::from([
+            ("sorted", lag(manifest.sorted_through)),
+            ("best effort", lag(common)),
+            ("authority", lag(authority)),
+        ]),
+        stages: holdings(&manifest, authority, ingest.open_batches, ingest.open_bytes),
+        throttle: ingest.throttled,
+        running: board.running.clone(),
+        finished: board.finished.iter().cloned().collect(),
+        troubles: board.troubles.iter().cloned().collect(),
+        paused: board.paused.clone(),
+        totals: board.totals,
+        log_bytes_written: ingest.log_bytes_written,
+    }
+}
+
+/// The newest SCU that the base runs alone reach in every range.
+pub(crate) fn authority_through(manifest: &Manifest) -> ScuNumber {
+    manifest
+        .tables
+        .values()
+        .flat_map(|table| &table.ranges)
+        .filter_map(|range| {
+            let bases = range
+                .runs
+                .iter()
+                .filter_map(|run| manifest.runs.get(&run.id));
+            bases
+                .filter(|run| run.kind == RunKind::Base)
+                .map(|run| run.span.last)
+                .max()
+        })
+        .min()
+        .unwrap_or(manifest.sorted_through)
+}
+
+fn holdings(
+    manifest: &Manifest,
+    authority: ScuNumber,
+    open_batches: u32,
+    open_bytes: u64,
+) -> BTreeMap<&'static str, StageHoldings> {
+    let mut stages: BTreeMap<&'static str, StageHoldings> = BTreeMap::new();
+    let open = stages.entry("open").or_default();
+    open.scus = u64::from(open_batches > 0);
+    open.bytes = open_bytes;
+    let ingested = stages.entry("ingested").or_default();
+    for entry in manifest
+        .scus
+        .values()
+        .filter(|entry| entry.scu > manifest.sorted_through)
+    {
+        ingested.scus += 1;
+        ingested.rows += entry.rows;
+        ingested.bytes += entry.raw_bytes;
+    }
+    let mut sorted_scus: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
+    let mut counted = std::collections::BTreeSet::new();
+    for range in manifest.tables.values().flat_map(|table| &table.ranges) {
+        for current in range
+            .runs
+            .iter()
+            .filter(|run| run.superseded_micros.is_none())
+        {
+            let Some(run) = manifest.runs.get(&current.id) else {
+                continue;
+            };
+            let name = match run.kind {
+                RunKind::Sorted => {
+                    sorted_scus.extend(run.span.first.0..=run.span.last.0);
+                    "sorted"
+                }
+                RunKind::Merged => "merged",
+                RunKind::Base => "authority",
+            };
+            let stage = stages.entry(name).or_default();
+            stage.runs += 1;
+            if counted.insert(run.id) {
+                stage.rows += run.rows();
+                stage.bytes += run.bytes();
+            }
+        }
+    }
+    sorted_scus.retain(|scu| *scu > authority.0);
+    let after_authority = manifest.sorted_through.0.saturating_sub(authority.0);
+    let sorted = sorted_scus.len() as u64;
+    stages.entry("sorted").or_default().scus = sorted;
+    stages.entry("merged").or_default().scus = after_authority.saturating_sub(sorted);
+    stages.entry("authority").or_default().scus = authority.0;
+    stages
+}

@@ -1,0 +1,132 @@
+//! Work in its three states: a policy's *proposal* becomes a *task* when the coordinator decides
+//! it, and each try at a task is an *attempt* that ends in a report.
+
+use std::sync::Arc;
+
+use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, SegmentMeta};
+use lazybase_engine::segment::RowLayout;
+use lazybase_engine::stages::ingest::UnsortedScu;
+use lazybase_model::{Result, ScuNumber, Span, TableId, ViewId};
+
+/// A stage as operators name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StageName {
+    /// Sealing of the open SCU by age and size.
+    Ingest,
+    /// Sorting.
+    Sort,
+    /// Merging below the authority.
+    Merge,
+    /// Merging into the authority.
+    Authority,
+}
+
+impl StageName {
+    /// All that can be paused.
+    pub const ALL: [StageName; 4] = [
+        StageName::Ingest,
+        StageName::Sort,
+        StageName::Merge,
+        StageName::Authority,
+    ];
+
+    /// The name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            StageName::Ingest => "ingest",
+            StageName::Sort => "sort",
+            StageName::Merge => "merge",
+            StageName::Authority => "authority",
+        }
+    }
+}
+
+impl std::str::FromStr for StageName {
+    type Err = lazybase_model::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wanted = text.to_ascii_lowercase();
+        StageName::ALL
+            .into_iter()
+            .find(|stage| stage.name() == wanted)
+            .ok_or_else(|| {
+                lazybase_model::Error::invalid(format!("there is no stage {text:?} to pause"))
+                    .with_hint("stages are ingest, sort, merge and authority")
+            })
+    }
+}
+
+/// Numbers tasks within one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u64);
+
+/// A decision that was recorded: what is to be done.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    pub(crate) work: Work,
+}
+
+/// The two shapes of stage work.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    /// Sort all tables of an SCU.
+    Sort {
+        scu: Arc<UnsortedScu>,
+        layouts: Vec<Arc<RowLayout>>,
+    },
+    /// Join adjacent runs of one range.
+    Merge {
+        layout: Arc<RowLayout>,
+        range: KeyRange,
+        inputs: Vec<Arc<Run>>,
+        output: RunKind,
+    },
+}
+
+/// What an attempt made: files that nothing names until the coordinator adopts them.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// The runs of an SCU by view, each with its parts in order.
+    Sorted {
+        scu: ScuNumber,
+        runs: Vec<(ViewId, Vec<Arc<SegmentMeta>>)>,
+    },
+    /// The segments of a joined run.
+    Merged {
+        view: ViewId,
+        range: KeyRange,
+        inputs: Vec<RunId>,
+        kind: RunKind,
+        span: Span,
+        changes_through: ScuNumber,
+        segments: Vec<Arc<SegmentMeta>>,
+    },
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) task: TaskId,
+    pub(crate) outcome: Result<Output>,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) elapsed_micros: u64,
+}
+
+/// A running task in words, for the status.
+#[derive(Debug, Clone)]
+pub struct TaskStatus {
+    /// Its number.
+    pub id: TaskId,
+    /// Which stage it is of.
+    pub stage: StageName,
+    /// The table and view, for merges.
+    pub table: Option<TableId>,
+    /// Its SCUs.
+    pub span: Span,
+    /// The bytes that it reads.
+    pub bytes: u64,
+    /// When it was started, microseconds on the coordinator's clock.
+    pub started_micros: i64,
+}

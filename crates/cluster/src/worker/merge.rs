@@ -1,0 +1,248 @@
+//! An attempt at a merge: adjacent runs of one key range become one run, by a plan that touches
+//! as little as it can.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::TryStreamExt;
+use futures::stream::{self, BoxStream, StreamExt};
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::key::Key;
+use lazybase_engine::manifest::{KeyRange, Run, RunKind, SegmentFormat, SegmentMeta};
+use lazybase_engine::read::paths::segments_in;
+use lazybase_engine::segment::{ReadCounters, RowLayout, Segment, SegmentWriter, WriteOptions};
+use lazybase_engine::stages::merge::plan::{
+    ExtentSummary, InputRun, MergePart, PlanStep, PlanTarget, SegmentSummary, plan_merge,
+};
+use lazybase_engine::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, drive};
+use lazybase_model::{Error, Layout, Result, ScuNumber, Span, limits};
+
+use super::{Traffic, WorkerContext, sort};
+use crate::task::Output;
+
+/// Smaller segments are merged rather than moved, or small files would live for ever.
+const MOVE_BYTES_MIN: u64 = limits::SEGMENT_BYTES / 4;
+
+pub(super) async fn attempt(
+    context: &WorkerContext,
+    traffic: &Traffic,
+    layout: &Arc<RowLayout>,
+    range: &KeyRange,
+    inputs: &[Arc<Run>],
+    kind: RunKind,
+) -> Result<Output> {
+    let (Some(first), Some(last)) = (inputs.first(), inputs.last()) else {
+        return Err(Error::internal("a merge without inputs"));
+    };
+    let target = target_of(layout, kind);
+    let opened = open_inputs(context, layout, range, inputs).await?;
+    let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run)).collect();
+    let steps = plan_merge(&summaries, &target, range);
+    drop(summaries);
+    let mut attempt = Attempt {
+        context,
+        traffic,
+        layout,
+        target,
+        inputs: opened,
+        counters: Arc::default(),
+        writer: None,
+        segments: Vec::new(),
+    };
+    for step in steps {
+        attempt.run(step).await?;
+    }
+    attempt.end_file().await?;
+    traffic
+        .read
+        .fetch_add(attempt.counters.bytes_read(), Ordering::Relaxed);
+    let changed = inputs.iter().map(|run| run.changes_through).max();
+    Ok(Output::Merged {
+        view: first.view,
+        range: range.clone(),
+        inputs: inputs.iter().map(|run| run.id).collect(),
+        kind,
+        span: Span {
+            first: first.span.first,
+            last: last.span.last,
+        },
+        changes_through: changed.unwrap_or(ScuNumber::ZERO),
+        segments: attempt.segments,
+    })
+}
+
+/// What the joined run is to be.
+fn target_of(layout: &RowLayout, kind: RunKind) -> PlanTarget {
+    let base = kind == RunKind::Base;
+    let format = match layout.table.layout {
+        Layout::Scan if base => SegmentFormat::Parquet,
+        Layout::Scan | Layout::Point => SegmentFormat::Extent,
+    };
+    PlanTarget {
+        mode: if base {
+            MergeMode::Rows
+        } else {
+            MergeMode::Changes
+        },
+        format,
+        copies_extents: true,
+        move_bytes_min: MOVE_BYTES_MIN,
+    }
+}
+
+async fn open_inputs(
+    context: &WorkerContext,
+    layout: &Arc<RowLayout>,
+    range: &KeyRange,
+    inputs: &[Arc<Run>],
+) -> Result<Vec<Vec<Arc<Segment>>>> {
+    let counters = ReadCounters::default();
+    let mut opened = Vec::with_capacity(inputs.len());
+    for run in inputs {
+        let mut segments = Vec::new();
+        for meta in segments_in(run, range) {
+            let segment = context
+                .cache
+                .open(&context.env, layout, meta, &counters)
+                .await;
+            segments.push(segment.map_err(|error| {
+                error.with_detail(format!(
+                    "table {:?}, view {}, SCUs {}",
+                    layout.table.name, run.view, run.span
+                ))
+            })?);
+        }
+        opened.push(segments);
+    }
+    Ok(opened)
+}
+
+fn summary(segments: &[Arc<Segment>]) -> InputRun {
+    let of_segment = |segment: &Arc<Segment>| {
+        let meta = segment.meta();
+        let extents = segment.extents().iter().map(|extent| ExtentSummary {
+            min: Key::new(extent.min_key),
+            max: Key::new(extent.max_key),
+            all_upserts: extent.all_upserts,
+            bytes: u64::from(extent.stored_len),
+        });
+        SegmentSummary {
+            min: meta.min_key.clone(),
+            max: meta.max_key.clone(),
+            all_upserts: meta.all_upserts,
+            format: meta.format,
+            bytes: meta.bytes,
+            extents: Some(extents.collect()),
+        }
+    };
+    InputRun {
+        segments: segments.iter().map(of_segment).collect(),
+    }
+}
+
+/// One attempt on its way through the plan.
+struct Attempt<'a> {
+    context: &'a WorkerContext,
+    traffic: &'a Traffic,
+    layout: &'a Arc<RowLayout>,
+    target: PlanTarget,
+    inputs: Vec<Vec<Arc<Segment>>>,
+    counters: Arc<ReadCounters>,
+    writer: Option<SegmentWriter>,
+    segments: Vec<Arc<SegmentMeta>>,
+}
+
+impl Attempt<'_> {
+    async fn run(&mut self, step: PlanStep) -> Result<()> {
+        match step {
+            PlanStep::MoveSegment { input, segment } => {
+                self.end_file().await?;
+                self.segments
+                    .push(Arc::clone(self.inputs[input][segment].meta()));
+                Ok(())
+            }
+            PlanStep::CopyExtents {
+                input,
+                segment,
+                extents,
+            } => {
+                let from = Arc::clone(&self.inputs[input][segment]);
+                for extent in extents {
+                    let bytes = from.read_encoded(extent, &self.counters).await?;
+                    self.writer()?.push_encoded(bytes).await?;
+                }
+                Ok(())
+            }
+            PlanStep::Merge { parts, range } => self.merge(parts, range).await,
+        }
+    }
+
+    async fn merge(&mut self, parts: Vec<MergePart>, range: KeyRange) -> Result<()> {
+        let mut sources = Vec::new();
+        for of_input in parts.chunk_by(|a, b| a.input == b.input) {
+            sources.push(self.source(of_input, &range));
+        }
+        let shape = MergeShape::of(self.layout);
+        let merger = Merger::new(
+            &shape,
+            sources.len(),
+            self.target.mode,
+            OutputSize::default(),
+        )?;
+        let mut merged = Box::pin(drive(merger, sources));
+        while let Some(batch) = merged.try_next().await? {
+            self.writer()?.push(batch).await?;
+        }
+        Ok(())
+    }
+
+    /// The rows of one input in a stretch, in key order.
+    fn source(
+        &self,
+        parts: &[MergePart],
+        range: &KeyRange,
+    ) -> BoxStream<'static, Result<ChangeBatch>> {
+        let mut places = Vec::new();
+        for part in parts {
+            let segment = &self.inputs[part.input][part.segment];
+            let extents = part.extents.clone().unwrap_or(0..segment.extents().len());
+            places.extend(extents.map(|extent| (Arc::clone(segment), extent)));
+        }
+        let counters = Arc::clone(&self.counters);
+        let layout = Arc::clone(self.layout);
+        let range = range.clone();
+        stream::iter(places)
+            .then(move |(segment, extent)| {
+                let counters = Arc::clone(&counters);
+                let layout = Arc::clone(&layout);
+                let range = range.clone();
+                async move {
+                    let rows = segment.read_extent(extent, &counters).await?;
+                    rows.clip(&layout.codec, &range)
+                }
+            })
+            .boxed()
+    }
+
+    fn writer(&mut self) -> Result<&mut SegmentWriter> {
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => SegmentWriter::create(
+                &self.context.env,
+                self.layout,
+                self.target.format,
+                WriteOptions::default(),
+            )?,
+        };
+        Ok(self.writer.insert(writer))
+    }
+
+    /// Ends the file at hand, so that the next segment follows it.
+    async fn end_file(&mut self) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            let made = sort::finish(self.context, self.traffic, self.layout, writer).await?;
+            self.segments.extend(made);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Workers: each takes one task at a time, runs an attempt and reports (section 3.4 of the paper).
+//!
+//! An attempt fetches its inputs, runs the stage's kernel, writes files under fresh names, reads
+//! them back in full, and reports. It changes nothing that anybody can see; running it twice is
+//! harmless.
+
+mod merge;
+mod sort;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lazybase_engine::env::{ActorHandle, Env};
+use lazybase_engine::segment::SegmentCache;
+use tokio::sync::mpsc;
+
+use crate::coordinator::Event;
+use crate::settings::Settings;
+use crate::task::{Report, Task, Work};
+
+/// What an attempt works with.
+pub(crate) struct WorkerContext {
+    pub(crate) env: Env,
+    pub(crate) settings: Settings,
+    pub(crate) cache: Arc<SegmentCache>,
+    pub(crate) reports: mpsc::UnboundedSender<Event>,
+}
+
+/// Counts what an attempt moved.
+#[derive(Default)]
+pub(crate) struct Traffic {
+    pub(crate) read: AtomicU64,
+    pub(crate) written: AtomicU64,
+}
+
+/// The coordinator's end of a worker.
+pub(crate) struct WorkerHandle {
+    pub(crate) busy: bool,
+    tasks: Option<mpsc::UnboundedSender<Task>>,
+    actor: Option<Box<dyn ActorHandle>>,
+}
+
+impl WorkerHandle {
+    /// Starts a worker.
+    pub(crate) fn spawn(number: usize, context: WorkerContext) -> WorkerHandle {
+        let (tasks, inbox) = mpsc::unbounded_channel();
+        let env = context.env.clone();
+        let actor = env
+            .spawner
+            .spawn(&format!("worker-{number}"), Box::pin(work(context, inbox)));
+        WorkerHandle {
+            busy: false,
+            tasks: Some(tasks),
+            actor: Some(actor),
+        }
+    }
+
+    /// Gives the worker a task; it is busy until it reports.
+    pub(crate) fn start(&mut self, task: Task) {
+        self.busy = true;
+        if let Some(tasks) = &self.tasks {
+            // A worker ends only after this sender is dropped.
+            let _ = tasks.send(task);
+        }
+    }
+
+    /// Ends the worker after what it is doing.
+    pub(crate) fn stop(mut self) {
+        self.tasks = None;
+        if let Some(actor) = self.actor.take() {
+            actor.join();
+        }
+    }
+}
+
+async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) {
+    while let Some(task) = inbox.recv().await {
+        let started = context.env.clock.monotonic();
+        let traffic = Traffic::default();
+        let outcome = match &task.work {
+            Work::Sort { scu, layouts } => sort::attempt(&context, &traffic, scu, layouts).await,
+            Work::Merge {
+                layout,
+                range,
+                inputs,
+                output,
+            } => merge::attempt(&context, &traffic, layout, range, inputs, *output).await,
+        };
+        let elapsed = context.env.clock.monotonic().saturating_sub(started);
+        let report = Report {
+            task: task.id,
+            outcome,
+            bytes_read: traffic.read.load(Ordering::Relaxed),
+            bytes_written: traffic.written.load(Ordering::Relaxed),
+            elapsed_micros: elapsed.as_micros() as u64,
+        };
+        drop(task);
+        if context.reports.send(Event::Reported(report)).is_err() {
+            break;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A database over a store of the test's choice, and rows as plain values.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Int64Type};
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use lazybase_cluster::{AsOf, Instance, Settings, SnapshotRequest, TableSpec};
+use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
+use lazybase_engine::env::{Env, Store};
+use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_model::change::StoredKind;
+use lazybase_model::{
+    Column, ColumnDefault, ColumnId, Freshness, Horizon, Layout, Result, ScuNumber, Table,
+};
+
+/// A row of the test's table: key, and two values.
+pub(crate) type Row = (i64, Option<i64>, Option<String>);
+
+/// A change to a row of the test's table.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Upsert(Row),
+    Delete(i64),
+    /// Sets the first value of a row that is there.
+    Update(i64, Option<i64>),
+    /// Sets the first value; makes the row if it is not there.
+    UpsertValue(i64, Option<i64>),
+    InsertIfAbsent(Row),
+}
+
+/// Settings under which nothing happens by itself soon, and little memory makes many parts.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        seal_age: Duration::from_secs(3600),
+        retention: Duration::ZERO,
+        sort_memory: 4 << 10,
+        cache_bytes: 4 << 20,
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn open(store: Arc<dyn Store>, settings: Settings) -> Result<Instance> {
+    block_on(Instance::open(Env::system(store), settings))
+}
+
+fn column(name: &str, data_type: DataType) -> Column {
+    Column {
+        id: ColumnId(0),
+        name: name.to_owned(),
+        data_type,
+        nullable: true,
+        default: ColumnDefault::Null,
+        comment: None,
+    }
+}
+
+pub(crate) fn create(instance: &Instance, name: &str) -> Arc<Table> {
+    let spec = TableSpec {
+        name: name.to_owned(),
+        columns: vec![
+            column("id", DataType::Int64),
+            column("count", DataType::Int64),
+            column("note", DataType::Utf8),
+        ],
+        key: vec!["id".to_owned()],
+        layout: Layout::Scan,
+        comment: None,
+    };
+    let created = block_on(instance.create_table(spec, false)).expect("the table is created");
+    created.expect("it was not there before")
+}
+
+/// One batch of changes in the stored form.
+pub(crate) fn changes(table: &Table, changes: &[Change]) -> ChangeBatch {
+    let mut ids = Vec::new();
+    let mut counts = Vec::new();
+    let mut notes: Vec<Option<String>> = Vec::new();
+    let mut kinds = Vec::new();
+    let mut masks: Vec<Option<Vec<u8>>> = Vec::new();
+    for change in changes {
+        let (id, count, note, kind, mask) = match change.clone() {
+            Change::Upsert((id, count, note)) => (id, count, note, StoredKind::UPSERT, None),
+            Change::Delete(id) => (id, None, None, StoredKind::DELETE, None),
+            Change::Update(id, count) => (id, count, None, StoredKind::UPDATE, Some(vec![0b10])),
+            Change::UpsertValue(id, count) => (id, count, None, StoredKind::BOTH, Some(vec![0b10])),
+            Change::InsertIfAbsent((id, count, note)) => {
+                (id, count, note, StoredKind::BOTH, Some(vec![0]))
+            }
+        };
+        ids.push(id);
+        counts.push(count);
+        notes.push(note);
+        kinds.push(kind.bits());
+        masks.push(mask);
+    }
+    let schema = lazybase_engine::segment::RowLayout::primary(&Arc::new(table.clone()))
+        .expect("the table has a layout")
+        .schema;
+    let data = RecordBatch::try_new(
+        schema,
+        vec![
+            Arc::new(Int64Array::from(ids)),
+            Arc::new(Int64Array::from(counts)),
+            Arc::new(StringArray::from(notes)),
+        ],
+    );
+    let masked = masks.iter().any(Option::is_some);
+    ChangeBatch {
+        data: data.expect("columns follow the schema"),
+        kinds: Kinds::Each(kinds.into()),
+        masks: masked.then(|| masks.iter().map(Option::as_deref).collect()),
+        scus: Scus::Uniform(0),
+        column_scus: None,
+    }
+}
+
+pub(crate) fn commit(instance: &Instance, parts: &[(&Arc<Table>, &[Change])]) -> Result<Horizon> {
+    block_on(async {
+        let mut writer = instance.begin(None);
+        for (table, part) in parts {
+            writer.append(table, changes(table, part)).await?;
+        }
+        writer.commit().await.map(|done| done.token.horizon)
+    })
+}
+
+pub(crate) fn fresh(instance: &Instance, freshness: Freshness) -> Snapshot {
+    let request = SnapshotRequest {
+        freshness,
+        ..SnapshotRequest::default()
+    };
+    block_on(instance.snapshot(request)).expect("a snapshot")
+}
+
+pub(crate) fn at(instance: &Instance, scu: ScuNumber) -> Result<Snapshot> {
+    let request = SnapshotRequest {
+        at: Some(AsOf::Scu(scu)),
+        ..SnapshotRequest::default()
+    };
+    block_on(instance.snapshot(request))
+}
+
+/// All rows of a table, in key order.
+pub(crate) fn scan(snapshot: &Snapshot, table: &Table) -> Result<Vec<Row>> {
+    block_on(async {
+        let plan = snapshot
+            .plan_scan(ScanRequest {
+                table: table.id,
+                projection: vec![0, 1, 2],
+                range: Default::default(),
+                buffered: Vec::new(),
+                batch_rows: 100,
+                parts: 3,
+            })
+            .await?;
+        let mut rows = Vec::new();
+        for part in &plan.parts {
+            let batches: Vec<RecordBatch> = part.stream().try_collect().await?;
+            rows.extend(batches.iter().flat_map(rows_of));
+        }
+        if let Some(exact) = plan.exact_rows {
+            assert_eq!(exact, rows.len() as u64, "an exact count is exact");
+        }
+        Ok(rows)
+    })
+}
+
+pub(crate) fn rows_of(batch: &RecordBatch) -> Vec<Row> {
+    let ids = batch.column(0).as_primitive::<Int64Type>();
+    let counts = batch.column(1).as_primitive::<Int64Type>();
+    let notes = batch.column(2).as_string::<i32>();
+    (0..batch.num_rows())
+        .map(|row| {
+            let count = counts.is_valid(row).then(|| counts.value(row));
+            let note = notes.is_valid(row).then(|| notes.value(row).to_owned());
+            (ids.value(row), count, note)
+        })
+        .collect()
+}

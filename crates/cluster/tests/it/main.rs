@@ -1,0 +1,9 @@
+//! The running database, tested through its handle: random batches over random stages against a
+//! naive model, crashes, and what operators do.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crash;
+mod harness;
+mod model;
+mod stages;

@@ -1,0 +1,191 @@
+//! The same answers at every stage, for every horizon that is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use lazybase_cluster::{Instance, Settings, SettleTo, StageName};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::key::KeyCodec;
+use lazybase_model::{Freshness, Horizon, Table};
+use proptest::prelude::*;
+
+use crate::harness::{Change, Row, at, changes, commit, create, fresh, open, scan, settings};
+use crate::model::Model;
+
+/// What a random story does between batches.
+#[derive(Debug, Clone)]
+enum Act {
+    Batch(Vec<Change>),
+    Seal,
+    Sorted,
+    Authority,
+    Pause(bool),
+    Reopen,
+}
+
+fn key() -> impl Strategy<Value = i64> {
+    0..40_i64
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    (
+        key(),
+        proptest::option::of(0..100_i64),
+        proptest::option::of("[a-c]{0,3}"),
+    )
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let count = || proptest::option::of(0..100_i64);
+    prop_oneof![
+        4 => row().prop_map(Change::Upsert),
+        2 => key().prop_map(Change::Delete),
+        2 => (key(), count()).prop_map(|(id, count)| Change::Update(id, count)),
+        1 => (key(), count()).prop_map(|(id, count)| Change::UpsertValue(id, count)),
+        1 => row().prop_map(Change::InsertIfAbsent),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => proptest::collection::vec(change(), 1..12).prop_map(Act::Batch),
+        3 => Just(Act::Seal),
+        2 => Just(Act::Sorted),
+        1 => Just(Act::Authority),
+        1 => any::<bool>().prop_map(Act::Pause),
+        1 => Just(Act::Reopen),
+    ]
+}
+
+/// Point reads agree with the scan, for keys that are there and keys that are not.
+fn check_points(instance: &Instance, table: &Arc<Table>, expected: &[Row]) {
+    let snapshot = fresh(instance, Freshness::ZERO);
+    let codec = KeyCodec::primary(table).unwrap();
+    for id in [0, 7, 13, 21, 39, 99] {
+        let asked = changes(table, &[Change::Delete(id)]);
+        let keys = codec.encode(&asked.data).unwrap();
+        let key = lazybase_engine::key::Key::new(keys.row(0).data());
+        let found = block_on(snapshot.get(table.id, &[key], &[0, 1, 2], &[])).unwrap();
+        let found = crate::harness::rows_of(&found);
+        let wanted: Vec<Row> = expected.iter().filter(|row| row.0 == id).cloned().collect();
+        assert_eq!(found, wanted, "key {id}");
+    }
+}
+
+fn pause(instance: &Instance, paused: bool) {
+    for stage in [StageName::Sort, StageName::Merge, StageName::Authority] {
+        let done = match paused {
+            true => block_on(instance.pause(stage)),
+            false => block_on(instance.resume(stage)),
+        };
+        done.unwrap();
+    }
+}
+
+fn run_story(acts: Vec<Act>) {
+    let store = Arc::new(MemoryStore::without_history());
+    let keep = Settings {
+        retention: Duration::from_secs(3600),
+        ..settings()
+    };
+    let mut instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
+    let table = create(&instance, "t");
+    let other = create(&instance, "u");
+    let mut model = Model::default();
+    let mut boundaries: Vec<(lazybase_model::ScuNumber, Model)> = Vec::new();
+    let mut paused = false;
+    for act in acts {
+        match act {
+            Act::Batch(batch) => {
+                let marker = [Change::Upsert((1, Some(batch.len() as i64), None))];
+                let parts: [(&Arc<Table>, &[Change]); 2] = [(&table, &batch), (&other, &marker)];
+                commit(&instance, &parts).unwrap();
+                model.apply(&batch);
+            }
+            Act::Seal => {
+                let sealed = block_on(instance.seal()).unwrap();
+                if boundaries.last().is_none_or(|(scu, _)| *scu < sealed) {
+                    boundaries.push((sealed, model.clone()));
+                }
+            }
+            Act::Sorted if !paused => {
+                block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+            }
+            Act::Authority if !paused => {
+                block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+                let snapshot = fresh(&instance, Freshness::BestEffort);
+                assert_eq!(scan(&snapshot, &table).unwrap(), model.rows());
+                assert_eq!(snapshot.stamp().batches_left_out, 0);
+            }
+            Act::Sorted | Act::Authority => {}
+            Act::Pause(wanted) => {
+                pause(&instance, wanted);
+                paused = wanted;
+            }
+            Act::Reopen => {
+                block_on(instance.close()).unwrap();
+                instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
+                paused = false;
+            }
+        }
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        assert_eq!(scan(&snapshot, &table).unwrap(), model.rows());
+        check_points(&instance, &table, &model.rows());
+    }
+    for (scu, expected) in &boundaries {
+        let snapshot = at(&instance, *scu).unwrap();
+        assert_eq!(snapshot.horizon(), Horizon::end_of(*scu));
+        assert_eq!(
+            scan(&snapshot, &table).unwrap(),
+            expected.rows(),
+            "as of SCU {scu}"
+        );
+    }
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    block_on(instance.close()).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_stage_and_horizon_gives_the_naive_models_rows(
+        acts in proptest::collection::vec(act(), 1..30),
+    ) {
+        run_story(acts);
+    }
+}
+
+#[test]
+fn an_idle_database_has_everything_in_the_authority_within_three_seconds() {
+    let store = Arc::new(MemoryStore::without_history());
+    let instance = open(store, Settings::default()).unwrap();
+    let table = create(&instance, "t");
+    for id in 0..20 {
+        commit(&instance, &[(&table, &[Change::Upsert((id, None, None))])]).unwrap();
+    }
+    let clock = Arc::clone(&instance.env().clock);
+    block_on(clock.sleep(Duration::from_secs(3)));
+    let snapshot = fresh(&instance, Freshness::BestEffort);
+    assert_eq!(scan(&snapshot, &table).unwrap().len(), 20);
+    let stamp = snapshot.stamp();
+    assert_eq!(stamp.batches_left_out, 0);
+    assert_eq!(stamp.sources.stages(), [lazybase_model::Stage::Authority]);
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn two_inserts_of_an_absent_row_in_one_batch_are_sorted_into_the_first() {
+    let store = Arc::new(MemoryStore::without_history());
+    let instance = open(store, settings()).unwrap();
+    let table = create(&instance, "t");
+    let first = Change::InsertIfAbsent((1, Some(1), None));
+    let second = Change::InsertIfAbsent((1, Some(2), None));
+    commit(&instance, &[(&table, &[first, second])]).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, [(1, Some(1), None)]);
+    block_on(instance.close()).unwrap();
+}
