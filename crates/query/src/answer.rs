@@ -1,0 +1,217 @@
+//! Answers: rows with the stamp that says as of when they are true.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
+use lazybase_engine::read::Snapshot;
+use lazybase_model::{Result, Stamp, Token};
+
+use crate::session::Shared;
+
+/// What one statement answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The columns of the rows.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+    /// What was done, as PostgreSQL says it: `SELECT 3`, `INSERT 0 2`.
+    pub tag: String,
+    /// Rows returned, or written.
+    pub rows: u64,
+    /// As of when the rows are true; `None` where nothing stored was read.
+    pub stamp: Option<Stamp>,
+    /// The acknowledgement of what was written.
+    pub token: Option<Token>,
+    /// What the user should know beside the answer.
+    pub notices: Vec<String>,
+    /// Whether the statement is one that returns rows, be there any or not.
+    pub returns_rows: bool,
+}
+
+/// What one statement answers, batch by batch.
+pub struct AnswerStream {
+    schema: SchemaRef,
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    tag: Tag,
+    rows: u64,
+    snapshot: Option<Snapshot>,
+    stamp: Option<Stamp>,
+    token: Option<Token>,
+    notices: Vec<String>,
+    session: Option<Arc<Shared>>,
+}
+
+/// How a tag is made once the rows are counted.
+#[derive(Debug)]
+enum Tag {
+    /// As it stands.
+    Done(String),
+    /// The word, then the rows that were returned.
+    Rows(&'static str),
+}
+
+impl AnswerStream {
+    /// Rows of a query over a snapshot.
+    pub(crate) fn rows(
+        schema: SchemaRef,
+        batches: BoxStream<'static, Result<RecordBatch>>,
+        snapshot: Option<Snapshot>,
+        session: Arc<Shared>,
+    ) -> AnswerStream {
+        AnswerStream {
+            schema,
+            batches,
+            tag: Tag::Rows("SELECT"),
+            rows: 0,
+            snapshot,
+            stamp: None,
+            token: None,
+            notices: Vec::new(),
+            session: Some(session),
+        }
+    }
+
+    /// Rows that are there already, such as those of SHOW.
+    pub(crate) fn of_batch(word: &'static str, batch: RecordBatch) -> AnswerStream {
+        AnswerStream {
+            schema: batch.schema(),
+            batches: stream::iter([Ok(batch)]).boxed(),
+            tag: Tag::Rows(word),
+            rows: 0,
+            snapshot: None,
+            stamp: None,
+            token: None,
+            notices: Vec::new(),
+            session: None,
+        }
+    }
+
+    /// An answer without rows.
+    pub(crate) fn done(tag: impl Into<String>, rows: u64) -> AnswerStream {
+        AnswerStream {
+            schema: Arc::new(Schema::empty()),
+            batches: stream::empty().boxed(),
+            tag: Tag::Done(tag.into()),
+            rows,
+            snapshot: None,
+            stamp: None,
+            token: None,
+            notices: Vec::new(),
+            session: None,
+        }
+    }
+
+    pub(crate) fn with_token(mut self, token: Option<Token>) -> AnswerStream {
+        self.token = token;
+        self
+    }
+
+    pub(crate) fn with_stamp(mut self, stamp: Option<Stamp>) -> AnswerStream {
+        self.stamp = stamp;
+        self
+    }
+
+    pub(crate) fn with_notices(mut self, notices: Vec<String>) -> AnswerStream {
+        self.notices.extend(notices);
+        self
+    }
+
+    /// The columns of the rows.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// As of when the rows are true: known once the stream has ended; `None` where nothing stored
+    /// was read.
+    pub fn stamp(&self) -> Option<&Stamp> {
+        self.stamp.as_ref()
+    }
+
+    /// The acknowledgement of what was written.
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    /// What the user should know beside the answer.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Whether the statement is one that returns rows, be there any or not.
+    pub fn returns_rows(&self) -> bool {
+        matches!(self.tag, Tag::Rows(_))
+    }
+
+    /// Rows returned so far, or written.
+    pub fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    /// What was done, as PostgreSQL says it; for a query, with the rows returned so far.
+    pub fn tag(&self) -> String {
+        match &self.tag {
+            Tag::Done(tag) => tag.clone(),
+            Tag::Rows(word) => format!("{word} {}", self.rows),
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// The first that the statement meets.
+    pub async fn collect(mut self) -> Result<Answer> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            let batch = batch?;
+            if batch.num_rows() > 0 {
+                batches.push(batch);
+            }
+        }
+        Ok(Answer {
+            tag: self.tag(),
+            schema: self.schema,
+            batches,
+            rows: self.rows,
+            returns_rows: matches!(self.tag, Tag::Rows(_)),
+            stamp: self.stamp,
+            token: self.token,
+            notices: self.notices,
+        })
+    }
+
+    /// Notes the end, once.
+    fn end(&mut self) {
+        if let Some(snapshot) = self.snapshot.take() {
+            self.stamp = Some(snapshot.stamp());
+        }
+        if let (Some(session), Some(stamp)) = (self.session.take(), &self.stamp) {
+            session.note_stamp(stamp.clone());
+        }
+    }
+}
+
+impl Stream for AnswerStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.batches.poll_next_unpin(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(batch))) => self.rows += batch.num_rows() as u64,
+            Poll::Ready(Some(Err(_))) => {
+                if let Some(session) = self.session.take() {
+                    session.fail_transaction();
+                }
+                self.snapshot = None;
+                self.batches = stream::empty().boxed();
+            }
+            Poll::Ready(None) => self.end(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+}

@@ -1,0 +1,242 @@
+//! Appenders: Arrow batches into one table, or several, as one atomic batch.
+//!
+//! Reads record batches; writes changes through a [`BatchWriter`]. Invariant APP-1: a batch is
+//! accepted whole or refused whole, with an error that names table, column and row; memory is
+//! bounded, for what was appended is in the log already when `append` returns.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::DataType;
+use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
+use lazybase_model::{Error, Result, Table};
+
+use crate::cast::{checked_cells, place, to_column};
+use crate::catalog::Names;
+use crate::changes::{deletes, updates};
+use crate::context::Context;
+use crate::database::Database;
+use crate::dml::defaults::Defaults;
+use crate::dml::insert::{Conflict, RowMaker, column};
+use crate::settings::Settings;
+use crate::types;
+
+#[cfg(test)]
+mod tests;
+
+/// What the rows of a batch do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Whole rows, whatever was there. Columns that are not given get their defaults.
+    Upsert,
+    /// Whole rows where there is none; a row that is there stays.
+    Insert,
+    /// The columns given of rows that are there; no row stays no row.
+    Update,
+    /// No row. Columns that are not of the key are ignored.
+    Delete,
+}
+
+/// Writes Arrow batches as one atomic batch. Dropping it leaves nothing.
+///
+/// ```no_run
+/// # async fn example(database: lazybase_query::Database, rows: arrow::array::RecordBatch)
+/// # -> lazybase_model::Result<()> {
+/// use lazybase_query::Op;
+///
+/// let mut appender = database.appender();
+/// appender.append("flights", &rows, Op::Upsert).await?;
+/// let acknowledged = appender.commit().await?;
+/// println!("{} rows, token {}", acknowledged.rows, acknowledged.token);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Appender {
+    database: Database,
+    writer: BatchWriter,
+    rows: u64,
+}
+
+impl Appender {
+    pub(crate) fn new(database: Database, number: Option<BatchNumber>) -> Appender {
+        let writer = database.instance().begin(number);
+        Appender {
+            database,
+            writer,
+            rows: 0,
+        }
+    }
+
+    /// Appends rows to a table. Columns are matched by name; values are taken as they are, or
+    /// cast where nothing can be lost.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table or column, `Invalid` for values that don't fit; then the
+    /// rows of this call are not part of the batch, and the batch can go on.
+    pub async fn append(&mut self, table: &str, rows: &RecordBatch, op: Op) -> Result<()> {
+        let table = self.database.table(table)?;
+        let first_row = self.rows + 1;
+        let changes = match op {
+            Op::Upsert => self.whole_rows(&table, rows, first_row, &Conflict::Replace)?,
+            Op::Insert if table.hidden_key => {
+                self.whole_rows(&table, rows, first_row, &Conflict::Replace)?
+            }
+            Op::Insert => self.whole_rows(&table, rows, first_row, &Conflict::Keep)?,
+            Op::Update => {
+                let keys = key_columns(&table, rows, first_row)?;
+                updates(&table, &keys, &set_columns(&table, rows, first_row)?)?
+            }
+            Op::Delete => deletes(&table, &key_columns(&table, rows, first_row)?)?,
+        };
+        self.rows += rows.num_rows() as u64;
+        if changes.rows() == 0 {
+            return Ok(());
+        }
+        self.writer.append(&table, changes).await
+    }
+
+    /// Rows appended so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Makes the batch durable and visible.
+    ///
+    /// # Errors
+    /// `MaybeHappened` when its fate is unknown: read back, or append again under the same
+    /// producer number.
+    pub async fn commit(self) -> Result<Acknowledgement> {
+        self.writer.commit().await
+    }
+
+    fn whole_rows(
+        &self,
+        table: &Arc<Table>,
+        rows: &RecordBatch,
+        first_row: u64,
+        conflict: &Conflict,
+    ) -> Result<lazybase_engine::change_batch::ChangeBatch> {
+        let schema = rows.schema();
+        let mut given = Vec::with_capacity(rows.num_columns());
+        let mut columns = Vec::with_capacity(rows.num_columns());
+        for (field, values) in schema.fields().iter().zip(rows.columns()) {
+            let at = column(table, field.name())?;
+            if given.contains(&at) {
+                return Err(given_twice(field.name()));
+            }
+            given.push(at);
+            columns.push(lossless(values, table, at, first_row)?);
+        }
+        let instance = self.database.instance();
+        let names = Names {
+            manifest: instance.manifest(),
+            snapshot: None,
+            buffered: Default::default(),
+            with_hidden_key: None,
+            notes: Arc::default(),
+        };
+        let planner = self.database.planner();
+        let defaults = Defaults::of(table)?;
+        let context = Context::new(planner, &Settings::default(), names, instance);
+        let maker = RowMaker {
+            context: &context,
+            defaults: &defaults,
+            table,
+            given: &given,
+        };
+        maker.changes(columns, rows.num_rows(), first_row, conflict)
+    }
+}
+
+fn given_twice(name: &str) -> Error {
+    Error::invalid(format!("column {name:?} is given twice")).with_sqlstate("42701")
+}
+
+/// The key's columns, in the order of the key.
+fn key_columns(table: &Table, rows: &RecordBatch, first_row: u64) -> Result<Vec<ArrayRef>> {
+    if table.hidden_key {
+        return Err(Error::invalid(format!(
+            "table {:?} has no key: its rows can't be named",
+            table.name
+        ))
+        .with_hint("UPDATE and DELETE in SQL find rows by their values")
+        .with_sqlstate("42P10"));
+    }
+    table
+        .key_indices()
+        .into_iter()
+        .map(|at| {
+            let name = &table.columns[at].name;
+            let values = rows.column_by_name(name).ok_or_else(|| {
+                Error::invalid(format!("the key's column {name:?} is not given"))
+                    .with_sqlstate("42703")
+            })?;
+            let values = lossless(values, table, at, first_row)?;
+            checked_cells(values, true, &place(table, at, first_row))
+        })
+        .collect()
+}
+
+/// The columns given that are not of the key, with their values.
+fn set_columns(
+    table: &Table,
+    rows: &RecordBatch,
+    first_row: u64,
+) -> Result<Vec<(usize, ArrayRef)>> {
+    let key = table.key_indices();
+    let mut set: Vec<(usize, ArrayRef)> = Vec::with_capacity(rows.num_columns());
+    for (field, values) in rows.schema().fields().iter().zip(rows.columns()) {
+        let at = column(table, field.name())?;
+        if set.iter().any(|(column, _)| *column == at) {
+            return Err(given_twice(field.name()));
+        }
+        if !key.contains(&at) {
+            let values = lossless(values, table, at, first_row)?;
+            set.push((
+                at,
+                checked_cells(values, false, &place(table, at, first_row))?,
+            ));
+        }
+    }
+    Ok(set)
+}
+
+/// Values as the column's type, where the cast can lose nothing.
+fn lossless(values: &ArrayRef, table: &Table, at: usize, first_row: u64) -> Result<ArrayRef> {
+    let place = place(table, at, first_row);
+    let (given, wanted) = (values.data_type(), place.data_type());
+    if is_lossless(given, wanted) || values.null_count() == values.len() {
+        return to_column(values, &place);
+    }
+    let (given, wanted) = (types::name(given), types::name(wanted));
+    Err(Error::invalid(format!(
+        "table {:?}, column {:?}: {given} does not go into {wanted} without loss",
+        table.name, place.column.name
+    ))
+    .with_hint(format!("cast the column to {wanted} before appending"))
+    .with_sqlstate("42804"))
+}
+
+fn is_lossless(given: &DataType, wanted: &DataType) -> bool {
+    use DataType as A;
+    match (given, wanted) {
+        _ if given == wanted => true,
+        // A value that is out of range is an error of its own, never a loss.
+        (a, b) if a.is_integer() && b.is_integer() => true,
+        (A::Int8 | A::Int16 | A::UInt8 | A::UInt16, A::Float32 | A::Float64)
+        | (A::Int32 | A::UInt32, A::Float64)
+        | (A::Float16, A::Float32 | A::Float64)
+        | (A::Float32, A::Float64) => true,
+        (a, A::Decimal128(..) | A::Decimal256(..)) if a.is_integer() => true,
+        (
+            A::Decimal32(_, from)
+            | A::Decimal64(_, from)
+            | A::Decimal128(_, from)
+            | A::Decimal256(_, from),
+            A::Decimal128(_, to) | A::Decimal256(_, to),
+        ) => from <= to,
+        (A::Utf8 | A::LargeUtf8 | A::Utf8View | A::Binary, uuid) if *uuid == types::UUID => true,
+        (A::Date32, A::Timestamp(_, None)) => true,
+        _ => types::storable(given).is_ok_and(|kept| kept == *wanted),
+    }
+}

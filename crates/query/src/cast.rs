@@ -1,0 +1,327 @@
+//! Values as the type of the column they go to; what does not fit is an error that names table,
+//! column and row (design section 4: bad input rejects the batch whole).
+//!
+//! Reads and gives arrays; one decision a column, loops over arrays. Invariant CAST-1: a value
+//! is stored as given or refused, but for rounding to the column's scale and precision.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeBinaryBuilder, PrimitiveArray, StringArray,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::util::display::array_value_to_string;
+use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
+use lazybase_model::{Column, Error, Result, Table};
+
+use crate::literal::hex;
+use crate::types::{self, UUID};
+
+#[cfg(test)]
+mod tests;
+
+/// Where values go: for messages, and for the type they must have.
+pub(crate) struct Place<'p> {
+    pub(crate) table: &'p str,
+    pub(crate) column: &'p Column,
+    /// The number of the first value's row, counted from 1 over the whole statement.
+    pub(crate) first_row: u64,
+}
+
+impl Place<'_> {
+    pub(crate) fn data_type(&self) -> &DataType {
+        &self.column.data_type
+    }
+
+    /// What is wrong with the value in row `row` of the array.
+    pub(crate) fn error(&self, row: usize, fact: &str, sqlstate: &'static str) -> Error {
+        Error::invalid(format!(
+            "table {:?}, column {:?}, row {}: {fact}",
+            self.table,
+            self.column.name,
+            self.first_row + row as u64,
+        ))
+        .with_sqlstate(sqlstate)
+    }
+}
+
+/// Values of any type as values of the column.
+///
+/// # Errors
+/// `Invalid` for the first value that does not fit.
+pub(crate) fn to_column(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    use DataType as A;
+    let (given, wanted) = (values.data_type(), place.data_type());
+    if given == wanted {
+        return Ok(Arc::clone(values));
+    }
+    match (given, wanted) {
+        (A::Utf8, _) => from_text(values, place),
+        (A::Utf8View | A::LargeUtf8 | A::Dictionary(..), _) => {
+            let plain = types::storable(given)?;
+            let plain = plain_cast(values, &plain, place)?;
+            match plain.data_type() == wanted {
+                true => Ok(plain),
+                false => to_column(&plain, place),
+            }
+        }
+        (A::FixedSizeBinary(16), A::Utf8) => Ok(uuid_text(values)),
+        (A::Binary, uuid) if *uuid == UUID => checked_cast(values, place),
+        (A::Float32, integer) if integer.is_integer() => {
+            let rounded: PrimitiveArray<Float32Type> = values
+                .as_primitive::<Float32Type>()
+                .unary(f32::round_ties_even);
+            checked_cast(&(Arc::new(rounded) as ArrayRef), place)
+        }
+        (A::Float64, integer) if integer.is_integer() => {
+            let rounded: PrimitiveArray<Float64Type> = values
+                .as_primitive::<Float64Type>()
+                .unary(f64::round_ties_even);
+            checked_cast(&(Arc::new(rounded) as ArrayRef), place)
+        }
+        (A::Decimal128(precision, scale), integer) if integer.is_integer() && *scale > 0 => {
+            let rounded = plain_cast(values, &A::Decimal128(*precision, 0), place)?;
+            checked_cast(&rounded, place)
+        }
+        _ => checked_cast(values, place),
+    }
+}
+
+/// Texts as values of the column.
+///
+/// # Errors
+/// `Invalid` for the first text that is no value of the column's type.
+pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    let strings = texts.as_string::<i32>();
+    match place.data_type() {
+        DataType::Utf8 => Ok(Arc::clone(texts)),
+        DataType::Binary => bytes_of_text(strings, place),
+        uuid if *uuid == UUID => uuids_of_text(strings, place),
+        nested if nested.is_nested() && strings.null_count() < strings.len() => Err(place
+            .error(
+                0,
+                &format!("a text is not a {}", types::name(nested)),
+                "42804",
+            )
+            .with_hint("write ARRAY[1, 2] for a list")),
+        _ => checked_cast(texts, place),
+    }
+}
+
+/// Bytes as an array.
+pub(crate) fn from_bytes(values: &[Option<&[u8]>]) -> ArrayRef {
+    let mut builder = BinaryBuilder::new();
+    for value in values {
+        builder.append_option(*value);
+    }
+    Arc::new(builder.finish())
+}
+
+/// UUIDs as lower-case text.
+pub(crate) fn uuid_text(values: &ArrayRef) -> ArrayRef {
+    let uuids = values.as_fixed_size_binary();
+    let mut text = String::with_capacity(36);
+    let texts: StringArray = (0..uuids.len())
+        .map(|row| {
+            (!uuids.is_null(row)).then(|| {
+                text.clear();
+                for (at, byte) in uuids.value(row).iter().enumerate() {
+                    if matches!(at, 4 | 6 | 8 | 10) {
+                        text.push('-');
+                    }
+                    write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+                }
+                text.clone()
+            })
+        })
+        .collect();
+    Arc::new(texts)
+}
+
+/// The bytes of a UUID's text, hyphens or not.
+pub(crate) fn parse_uuid(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim().trim_start_matches('{').trim_end_matches('}');
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    hex(&digits).filter(|bytes| bytes.len() == 16)
+}
+
+fn uuids_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
+    let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), 16);
+    for (row, text) in texts.iter().enumerate() {
+        match text {
+            None => builder.append_null(),
+            Some(text) => {
+                let bytes = parse_uuid(text).ok_or_else(|| {
+                    place.error(row, &format!("{} is not a UUID", shown(text)), "22P02")
+                })?;
+                builder
+                    .append_value(bytes)
+                    .expect("a parsed UUID has 16 bytes");
+            }
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn bytes_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
+    let mut builder = BinaryBuilder::new();
+    for (row, text) in texts.iter().enumerate() {
+        match text.map(|text| (text, text.strip_prefix("\\x"))) {
+            None => builder.append_null(),
+            Some((text, None)) => builder.append_value(text),
+            Some((text, Some(digits))) => {
+                let bytes = hex(digits).ok_or_else(|| {
+                    place.error(row, &format!("{} is not hexadecimal", shown(text)), "22P02")
+                })?;
+                builder.append_value(bytes);
+            }
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// A cast whose failures Arrow marks as nulls, so that the first can be named.
+fn checked_cast(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    let cast = plain_cast(values, place.data_type(), place)?;
+    if cast.null_count() == values.logical_null_count() {
+        return Ok(cast);
+    }
+    let failed = (0..values.len()).find(|row| cast.is_null(*row) && !values.is_null(*row));
+    match failed {
+        None => Ok(cast),
+        Some(row) => Err(misfit(values, row, place)),
+    }
+}
+
+fn plain_cast(values: &ArrayRef, to: &DataType, place: &Place<'_>) -> Result<ArrayRef> {
+    let options = CastOptions {
+        safe: true,
+        ..CastOptions::default()
+    };
+    cast_with_options(values, to, &options).map_err(|_| {
+        let (given, wanted) = (types::name(values.data_type()), types::name(to));
+        Error::invalid(format!(
+            "table {:?}, column {:?}: a {given} can't be stored as {wanted}",
+            place.table, place.column.name
+        ))
+        .with_hint(format!(
+            "CAST the value to {wanted} in the way that is meant"
+        ))
+        .with_sqlstate("42804")
+    })
+}
+
+fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {
+    let value = array_value_to_string(values, row).unwrap_or_default();
+    let wanted = types::name(place.data_type());
+    let is_text = *values.data_type() == DataType::Utf8;
+    let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
+    let overflows = place.data_type().is_numeric()
+        && (!is_text || (is_number && !value.contains(['.', 'e', 'E'])));
+    let sqlstate = match place.data_type() {
+        _ if overflows => "22003",
+        DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..) => "22007",
+        _ => "22P02",
+    };
+    let fact = match overflows {
+        true => format!("{} is out of range for {wanted}", shown(&value)),
+        false => format!("{} is not of type {wanted}", shown(&value)),
+    };
+    place.error(row, &fact, sqlstate)
+}
+
+/// A value in a message: quoted and cut.
+fn shown(value: &str) -> String {
+    match value.char_indices().nth(40) {
+        None => format!("{value:?}"),
+        Some((cut, _)) => format!("{:?}...", &value[..cut]),
+    }
+}
+
+/// Checks the values of a column of rows that are made or replaced: NULL only where it is
+/// allowed, no cell above the limit. Floating-point keys get the one spelling of each value.
+///
+/// # Errors
+/// `Invalid` for the first value that may not stand there.
+pub(crate) fn checked_cells(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<ArrayRef> {
+    if (is_key || !place.column.nullable) && values.null_count() > 0 {
+        let row = (0..values.len())
+            .find(|row| values.is_null(*row))
+            .unwrap_or(0);
+        let fact = match is_key {
+            true => "NULL is not a key",
+            false => "NULL is not allowed",
+        };
+        return Err(place.error(row, fact, "23502"));
+    }
+    let limit = match is_key {
+        true => KEY_BYTES_MAX,
+        false => CELL_BYTES_MAX,
+    };
+    if let Some(row) = first_longer_than(&values, limit) {
+        let fact = format!("the value is longer than {limit} bytes");
+        return Err(place.error(row, &fact, "54000"));
+    }
+    Ok(match (is_key, values.data_type()) {
+        (true, DataType::Float32) => {
+            let one = |value: f32| match value {
+                value if value.is_nan() => f32::NAN,
+                // Adding zero turns negative zero into zero and leaves the rest.
+                value => value + 0.0,
+            };
+            Arc::new(
+                values
+                    .as_primitive::<Float32Type>()
+                    .unary::<_, Float32Type>(one),
+            )
+        }
+        (true, DataType::Float64) => {
+            let one = |value: f64| match value {
+                value if value.is_nan() => f64::NAN,
+                value => value + 0.0,
+            };
+            Arc::new(
+                values
+                    .as_primitive::<Float64Type>()
+                    .unary::<_, Float64Type>(one),
+            )
+        }
+        _ => values,
+    })
+}
+
+fn first_longer_than(values: &ArrayRef, limit: usize) -> Option<usize> {
+    // The whole column fits in most cases: then no row is looked at.
+    if values.get_buffer_memory_size() <= limit {
+        return None;
+    }
+    match values.data_type() {
+        DataType::Utf8 => {
+            let offsets = values.as_string::<i32>().value_offsets();
+            longer(offsets, limit)
+        }
+        DataType::Binary => longer(values.as_binary::<i32>().value_offsets(), limit),
+        DataType::List(_) => {
+            let lists = values.as_list::<i32>();
+            (0..lists.len()).find(|row| lists.value(*row).get_array_memory_size() > limit)
+        }
+        _ => None,
+    }
+}
+
+fn longer(offsets: &[i32], limit: usize) -> Option<usize> {
+    offsets
+        .windows(2)
+        .position(|pair| usize::try_from(pair[1] - pair[0]).is_ok_and(|bytes| bytes > limit))
+}
+
+/// The place of a table's column, for rows numbered from `first_row`.
+pub(crate) fn place(table: &Table, column: usize, first_row: u64) -> Place<'_> {
+    Place {
+        table: &table.name,
+        column: &table.columns[column],
+        first_row,
+    }
+}

@@ -1,0 +1,119 @@
+//! Tests of `cast`.
+
+use arrow::array::{BinaryArray, Float64Array, Int64Array, StringViewArray};
+use arrow::datatypes::Int32Type;
+use lazybase_model::{ColumnDefault, ColumnId};
+
+use super::*;
+
+fn column(data_type: DataType, nullable: bool) -> Column {
+    Column {
+        id: ColumnId(0),
+        name: "c".to_owned(),
+        data_type,
+        nullable,
+        default: ColumnDefault::Null,
+        comment: None,
+    }
+}
+
+fn cast(values: ArrayRef, data_type: DataType) -> Result<ArrayRef> {
+    let column = column(data_type, true);
+    to_column(
+        &values,
+        &Place {
+            table: "t",
+            column: &column,
+            first_row: 11,
+        },
+    )
+}
+
+#[test]
+fn numbers_fit_or_are_named() {
+    let ints = cast(
+        Arc::new(Int64Array::from(vec![Some(1), None])),
+        DataType::Int32,
+    )
+    .unwrap();
+    assert_eq!(ints.as_primitive::<Int32Type>().value(0), 1);
+    let error = cast(
+        Arc::new(Int64Array::from(vec![1, 1 << 40])),
+        DataType::Int32,
+    )
+    .unwrap_err();
+    assert_eq!(error.sqlstate(), "22003");
+    assert!(error.message().contains("row 12"), "{error}");
+    let rounded = cast(
+        Arc::new(Float64Array::from(vec![1.6, -1.6])),
+        DataType::Int32,
+    )
+    .unwrap();
+    assert_eq!(rounded.as_primitive::<Int32Type>().values(), &[2, -2]);
+    let nan = cast(
+        Arc::new(Float64Array::from(vec![f64::NAN])),
+        DataType::Int32,
+    );
+    assert_eq!(nan.unwrap_err().sqlstate(), "22003");
+}
+
+#[test]
+fn texts_of_every_layout_are_read() {
+    let views: ArrayRef = Arc::new(StringViewArray::from(vec![Some("7"), None]));
+    let ints = cast(views, DataType::Int32).unwrap();
+    assert_eq!(ints.as_primitive::<Int32Type>().value(0), 7);
+    let uuid = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(uuid), None]));
+    let uuids = cast(texts, UUID).unwrap();
+    assert_eq!(uuid_text(&uuids).as_string::<i32>().value(0), uuid);
+    assert!(uuid_text(&uuids).is_null(1));
+}
+
+#[test]
+fn what_has_no_cast_is_refused() {
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"x"]));
+    assert_eq!(
+        cast(bytes, DataType::Date32).unwrap_err().sqlstate(),
+        "42804"
+    );
+}
+
+#[test]
+fn nulls_and_long_cells_are_named() {
+    let strict = column(DataType::Utf8, false);
+    let place = Place {
+        table: "t",
+        column: &strict,
+        first_row: 1,
+    };
+    let values: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+    let error = checked_cells(values, false, &place).unwrap_err();
+    assert_eq!(
+        (error.sqlstate(), error.message().contains("row 2")),
+        ("23502", true)
+    );
+    let long = "x".repeat(CELL_BYTES_MAX + 1);
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["a", long.as_str()]));
+    assert_eq!(
+        checked_cells(values, false, &place).unwrap_err().sqlstate(),
+        "54000"
+    );
+    let fits = "x".repeat(CELL_BYTES_MAX);
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["a", fits.as_str()]));
+    assert!(checked_cells(values, false, &place).is_ok());
+}
+
+#[test]
+fn floating_keys_have_one_spelling() {
+    let floats = column(DataType::Float64, false);
+    let place = Place {
+        table: "t",
+        column: &floats,
+        first_row: 1,
+    };
+    let values: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, -f64::NAN]));
+    let stored = checked_cells(values, true, &place).unwrap();
+    let stored = stored.as_primitive::<Float64Type>();
+    assert_eq!(stored.value(0).to_bits(), 0.0_f64.to_bits());
+    assert_eq!(stored.value(1).to_bits(), f64::NAN.to_bits());
+}

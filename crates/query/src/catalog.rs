@@ -1,0 +1,177 @@
+//! The names that a statement can see: stored tables of one snapshot, and system tables.
+//!
+//! ```text
+//!   lazybase (catalog) -> public              -> tables of the snapshot
+//!                      -> lazybase            -> system tables, of the moment
+//!                      -> information_schema  -> DataFusion's own, over the two above
+//! ```
+//!
+//! Invariant CAT-1: a statement resolves each name once, in one manifest; a table that is
+//! dropped meanwhile is still read as of the snapshot.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider,
+};
+use datafusion::error::Result as DataFusionResult;
+use lazybase_cluster::Instance;
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::manifest::Manifest;
+use lazybase_engine::read::Snapshot;
+use lazybase_model::TableId;
+
+use crate::error::into_datafusion;
+use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
+use crate::settings::Shown;
+use crate::system_tables;
+use crate::table::{LazyTable, ScanNotes};
+
+/// What the names of one statement mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    pub(crate) manifest: Arc<Manifest>,
+    /// `None` where no stored table is read.
+    pub(crate) snapshot: Option<Snapshot>,
+    /// The transaction's own changes.
+    pub(crate) buffered: HashMap<TableId, Vec<ChangeBatch>>,
+    /// The table whose hidden key is shown.
+    pub(crate) with_hidden_key: Option<TableId>,
+    pub(crate) notes: ScanNotes,
+}
+
+/// The only catalogue there is, in the list that DataFusion wants.
+#[derive(Debug)]
+pub(crate) struct Catalogs {
+    catalog: Arc<Catalog>,
+}
+
+impl Catalogs {
+    /// The catalogue of one statement.
+    pub(crate) fn new(names: Names, instance: Instance, settings: Vec<Shown>) -> Catalogs {
+        Catalogs {
+            catalog: Arc::new(Catalog {
+                stored: Arc::new(StoredSchema { names }),
+                system: Arc::new(SystemSchema { instance, settings }),
+            }),
+        }
+    }
+}
+
+impl CatalogProviderList for Catalogs {
+    fn register_catalog(
+        &self,
+        _: String,
+        _: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_owned()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == CATALOG).then(|| Arc::clone(&self.catalog) as _)
+    }
+}
+
+#[derive(Debug)]
+struct Catalog {
+    stored: Arc<StoredSchema>,
+    system: Arc<SystemSchema>,
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned(), SYSTEM_SCHEMA.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        match name {
+            SCHEMA => Some(Arc::clone(&self.stored) as _),
+            SYSTEM_SCHEMA => Some(Arc::clone(&self.system) as _),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct StoredSchema {
+    names: Names,
+}
+
+#[async_trait]
+impl SchemaProvider for StoredSchema {
+    fn table_names(&self) -> Vec<String> {
+        let tables = self.names.manifest.tables.values();
+        tables.map(|state| state.table.name.clone()).collect()
+    }
+
+    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+        let table = match &self.names.snapshot {
+            Some(snapshot) => snapshot.table(name).map_err(into_datafusion)?,
+            None => match self.names.manifest.table_named(name) {
+                Some(state) => Arc::clone(&state.table),
+                None => return Ok(None),
+            },
+        };
+        let columns = match self.names.with_hidden_key == Some(table.id) {
+            true => table.columns.len(),
+            false => table.visible_columns(),
+        };
+        let buffered = self
+            .names
+            .buffered
+            .get(&table.id)
+            .cloned()
+            .unwrap_or_default();
+        Ok(Some(Arc::new(LazyTable::new(
+            table,
+            columns,
+            self.names.snapshot.clone(),
+            buffered,
+            Arc::clone(&self.names.notes),
+        ))))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.names.manifest.table_named(name).is_some()
+    }
+}
+
+struct SystemSchema {
+    instance: Instance,
+    settings: Vec<Shown>,
+}
+
+impl fmt::Debug for SystemSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemSchema").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        system_tables::NAMES.map(str::to_owned).to_vec()
+    }
+
+    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+        let rows = system_tables::rows(name, &self.instance, &self.settings);
+        match rows.map_err(into_datafusion)? {
+            None => Ok(None),
+            Some(rows) => {
+                let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+                Ok(Some(Arc::new(table)))
+            }
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        system_tables::NAMES.contains(&name)
+    }
+}

@@ -1,0 +1,187 @@
+//! Rows as changes: whole-row upserts, updates of some columns, inserts if absent, deletes
+//! (section 3.2 of the paper; `lazybase_model::change` is the algebra).
+//!
+//! Reads checked columns of a table; gives [`ChangeBatch`]es in the form that the engine stores.
+//! Invariant CHG-1: the data has all columns of the table in their order, null where a row does
+//! not carry them, and key columns always valued.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BinaryArray, BinaryBuilder, RecordBatch, RecordBatchOptions, UInt8Array,
+    UInt32Array, new_null_array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
+use lazybase_model::change::StoredKind;
+use lazybase_model::{Error, Result, Table};
+
+#[cfg(test)]
+mod tests;
+
+/// The schema of changes of a table: all columns nullable but the key's.
+///
+/// `columns` of the table's columns take part: all, or all but the hidden key.
+pub(crate) fn change_schema(table: &Table, columns: usize) -> SchemaRef {
+    let key = table.key_indices();
+    let fields: Vec<Field> = table.columns[..columns]
+        .iter()
+        .enumerate()
+        .map(|(at, column)| Field::new(&column.name, column.data_type.clone(), !key.contains(&at)))
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// A mask over `columns` columns, with the bits of `set`, least significant bit first.
+pub(crate) fn mask(columns: usize, set: &[usize]) -> Vec<u8> {
+    let mut mask = vec![0_u8; columns.div_ceil(8)];
+    for column in set {
+        mask[column / 8] |= 1 << (column % 8);
+    }
+    mask
+}
+
+/// Whole-row upserts of checked columns: all that the table shows.
+pub(crate) fn upserts(table: &Table, columns: Vec<ArrayRef>) -> Result<ChangeBatch> {
+    let data = record_batch(change_schema(table, columns.len()), columns)?;
+    Ok(ChangeBatch::upserts(data, 0))
+}
+
+/// Rows that are inserted where there is none; where there is one, the columns `set` are set to
+/// the values that the row carries.
+pub(crate) fn insert_or_set(
+    table: &Table,
+    columns: Vec<ArrayRef>,
+    set: &[usize],
+) -> Result<ChangeBatch> {
+    let key = table.key_indices();
+    let sets_all = (0..columns.len()).all(|at| key.contains(&at) || set.contains(&at));
+    if sets_all && !key.is_empty() && columns.len() > key.len() {
+        // Setting every column to what the absent row holds is a whole-row upsert.
+        return upserts(table, columns);
+    }
+    let mask = mask(columns.len(), set);
+    let data = record_batch(change_schema(table, columns.len()), columns)?;
+    Ok(masked(data, StoredKind::BOTH, &mask))
+}
+
+/// Rows that are inserted where there is none; where there is one, the columns `set` are set to
+/// `values`, which need not be what the inserted row holds.
+pub(crate) fn insert_or_set_other(
+    table: &Table,
+    columns: &[ArrayRef],
+    set: &[(usize, ArrayRef)],
+) -> Result<ChangeBatch> {
+    let rows = columns.first().map_or(0, Array::len);
+    let key = table.key_indices();
+    // Rows come in pairs: the absent half, then the update of the same key.
+    let first = UInt32Array::from_iter_values((0..rows as u32).map(|row| row * 2));
+    let interleaved: Result<Vec<ArrayRef>> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            let update: ArrayRef = match set.iter().find(|(column, _)| *column == at) {
+                Some((_, values)) => Arc::clone(values),
+                None if key.contains(&at) => Arc::clone(column),
+                None => new_null_array(column.data_type(), rows),
+            };
+            pairs(column, &update)
+        })
+        .collect();
+    let data = record_batch(change_schema(table, columns.len()), interleaved?)?;
+    let updated: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+    let mask = mask(columns.len(), &updated);
+    let mut masks = BinaryBuilder::new();
+    for _ in 0..first.len() {
+        masks.append_null();
+        masks.append_value(&mask);
+    }
+    let kinds = UInt8Array::from_iter_values(
+        (0..rows).flat_map(|_| [StoredKind::SPLIT.bits(), StoredKind::UPDATE.bits()]),
+    );
+    Ok(ChangeBatch {
+        data,
+        kinds: Kinds::Each(kinds),
+        masks: Some(masks.finish()),
+        scus: Scus::Uniform(0),
+        column_scus: None,
+    })
+}
+
+/// Rows of two arrays by turns.
+fn pairs(first: &ArrayRef, second: &ArrayRef) -> Result<ArrayRef> {
+    let order: Vec<(usize, usize)> = (0..first.len())
+        .flat_map(|row| [(0, row), (1, row)])
+        .collect();
+    arrow::compute::interleave(&[first.as_ref(), second.as_ref()], &order)
+        .map_err(|error| Error::internal(error.to_string()))
+}
+
+/// Updates of the columns `set` of the rows of `keys`, which are the key's columns in the key's
+/// order.
+pub(crate) fn updates(
+    table: &Table,
+    keys: &[ArrayRef],
+    set: &[(usize, ArrayRef)],
+) -> Result<ChangeBatch> {
+    let updated: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+    let mask = mask(table.columns.len(), &updated);
+    Ok(masked(sparse(table, keys, set)?, StoredKind::UPDATE, &mask))
+}
+
+/// Deletes of the rows of `keys`.
+pub(crate) fn deletes(table: &Table, keys: &[ArrayRef]) -> Result<ChangeBatch> {
+    Ok(ChangeBatch {
+        data: sparse(table, keys, &[])?,
+        kinds: Kinds::Uniform(StoredKind::DELETE),
+        masks: None,
+        scus: Scus::Uniform(0),
+        column_scus: None,
+    })
+}
+
+/// Rows with the key and some columns, the others null.
+fn sparse(table: &Table, keys: &[ArrayRef], set: &[(usize, ArrayRef)]) -> Result<RecordBatch> {
+    let rows = keys.first().map_or(0, Array::len);
+    let key = table.key_indices();
+    let columns: Vec<ArrayRef> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            let in_key = key.iter().position(|index| *index == at);
+            let in_set = set.iter().find(|(column, _)| *column == at);
+            match (in_key, in_set) {
+                (Some(place), _) => Arc::clone(&keys[place]),
+                (None, Some((_, values))) => Arc::clone(values),
+                (None, None) => new_null_array(&column.data_type, rows),
+            }
+        })
+        .collect();
+    record_batch(change_schema(table, table.columns.len()), columns)
+}
+
+fn masked(data: RecordBatch, kind: StoredKind, mask: &[u8]) -> ChangeBatch {
+    let masks = BinaryArray::from_iter_values((0..data.num_rows()).map(|_| mask));
+    ChangeBatch {
+        data,
+        kinds: Kinds::Uniform(kind),
+        masks: Some(masks),
+        scus: Scus::Uniform(0),
+        column_scus: None,
+    }
+}
+
+/// A value repeated for each of `rows` rows.
+pub(crate) fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    let indices = UInt32Array::from(vec![0_u32; rows]);
+    take(value, &indices, None).map_err(|error| Error::internal(error.to_string()))
+}
+
+fn record_batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let rows = columns.first().map_or(0, Array::len);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .map_err(|error| Error::internal(format!("columns do not make rows: {error}")))
+}

@@ -1,0 +1,133 @@
+//! Tests of `clauses`.
+
+use std::time::Duration;
+
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use lazybase_model::{DatabaseId, Horizon};
+
+use super::*;
+
+fn take(sql: &str) -> Result<(String, Clauses)> {
+    let mut tokens: Vec<TokenWithSpan> = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .unwrap()
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .collect();
+    let clauses = take_clauses(&mut tokens)?;
+    let words: Vec<String> = tokens.iter().map(|token| token.token.to_string()).collect();
+    Ok((words.join(" "), clauses))
+}
+
+fn check(sql: &str, rest: &str, expected: Clauses) {
+    assert_eq!(take(sql).unwrap(), (rest.to_owned(), expected), "{sql}");
+}
+
+fn fresh(freshness: Freshness) -> Clauses {
+    Clauses {
+        freshness: Some(freshness),
+        ..Clauses::default()
+    }
+}
+
+#[test]
+fn freshness_is_taken_in_each_of_its_spellings() {
+    let half = Freshness::Within(Duration::from_millis(500));
+    check(
+        "SELECT * FROM t FRESHNESS 0",
+        "SELECT * FROM t",
+        fresh(Freshness::ZERO),
+    );
+    check("SELECT 1 freshness '500 ms'", "SELECT 1", fresh(half));
+    check("SELECT 1 FRESHNESS 0.5", "SELECT 1", fresh(half));
+    check(
+        "SELECT 1 FRESHNESS BEST EFFORT",
+        "SELECT 1",
+        fresh(Freshness::BestEffort),
+    );
+    check(
+        "SELECT 1 FRESHNESS 'best effort'",
+        "SELECT 1",
+        fresh(Freshness::BestEffort),
+    );
+    check(
+        "EXPLAIN SELECT * FROM t WHERE a IN (1) FRESHNESS 0",
+        "EXPLAIN SELECT * FROM t WHERE a IN ( 1 )",
+        fresh(Freshness::ZERO),
+    );
+}
+
+#[test]
+fn clauses_stand_in_any_order() {
+    let token = Acknowledged {
+        database: DatabaseId {
+            database: 1,
+            history: 2,
+        },
+        horizon: Horizon::end_of(ScuNumber(3)),
+    };
+    let expected = Clauses {
+        freshness: Some(Freshness::ZERO),
+        after: Some(token),
+        as_of: None,
+        on_miss: Some(OnMiss::Wait(Duration::from_secs(2))),
+    };
+    let sql = format!("SELECT 1 ON MISS WAIT '2 s' AFTER '{token}' FRESHNESS 0");
+    check(&sql, "SELECT 1", expected);
+    let sql = format!("SELECT 1 FRESHNESS 0 AFTER '{token}' ON MISS WAIT 2");
+    check(&sql, "SELECT 1", expected);
+}
+
+#[test]
+fn the_past_is_named_by_scu_or_moment() {
+    let past = |point| Clauses {
+        as_of: Some(point),
+        ..Clauses::default()
+    };
+    let scu = PastPoint::Scu(ScuNumber(40));
+    check("SELECT * FROM t AS OF SCU 40", "SELECT * FROM t", past(scu));
+    let second = PastPoint::Micros(1_000_000);
+    check(
+        "SELECT * FROM t AS OF TIMESTAMP 1",
+        "SELECT * FROM t",
+        past(second),
+    );
+    let text = "SELECT * FROM t AS OF TIMESTAMP '1970-01-01T00:00:01Z'";
+    check(text, "SELECT * FROM t", past(second));
+}
+
+#[test]
+fn names_like_clauses_work_elsewhere() {
+    for sql in [
+        "SELECT freshness FROM t",
+        "SELECT freshness , after FROM t ORDER BY freshness",
+        "SELECT * FROM freshness",
+        "SELECT * FROM t WHERE freshness > 0",
+        "SELECT * FROM t WHERE x = freshness",
+        "SELECT * FROM ( SELECT 1 FRESHNESS ) AS x",
+        "SELECT a AS freshness FROM t",
+        "SELECT * FROM t \"freshness\"",
+        "SELECT * FROM a JOIN b ON miss = 1",
+    ] {
+        check(sql, sql, Clauses::default());
+    }
+}
+
+#[test]
+fn duplicates_and_wrong_values_are_refused() {
+    for sql in [
+        "SELECT 1 FRESHNESS 0 FRESHNESS 1",
+        "SELECT 1 FRESHNESS -1",
+        "SELECT 1 FRESHNESS 'soon'",
+        "SELECT 1 ON MISS DIG ON MISS ERROR",
+        "SELECT 1 ON MISS WAIT 'long'",
+        "SELECT 1 AS OF SCU 1 AS OF SCU 2",
+        "SELECT 1 AS OF SCU 1.5",
+        "SELECT 1 AS OF TIMESTAMP 'yesterday'",
+        "SELECT 1 AS OF SCU 1 FRESHNESS 0",
+        "SELECT 1 AFTER 'nonsense'",
+    ] {
+        assert!(take(sql).is_err(), "{sql}");
+    }
+}

@@ -1,0 +1,156 @@
+//! What DataFusion needs for one statement: the session's options, the names that the statement
+//! sees, and the moment it began.
+//!
+//! Reads the snapshot through its tables; writes nothing. Invariant CTX-1: a context serves one
+//! statement and no other.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::Schema;
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::execute_stream;
+use datafusion::sql::parser::Statement as PlannerStatement;
+use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement};
+use lazybase_cluster::Instance;
+use lazybase_model::{Error, Result, Table};
+
+use crate::catalog::{Catalogs, Names};
+use crate::error::{from_datafusion, unknown_table};
+use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
+use crate::settings::Settings;
+use crate::system_tables;
+
+/// The parts of a context that are the same for all statements, made once: functions and rules.
+pub(crate) fn base() -> SessionState {
+    SessionStateBuilder::new()
+        .with_config(Settings::default().config)
+        .with_default_features()
+        .build()
+}
+
+/// The planner for one statement.
+#[derive(Debug)]
+pub(crate) struct Context {
+    state: SessionState,
+}
+
+impl Context {
+    /// A context over `names`.
+    pub(crate) fn new(
+        base: &SessionState,
+        settings: &Settings,
+        names: Names,
+        instance: &Instance,
+    ) -> Context {
+        let mut state = base.clone();
+        *state.config_mut() = settings.config.clone();
+        let catalogs = Catalogs::new(names, instance.clone(), settings.all());
+        state.register_catalog_list(Arc::new(catalogs));
+        state.mark_start_execution();
+        Context { state }
+    }
+
+    /// Plans a query and begins to run it.
+    pub(crate) async fn run(
+        &self,
+        statement: Statement,
+        sql: &str,
+    ) -> Result<SendableRecordBatchStream> {
+        let statement = PlannerStatement::Statement(Box::new(statement));
+        let run = async {
+            let plan = self.state.statement_to_plan(statement).await?;
+            let plan = self.state.create_physical_plan(&plan).await?;
+            execute_stream(plan, self.state.task_ctx())
+        };
+        run.await.map_err(|error| from_datafusion(&error, sql))
+    }
+
+    /// The values of a constant expression for `rows` rows: one a row where it is volatile.
+    pub(crate) fn constant(&self, expr: &Expr, rows: usize) -> Result<ArrayRef> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let empty = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)
+            .map_err(|error| Error::internal(error.to_string()))?;
+        self.evaluate(expr, &DFSchema::empty(), &empty)
+    }
+
+    /// The values of an expression over rows.
+    pub(crate) fn evaluate(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        rows: &RecordBatch,
+    ) -> Result<ArrayRef> {
+        let evaluate = || {
+            let expr = ExprWithAlias {
+                expr: expr.clone(),
+                alias: None,
+            };
+            let expr = self.state.create_logical_expr_from_sql_expr(expr, schema)?;
+            let context = SimplifyContext::builder()
+                .with_schema(Arc::new(schema.clone()))
+                .with_config_options(Arc::clone(self.state.config_options()))
+                .with_query_execution_start_time(
+                    self.state.execution_props().query_execution_start_time,
+                )
+                .build();
+            let simplifier = ExprSimplifier::new(context);
+            let expr = simplifier.simplify(simplifier.coerce(expr, schema)?)?;
+            let expr = self.state.create_physical_expr(expr, schema)?;
+            match expr.evaluate(rows)? {
+                ColumnarValue::Array(array) if array.len() == rows.num_rows() => Ok(array),
+                ColumnarValue::Array(array) => ColumnarValue::Scalar(
+                    datafusion::common::ScalarValue::try_from_array(&array, 0)?,
+                )
+                .into_array(rows.num_rows()),
+                scalar => scalar.into_array(rows.num_rows()),
+            }
+        };
+        evaluate().map_err(|error| from_datafusion(&error, &expr.to_string()))
+    }
+
+    /// The stored tables that a statement names.
+    ///
+    /// # Errors
+    /// `NotFound` (42P01) for a name that means nothing, with the nearest that does.
+    pub(crate) fn stored_tables(
+        &self,
+        statement: &Statement,
+        instance: &Instance,
+    ) -> Result<Vec<Arc<Table>>> {
+        let manifest = instance.manifest();
+        let statement = PlannerStatement::Statement(Box::new(statement.clone()));
+        let references = self
+            .state
+            .resolve_table_references(&statement)
+            .map_err(|error| from_datafusion(&error, ""))?;
+        let mut tables = Vec::with_capacity(references.len());
+        for reference in references {
+            let name = reference.table();
+            match reference.schema() {
+                None | Some(SCHEMA) => match manifest.table_named(name) {
+                    Some(state) => tables.push(Arc::clone(&state.table)),
+                    None if self.is_table_function(&reference) => {}
+                    None => {
+                        let known = manifest.tables.values().map(|s| s.table.name.as_str());
+                        return Err(unknown_table(name, known));
+                    }
+                },
+                Some(SYSTEM_SCHEMA) if !system_tables::NAMES.contains(&name) => {
+                    return Err(unknown_table(name, system_tables::NAMES.into_iter()));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(tables)
+    }
+
+    fn is_table_function(&self, reference: &TableReference) -> bool {
+        self.state.table_functions().contains_key(reference.table())
+    }
+}

@@ -1,0 +1,14 @@
+//! Writes: INSERT, UPDATE and DELETE as changes that read nothing they need not read (design
+//! section 4).
+//!
+//! ```text
+//!   insert  rows with defaults, checked     -> whole-row upserts, or the halves of ON CONFLICT
+//!   change  WHERE names full keys           -> changes of these keys, nothing read
+//!           any other WHERE                 -> a query finds the keys, changes are written blind
+//!   sink    one batch a statement, or the transaction's buffer
+//! ```
+
+pub(crate) mod change;
+pub(crate) mod defaults;
+pub(crate) mod insert;
+pub(crate) mod sink;

@@ -1,0 +1,291 @@
+//! UPDATE and DELETE: blind where the WHERE names full keys; otherwise a query on the newest
+//! snapshot finds the keys (design section 4).
+//!
+//! Invariant CHG-2: what is written is the key and the new values, never a row that was read.
+//! Values that are made from stored ones are refused, unless the session says
+//! `lazybase.read_modify_write = on` and accepts that updates of others can be lost.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Query, SelectItem, SetExpr, Statement, TableWithJoins, visit_expressions,
+};
+use futures::stream::StreamExt;
+use lazybase_model::{Error, Result, Table};
+
+use super::defaults::{Defaults, is_default};
+use super::insert::{column, has_subquery, key_is_set};
+use super::sink::Sink;
+use crate::answer::AnswerStream;
+use crate::cast::{checked_cells, place, to_column};
+use crate::changes::repeated;
+use crate::keys::named_keys;
+use crate::literal::{Literal, to_array};
+use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
+use crate::read::{self, Opened};
+use crate::session::{Shared, ours};
+
+/// UPDATE.
+pub(crate) async fn update(
+    session: &Arc<Shared>,
+    update: Update,
+    sql: &str,
+) -> Result<AnswerStream> {
+    let table = session.database.table(&update.table)?;
+    let alias = update.alias.clone().unwrap_or_else(|| update.table.clone());
+    let read_modify_write = session.state.lock().settings.read_modify_write;
+    let mut set: Vec<(usize, Expr)> = Vec::with_capacity(update.assignments.len());
+    let mut needs_query = !update.from.is_empty();
+    for (name, value) in update.assignments {
+        let at = column(&table, &name)?;
+        if table.key_indices().contains(&at) {
+            return Err(key_is_set(&name));
+        }
+        let reads = reads_columns(&value, &table, &alias) && !is_default(&value);
+        if reads && !read_modify_write {
+            return Err(reads_stored(&name));
+        }
+        needs_query |= reads || has_subquery(&value);
+        set.push((at, value));
+    }
+    let named = match (&update.selection, needs_query) {
+        (Some(predicate), false) => named_keys(predicate, &table, &alias)?,
+        _ => None,
+    };
+    let mut sink = Sink::of(session);
+    let rows = match named {
+        Some(keys) => {
+            let rows = keys.encoded.len();
+            let values = blind_values(session, &table, &set, rows)?;
+            sink.update(&table, &keys.columns, &values).await?;
+            rows as u64
+        }
+        None => {
+            let found = Found {
+                table: &table,
+                alias: &alias,
+                from: update.from,
+                selection: update.selection,
+            };
+            update_found(session, found, &set, &mut sink, sql).await?
+        }
+    };
+    let token = sink.finish(session).await?;
+    Ok(AnswerStream::done(format!("UPDATE {rows}"), rows).with_token(token))
+}
+
+/// DELETE.
+pub(crate) async fn delete(
+    session: &Arc<Shared>,
+    delete: Delete,
+    sql: &str,
+) -> Result<AnswerStream> {
+    let table = session.database.table(&delete.table)?;
+    let alias = delete.alias.clone().unwrap_or_else(|| delete.table.clone());
+    let named = match &delete.selection {
+        Some(predicate) => named_keys(predicate, &table, &alias)?,
+        None => None,
+    };
+    let mut sink = Sink::of(session);
+    let rows = match named {
+        Some(keys) => {
+            sink.delete(&table, &keys.columns).await?;
+            keys.encoded.len() as u64
+        }
+        None => {
+            let found = Found {
+                table: &table,
+                alias: &alias,
+                from: Vec::new(),
+                selection: delete.selection,
+            };
+            let mut rows = 0;
+            let mut batches = ours(found.open(session, Vec::new(), sql).await?.rows, sql);
+            while let Some(batch) = batches.next().await {
+                let batch = batch?;
+                let keys = stored_keys(&table, batch.columns(), rows + 1)?;
+                sink.delete(&table, &keys).await?;
+                rows += batch.num_rows() as u64;
+            }
+            rows
+        }
+    };
+    let token = sink.finish(session).await?;
+    Ok(AnswerStream::done(format!("DELETE {rows}"), rows).with_token(token))
+}
+
+fn reads_stored(name: &str) -> Error {
+    unsupported(format!("SET {name:?} = ... reads the stored row"))
+        .with_detail("updates are blind: between reading and writing, another update can be lost")
+        .with_hint(
+            "SET lazybase.read_modify_write = on accepts that; a merge operator on the column \
+             needs no reading at all",
+        )
+}
+
+/// Whether an expression names a column of the table.
+fn reads_columns(expr: &Expr, table: &Table, alias: &str) -> bool {
+    visit_expressions(expr, |part| {
+        let reads = match part {
+            Expr::Identifier(name) => table.column_index(&folded(name)).is_some(),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, ..] => folded(qualifier) == alias,
+                [] => false,
+            },
+            _ => false,
+        };
+        match reads {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })
+    .is_break()
+}
+
+/// New values for rows that are not read: constants, and expressions of no column.
+fn blind_values(
+    session: &Arc<Shared>,
+    table: &Table,
+    set: &[(usize, Expr)],
+    rows: usize,
+) -> Result<Vec<(usize, ArrayRef)>> {
+    let (context, _) = session.context(None, None);
+    let defaults = Defaults::of(table)?;
+    set.iter()
+        .map(|(at, expr)| {
+            let place = place(table, *at, 1);
+            let values = match Literal::of(expr) {
+                Some(literal) => repeated(&to_array(&[literal], &place)?, rows)?,
+                None if is_default(expr) => defaults.values(&context, table, *at, rows, 1)?,
+                None => to_column(&context.constant(expr, rows)?, &place)?,
+            };
+            Ok((*at, checked_cells(values, false, &place)?))
+        })
+        .collect()
+}
+
+/// The rows that a predicate finds.
+struct Found<'f> {
+    table: &'f Arc<Table>,
+    alias: &'f str,
+    from: Vec<TableWithJoins>,
+    selection: Option<Expr>,
+}
+
+impl Found<'_> {
+    /// Begins the query that gives the keys of the rows, then `values`.
+    async fn open(self, session: &Arc<Shared>, values: Vec<Expr>, sql: &str) -> Result<Opened> {
+        let mut items: Vec<SelectItem> = Vec::new();
+        for (place, at) in self.table.key_indices().into_iter().enumerate() {
+            let parts = [self.alias, &self.table.columns[at].name];
+            let parts = parts.map(|part| Ident::with_quote('"', part));
+            items.push(SelectItem::ExprWithAlias {
+                expr: Expr::CompoundIdentifier(parts.to_vec()),
+                alias: Ident::with_quote('"', format!("__key_{place}")),
+            });
+        }
+        for (place, expr) in values.into_iter().enumerate() {
+            items.push(SelectItem::ExprWithAlias {
+                expr,
+                alias: Ident::with_quote('"', format!("__set_{place}")),
+            });
+        }
+        let query = query(
+            &self.table.name,
+            self.alias,
+            items,
+            self.from,
+            self.selection,
+        )?;
+        let statement = Statement::Query(query);
+        let (names_only, _) = session.context(None, None);
+        let tables = names_only.stored_tables(&statement, session.instance())?;
+        let ids = tables.iter().map(|table| table.id).collect();
+        let snapshot = session.newest(Some(ids)).await?;
+        let hidden = self.table.hidden_key.then_some(self.table.id);
+        read::run(session, statement, Some(snapshot), hidden, sql).await
+    }
+}
+
+/// `SELECT items FROM table AS alias, from WHERE selection`.
+fn query(
+    table: &str,
+    alias: &str,
+    items: Vec<SelectItem>,
+    from: Vec<TableWithJoins>,
+    selection: Option<Expr>,
+) -> Result<Box<Query>> {
+    let quoted = |name: &str| name.replace('"', "\"\"");
+    let template = format!(
+        "SELECT 1 FROM \"{}\" AS \"{}\"",
+        quoted(table),
+        quoted(alias)
+    );
+    let Ours::Query(mut query) = parse(&template)?.statement else {
+        return Err(Error::internal("SELECT is a query"));
+    };
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = items;
+        select.from.extend(from);
+        select.selection = selection;
+    }
+    Ok(query)
+}
+
+async fn update_found(
+    session: &Arc<Shared>,
+    found: Found<'_>,
+    set: &[(usize, Expr)],
+    sink: &mut Sink,
+    sql: &str,
+) -> Result<u64> {
+    let table = found.table;
+    let defaults = Defaults::of(table)?;
+    let (context, _) = session.context(None, None);
+    // Constants reach their column as they are written; all else comes with the query.
+    let asked = |expr: &Expr| Literal::of(expr).is_none() && !is_default(expr);
+    let exprs = set.iter().map(|(_, expr)| expr).filter(|expr| asked(expr));
+    let opened = found.open(session, exprs.cloned().collect(), sql).await?;
+    let key_columns = table.key_indices().len();
+    let mut rows = 0_u64;
+    let mut batches = ours(opened.rows, sql);
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
+        let mut answered = batch.columns()[key_columns..].iter();
+        let mut values = Vec::with_capacity(set.len());
+        for (at, expr) in set {
+            let place = place(table, *at, rows + 1);
+            let count = batch.num_rows();
+            let new = match Literal::of(expr) {
+                Some(literal) => repeated(&to_array(&[literal], &place)?, count)?,
+                None if is_default(expr) => {
+                    defaults.values(&context, table, *at, count, rows + 1)?
+                }
+                None => match answered.next() {
+                    Some(column) => to_column(column, &place)?,
+                    None => return Err(Error::internal("the query gave too few columns")),
+                },
+            };
+            values.push((*at, checked_cells(new, false, &place)?));
+        }
+        sink.update(table, &keys, &values).await?;
+        rows += batch.num_rows() as u64;
+    }
+    Ok(rows)
+}
+
+/// Keys of a query's rows as they are stored.
+fn stored_keys(table: &Table, columns: &[ArrayRef], first_row: u64) -> Result<Vec<ArrayRef>> {
+    table
+        .key_indices()
+        .into_iter()
+        .zip(columns)
+        .map(|(at, column)| {
+            let place = place(table, at, first_row);
+            checked_cells(to_column(column, &place)?, true, &place)
+        })
+        .collect()
+}

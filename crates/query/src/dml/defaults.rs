@@ -1,0 +1,79 @@
+//! Defaults: evaluated when a change is accepted, never when it is read (design section 3).
+
+use arrow::array::{ArrayRef, new_null_array};
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use lazybase_model::{ColumnDefault, Error, Result, Table};
+
+use crate::cast::{place, to_column};
+use crate::changes::repeated;
+use crate::context::Context;
+use crate::error::from_parser;
+use crate::literal::{Literal, to_array};
+
+/// The expression that a text is.
+///
+/// # Errors
+/// `Invalid` (42601) when it is none.
+pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
+    let dialect = PostgreSqlDialect {};
+    let parse = || {
+        let mut parser = Parser::new(&dialect).try_with_sql(text)?;
+        let expr = parser.parse_expr()?;
+        Ok((expr, parser.peek_token()))
+    };
+    let (expr, left) = parse().map_err(|error| from_parser(&error, ""))?;
+    match left.token {
+        datafusion::sql::sqlparser::tokenizer::Token::EOF => Ok(expr),
+        other => Err(Error::invalid(format!("syntax error at {other}")).with_sqlstate("42601")),
+    }
+}
+
+/// The defaults of a table's columns, by position.
+#[derive(Debug)]
+pub(crate) struct Defaults {
+    columns: Vec<Option<Expr>>,
+}
+
+impl Defaults {
+    /// The defaults of a table.
+    pub(crate) fn of(table: &Table) -> Result<Defaults> {
+        let columns = table.columns.iter().map(|column| match &column.default {
+            ColumnDefault::Null => Ok(None),
+            ColumnDefault::Expression(text) => parse_expression(text).map(Some),
+        });
+        Ok(Defaults {
+            columns: columns.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The default of a column for `rows` rows: another value for each where it is volatile.
+    pub(crate) fn values(
+        &self,
+        context: &Context,
+        table: &Table,
+        column: usize,
+        rows: usize,
+        first_row: u64,
+    ) -> Result<ArrayRef> {
+        let place = place(table, column, first_row);
+        match &self.columns[column] {
+            None => Ok(new_null_array(place.data_type(), rows)),
+            Some(expr) => match Literal::of(expr) {
+                Some(literal) => repeated(&to_array(&[literal], &place)?, rows),
+                None => to_column(&context.constant(expr, rows)?, &place),
+            },
+        }
+    }
+}
+
+/// Whether an expression is the word DEFAULT.
+pub(crate) fn is_default(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(ident) => {
+            ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
+        }
+        _ => false,
+    }
+}

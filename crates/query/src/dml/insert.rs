@@ -1,0 +1,509 @@
+//! INSERT: whole rows with defaults, checked, as upserts; ON CONFLICT as the halves of the
+//! algebra (design sections 3 and 4).
+//!
+//! | written                                   | stored                                        |
+//! | ----------------------------------------- | --------------------------------------------- |
+//! | INSERT                                    | whole-row upsert                              |
+//! | ON CONFLICT DO NOTHING                    | both halves in one row, nothing set           |
+//! | DO UPDATE SET c = EXCLUDED.c, ...         | both halves in one row, the columns set       |
+//! | DO UPDATE SET c = anything else           | a pair: the row, then the columns set         |
+//!
+//! Invariant INS-1: rows are written in the order given, so that of two rows of one key the later
+//! counts (or, with DO NOTHING, the first).
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::concat;
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, visit_expressions,
+};
+use futures::stream::{BoxStream, StreamExt};
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_model::{Error, Result, Table};
+
+use super::defaults::{Defaults, is_default};
+use super::sink::Sink;
+use crate::answer::AnswerStream;
+use crate::cast::{checked_cells, place, to_column};
+use crate::changes::{insert_or_set, insert_or_set_other, upserts};
+use crate::clauses::Clauses;
+use crate::context::Context;
+use crate::error::{from_arrow, from_datafusion, nearest};
+use crate::literal::{Literal, to_array};
+use crate::parse::{
+    Insert, InsertSource, OnConflict, Statement as Ours, folded, parse, unsupported,
+};
+use crate::read;
+use crate::scan::Shape;
+use crate::session::{Shared, ours};
+
+/// How many rows of VALUES make one batch.
+const VALUES_ROWS: usize = 4096;
+
+/// What happens to a row that is there already.
+#[derive(Debug)]
+pub(crate) enum Conflict {
+    /// It is replaced.
+    Replace,
+    /// It stays.
+    Keep,
+    /// These columns are set to what the inserted row holds.
+    Set(Vec<usize>),
+    /// These columns are set to values of their own.
+    SetOther(Vec<(usize, Expr)>),
+}
+
+/// INSERT.
+pub(crate) async fn insert(
+    session: &Arc<Shared>,
+    insert: Insert,
+    clauses: &Clauses,
+    sql: &str,
+) -> Result<AnswerStream> {
+    let table = session.database.table(&insert.table)?;
+    let given = columns_given(&table, &insert.columns)?;
+    let conflict = conflict(&table, insert.on_conflict)?;
+    let mut sink = Sink::of(session);
+    let mut stamp = None;
+    let rows = match insert.source {
+        InsertSource::Values(rows) if !rows.iter().flatten().any(has_subquery) => {
+            let given = values_given(given, &insert.columns, &rows)?;
+            write_values(session, &table, &given, &rows, &conflict, &mut sink).await?
+        }
+        InsertSource::Values(rows) => {
+            let query = values_query(rows)?;
+            let opened = read::open(session, query, clauses, sql).await?;
+            let batches = ours(opened.rows, sql);
+            write_rows(session, &table, &given, batches, &conflict, &mut sink).await?
+        }
+        InsertSource::Query(query) => {
+            let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
+            check_arity(&given, opened.rows.schema().fields().len())?;
+            let batches = ours(opened.rows, sql);
+            let rows = write_rows(session, &table, &given, batches, &conflict, &mut sink).await?;
+            stamp = opened.snapshot.map(|snapshot| snapshot.stamp());
+            rows
+        }
+        InsertSource::Defaults => {
+            write_values(session, &table, &[], &[vec![]], &conflict, &mut sink).await?
+        }
+    };
+    let token = sink.finish(session).await?;
+    Ok(AnswerStream::done(format!("INSERT 0 {rows}"), rows)
+        .with_token(token)
+        .with_stamp(stamp))
+}
+
+/// The positions of the columns that an INSERT names; all, where it names none.
+pub(crate) fn columns_given(table: &Table, names: &[String]) -> Result<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..table.visible_columns()).collect());
+    }
+    let mut given = Vec::with_capacity(names.len());
+    for name in names {
+        let at = column(table, name)?;
+        if given.contains(&at) {
+            return Err(
+                Error::invalid(format!("column {name:?} is given twice")).with_sqlstate("42701")
+            );
+        }
+        given.push(at);
+    }
+    Ok(given)
+}
+
+/// The position of a column that SQL shows.
+pub(crate) fn column(table: &Table, name: &str) -> Result<usize> {
+    let shown = &table.columns[..table.visible_columns()];
+    table
+        .require_column(name)
+        .and_then(|at| match at < shown.len() {
+            true => Ok(at),
+            false => Err(
+                Error::not_found(format!("column {name:?} can't be written"))
+                    .with_sqlstate("42703"),
+            ),
+        })
+        .map_err(
+            |error| match nearest(name, shown.iter().map(|column| column.name.as_str())) {
+                Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
+                None => error,
+            },
+        )
+}
+
+/// The columns that rows of VALUES give: without a list of columns, a row may be shorter.
+fn values_given(given: Vec<usize>, names: &[String], rows: &[Vec<Expr>]) -> Result<Vec<usize>> {
+    let width = rows.first().map_or(0, Vec::len);
+    if let Some(row) = rows.iter().position(|row| row.len() != width) {
+        return Err(Error::invalid(format!(
+            "row {} of VALUES has {} values, the first has {width}",
+            row + 1,
+            rows[row].len(),
+        ))
+        .with_sqlstate("42601"));
+    }
+    match names.is_empty() && width < given.len() && width > 0 {
+        true => Ok(given[..width].to_vec()),
+        false => {
+            check_arity(&given, width)?;
+            Ok(given)
+        }
+    }
+}
+
+fn check_arity(given: &[usize], width: usize) -> Result<()> {
+    match width == given.len() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{width} values are given for {} columns",
+            given.len()
+        ))
+        .with_sqlstate("42601")),
+    }
+}
+
+fn conflict(table: &Table, on_conflict: Option<OnConflict>) -> Result<Conflict> {
+    let Some(on_conflict) = on_conflict else {
+        return Ok(Conflict::Replace);
+    };
+    if let Some(target) = &on_conflict.target {
+        check_target(table, target)?;
+    }
+    let Some(assignments) = on_conflict.update else {
+        // Rows of a table without a key never meet.
+        return Ok(match table.hidden_key {
+            true => Conflict::Replace,
+            false => Conflict::Keep,
+        });
+    };
+    if table.hidden_key {
+        return Err(no_key(table));
+    }
+    let key = table.key_indices();
+    let mut set = Vec::with_capacity(assignments.len());
+    for (name, value) in assignments {
+        let at = column(table, &name)?;
+        let same = excluded_column(&value).is_some_and(|excluded| excluded == name);
+        match key.contains(&at) {
+            // The row that is met has this key: setting it to itself changes nothing.
+            true if same => {}
+            true => return Err(key_is_set(&name)),
+            false => {
+                check_reads_excluded_only(&value, &name)?;
+                set.push((at, value, same));
+            }
+        }
+    }
+    Ok(match set.iter().all(|(_, _, same)| *same) {
+        true => Conflict::Set(set.into_iter().map(|(at, _, _)| at).collect()),
+        false => Conflict::SetOther(set.into_iter().map(|(at, value, _)| (at, value)).collect()),
+    })
+}
+
+fn check_target(table: &Table, target: &[String]) -> Result<()> {
+    let key = table.key_indices();
+    let mut columns = Vec::with_capacity(target.len());
+    for name in target {
+        columns.push(column(table, name)?);
+    }
+    columns.sort_unstable();
+    let mut wanted = key.clone();
+    wanted.sort_unstable();
+    if table.hidden_key {
+        return Err(no_key(table));
+    }
+    match columns == wanted {
+        true => Ok(()),
+        false => {
+            let names: Vec<&str> = key
+                .iter()
+                .map(|at| table.columns[*at].name.as_str())
+                .collect();
+            Err(
+                Error::invalid("ON CONFLICT names columns that are not the key")
+                    .with_hint(format!("the key is ({})", names.join(", ")))
+                    .with_sqlstate("42P10"),
+            )
+        }
+    }
+}
+
+fn no_key(table: &Table) -> Error {
+    Error::invalid(format!(
+        "table {:?} has no key: no row meets another",
+        table.name
+    ))
+    .with_sqlstate("42P10")
+}
+
+/// The refusal to set a key column.
+pub(crate) fn key_is_set(name: &str) -> Error {
+    unsupported(format!(
+        "column {name:?} is part of the key and can't be set"
+    ))
+    .with_hint("DELETE the row and INSERT it under its new key")
+}
+
+/// The column that `EXCLUDED.column` names.
+fn excluded_column(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Nested(inner) => excluded_column(inner),
+        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+            [excluded, column] if folded(excluded) == "excluded" => Some(folded(column)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn check_reads_excluded_only(expr: &Expr, column: &str) -> Result<()> {
+    if is_default(expr) {
+        return Ok(());
+    }
+    let reads_stored = visit_expressions(expr, |part| match part {
+        Expr::Identifier(_) => ControlFlow::Break(()),
+        Expr::CompoundIdentifier(_) if excluded_column(part).is_none() => ControlFlow::Break(()),
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    match reads_stored.is_break() {
+        false => Ok(()),
+        true => Err(
+            unsupported(format!("DO UPDATE SET {column:?} reads the stored row"))
+                .with_detail("writes are blind: constants and EXCLUDED.column are what they have")
+                .with_hint("UPDATE with lazybase.read_modify_write = on reads the stored row"),
+        ),
+    }
+}
+
+/// Whether an expression needs a query of its own.
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
+    visit_expressions(expr, |part| match part {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// Rows of VALUES as a query, for those that hold subqueries: `SELECT ... UNION ALL SELECT ...`.
+fn values_query(rows: Vec<Vec<Expr>>) -> Result<Statement> {
+    let Ours::Query(template) = parse("SELECT 1")?.statement else {
+        return Err(Error::internal("SELECT is a query"));
+    };
+    let selects = rows.into_iter().map(|row| {
+        let mut body = template.body.clone();
+        if let SetExpr::Select(select) = body.as_mut() {
+            let items = row
+                .into_iter()
+                .enumerate()
+                .map(|(at, expr)| SelectItem::ExprWithAlias {
+                    expr,
+                    alias: Ident::new(format!("column{at}")),
+                });
+            select.projection = items.collect();
+        }
+        body
+    });
+    let union = selects.reduce(|left, right| {
+        Box::new(SetExpr::SetOperation {
+            op: SetOperator::Union,
+            set_quantifier: SetQuantifier::All,
+            left,
+            right,
+        })
+    });
+    let mut query = template.clone();
+    query.body = union.ok_or_else(|| Error::internal("VALUES has at least one row"))?;
+    Ok(Statement::Query(query))
+}
+
+/// Writes rows of constants and expressions.
+async fn write_values(
+    session: &Arc<Shared>,
+    table: &Arc<Table>,
+    given: &[usize],
+    rows: &[Vec<Expr>],
+    conflict: &Conflict,
+    sink: &mut Sink,
+) -> Result<u64> {
+    let (context, _) = session.context(None, None);
+    let defaults = Defaults::of(table)?;
+    let mut written = 0_u64;
+    for chunk in rows.chunks(VALUES_ROWS) {
+        let first_row = written + 1;
+        let mut columns = Vec::with_capacity(given.len());
+        for (place, at) in given.iter().enumerate() {
+            let cells: Vec<&Expr> = chunk.iter().map(|row| &row[place]).collect();
+            columns.push(cells_of(
+                &context, &defaults, table, *at, &cells, first_row,
+            )?);
+        }
+        let maker = RowMaker {
+            context: &context,
+            defaults: &defaults,
+            table,
+            given,
+        };
+        let changes = maker.changes(columns, chunk.len(), first_row, conflict)?;
+        sink.append(table, changes).await?;
+        written += chunk.len() as u64;
+    }
+    Ok(written)
+}
+
+/// One column of VALUES.
+fn cells_of(
+    context: &Context,
+    defaults: &Defaults,
+    table: &Table,
+    at: usize,
+    cells: &[&Expr],
+    first_row: u64,
+) -> Result<ArrayRef> {
+    let literals: Option<Vec<Literal>> = cells.iter().map(|cell| Literal::of(cell)).collect();
+    if let Some(literals) = literals {
+        return to_array(&literals, &place(table, at, first_row));
+    }
+    let mut values = Vec::with_capacity(cells.len());
+    for (row, cell) in (first_row..).zip(cells) {
+        let place = place(table, at, row);
+        values.push(match Literal::of(cell) {
+            Some(literal) => to_array(&[literal], &place)?,
+            None if is_default(cell) => defaults.values(context, table, at, 1, row)?,
+            None => to_column(&context.constant(cell, 1)?, &place)?,
+        });
+    }
+    let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+    concat(&values).map_err(|error| from_arrow(&error))
+}
+
+/// Writes the rows of a query, a file or an Arrow stream, whose columns go to `given` in order.
+pub(crate) async fn write_rows(
+    session: &Arc<Shared>,
+    table: &Arc<Table>,
+    given: &[usize],
+    mut rows: BoxStream<'static, Result<RecordBatch>>,
+    conflict: &Conflict,
+    sink: &mut Sink,
+) -> Result<u64> {
+    let (context, _) = session.context(None, None);
+    let defaults = Defaults::of(table)?;
+    let maker = RowMaker {
+        context: &context,
+        defaults: &defaults,
+        table,
+        given,
+    };
+    let mut written = 0_u64;
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        check_arity(given, batch.num_columns())?;
+        let first_row = written + 1;
+        let columns: Result<Vec<ArrayRef>> = given
+            .iter()
+            .zip(batch.columns())
+            .map(|(at, column)| to_column(column, &place(table, *at, first_row)))
+            .collect();
+        let changes = maker.changes(columns?, batch.num_rows(), first_row, conflict)?;
+        sink.append(table, changes).await?;
+        written += batch.num_rows() as u64;
+    }
+    Ok(written)
+}
+
+/// Makes whole rows, and changes of them.
+pub(crate) struct RowMaker<'m> {
+    pub(crate) context: &'m Context,
+    pub(crate) defaults: &'m Defaults,
+    pub(crate) table: &'m Table,
+    /// The positions of the columns given.
+    pub(crate) given: &'m [usize],
+}
+
+impl RowMaker<'_> {
+    /// Changes of `rows` rows, whose given columns are of their types already.
+    pub(crate) fn changes(
+        &self,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        first_row: u64,
+        conflict: &Conflict,
+    ) -> Result<ChangeBatch> {
+        let columns = self.whole_rows(columns, rows, first_row)?;
+        match conflict {
+            Conflict::Replace => upserts(self.table, columns),
+            Conflict::Keep => insert_or_set(self.table, columns, &[]),
+            Conflict::Set(set) => insert_or_set(self.table, columns, set),
+            Conflict::SetOther(set) => {
+                let set = self.other_values(&columns, set, first_row)?;
+                insert_or_set_other(self.table, &columns, &set)
+            }
+        }
+    }
+
+    /// All columns that the table shows, checked.
+    fn whole_rows(
+        &self,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        first_row: u64,
+    ) -> Result<Vec<ArrayRef>> {
+        let key = self.table.key_indices();
+        (0..self.table.visible_columns())
+            .map(|at| {
+                let values = match self.given.iter().position(|given| *given == at) {
+                    Some(place) => Arc::clone(&columns[place]),
+                    None => self
+                        .defaults
+                        .values(self.context, self.table, at, rows, first_row)?,
+                };
+                checked_cells(values, key.contains(&at), &place(self.table, at, first_row))
+            })
+            .collect()
+    }
+
+    /// What DO UPDATE sets, for each row.
+    fn other_values(
+        &self,
+        columns: &[ArrayRef],
+        set: &[(usize, Expr)],
+        first_row: u64,
+    ) -> Result<Vec<(usize, ArrayRef)>> {
+        let rows = columns.first().map_or(0, Array::len);
+        let all = (0..columns.len()).collect();
+        let shape = Shape::new(Arc::new(self.table.clone()), all);
+        let stored = RecordBatch::try_from_iter(
+            self.table
+                .columns
+                .iter()
+                .map(|c| &c.name)
+                .zip(columns.iter().map(Arc::clone)),
+        )
+        .map_err(|error| from_arrow(&error))?;
+        let excluded = shape
+            .show(&stored)
+            .map_err(|error| from_datafusion(&error, ""))?;
+        let schema = DFSchema::try_from_qualified_schema("excluded", &shape.schema)
+            .map_err(|error| from_datafusion(&error, ""))?;
+        set.iter()
+            .map(|(at, expr)| {
+                let place = place(self.table, *at, first_row);
+                let values = match Literal::of(expr) {
+                    Some(literal) => {
+                        crate::changes::repeated(&to_array(&[literal], &place)?, rows)?
+                    }
+                    None if is_default(expr) => {
+                        self.defaults
+                            .values(self.context, self.table, *at, rows, first_row)?
+                    }
+                    None => to_column(&self.context.evaluate(expr, &schema, &excluded)?, &place)?,
+                };
+                Ok((*at, checked_cells(values, false, &place)?))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,233 @@
+//! Errors of the planner and of Arrow as errors of LazyBase, with the SQLSTATE that PostgreSQL's
+//! users know and the names that may have been meant.
+//!
+//! Reads an error and the statement's text; writes nothing. Invariant ERR-1: an error of our own
+//! that travelled through DataFusion comes out as it went in.
+
+use arrow::error::ArrowError;
+use datafusion::common::{Column, SchemaError};
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use lazybase_model::{Error, ErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// Our error, so that it can travel through DataFusion and come out again.
+pub(crate) fn into_datafusion(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// What DataFusion said about the statement `sql`.
+pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(ours) => ours.clone(),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(nested) => from_datafusion(nested, sql),
+                None => Error::internal(inner.to_string()),
+            },
+        },
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            from_datafusion(inner, sql)
+        }
+        DataFusionError::Shared(inner) => from_datafusion(inner, sql),
+        DataFusionError::Collection(errors) if !errors.is_empty() => {
+            from_datafusion(&errors[0], sql)
+        }
+        DataFusionError::ArrowError(error, _) => from_arrow(error),
+        DataFusionError::SQL(error, _) => from_parser(error, sql),
+        DataFusionError::SchemaError(error, _) => from_schema(error, sql),
+        DataFusionError::Plan(message) => from_plan(message),
+        DataFusionError::NotImplemented(message) => {
+            Error::invalid(first_line(message)).with_sqlstate("0A000")
+        }
+        DataFusionError::Configuration(message) => {
+            Error::invalid(first_line(message)).with_sqlstate("22023")
+        }
+        DataFusionError::Execution(message) => from_execution(message),
+        DataFusionError::ResourcesExhausted(message) => {
+            Error::unavailable(first_line(message)).with_sqlstate("53200")
+        }
+        DataFusionError::IoError(error) => {
+            Error::unavailable(error.to_string()).with_sqlstate("58030")
+        }
+        other => Error::internal(first_line(&other.to_string())),
+    }
+}
+
+/// What Arrow said.
+pub(crate) fn from_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast_ref::<Error>() {
+            Some(ours) => ours.clone(),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(nested) => from_datafusion(nested, ""),
+                None => Error::internal(inner.to_string()),
+            },
+        },
+        ArrowError::DivideByZero => Error::invalid("division by zero").with_sqlstate("22012"),
+        ArrowError::ArithmeticOverflow(message) => {
+            Error::invalid(first_line(message)).with_sqlstate("22003")
+        }
+        ArrowError::CastError(message) | ArrowError::ParseError(message) => {
+            Error::invalid(first_line(message)).with_sqlstate("22P02")
+        }
+        ArrowError::NotYetImplemented(message) => {
+            Error::invalid(first_line(message)).with_sqlstate("0A000")
+        }
+        ArrowError::IoError(message, _) => {
+            Error::unavailable(first_line(message)).with_sqlstate("58030")
+        }
+        ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
+            Error::invalid(first_line(message)).with_sqlstate("22P04")
+        }
+        other => Error::invalid(first_line(&other.to_string())),
+    }
+}
+
+/// What the parser said about the statement `sql`.
+pub(crate) fn from_parser(error: &ParserError, sql: &str) -> Error {
+    let message = match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+        ParserError::RecursionLimitExceeded => {
+            return Error::invalid("the statement is nested too deeply").with_sqlstate("54001");
+        }
+    };
+    let error =
+        Error::invalid(format!("syntax error: {}", first_line(message))).with_sqlstate("42601");
+    let upper = sql.to_ascii_uppercase();
+    let clause = ["FRESHNESS", "ON MISS", "AS OF SCU", "AS OF TIMESTAMP"]
+        .into_iter()
+        .find(|clause| upper.contains(clause));
+    match clause {
+        Some(clause) => error.with_hint(format!(
+            "{clause} stands at the end of the statement: FRESHNESS 30, FRESHNESS '500 ms', \
+             FRESHNESS BEST EFFORT, AFTER 'token', AS OF SCU 7, AS OF TIMESTAMP '2013-01-01', \
+             ON MISS DIG | WAIT '2 s' | ERROR | STALE"
+        )),
+        None => error,
+    }
+}
+
+fn from_schema(error: &SchemaError, sql: &str) -> Error {
+    match error {
+        SchemaError::FieldNotFound {
+            field,
+            valid_fields,
+        } => unknown_column(field, valid_fields, sql),
+        SchemaError::AmbiguousReference { field } => {
+            Error::invalid(format!("column {:?} is ambiguous", field.name))
+                .with_hint("write the table's name before it, such as t.column")
+                .with_sqlstate("42702")
+        }
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => {
+            Error::invalid(format!("column {name:?} is there twice"))
+                .with_hint("give one of them another name with AS")
+                .with_sqlstate("42701")
+        }
+    }
+}
+
+fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
+    let name = &field.name;
+    let message = match &field.relation {
+        Some(table) => format!("there is no column {name:?} in {:?}", table.table()),
+        None => format!("there is no column {name:?}"),
+    };
+    let mut names: Vec<&str> = valid.iter().map(|column| column.name.as_str()).collect();
+    names.dedup();
+    let error = Error::not_found(message).with_sqlstate("42703");
+    if field.relation.is_none() && sql.contains(&format!("\"{name}\"")) {
+        let quoted = name.replace('\'', "''");
+        return error.with_hint(format!(
+            "double quotes are for names; for a text write '{quoted}'"
+        ));
+    }
+    match nearest(name, names.iter().copied()) {
+        Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
+        None if names.is_empty() || names.len() > 20 => error,
+        None => error.with_hint(format!("the columns are {}", names.join(", "))),
+    }
+}
+
+/// The error for a table that is not there, with the nearest name there is.
+pub(crate) fn unknown_table<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Error {
+    let error = Error::not_found(format!("there is no table {name:?}")).with_sqlstate("42P01");
+    match nearest(name, known) {
+        Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
+        None => error.with_hint("SHOW TABLES lists the tables"),
+    }
+}
+
+fn from_plan(message: &str) -> Error {
+    let line = first_line(message);
+    let lower = line.to_ascii_lowercase();
+    let sqlstate = if lower.contains("invalid function") {
+        "42883"
+    } else if lower.starts_with("table") && lower.contains("not found") {
+        "42P01"
+    } else if lower.contains("type_coercion") || lower.contains("coerc") {
+        "42804"
+    } else if lower.contains("must appear in the group by") || lower.contains("group by") {
+        "42803"
+    } else {
+        "42000"
+    };
+    let error = Error::invalid(line).with_sqlstate(sqlstate);
+    match message.split_once("Did you mean '") {
+        Some((_, rest)) => match rest.split_once('\'') {
+            Some((near, _)) => error.with_hint(format!("perhaps {near} is meant")),
+            None => error,
+        },
+        None => error,
+    }
+}
+
+fn from_execution(message: &str) -> Error {
+    let line = first_line(message);
+    let lower = line.to_ascii_lowercase();
+    let sqlstate = if lower.contains("divide by zero") {
+        "22012"
+    } else if lower.contains("overflow") {
+        "22003"
+    } else if lower.contains("cast") || lower.contains("pars") {
+        "22P02"
+    } else {
+        "22000"
+    };
+    Error::new(ErrorKind::Invalid, line).with_sqlstate(sqlstate)
+}
+
+fn first_line(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.trim_end_matches('.').to_owned()
+}
+
+/// The known name nearest to `name`, if one is near enough to have been meant.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let allowed = 1 + name.chars().count() / 4;
+    known
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(edits, _)| *edits <= allowed)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be changed, added or removed, whatever their case.
+fn distance(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.to_lowercase().chars().collect();
+    let other: Vec<char> = other.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[other.len()]
+}

@@ -1,0 +1,68 @@
+//! Tests of `error`.
+
+use super::*;
+
+fn missing(name: &str, valid: &[&str], sql: &str) -> Error {
+    let error = DataFusionError::SchemaError(
+        Box::new(SchemaError::FieldNotFound {
+            field: Box::new(Column::new_unqualified(name)),
+            valid_fields: valid
+                .iter()
+                .map(|name| Column::new_unqualified(*name))
+                .collect(),
+        }),
+        Box::new(None),
+    );
+    from_datafusion(&error, sql)
+}
+
+#[test]
+fn an_unknown_column_hints_at_the_nearest_name() {
+    let error = missing(
+        "carier",
+        &["carrier", "flight"],
+        "SELECT carier FROM flights",
+    );
+    assert_eq!(error.sqlstate(), "42703");
+    assert_eq!(error.hint(), Some("perhaps \"carrier\" is meant"));
+}
+
+#[test]
+fn an_unknown_column_in_double_quotes_hints_at_single_quotes() {
+    let error = missing("UA", &["carrier"], "SELECT * FROM f WHERE carrier = \"UA\"");
+    assert_eq!(
+        error.hint(),
+        Some("double quotes are for names; for a text write 'UA'")
+    );
+}
+
+#[test]
+fn our_own_error_comes_back_as_it_went_in() {
+    let ours = Error::invalid("no").with_hint("yes").with_sqlstate("25006");
+    let travelled = DataFusionError::Context("in".into(), Box::new(into_datafusion(ours)));
+    let arrow = ArrowError::ExternalError(Box::new(travelled));
+    let back = from_datafusion(&DataFusionError::ArrowError(Box::new(arrow), None), "");
+    assert_eq!((back.message(), back.hint()), ("no", Some("yes")));
+    assert_eq!(back.sqlstate(), "25006");
+}
+
+#[test]
+fn a_misplaced_clause_says_where_it_stands() {
+    let error = ParserError::ParserError("Expected: end of statement, found: 0".to_owned());
+    let error = from_parser(&error, "SELECT * FROM t freshness 0 LIMIT 3");
+    assert!(
+        error
+            .hint()
+            .unwrap()
+            .starts_with("FRESHNESS stands at the end")
+    );
+}
+
+#[test]
+fn near_names_are_few_letters_away() {
+    assert_eq!(
+        nearest("flghts", ["flights", "planes"].into_iter()),
+        Some("flights")
+    );
+    assert_eq!(nearest("x", ["flights", "planes"].into_iter()), None);
+}

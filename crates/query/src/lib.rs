@@ -1,0 +1,49 @@
+//! SQL with freshness over a running database: the only crate that names DataFusion.
+//!
+//! ```text
+//!   text -> split -> parse (+ clauses) -> session -> read  -> point: Snapshot::get, or
+//!                                                             DataFusion over one snapshot
+//!                                                 -> dml   -> ChangeBatches -> BatchWriter, or
+//!                                                             the transaction's buffer
+//!                                                 -> ddl, copy, show, explain
+//!   Arrow batches -> appender -> ChangeBatches -> BatchWriter
+//! ```
+//!
+//! Everything that can be decided without a snapshot (which predicate is a full key, which bounds
+//! follow from a filter, what a value becomes in its column) is a plain function with tests of
+//! its own; what an answer is made of comes from `lazybase-engine`.
+
+mod answer;
+mod appender;
+mod cast;
+mod catalog;
+mod changes;
+mod clauses;
+mod context;
+mod copy;
+mod database;
+mod ddl;
+mod dml;
+mod error;
+mod explain;
+mod keys;
+mod literal;
+mod parse;
+mod point;
+mod prune;
+mod read;
+mod scan;
+mod session;
+mod settings;
+mod show;
+mod split;
+mod system_tables;
+mod table;
+mod transaction;
+mod types;
+
+pub use answer::{Answer, AnswerStream};
+pub use appender::{Appender, Op};
+pub use database::{Database, OpenOptions};
+pub use session::Session;
+pub use split::{is_complete, split_statements};

@@ -1,0 +1,162 @@
+//! Constants as they are written, kept as text until the column they go to is known: so a number
+//! of forty digits reaches a DECIMAL whole, and a text becomes a date where a date is wanted.
+//!
+//! Reads sqlparser's expressions; writes nothing.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringArray};
+use arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::ast::{Expr, TypedString, UnaryOperator, Value};
+use lazybase_model::Result;
+
+use crate::cast::{Place, from_bytes, from_text};
+
+#[cfg(test)]
+mod tests;
+
+/// A constant as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    /// With its sign.
+    Number(String),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Literal {
+    /// The constant that an expression is, if it is one.
+    pub(crate) fn of(expr: &Expr) -> Option<Literal> {
+        match expr {
+            Expr::Nested(inner) => Literal::of(inner),
+            Expr::Value(value) => Literal::of_value(&value.value),
+            Expr::TypedString(TypedString { value, .. }) => Literal::of_value(&value.value),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } => match Literal::of(expr)? {
+                Literal::Number(number) if !number.starts_with('-') => {
+                    Some(Literal::Number(format!("-{number}")))
+                }
+                _ => None,
+            },
+            Expr::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr,
+            } => Literal::of(expr).filter(|literal| matches!(literal, Literal::Number(_))),
+            _ => None,
+        }
+    }
+
+    fn of_value(value: &Value) -> Option<Literal> {
+        match value {
+            Value::Null => Some(Literal::Null),
+            Value::Boolean(value) => Some(Literal::Bool(*value)),
+            Value::Number(number, _) => Some(Literal::Number(number.clone())),
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+                Some(Literal::Text(text.clone()))
+            }
+            Value::DollarQuotedString(quoted) => Some(Literal::Text(quoted.value.clone())),
+            Value::HexStringLiteral(digits) => hex(digits).map(Literal::Bytes),
+            _ => None,
+        }
+    }
+
+    /// Whether the planner would compare the constant with a column of this type as it stands,
+    /// without a cast that may fail or lose something.
+    pub(crate) fn compares_with(&self, data_type: &DataType) -> bool {
+        match self {
+            Literal::Null => false,
+            Literal::Bool(_) => *data_type == DataType::Boolean,
+            Literal::Number(number) => match data_type {
+                integer if integer.is_integer() => !number.contains(['.', 'e', 'E']),
+                DataType::Float64 => true,
+                _ => false,
+            },
+            Literal::Text(_) => matches!(
+                data_type,
+                DataType::Utf8
+                    | DataType::FixedSizeBinary(16)
+                    | DataType::Date32
+                    | DataType::Time64(_)
+                    | DataType::Timestamp(..)
+            ),
+            Literal::Bytes(_) => *data_type == DataType::Binary,
+        }
+    }
+
+    fn text(&self, data_type: &DataType) -> Option<String> {
+        match self {
+            Literal::Null | Literal::Bytes(_) => None,
+            Literal::Bool(value) => Some(value.to_string()),
+            Literal::Number(number) => Some(whole(number, data_type)),
+            Literal::Text(text) => Some(text.clone()),
+        }
+    }
+}
+
+/// A number for an integer column without a fraction that is zero, such as `1.0` or `1e3`.
+fn whole(number: &str, data_type: &DataType) -> String {
+    if !data_type.is_integer() || !number.contains(['.', 'e', 'E']) {
+        return number.to_owned();
+    }
+    match number.parse::<f64>() {
+        Ok(value) if value.fract() == 0.0 && value.abs() < (1_u64 << 53) as f64 => {
+            format!("{value:.0}")
+        }
+        _ => number.to_owned(),
+    }
+}
+
+/// The bytes of hexadecimal digits.
+pub(crate) fn hex(digits: &str) -> Option<Vec<u8>> {
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
+        .collect()
+}
+
+/// The constants of one column as an array of the type it is stored as.
+///
+/// # Errors
+/// `Invalid` naming table, column and row for a constant that is no value of the type.
+pub(crate) fn to_array(literals: &[Literal], place: &Place<'_>) -> Result<ArrayRef> {
+    let data_type = place.data_type();
+    if literals
+        .iter()
+        .any(|literal| matches!(literal, Literal::Bytes(_)))
+    {
+        let bytes: Option<Vec<Option<&[u8]>>> = literals
+            .iter()
+            .map(|literal| match literal {
+                Literal::Null => Some(None),
+                Literal::Bytes(bytes) => Some(Some(bytes.as_slice())),
+                Literal::Text(text) => Some(Some(text.as_bytes())),
+                _ => None,
+            })
+            .collect();
+        return match bytes {
+            Some(bytes) if *data_type == DataType::Binary => Ok(from_bytes(&bytes)),
+            _ => Err(place.error(0, "X'...' is for columns of type BYTEA", "42804")),
+        };
+    }
+    if *data_type == DataType::Boolean {
+        let number = literals
+            .iter()
+            .position(|literal| matches!(literal, Literal::Number(_)));
+        if let Some(row) = number {
+            return Err(place.error(row, "a number is not a BOOLEAN", "42804"));
+        }
+    }
+    let texts: StringArray = literals
+        .iter()
+        .map(|literal| literal.text(data_type))
+        .collect();
+    debug_assert_eq!(texts.len(), literals.len(), "one text a constant");
+    from_text(&(Arc::new(texts) as ArrayRef), place)
+}

@@ -1,0 +1,239 @@
+//! A statement's text as one of the statements that LazyBase knows.
+//!
+//! ```text
+//!   text -> tokens -> trailing clauses taken off -> SETTLE, SET, ... by their tokens
+//!                                                -> everything else by sqlparser
+//! ```
+//!
+//! Reads text; writes nothing. Invariant PAR-1: whatever sqlparser accepts but LazyBase does not
+//! do is refused here or by the part that would do it, and never ignored.
+
+use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use lazybase_model::{Error, Result};
+
+use crate::clauses::{Clauses, take_clauses};
+use crate::error::from_parser;
+
+pub(crate) mod convert;
+pub(crate) mod create;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use convert::{CopyFile, CopySource, Delete, Insert, InsertSource, OnConflict, Update};
+pub(crate) use create::CreateTable;
+
+/// The names that all stored tables live under.
+pub(crate) const CATALOG: &str = "lazybase";
+/// The schema of all stored tables.
+pub(crate) const SCHEMA: &str = "public";
+/// The schema of the system tables.
+pub(crate) const SYSTEM_SCHEMA: &str = "lazybase";
+
+/// How deeply a statement may be nested.
+const RECURSION_LIMIT: usize = 50;
+
+/// A statement with the clauses that hold for all of it.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) statement: Statement,
+    pub(crate) clauses: Clauses,
+}
+
+/// What a statement asks for.
+#[derive(Debug)]
+pub(crate) enum Statement {
+    Query(Box<ast::Query>),
+    /// The whole EXPLAIN, as sqlparser gives it.
+    Explain(Box<ast::Statement>),
+    CreateTable(Box<CreateTable>),
+    DropTable {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    Truncate {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    Insert(Box<Insert>),
+    Update(Box<Update>),
+    Delete(Box<Delete>),
+    CopyTo {
+        source: CopySource,
+        file: CopyFile,
+    },
+    CopyFrom {
+        table: String,
+        columns: Vec<String>,
+        file: CopyFile,
+    },
+    Begin {
+        read_only: bool,
+    },
+    SetTransaction {
+        read_only: Option<bool>,
+    },
+    Commit,
+    Rollback,
+    Savepoint(String),
+    RollbackTo(String),
+    Release(String),
+    /// SET name = value; `None` stands for DEFAULT.
+    Set {
+        name: String,
+        value: Option<String>,
+    },
+    Show(String),
+    ShowTables,
+    /// RESET name; `None` stands for ALL.
+    Reset(Option<String>),
+    Describe(String),
+    Settle {
+        table: Option<String>,
+        to: lazybase_cluster::SettleTo,
+    },
+    Pause(lazybase_cluster::StageName),
+    Resume(lazybase_cluster::StageName),
+}
+
+impl Statement {
+    /// Whether the trailing clauses mean anything for this statement.
+    fn takes_clauses(&self) -> bool {
+        match self {
+            Statement::Query(_) | Statement::Explain(_) | Statement::CopyTo { .. } => true,
+            Statement::Insert(insert) => matches!(insert.source, InsertSource::Query(_)),
+            Statement::CreateTable(create) => create.query.is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// Reads one statement.
+///
+/// # Errors
+/// `Invalid`: 42601 for what is no SQL, 0A000 for what LazyBase does not do.
+pub(crate) fn parse(sql: &str) -> Result<Parsed> {
+    match parse_with(&PostgreSqlDialect {}, sql) {
+        Ok(parsed) => Ok(parsed),
+        Err(Failure::Known(error)) => Err(error),
+        Err(Failure::Syntax(error)) => match parse_with(&GenericDialect {}, sql) {
+            Ok(parsed) => Ok(parsed),
+            Err(Failure::Known(error)) => Err(error),
+            Err(Failure::Syntax(_)) => Err(from_parser(&error, sql)),
+        },
+    }
+}
+
+/// Why a dialect could not read a statement.
+enum Failure {
+    /// Another dialect may.
+    Syntax(ParserError),
+    /// No dialect will.
+    Known(Error),
+}
+
+impl From<ParserError> for Failure {
+    fn from(error: ParserError) -> Self {
+        Failure::Syntax(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Known(error)
+    }
+}
+
+fn parse_with(dialect: &dyn Dialect, sql: &str) -> Result<Parsed, Failure> {
+    let mut tokens = tokenize(dialect, sql)?;
+    let clauses = take_clauses(&mut tokens)?;
+    let statement = match words::statement(&tokens)? {
+        Some(statement) => statement,
+        None => {
+            let mut parser = Parser::new(dialect)
+                .with_recursion_limit(RECURSION_LIMIT)
+                .with_tokens_with_locations(tokens);
+            let statement = parser.parse_statement()?;
+            let left = parser.peek_token();
+            if left.token != Token::EOF {
+                return Err(parser
+                    .expected::<()>("end of statement", left)
+                    .map_or_else(Failure::Syntax, |()| {
+                        Failure::Known(Error::internal("a token was both there and not"))
+                    }));
+            }
+            convert::statement(statement)?
+        }
+    };
+    if !clauses.is_empty() && !statement.takes_clauses() {
+        return Err(Failure::Known(
+            Error::invalid("this statement takes no clause about freshness")
+                .with_detail("FRESHNESS, AFTER, AS OF and ON MISS are for statements that read")
+                .with_sqlstate("42601"),
+        ));
+    }
+    Ok(Parsed { statement, clauses })
+}
+
+fn tokenize(dialect: &dyn Dialect, sql: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
+    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location()?;
+    Ok(tokens
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .collect())
+}
+
+/// An identifier as SQL folds it.
+pub(crate) fn folded(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The name of a stored table, without the schema that all of them live in.
+///
+/// # Errors
+/// `Invalid` for names in another schema.
+pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
+    let parts: Option<Vec<String>> = name
+        .0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) => Some(folded(ident)),
+            ObjectNamePart::Function(_) => None,
+        })
+        .collect();
+    let parts = parts.unwrap_or_default();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
+        [SYSTEM_SCHEMA | "information_schema", _] => Err(Error::invalid(format!(
+            "{name} is a system table: it can only be read"
+        ))
+        .with_sqlstate("42809")),
+        _ => Err(Error::not_found(format!("there is no schema of {name}"))
+            .with_hint("all tables live in the schema public")
+            .with_sqlstate("3F000")),
+    }
+}
+
+/// The last part of a column's name.
+///
+/// # Errors
+/// `Invalid` for what is not a plain name.
+pub(crate) fn column_name(name: &ObjectName) -> Result<String> {
+    match name.0.last() {
+        Some(ObjectNamePart::Identifier(ident)) => Ok(folded(ident)),
+        _ => Err(Error::invalid(format!("{name} is not a column")).with_sqlstate("42601")),
+    }
+}
+
+/// A refusal of something that other databases do.
+pub(crate) fn unsupported(what: impl Into<String>) -> Error {
+    Error::invalid(what).with_sqlstate("0A000")
+}

@@ -1,0 +1,421 @@
+//! sqlparser's statements as ours: names folded, and what LazyBase does not do refused.
+
+use datafusion::sql::sqlparser::ast::{
+    self, Assignment, AssignmentTarget, ConflictTarget, CopyOption, CopyTarget, Expr, FromTable,
+    ObjectType, OnConflictAction, OnInsert, Query, SetExpr, Statement as Ast, TableFactor,
+    TableObject, TableWithJoins, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
+    UpdateTableFromKind,
+};
+use lazybase_model::{Error, Result};
+
+use super::{Statement, column_name, create, folded, table_name, unsupported, words};
+
+/// INSERT INTO.
+#[derive(Debug)]
+pub(crate) struct Insert {
+    pub(crate) table: String,
+    /// The columns given; all, if empty.
+    pub(crate) columns: Vec<String>,
+    pub(crate) source: InsertSource,
+    pub(crate) on_conflict: Option<OnConflict>,
+}
+
+/// Where the rows of an INSERT come from.
+#[derive(Debug)]
+pub(crate) enum InsertSource {
+    Values(Vec<Vec<Expr>>),
+    Query(Box<Query>),
+    Defaults,
+}
+
+/// ON CONFLICT.
+#[derive(Debug)]
+pub(crate) struct OnConflict {
+    /// The columns named, if any are.
+    pub(crate) target: Option<Vec<String>>,
+    /// The columns that DO UPDATE sets; `None` for DO NOTHING.
+    pub(crate) update: Option<Vec<(String, Expr)>>,
+}
+
+/// UPDATE.
+#[derive(Debug)]
+pub(crate) struct Update {
+    pub(crate) table: String,
+    pub(crate) alias: Option<String>,
+    pub(crate) assignments: Vec<(String, Expr)>,
+    pub(crate) from: Vec<TableWithJoins>,
+    pub(crate) selection: Option<Expr>,
+}
+
+/// DELETE FROM.
+#[derive(Debug)]
+pub(crate) struct Delete {
+    pub(crate) table: String,
+    pub(crate) alias: Option<String>,
+    pub(crate) selection: Option<Expr>,
+}
+
+/// What COPY TO writes.
+#[derive(Debug)]
+pub(crate) enum CopySource {
+    Table { name: String, columns: Vec<String> },
+    Query(Box<Query>),
+}
+
+/// The file of a COPY.
+#[derive(Debug)]
+pub(crate) struct CopyFile {
+    pub(crate) path: String,
+    /// In lower case; by the file's ending where not given.
+    pub(crate) format: Option<String>,
+    pub(crate) header: bool,
+    pub(crate) delimiter: char,
+    /// How NULL is written.
+    pub(crate) null: String,
+}
+
+pub(super) fn statement(statement: Ast) -> Result<Statement> {
+    Ok(match statement {
+        Ast::Query(query) => Statement::Query(reading(query)?),
+        Ast::Explain { .. } => Statement::Explain(Box::new(statement)),
+        Ast::ExplainTable {
+            table_name: name, ..
+        } => Statement::Describe(name.to_string()),
+        Ast::CreateTable(table) => Statement::CreateTable(Box::new(create::create_table(table)?)),
+        Ast::Drop {
+            object_type: ObjectType::Table,
+            if_exists,
+            names,
+            ..
+        } => Statement::DropTable {
+            names: names.iter().map(table_name).collect::<Result<_>>()?,
+            if_exists,
+        },
+        Ast::Truncate(truncate) => Statement::Truncate {
+            names: truncate
+                .table_names
+                .iter()
+                .map(|target| table_name(&target.name))
+                .collect::<Result<_>>()?,
+            if_exists: truncate.if_exists,
+        },
+        Ast::Insert(insert) => Statement::Insert(Box::new(self::insert(insert)?)),
+        Ast::Update(update) => Statement::Update(Box::new(self::update(update)?)),
+        Ast::Delete(delete) => Statement::Delete(Box::new(self::delete(delete)?)),
+        Ast::Copy { .. } => copy(statement)?,
+        Ast::StartTransaction { modes, .. } => begin(&modes)?,
+        Ast::Commit { chain: false, .. } => Statement::Commit,
+        Ast::Rollback {
+            chain: false,
+            savepoint,
+        } => match savepoint {
+            Some(name) => Statement::RollbackTo(folded(&name)),
+            None => Statement::Rollback,
+        },
+        Ast::Savepoint { name } => Statement::Savepoint(folded(&name)),
+        Ast::ReleaseSavepoint { name } => Statement::Release(folded(&name)),
+        other => return Err(refused(&other)),
+    })
+}
+
+fn refused(statement: &Ast) -> Error {
+    let text = statement.to_string();
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    let error = unsupported(format!(
+        "{} is not supported",
+        words.join(" ").to_uppercase()
+    ));
+    match statement {
+        Ast::CreateView(_) => error.with_hint("CREATE TABLE ... AS SELECT keeps a query's rows"),
+        Ast::CreateIndex(_) => error.with_hint("a table is sorted by its PRIMARY KEY"),
+        Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
+        Ast::AlterTable(_) => {
+            error.with_hint("CREATE TABLE new AS SELECT ... FROM old makes a changed copy")
+        }
+        _ => error,
+    }
+}
+
+/// A query that only reads.
+pub(crate) fn reading(query: Box<Query>) -> Result<Box<Query>> {
+    if !query.locks.is_empty() {
+        return Err(unsupported("SELECT ... FOR UPDATE is not supported")
+            .with_detail("updates are blind: nothing is locked"));
+    }
+    match query.body.as_ref() {
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => Err(
+            unsupported("WITH before INSERT, UPDATE or DELETE is not supported")
+                .with_hint("write the WITH inside: INSERT INTO t WITH x AS (...) SELECT ..."),
+        ),
+        SetExpr::Select(select) if select.into.is_some() => {
+            Err(unsupported("SELECT INTO is not supported")
+                .with_hint("write CREATE TABLE ... AS SELECT"))
+        }
+        _ => Ok(query),
+    }
+}
+
+fn insert(insert: ast::Insert) -> Result<Insert> {
+    if insert.returning.is_some() {
+        return Err(returning());
+    }
+    if insert.or.is_some() || insert.overwrite || insert.ignore || insert.replace_into {
+        return Err(
+            unsupported("this form of INSERT is not supported").with_hint(
+                "a plain INSERT replaces the row of its key; ON CONFLICT DO NOTHING keeps it",
+            ),
+        );
+    }
+    let TableObject::TableName(table) = &insert.table else {
+        return Err(unsupported("INSERT INTO needs the name of a table"));
+    };
+    let source = match insert.source {
+        None => InsertSource::Defaults,
+        Some(query) => match *query {
+            Query {
+                with: None,
+                body,
+                order_by: None,
+                limit_clause: None,
+                fetch: None,
+                ..
+            } if matches!(*body, SetExpr::Values(_)) => match *body {
+                SetExpr::Values(values) => {
+                    InsertSource::Values(values.rows.into_iter().map(|row| row.content).collect())
+                }
+                _ => return Err(Error::internal("the body was seen to be VALUES")),
+            },
+            query => InsertSource::Query(reading(Box::new(query))?),
+        },
+    };
+    Ok(Insert {
+        table: table_name(table)?,
+        columns: insert
+            .columns
+            .iter()
+            .map(column_name)
+            .collect::<Result<_>>()?,
+        source,
+        on_conflict: insert.on.map(on_conflict).transpose()?,
+    })
+}
+
+fn on_conflict(on: OnInsert) -> Result<OnConflict> {
+    let OnInsert::OnConflict(on) = on else {
+        return Err(unsupported("ON DUPLICATE KEY UPDATE is not supported")
+            .with_hint("write ON CONFLICT (key) DO UPDATE SET c = EXCLUDED.c"));
+    };
+    let target = match on.conflict_target {
+        None => None,
+        Some(ConflictTarget::Columns(columns)) => Some(columns.iter().map(folded).collect()),
+        Some(ConflictTarget::OnConstraint(_)) => {
+            return Err(unsupported("ON CONFLICT ON CONSTRAINT is not supported")
+                .with_hint("name the columns of the key: ON CONFLICT (key)"));
+        }
+    };
+    let update = match on.action {
+        OnConflictAction::DoNothing => None,
+        OnConflictAction::DoUpdate(update) => {
+            if update.selection.is_some() {
+                return Err(
+                    unsupported("ON CONFLICT DO UPDATE ... WHERE is not supported")
+                        .with_detail("it would have to read the stored row: updates are blind"),
+                );
+            }
+            Some(assignments(update.assignments)?)
+        }
+    };
+    Ok(OnConflict { target, update })
+}
+
+fn assignments(given: Vec<Assignment>) -> Result<Vec<(String, Expr)>> {
+    let mut assignments: Vec<(String, Expr)> = Vec::with_capacity(given.len());
+    for Assignment { target, value } in given {
+        match (target, value) {
+            (AssignmentTarget::ColumnName(name), value) => {
+                assignments.push((column_name(&name)?, value));
+            }
+            (AssignmentTarget::Tuple(names), Expr::Tuple(values))
+                if names.len() == values.len() =>
+            {
+                for (name, value) in names.iter().zip(values) {
+                    assignments.push((column_name(name)?, value));
+                }
+            }
+            (AssignmentTarget::Tuple(_), _) => {
+                return Err(unsupported(
+                    "SET (a, b) = ... needs one value for each column",
+                ));
+            }
+        }
+    }
+    for (at, (name, _)) in assignments.iter().enumerate() {
+        if assignments[..at].iter().any(|(earlier, _)| earlier == name) {
+            return Err(
+                Error::invalid(format!("column {name:?} is set twice")).with_sqlstate("42601")
+            );
+        }
+    }
+    Ok(assignments)
+}
+
+fn update(update: ast::Update) -> Result<Update> {
+    if update.returning.is_some() {
+        return Err(returning());
+    }
+    if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
+        return Err(unsupported(
+            "UPDATE with ORDER BY, LIMIT or OR is not supported",
+        ));
+    }
+    let (table, alias) = target(&update.table)?;
+    let from = match update.from {
+        None => Vec::new(),
+        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
+    };
+    Ok(Update {
+        table,
+        alias,
+        assignments: assignments(update.assignments)?,
+        from,
+        selection: update.selection,
+    })
+}
+
+fn delete(delete: ast::Delete) -> Result<Delete> {
+    if delete.returning.is_some() {
+        return Err(returning());
+    }
+    if delete.using.is_some()
+        || !delete.tables.is_empty()
+        || !delete.order_by.is_empty()
+        || delete.limit.is_some()
+    {
+        return Err(
+            unsupported("DELETE with USING, ORDER BY or LIMIT is not supported")
+                .with_hint("DELETE FROM t WHERE key IN (SELECT ...) takes any query"),
+        );
+    }
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let [table] = from.as_slice() else {
+        return Err(unsupported("DELETE takes one table"));
+    };
+    let (table, alias) = target(table)?;
+    Ok(Delete {
+        table,
+        alias,
+        selection: delete.selection,
+    })
+}
+
+/// The one table that an UPDATE or DELETE changes, with its alias.
+fn target(table: &TableWithJoins) -> Result<(String, Option<String>)> {
+    match &table.relation {
+        TableFactor::Table { name, alias, .. } if table.joins.is_empty() => Ok((
+            table_name(name)?,
+            alias.as_ref().map(|alias| folded(&alias.name)),
+        )),
+        _ => Err(unsupported("UPDATE and DELETE change one table")
+            .with_hint("write the other tables in UPDATE ... FROM, or in a subquery")),
+    }
+}
+
+fn returning() -> Error {
+    unsupported("RETURNING is not supported")
+        .with_detail("writes are blind: they never read the stored row")
+        .with_hint("SELECT the rows after the write; a session always sees its own writes")
+}
+
+fn begin(modes: &[TransactionMode]) -> Result<Statement> {
+    let mut read_only = false;
+    for mode in modes {
+        match mode {
+            TransactionMode::AccessMode(access) => {
+                read_only = *access == TransactionAccessMode::ReadOnly;
+            }
+            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
+                return Err(words::serializable());
+            }
+            // Every other level asks for no more than the one snapshot that there always is.
+            TransactionMode::IsolationLevel(_) => {}
+        }
+    }
+    Ok(Statement::Begin { read_only })
+}
+
+fn copy(statement: Ast) -> Result<Statement> {
+    let Ast::Copy {
+        source,
+        to,
+        target,
+        options,
+        legacy_options,
+        ..
+    } = statement
+    else {
+        return Err(Error::internal("the statement was seen to be COPY"));
+    };
+    if !legacy_options.is_empty() {
+        return Err(unsupported("COPY's options stand in parentheses")
+            .with_hint("write WITH (FORMAT csv, HEADER)"));
+    }
+    let CopyTarget::File { filename } = target else {
+        return Err(
+            unsupported("COPY FROM STDIN and TO STDOUT are not supported here")
+                .with_hint("name a file, or use lazybase load and lazybase export"),
+        );
+    };
+    let file = copy_file(filename, &options)?;
+    match (source, to) {
+        (ast::CopySource::Query(query), _) => Ok(Statement::CopyTo {
+            source: CopySource::Query(reading(query)?),
+            file,
+        }),
+        (
+            ast::CopySource::Table {
+                table_name: name,
+                columns,
+            },
+            to,
+        ) => {
+            let name = table_name(&name)?;
+            let columns = columns.iter().map(folded).collect();
+            Ok(match to {
+                true => Statement::CopyTo {
+                    source: CopySource::Table { name, columns },
+                    file,
+                },
+                false => Statement::CopyFrom {
+                    table: name,
+                    columns,
+                    file,
+                },
+            })
+        }
+    }
+}
+
+fn copy_file(path: String, options: &[CopyOption]) -> Result<CopyFile> {
+    let mut file = CopyFile {
+        path,
+        format: None,
+        header: false,
+        delimiter: ',',
+        null: String::new(),
+    };
+    for option in options {
+        match option {
+            CopyOption::Format(format) => file.format = Some(format.value.to_lowercase()),
+            CopyOption::Header(header) => file.header = *header,
+            CopyOption::Delimiter(delimiter) => file.delimiter = *delimiter,
+            CopyOption::Null(null) => file.null.clone_from(null),
+            other => {
+                return Err(
+                    unsupported(format!("COPY's option {other} is not supported"))
+                        .with_hint("there are FORMAT, HEADER, DELIMITER and NULL"),
+                );
+            }
+        }
+    }
+    Ok(file)
+}

@@ -1,0 +1,282 @@
+//! CREATE TABLE: columns, key, layout and comments as declared.
+
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnOption, CommentDef, CreateTableOptions, Expr, Query, SqlOption, TableConstraint,
+    Value,
+};
+use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
+use lazybase_model::table::HIDDEN_KEY_COLUMN;
+use lazybase_model::{Column, ColumnDefault, ColumnId, Error, Layout, Result};
+
+use super::{folded, table_name, unsupported};
+use crate::types;
+
+/// A table as declared.
+#[derive(Debug)]
+pub(crate) struct CreateTable {
+    pub(crate) name: String,
+    pub(crate) if_not_exists: bool,
+    /// Empty where the query gives the columns.
+    pub(crate) columns: Vec<Column>,
+    /// Empty: a hidden key.
+    pub(crate) key: Vec<String>,
+    pub(crate) layout: Layout,
+    pub(crate) comment: Option<String>,
+    /// AS SELECT.
+    pub(crate) query: Option<Box<Query>>,
+    /// What the user should know about the declaration.
+    pub(crate) notices: Vec<String>,
+}
+
+pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
+    check_form(&create)?;
+    let mut table = CreateTable {
+        name: checked_name(table_name(&create.name)?)?,
+        if_not_exists: create.if_not_exists,
+        columns: Vec::with_capacity(create.columns.len()),
+        key: Vec::new(),
+        layout: Layout::default(),
+        comment: create.comment.as_ref().map(comment_text),
+        query: create.query,
+        notices: Vec::new(),
+    };
+    for column in &create.columns {
+        add_column(&mut table, column)?;
+    }
+    for constraint in &create.constraints {
+        add_constraint(&mut table, constraint)?;
+    }
+    add_options(&mut table, &create.table_options)?;
+    finish(&mut table)?;
+    Ok(table)
+}
+
+fn check_form(create: &ast::CreateTable) -> Result<()> {
+    if create.temporary || create.global.is_some() || create.volatile || create.transient {
+        return Err(unsupported("temporary tables are not supported")
+            .with_hint("WITH x AS (...) names a query's rows for one statement"));
+    }
+    if create.or_replace {
+        return Err(unsupported("CREATE OR REPLACE TABLE is not supported")
+            .with_hint("DROP TABLE IF EXISTS first"));
+    }
+    if create.like.is_some()
+        || create.clone.is_some()
+        || create.inherits.is_some()
+        || create.partition_of.is_some()
+        || create.partition_by.is_some()
+        || create.external
+    {
+        return Err(unsupported("this form of CREATE TABLE is not supported")
+            .with_hint("list the columns, or write CREATE TABLE ... AS SELECT"));
+    }
+    if create.columns.is_empty() && create.query.is_none() {
+        return Err(Error::invalid("a table needs at least one column").with_sqlstate("42601"));
+    }
+    if !create.columns.is_empty() && create.query.is_some() {
+        return Err(
+            unsupported("CREATE TABLE ... AS takes its columns from the query")
+                .with_hint("name them there with AS; a PRIMARY KEY (...) may stand in parentheses"),
+        );
+    }
+    Ok(())
+}
+
+fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
+    let name = checked_name(folded(&column.name))?;
+    if matches!(name.as_str(), HIDDEN_KEY_COLUMN | "_scu" | "_time") {
+        return Err(
+            Error::invalid(format!("column name {name:?} is reserved")).with_sqlstate("42939")
+        );
+    }
+    if table.columns.iter().any(|other| other.name == name) {
+        return Err(
+            Error::invalid(format!("column {name:?} is declared twice")).with_sqlstate("42701")
+        );
+    }
+    let data_type = types::from_sql(&column.data_type)
+        .map_err(|error| error.within(format_args!("column {name:?}")))?;
+    if types::has_ignored_length(&column.data_type) {
+        table.notices.push(format!(
+            "column {name:?}: the length of {} is not enforced, it is kept as TEXT",
+            column.data_type
+        ));
+    }
+    let mut made = Column {
+        id: ColumnId(u32::try_from(table.columns.len()).unwrap_or(u32::MAX)),
+        name,
+        data_type,
+        nullable: true,
+        default: ColumnDefault::Null,
+        comment: None,
+    };
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => made.nullable = false,
+            ColumnOption::Default(Expr::Value(value)) if value.value == Value::Null => {}
+            ColumnOption::Default(expr) => {
+                made.default = ColumnDefault::Expression(expr.to_string());
+            }
+            ColumnOption::PrimaryKey(_) if table.key.is_empty() => {
+                table.key.push(made.name.clone());
+            }
+            ColumnOption::PrimaryKey(_) => return Err(two_keys()),
+            ColumnOption::Comment(comment) => made.comment = Some(comment.clone()),
+            other => {
+                return Err(refused_constraint(&format!(
+                    "column {:?}: {other}",
+                    made.name
+                )));
+            }
+        }
+    }
+    table.columns.push(made);
+    Ok(())
+}
+
+fn add_constraint(table: &mut CreateTable, constraint: &TableConstraint) -> Result<()> {
+    let TableConstraint::PrimaryKey(key) = constraint else {
+        return Err(refused_constraint(&constraint.to_string()));
+    };
+    if !table.key.is_empty() {
+        return Err(two_keys());
+    }
+    for column in &key.columns {
+        match &column.column.expr {
+            Expr::Identifier(ident) if column.column.options.asc != Some(false) => {
+                table.key.push(folded(ident));
+            }
+            other => {
+                return Err(unsupported(format!("{other} can't be part of a key"))
+                    .with_hint("a key is made of columns, sorted upwards"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused_constraint(what: &str) -> Error {
+    unsupported(format!("{what} is not supported"))
+        .with_detail("writes are blind: only PRIMARY KEY, NOT NULL and DEFAULT are kept")
+}
+
+fn two_keys() -> Error {
+    Error::invalid("a table has one primary key")
+        .with_hint("a key of several columns is written PRIMARY KEY (a, b)")
+        .with_sqlstate("42P16")
+}
+
+fn add_options(table: &mut CreateTable, options: &CreateTableOptions) -> Result<()> {
+    let options = match options {
+        CreateTableOptions::None => return Ok(()),
+        CreateTableOptions::With(options)
+        | CreateTableOptions::Options(options)
+        | CreateTableOptions::Plain(options)
+        | CreateTableOptions::TableProperties(options) => options,
+    };
+    for option in options {
+        match option {
+            SqlOption::Comment(comment) => table.comment = Some(comment_text(comment)),
+            SqlOption::KeyValue { key, value } => add_option(table, &folded(key), value)?,
+            other => return Err(unsupported(format!("{other} is not an option of a table"))),
+        }
+    }
+    Ok(())
+}
+
+fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
+    let text = match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    };
+    match (key, text.to_lowercase().as_str()) {
+        ("layout", "point") => table.layout = Layout::Point,
+        ("layout", "scan") => table.layout = Layout::Scan,
+        ("layout", _) => {
+            return Err(Error::invalid(format!("unknown layout {text:?}"))
+                .with_hint("layout is 'scan' (the default) or 'point'")
+                .with_sqlstate("22023"));
+        }
+        ("comment", _) => table.comment = Some(text),
+        _ => {
+            return Err(
+                Error::invalid(format!("{key:?} is not an option of a table"))
+                    .with_hint("there are layout and comment")
+                    .with_sqlstate("22023"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn comment_text(comment: &CommentDef) -> String {
+    match comment {
+        CommentDef::WithEq(text) | CommentDef::WithoutEq(text) => text.clone(),
+    }
+}
+
+fn finish(table: &mut CreateTable) -> Result<()> {
+    if table.columns.len() > COLUMNS_MAX {
+        return Err(
+            Error::invalid(format!("a table has at most {COLUMNS_MAX} columns"))
+                .with_detail(format!("{} are declared", table.columns.len()))
+                .with_sqlstate("54011"),
+        );
+    }
+    for (at, name) in table.key.iter().enumerate() {
+        if table.key[..at].contains(name) {
+            return Err(
+                Error::invalid(format!("column {name:?} is in the key twice"))
+                    .with_sqlstate("42701"),
+            );
+        }
+    }
+    if table.query.is_some() {
+        return Ok(());
+    }
+    mark_key(&mut table.columns, &table.key)
+}
+
+/// Makes the columns of the key NOT NULL.
+///
+/// # Errors
+/// `Invalid` when a column is not there or its values have no order.
+pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
+    for name in key {
+        let Some(column) = columns.iter_mut().find(|column| column.name == *name) else {
+            return Err(
+                Error::not_found(format!("the key's column {name:?} is not declared"))
+                    .with_sqlstate("42703"),
+            );
+        };
+        if column.data_type.is_nested() {
+            return Err(
+                Error::invalid(format!("column {name:?} can't be part of a key"))
+                    .with_detail(format!(
+                        "values of type {} have no order",
+                        types::name(&column.data_type)
+                    ))
+                    .with_sqlstate("42P16"),
+            );
+        }
+        column.nullable = false;
+    }
+    Ok(())
+}
+
+/// A name that fits.
+pub(crate) fn checked_name(name: String) -> Result<String> {
+    match name.len() {
+        1..=NAME_BYTES_MAX => Ok(name),
+        0 => Err(Error::invalid("a name can't be empty").with_sqlstate("42602")),
+        bytes => Err(Error::invalid("the name is too long")
+            .with_detail(format!(
+                "it has {bytes} bytes, {NAME_BYTES_MAX} are allowed"
+            ))
+            .with_sqlstate("42622")),
+    }
+}

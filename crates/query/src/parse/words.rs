@@ -1,0 +1,177 @@
+//! Statements that are read by their tokens: those that no dialect knows (SETTLE, PAUSE,
+//! RESUME), and SET, SHOW and RESET, whose names and values need no grammar.
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use lazybase_cluster::{SettleTo, StageName};
+use lazybase_model::{Error, Result};
+
+use super::{Statement, unsupported};
+
+/// The statement, if it is one of these.
+pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
+    let words: Vec<String> = tokens.iter().map(|token| spelt(&token.token)).collect();
+    let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
+    let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
+    let Some((first, rest)) = upper.split_first() else {
+        return Ok(None);
+    };
+    let words = &words[1..];
+    match *first {
+        "SETTLE" => settle(rest, words).map(Some),
+        "PAUSE" => Ok(Some(Statement::Pause(stage(rest)?))),
+        "RESUME" => Ok(Some(Statement::Resume(stage(rest)?))),
+        "ABORT" => Ok(Some(Statement::Rollback)),
+        "RESET" => reset(rest, words).map(Some),
+        "SET" => set(rest, &tokens[1..], words).map(Some),
+        "SHOW" => show(rest, words),
+        _ => Ok(None),
+    }
+}
+
+fn spelt(token: &Token) -> String {
+    match token {
+        Token::Word(word) => word.value.clone(),
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn settle(rest: &[&str], words: &[String]) -> Result<Statement> {
+    let (table, rest) = match rest {
+        ["TABLE", _, rest @ ..] => (Some(words[1].to_lowercase()), rest),
+        rest => (None, rest),
+    };
+    let to = match rest {
+        [] | ["TO", "AUTHORITY"] => SettleTo::Authority,
+        ["TO", "SORTED"] => SettleTo::Sorted,
+        _ => return Err(usage("SETTLE [TABLE t] [TO SORTED | AUTHORITY]")),
+    };
+    Ok(Statement::Settle { table, to })
+}
+
+fn stage(rest: &[&str]) -> Result<StageName> {
+    match rest {
+        ["STAGE", "SORT"] => Ok(StageName::Sort),
+        ["STAGE", "MERGE"] => Ok(StageName::Merge),
+        ["STAGE", "AUTHORITY"] => Ok(StageName::Authority),
+        ["STAGE", "INGEST"] => Ok(StageName::Ingest),
+        _ => Err(usage(
+            "PAUSE | RESUME STAGE INGEST | SORT | MERGE | AUTHORITY",
+        )),
+    }
+}
+
+fn reset(rest: &[&str], words: &[String]) -> Result<Statement> {
+    match rest {
+        ["ALL"] => Ok(Statement::Reset(None)),
+        [] => Err(usage("RESET name | ALL")),
+        _ => Ok(Statement::Reset(Some(dotted(words)?))),
+    }
+}
+
+fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Statement> {
+    match rest {
+        ["TRANSACTION", modes @ ..] => return set_transaction(modes),
+        ["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION", ..] => {
+            return Err(unsupported("SET SESSION CHARACTERISTICS is not supported")
+                .with_hint("write the mode with BEGIN"));
+        }
+        ["TIME", "ZONE", ..] => {
+            return Ok(Statement::Set {
+                name: "datafusion.execution.time_zone".to_owned(),
+                value: Some(words[2..].join("")),
+            });
+        }
+        _ => {}
+    }
+    let skipped = usize::from(matches!(rest, ["SESSION" | "LOCAL", _, ..]) && rest[1] != "=");
+    let (tokens, words) = (&tokens[skipped..], &words[skipped..]);
+    let equals = tokens.iter().position(|token| match &token.token {
+        Token::Eq => true,
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("to"),
+        _ => false,
+    });
+    match equals {
+        Some(at) if at > 0 && at + 1 < words.len() => {
+            let name = dotted(&words[..at])?;
+            let is_default = words.len() == at + 2
+                && matches!(&tokens[at + 1].token, Token::Word(word)
+                    if word.value.eq_ignore_ascii_case("default"));
+            let separator = match tokens[at + 1..]
+                .iter()
+                .all(|t| matches!(t.token, Token::Word(_)))
+            {
+                true => " ",
+                false => "",
+            };
+            let value = (!is_default).then(|| words[at + 1..].join(separator));
+            Ok(Statement::Set { name, value })
+        }
+        _ => Err(usage("SET name = value")),
+    }
+}
+
+fn set_transaction(modes: &[&str]) -> Result<Statement> {
+    match modes {
+        ["READ", "ONLY"] => Ok(Statement::SetTransaction {
+            read_only: Some(true),
+        }),
+        ["READ", "WRITE"] => Ok(Statement::SetTransaction {
+            read_only: Some(false),
+        }),
+        ["ISOLATION", "LEVEL", "SERIALIZABLE"] => Err(serializable()),
+        ["ISOLATION", "LEVEL", ..] => Ok(Statement::SetTransaction { read_only: None }),
+        _ => Err(usage(
+            "SET TRANSACTION READ ONLY | READ WRITE | ISOLATION LEVEL SNAPSHOT",
+        )),
+    }
+}
+
+/// Transactions have snapshot isolation without detection of conflicts.
+pub(super) fn serializable() -> Error {
+    unsupported("isolation level SERIALIZABLE is not supported")
+        .with_detail("updates are blind: conflicts between transactions are not detected")
+        .with_hint("REPEATABLE READ gives one snapshot to the whole transaction")
+}
+
+fn show(rest: &[&str], words: &[String]) -> Result<Option<Statement>> {
+    match rest {
+        ["TABLES"] => Ok(Some(Statement::ShowTables)),
+        ["COLUMNS", "FROM" | "IN", ..] => Ok(Some(Statement::Describe(
+            words[2..].concat().to_lowercase(),
+        ))),
+        [
+            "COLUMNS" | "CREATE" | "FUNCTIONS" | "DATABASES" | "SCHEMAS",
+            ..,
+        ] => Ok(None),
+        ["TIME", "ZONE"] => Ok(Some(Statement::Show(
+            "datafusion.execution.time_zone".to_owned(),
+        ))),
+        ["TRANSACTION", "ISOLATION", "LEVEL"] => {
+            Ok(Some(Statement::Show("transaction_isolation".to_owned())))
+        }
+        [] => Err(usage("SHOW name | ALL | TABLES | COLUMNS FROM t")),
+        _ => Ok(Some(Statement::Show(dotted(words)?))),
+    }
+}
+
+/// A name of parts with points between them, in lower case.
+fn dotted(words: &[String]) -> Result<String> {
+    let points_between = words
+        .iter()
+        .enumerate()
+        .all(|(at, word)| (word == ".") == (at % 2 == 1));
+    match points_between && words.len() % 2 == 1 {
+        true => Ok(words.concat().to_lowercase()),
+        false => Err(
+            Error::invalid(format!("{:?} is not a setting's name", words.join(" ")))
+                .with_sqlstate("42601"),
+        ),
+    }
+}
+
+fn usage(usage: &str) -> Error {
+    Error::invalid("syntax error")
+        .with_hint(format!("write {usage}"))
+        .with_sqlstate("42601")
+}

@@ -1,0 +1,177 @@
+//! Point reads: queries that name full keys and plain columns pass the planner (design section
+//! 7.5).
+//!
+//! Reads sqlparser's query; writes nothing. Invariant PNT-1: what is recognised has the answer
+//! that the planner would give; everything else is left to it.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    WildcardAdditionalOptions,
+};
+use lazybase_model::{Result, Table};
+
+use crate::keys::{NamedKeys, named_keys};
+use crate::parse::{folded, table_name};
+
+#[cfg(test)]
+mod tests;
+
+/// Columns of the rows of some keys.
+#[derive(Debug)]
+pub(crate) struct PointRead {
+    pub(crate) table: Arc<Table>,
+    pub(crate) keys: NamedKeys,
+    /// Positions in the table's columns.
+    pub(crate) projection: Vec<usize>,
+    /// What the answer calls them.
+    pub(crate) names: Vec<String>,
+}
+
+/// The point read that a query is, if it is one.
+///
+/// # Errors
+/// `Invalid` for keys that no row can have.
+pub(crate) fn recognise(
+    query: &Query,
+    find: impl Fn(&str) -> Option<Arc<Table>>,
+) -> Result<Option<PointRead>> {
+    let Some(select) = plain_select(query) else {
+        return Ok(None);
+    };
+    let ([from], Some(predicate)) = (select.from.as_slice(), &select.selection) else {
+        return Ok(None);
+    };
+    let Some((name, alias)) = plain_table(from) else {
+        return Ok(None);
+    };
+    let Some(table) = find(&name) else {
+        return Ok(None);
+    };
+    let alias = alias.unwrap_or(name);
+    let Some((projection, names)) = columns(select, &table, &alias) else {
+        return Ok(None);
+    };
+    let keys = named_keys(predicate, &table, &alias)?;
+    Ok(keys.map(|keys| PointRead {
+        table,
+        keys,
+        projection,
+        names,
+    }))
+}
+
+/// The SELECT of a query that has nothing but columns, one FROM and a WHERE.
+fn plain_select(query: &Query) -> Option<&Select> {
+    let Query {
+        with: None,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        ..
+    } = query
+    else {
+        return None;
+    };
+    let SetExpr::Select(select) = body.as_ref() else {
+        return None;
+    };
+    let Select {
+        distinct: None,
+        top: None,
+        exclude: None,
+        into: None,
+        prewhere: None,
+        group_by: GroupByExpr::Expressions(groups, modifiers),
+        having: None,
+        qualify: None,
+        value_table_mode: None,
+        ..
+    } = select.as_ref()
+    else {
+        return None;
+    };
+    let is_plain = query.locks.is_empty()
+        && query.pipe_operators.is_empty()
+        && groups.is_empty()
+        && modifiers.is_empty()
+        && select.lateral_views.is_empty()
+        && select.connect_by.is_empty()
+        && select.cluster_by.is_empty()
+        && select.distribute_by.is_empty()
+        && select.sort_by.is_empty()
+        && select.named_window.is_empty();
+    is_plain.then_some(select)
+}
+
+/// The name and alias of a table that stands alone.
+fn plain_table(from: &TableWithJoins) -> Option<(String, Option<String>)> {
+    match &from.relation {
+        TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            with_hints,
+            version: None,
+            with_ordinality: false,
+            partitions,
+            json_path: None,
+            sample: None,
+            ..
+        } if from.joins.is_empty() && with_hints.is_empty() && partitions.is_empty() => {
+            let alias = match alias {
+                Some(alias) if !alias.columns.is_empty() => return None,
+                Some(alias) => Some(folded(&alias.name)),
+                None => None,
+            };
+            Some((table_name(name).ok()?, alias))
+        }
+        _ => None,
+    }
+}
+
+fn columns(select: &Select, table: &Table, alias: &str) -> Option<(Vec<usize>, Vec<String>)> {
+    let mut projection = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
+                for at in 0..table.visible_columns() {
+                    projection.push(at);
+                    names.push(table.columns[at].name.clone());
+                }
+            }
+            SelectItem::UnnamedExpr(expr) => {
+                let at = column(expr, table, alias)?;
+                projection.push(at);
+                names.push(table.columns[at].name.clone());
+            }
+            SelectItem::ExprWithAlias { expr, alias: name } => {
+                projection.push(column(expr, table, alias)?);
+                names.push(folded(name));
+            }
+            _ => return None,
+        }
+    }
+    let repeated = (1..names.len()).any(|at| names[..at].contains(&names[at]));
+    (!projection.is_empty() && !repeated).then_some((projection, names))
+}
+
+fn column(expr: &Expr, table: &Table, alias: &str) -> Option<usize> {
+    let name = match expr {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+            [qualifier, name] if folded(qualifier) == alias => folded(name),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    table
+        .column_index(&name)
+        .filter(|at| *at < table.visible_columns())
+}

@@ -1,0 +1,171 @@
+//! Tests of `prune`.
+
+use arrow::datatypes::DataType;
+use datafusion::prelude::{col, lit};
+use lazybase_model::{
+    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, TableId, View, ViewId,
+};
+
+use super::*;
+
+/// Columns c0, c1, ... of these types, sorted by the first `key` of them.
+fn table(types: &[DataType], key: usize) -> Table {
+    let columns = types.iter().zip(0..).map(|(data_type, id)| Column {
+        id: ColumnId(id),
+        name: format!("c{id}"),
+        data_type: data_type.clone(),
+        nullable: id as usize >= key,
+        default: ColumnDefault::Null,
+        comment: None,
+    });
+    Table {
+        id: TableId(1),
+        name: "t".to_owned(),
+        version: SchemaVersion(0),
+        columns: columns.collect(),
+        primary: View {
+            id: ViewId(1),
+            key: (0..key as u32).map(ColumnId).collect(),
+        },
+        hidden_key: false,
+        layout: Layout::Scan,
+        comment: None,
+    }
+}
+
+fn pair() -> Table {
+    table(&[DataType::Int64, DataType::Utf8, DataType::Int64], 2)
+}
+
+fn key(table: &Table, values: Vec<ScalarValue>) -> Key {
+    let columns: Vec<usize> = (0..values.len()).collect();
+    encode(table, &columns, &[values]).unwrap().remove(0)
+}
+
+fn int(value: i64) -> ScalarValue {
+    ScalarValue::Int64(Some(value))
+}
+
+fn text(value: &str) -> ScalarValue {
+    ScalarValue::Utf8(Some(value.to_owned()))
+}
+
+fn range(access: Access) -> (Option<Key>, Option<Key>) {
+    match access {
+        Access::Range(range) => (range.low, range.high),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_prefix_is_a_stretch_of_the_key_space() {
+    let table = pair();
+    let (low, high) = range(access(&table, &[col("c0").eq(lit(5_i64))]).unwrap());
+    assert_eq!(low, Some(key(&table, vec![int(5)])));
+    for (value, inside) in [(4, false), (5, true), (6, false)] {
+        let full = key(&table, vec![int(value), text("x")]);
+        let is_inside = low.as_ref().unwrap() <= &full && &full < high.as_ref().unwrap();
+        assert_eq!(is_inside, inside, "{value}");
+    }
+}
+
+#[test]
+fn a_bound_follows_the_prefix() {
+    let table = pair();
+    let filters = [
+        col("c0").eq(lit(5_i64)),
+        col("c1").gt_eq(lit("m")),
+        col("c1").lt(lit("p")),
+    ];
+    let (low, high) = range(access(&table, &filters).unwrap());
+    assert_eq!(low, Some(key(&table, vec![int(5), text("m")])));
+    assert_eq!(high, Some(key(&table, vec![int(5), text("p")])));
+    let (low, high) = range(access(&table, &[col("c0").gt(lit(5_i64))]).unwrap());
+    assert!(low.unwrap() > key(&table, vec![int(5), text("zzzz")]));
+    assert_eq!(high, None);
+    let between = col("c0").between(lit(1_i64), lit(3_i64));
+    let (low, high) = range(access(&table, &[between]).unwrap());
+    assert_eq!(low, Some(key(&table, vec![int(1)])));
+    assert!(high.unwrap() > key(&table, vec![int(3), text("zzzz")]));
+}
+
+#[test]
+fn full_keys_are_points() {
+    let table = pair();
+    let filters = [
+        col("c0").in_list(vec![lit(2_i64), lit(1_i64), lit(2_i64)], false),
+        lit("x").eq(col("c1")),
+    ];
+    let expected = [1, 2].map(|value| key(&table, vec![int(value), text("x")]));
+    assert_eq!(
+        access(&table, &filters).unwrap(),
+        Access::Keys(expected.to_vec())
+    );
+}
+
+#[test]
+fn lists_on_a_prefix_bound_it() {
+    let table = pair();
+    let list = col("c0").in_list(vec![lit(7_i64), lit(3_i64)], false);
+    let (low, high) = range(access(&table, &[list]).unwrap());
+    assert_eq!(low, Some(key(&table, vec![int(3)])));
+    assert!(high.unwrap() > key(&table, vec![int(7), text("zzzz")]));
+}
+
+#[test]
+fn contradictions_read_nothing() {
+    let table = pair();
+    let filters = [col("c0").eq(lit(1_i64)), col("c0").eq(lit(2_i64))];
+    assert_eq!(access(&table, &filters).unwrap(), Access::Nothing);
+    let filters = [col("c0").gt(lit(2_i64)), col("c0").lt(lit(1_i64))];
+    assert_eq!(access(&table, &filters).unwrap(), Access::Nothing);
+}
+
+#[test]
+fn other_columns_and_inexact_constants_say_nothing() {
+    let table = pair();
+    for filter in [
+        col("c2").eq(lit(1_i64)),
+        col("c1").eq(lit("x")),
+        col("c0").eq(lit(1.5)),
+        col("c0").not_eq(lit(1_i64)),
+        col("c0").eq(lit(1_i64)).or(col("c0").eq(lit(2_i64))),
+        col("c0").in_list(vec![lit(1_i64)], true),
+    ] {
+        let all = Access::Range(KeyRange::default());
+        assert_eq!(
+            access(&table, std::slice::from_ref(&filter)).unwrap(),
+            all,
+            "{filter}"
+        );
+    }
+    assert!(!is_useful(&col("c2").eq(lit(1_i64)), &table));
+    assert!(is_useful(&col("c0").lt(lit(1_i64)), &table));
+}
+
+#[test]
+fn constants_of_other_types_count_where_they_are_exact() {
+    let table = table(&[DataType::Int32], 1);
+    let expected = Access::Keys(vec![key(&table, vec![ScalarValue::Int32(Some(7))])]);
+    assert_eq!(
+        access(&table, &[col("c0").eq(lit(7_i64))]).unwrap(),
+        expected
+    );
+}
+
+#[test]
+fn uuids_are_given_as_text() {
+    let table = table(&[UUID], 1);
+    let filter = col("c0").eq(lit("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"));
+    assert!(matches!(access(&table, &[filter]).unwrap(), Access::Keys(keys) if keys.len() == 1));
+}
+
+#[test]
+fn floating_bounds_keep_both_zeros() {
+    let table = table(&[DataType::Float64, DataType::Int64], 2);
+    let (low, _) = range(access(&table, &[col("c0").gt(lit(-0.0))]).unwrap());
+    assert_eq!(
+        low,
+        Some(key(&table, vec![ScalarValue::Float64(Some(0.0))]))
+    );
+}

@@ -1,0 +1,185 @@
+//! Queries: a snapshot, then either the rows of named keys, or DataFusion over the snapshot.
+//!
+//! Reads through [`Snapshot`]; writes nothing. Invariant READ-1: all tables of a statement, and
+//! its stamp, are of one snapshot.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::sql::sqlparser::ast::{Query, Statement};
+use futures::stream::{self, StreamExt};
+use lazybase_engine::read::Snapshot;
+use lazybase_model::{Result, TableId};
+
+use crate::answer::{Answer, AnswerStream};
+use crate::cast::{checked_cells, place, to_column};
+use crate::clauses::Clauses;
+use crate::error::from_datafusion;
+use crate::keys::{self, NamedKeys};
+use crate::point::{self, PointRead};
+use crate::scan::Shape;
+use crate::session::{Shared, ours};
+use crate::table::ScanNotes;
+
+/// A query that has begun to run.
+pub(crate) struct Opened {
+    pub(crate) rows: SendableRecordBatchStream,
+    /// `None` where no stored table is read.
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) notes: ScanNotes,
+}
+
+/// Answers a query.
+pub(crate) async fn query(
+    session: &Arc<Shared>,
+    query: Box<Query>,
+    clauses: &Clauses,
+    sql: &str,
+) -> Result<AnswerStream> {
+    let manifest = session.instance().manifest();
+    let find = |name: &str| {
+        manifest
+            .table_named(name)
+            .map(|state| Arc::clone(&state.table))
+    };
+    if let Some(point) = point::recognise(&query, find)? {
+        return point_read(session, point, clauses).await;
+    }
+    let opened = open(session, Statement::Query(query), clauses, sql).await?;
+    let schema = opened.rows.schema();
+    let rows = ours(opened.rows, sql);
+    Ok(AnswerStream::rows(
+        schema,
+        rows,
+        opened.snapshot,
+        Arc::clone(session),
+    ))
+}
+
+/// Begins to run a query over a snapshot that the clauses ask for.
+pub(crate) async fn open(
+    session: &Arc<Shared>,
+    statement: Statement,
+    clauses: &Clauses,
+    sql: &str,
+) -> Result<Opened> {
+    let (names_only, _) = session.context(None, None);
+    let tables = names_only.stored_tables(&statement, session.instance())?;
+    let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
+    let snapshot = match ids.is_empty() {
+        true => None,
+        false => Some(session.snapshot(clauses, Some(ids)).await?),
+    };
+    run(session, statement, snapshot, None, sql).await
+}
+
+/// Begins to run a query over a snapshot that is there already.
+pub(crate) async fn run(
+    session: &Arc<Shared>,
+    statement: Statement,
+    snapshot: Option<Snapshot>,
+    with_hidden_key: Option<TableId>,
+    sql: &str,
+) -> Result<Opened> {
+    let (context, names) = session.context(snapshot.clone(), with_hidden_key);
+    Ok(Opened {
+        rows: context.run(statement, sql).await?,
+        snapshot,
+        notes: names.notes,
+    })
+}
+
+async fn point_read(
+    session: &Arc<Shared>,
+    point: PointRead,
+    clauses: &Clauses,
+) -> Result<AnswerStream> {
+    let snapshot = session
+        .snapshot(clauses, Some(vec![point.table.id]))
+        .await?;
+    let rows = rows_of_keys(session, &snapshot, &point).await?;
+    let fields: Vec<Field> = rows
+        .schema()
+        .fields()
+        .iter()
+        .zip(&point.names)
+        .map(|(field, name)| field.as_ref().clone().with_name(name))
+        .collect();
+    let schema = Arc::new(Schema::new(fields));
+    let rows = rows
+        .with_schema(Arc::clone(&schema))
+        .map_err(|error| crate::error::from_arrow(&error))?;
+    let rows = stream::iter([Ok(rows)]).boxed();
+    Ok(AnswerStream::rows(
+        schema,
+        rows,
+        Some(snapshot),
+        Arc::clone(session),
+    ))
+}
+
+async fn rows_of_keys(
+    session: &Shared,
+    snapshot: &Snapshot,
+    point: &PointRead,
+) -> Result<RecordBatch> {
+    let shape = Shape::new(Arc::clone(&point.table), point.projection.clone());
+    let buffered = {
+        let state = session.state.lock();
+        let transaction = state.transaction.as_ref();
+        let tables = transaction.map(|transaction| transaction.buffer.by_table());
+        tables
+            .and_then(|mut tables| tables.remove(&point.table.id))
+            .unwrap_or_default()
+    };
+    let keys = &point.keys.encoded;
+    let rows = snapshot
+        .get(point.table.id, keys, &shape.stored_projection(), &buffered)
+        .await?;
+    shape
+        .show(&rows)
+        .map_err(|error| from_datafusion(&error, ""))
+}
+
+/// Rows by their keys, for the Rust API.
+pub(crate) async fn get(
+    session: &Arc<Shared>,
+    table: &str,
+    keys: &RecordBatch,
+    columns: &[&str],
+) -> Result<Answer> {
+    let table = session.database.table(table)?;
+    let projection: Vec<usize> = match columns.is_empty() {
+        true => (0..table.visible_columns()).collect(),
+        false => columns
+            .iter()
+            .map(|name| table.require_column(name))
+            .collect::<Result<_>>()?,
+    };
+    let mut key = Vec::new();
+    for index in table.key_indices() {
+        let name = &table.columns[index].name;
+        let given = keys.column_by_name(name).ok_or_else(|| {
+            lazybase_model::Error::invalid(format!("the key's column {name:?} is not given"))
+        })?;
+        let place = place(&table, index, 1);
+        key.push(checked_cells(to_column(given, &place)?, true, &place)?);
+    }
+    let keys: NamedKeys = keys::distinct(key, &table)?;
+    let names = projection
+        .iter()
+        .map(|at| table.columns[*at].name.clone())
+        .collect();
+    let point = PointRead {
+        table,
+        keys,
+        projection,
+        names,
+    };
+    point_read(session, point, &Clauses::default())
+        .await?
+        .collect()
+        .await
+}

@@ -1,0 +1,395 @@
+//! The leaf of every plan: plain rows of one table, as a snapshot gives them (section 3.7 of the
+//! paper).
+//!
+//! ```text
+//!   parts of the key space, in order     partition 0: part 0, part 1, ...
+//!                                        partition 1: part n, ...        each sorted by key
+//! ```
+//!
+//! Reads through [`Snapshot`]; writes nothing. Invariant SCAN-1: rows of a partition come in key
+//! order, and the order is declared, so that `ORDER BY key LIMIT n` stops early. Invariant
+//! SCAN-2: the number of rows is called exact only where the engine says so (trap 1).
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, Statistics};
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::coop::make_cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::limit::LimitStream;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::stream::{self, BoxStream, StreamExt};
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::key::Key;
+use lazybase_engine::read::{ScanPart, Snapshot, SourceDescription};
+use lazybase_model::{Result, Table};
+
+use crate::cast::uuid_text;
+use crate::error::into_datafusion;
+use crate::types::{self, UUID};
+
+/// Which columns a scan gives, and in which form.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) table: Arc<Table>,
+    /// Positions in the table's columns.
+    pub(crate) projection: Vec<usize>,
+    /// What the rows look like to SQL.
+    pub(crate) schema: SchemaRef,
+}
+
+impl Shape {
+    /// The columns `projection` of a table, as SQL shows them.
+    pub(crate) fn new(table: Arc<Table>, projection: Vec<usize>) -> Shape {
+        let fields: Vec<Field> = projection
+            .iter()
+            .map(|at| shown_field(&table, *at))
+            .collect();
+        Shape {
+            table,
+            projection,
+            schema: Arc::new(Schema::new(fields)),
+        }
+    }
+
+    /// What the engine is asked for: at least one column, since it gives rows as columns.
+    pub(crate) fn stored_projection(&self) -> Vec<usize> {
+        match self.projection.is_empty() {
+            true => vec![self.table.key_indices().first().copied().unwrap_or(0)],
+            false => self.projection.clone(),
+        }
+    }
+
+    /// Rows from the engine as SQL shows them.
+    pub(crate) fn show(&self, rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
+        let columns: Vec<ArrayRef> = match self.projection.is_empty() {
+            true => Vec::new(),
+            false => rows.columns().iter().map(shown_column).collect(),
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(DataFusionError::from)
+    }
+
+    /// The leading columns of the key that the rows hold: what they are sorted by.
+    fn ordering(&self) -> Option<LexOrdering> {
+        let columns = self.table.key_indices().into_iter().map_while(|key| {
+            let at = self.projection.iter().position(|column| *column == key)?;
+            let column = ColumnExpr::new(self.schema.field(at).name(), at);
+            Some(PhysicalSortExpr::new(
+                Arc::new(column),
+                SortOptions {
+                    descending: false,
+                    nulls_first: false,
+                },
+            ))
+        });
+        LexOrdering::new(columns)
+    }
+}
+
+/// A column's field as SQL shows it.
+pub(crate) fn shown_field(table: &Table, at: usize) -> Field {
+    let column = &table.columns[at];
+    Field::new(
+        &column.name,
+        types::shown(&column.data_type),
+        column.nullable,
+    )
+}
+
+fn shown_column(column: &ArrayRef) -> ArrayRef {
+    match *column.data_type() == UUID {
+        true => uuid_text(column),
+        false => Arc::clone(column),
+    }
+}
+
+/// Where the rows come from.
+#[derive(Debug, Clone)]
+enum Source {
+    /// Stretches of the key space, contiguous in each partition.
+    Parts {
+        partitions: Vec<Vec<ScanPart>>,
+        sources: Arc<Vec<SourceDescription>>,
+    },
+    /// Named keys, read one by one.
+    Points {
+        snapshot: Snapshot,
+        keys: Arc<Vec<Key>>,
+        buffered: Arc<Vec<ChangeBatch>>,
+    },
+}
+
+/// How many rows a scan gives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rows {
+    Exact(u64),
+    Estimated(u64),
+}
+
+/// The leaf of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct LazyScanExec {
+    shape: Shape,
+    source: Source,
+    rows: Rows,
+    fetch: Option<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl LazyScanExec {
+    /// A scan of parts in key order, spread over at most `target_partitions` partitions.
+    pub(crate) fn parts(
+        shape: Shape,
+        parts: Vec<ScanPart>,
+        sources: Vec<SourceDescription>,
+        rows: Rows,
+        target_partitions: usize,
+        fetch: Option<usize>,
+    ) -> LazyScanExec {
+        let source = Source::Parts {
+            partitions: contiguous(parts, target_partitions.max(1)),
+            sources: Arc::new(sources),
+        };
+        LazyScanExec::new(shape, source, rows, fetch)
+    }
+
+    /// A read of named keys.
+    pub(crate) fn points(
+        shape: Shape,
+        snapshot: Snapshot,
+        keys: Vec<Key>,
+        buffered: Vec<ChangeBatch>,
+        fetch: Option<usize>,
+    ) -> LazyScanExec {
+        let rows = Rows::Estimated(keys.len() as u64);
+        let source = Source::Points {
+            snapshot,
+            keys: Arc::new(keys),
+            buffered: Arc::new(buffered),
+        };
+        LazyScanExec::new(shape, source, rows, fetch)
+    }
+
+    fn new(shape: Shape, source: Source, rows: Rows, fetch: Option<usize>) -> LazyScanExec {
+        let partitions = match &source {
+            Source::Parts { partitions, .. } => partitions.len(),
+            Source::Points { .. } => 1,
+        };
+        let equivalences =
+            EquivalenceProperties::new_with_orderings(Arc::clone(&shape.schema), shape.ordering());
+        let properties = PlanProperties::new(
+            equivalences,
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        LazyScanExec {
+            shape,
+            source,
+            rows,
+            fetch,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn rows(&self, partition: usize) -> BoxStream<'static, Result<RecordBatch>> {
+        match &self.source {
+            Source::Parts { partitions, .. } => {
+                let parts = partitions[partition].clone();
+                stream::iter(parts).flat_map(|part| part.stream()).boxed()
+            }
+            Source::Points {
+                snapshot,
+                keys,
+                buffered,
+            } => {
+                let (snapshot, keys) = (snapshot.clone(), Arc::clone(keys));
+                let (table, buffered) = (self.shape.table.id, Arc::clone(buffered));
+                let projection = self.shape.stored_projection();
+                stream::once(
+                    async move { snapshot.get(table, &keys, &projection, &buffered).await },
+                )
+                .boxed()
+            }
+        }
+    }
+}
+
+/// Parts in as many groups as are wanted, each a stretch of the key space.
+fn contiguous(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
+    let groups = groups.min(parts.len()).max(1);
+    let total = parts.len();
+    let mut partitions: Vec<Vec<ScanPart>> = vec![Vec::new(); groups];
+    for (at, part) in parts.into_iter().enumerate() {
+        partitions[at * groups / total].push(part);
+    }
+    partitions
+}
+
+impl DisplayAs for LazyScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LazyScanExec: table={}", self.shape.table.name)?;
+        let columns: Vec<&str> = self
+            .shape
+            .schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        write!(f, ", columns=[{}]", columns.join(", "))?;
+        match &self.source {
+            Source::Points { keys, .. } => write!(f, ", keys={}", keys.len())?,
+            Source::Parts {
+                partitions,
+                sources,
+            } => {
+                let pruned: usize = sources.iter().map(|source| source.extents_pruned).sum();
+                let extents: usize = sources.iter().map(|source| source.extents).sum();
+                write!(
+                    f,
+                    ", partitions={}, sources={}, extents={extents}, pruned={pruned}",
+                    partitions.len(),
+                    sources.len()
+                )?;
+            }
+        }
+        if let Some(ordering) = self.properties.output_ordering() {
+            write!(f, ", ordering=[{ordering}]")?;
+        }
+        match self.fetch {
+            Some(fetch) => write!(f, ", fetch={fetch}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for LazyScanExec {
+    fn name(&self) -> &str {
+        "LazyScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
+    ) -> DataFusionResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _: Arc<TaskContext>,
+    ) -> DataFusionResult<SendableRecordBatchStream> {
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let counted = metrics.clone();
+        let shape = self.shape.clone();
+        let rows = self.rows(partition).map(move |rows| {
+            let rows = rows.map_err(into_datafusion)?;
+            let shown = shape.show(&rows)?;
+            counted.record_output(shown.num_rows());
+            Ok(shown)
+        });
+        let schema = Arc::clone(&self.shape.schema);
+        let rows: SendableRecordBatchStream =
+            make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        Ok(match self.fetch {
+            None => rows,
+            Some(fetch) => Box::pin(LimitStream::new(
+                rows,
+                0,
+                Some(fetch),
+                BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), partition),
+            )),
+        })
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> DataFusionResult<Arc<Statistics>> {
+        let partitions = self.properties.partitioning.partition_count();
+        let whole = args.partition().is_none() || partitions == 1;
+        let num_rows = match self.rows {
+            Rows::Exact(rows) if whole => Precision::Exact(rows as usize),
+            Rows::Exact(rows) | Rows::Estimated(rows) if whole => Precision::Inexact(rows as usize),
+            Rows::Exact(rows) | Rows::Estimated(rows) => {
+                Precision::Inexact(rows as usize / partitions)
+            }
+        };
+        let num_rows = match self.fetch {
+            Some(fetch) => match num_rows {
+                Precision::Exact(rows) => Precision::Exact(rows.min(fetch)),
+                Precision::Inexact(rows) => Precision::Inexact(rows.min(fetch)),
+                Precision::Absent => Precision::Absent,
+            },
+            None => num_rows,
+        };
+        Ok(Arc::new(Statistics {
+            num_rows,
+            total_byte_size: Precision::Absent,
+            column_statistics: vec![
+                ColumnStatistics::new_unknown();
+                self.shape.schema.fields().len()
+            ],
+        }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut scan = self.clone();
+        scan.fetch = limit;
+        Some(Arc::new(scan))
+    }
+}

@@ -1,0 +1,384 @@
+//! A session: one user's settings, transaction, and the horizon that it never goes back behind
+//! (design section 7: monotonic reads, own writes).
+//!
+//! ```text
+//!   execute -> split -> run -> parse -> may it run here? -> query | dml | ddl | settings
+//!                                                        -> an error fails the transaction
+//! ```
+//!
+//! Invariant SES-1: the floor only rises: with each horizon that an answer had, and each token
+//! that a write got. Unless `lazybase.monotonic` is off, every snapshot is at or after it.
+
+use std::sync::Arc;
+
+use futures::stream::StreamExt;
+use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
+use lazybase_engine::read::Snapshot;
+use lazybase_model::{Error, Freshness, Horizon, Result, Stamp, TableId, Token};
+use parking_lot::Mutex;
+
+use crate::answer::{Answer, AnswerStream};
+use crate::catalog::Names;
+use crate::clauses::{Clauses, PastPoint};
+use crate::context::Context;
+use crate::database::Database;
+use crate::parse::{Parsed, Statement, parse};
+use crate::settings::Settings;
+use crate::split::split_statements;
+use crate::transaction::Transaction;
+use crate::{copy, ddl, dml, explain, read, show};
+
+/// One user's session. Statements run one after the other.
+pub struct Session {
+    shared: Arc<Shared>,
+    /// Held while a statement is started, so that two never mix.
+    gate: tokio::sync::Mutex<()>,
+}
+
+/// What a session's answers and writes share with it.
+pub(crate) struct Shared {
+    pub(crate) database: Database,
+    pub(crate) state: Mutex<State>,
+}
+
+/// What a session remembers.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) settings: Settings,
+    pub(crate) floor: Horizon,
+    pub(crate) last_stamp: Option<Stamp>,
+    pub(crate) last_token: Option<Token>,
+    pub(crate) transaction: Option<Transaction>,
+}
+
+impl Session {
+    pub(crate) fn new(database: Database) -> Session {
+        Session {
+            shared: Arc::new(Shared {
+                database,
+                state: Mutex::new(State::default()),
+            }),
+            gate: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Runs every statement of a script; stops at the first error.
+    ///
+    /// # Errors
+    /// The first error; what earlier statements did stays.
+    pub async fn execute(&self, sql: &str) -> Result<Vec<Answer>> {
+        let mut answers = Vec::new();
+        for statement in split_statements(sql)? {
+            answers.push(self.query(&statement).await?.collect().await?);
+        }
+        Ok(answers)
+    }
+
+    /// Runs one statement; its rows come as a stream.
+    ///
+    /// # Errors
+    /// `Invalid` when the text is not one statement, and whatever the statement meets before its
+    /// first row.
+    pub async fn query(&self, sql: &str) -> Result<AnswerStream> {
+        let statements = split_statements(sql)?;
+        let [statement] = statements.as_slice() else {
+            return Err(
+                Error::invalid(format!("{} statements, not one", statements.len()))
+                    .with_sqlstate("42601"),
+            );
+        };
+        let _running = self.gate.lock().await;
+        let answer = run(&self.shared, statement).await;
+        if answer.is_err() {
+            self.shared.fail_transaction();
+        }
+        answer
+    }
+
+    /// The stamp of the last answer.
+    pub fn last_stamp(&self) -> Option<Stamp> {
+        self.shared.state.lock().last_stamp.clone()
+    }
+
+    /// Whether a transaction is open, failed or not.
+    pub fn in_transaction(&self) -> bool {
+        self.shared.state.lock().transaction.is_some()
+    }
+
+    /// Reads rows by their full keys, past the parser and the planner: the quickest way to a row.
+    ///
+    /// `keys` holds the key's columns by name, a row a key; `columns` names the columns wanted,
+    /// all where there are none. Absent keys are left out.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table or column, `Invalid` for keys of another type.
+    pub async fn get(
+        &self,
+        table: &str,
+        keys: &arrow::array::RecordBatch,
+        columns: &[&str],
+    ) -> Result<Answer> {
+        read::get(&self.shared, table, keys, columns).await
+    }
+}
+
+/// Does one statement.
+async fn run(session: &Arc<Shared>, sql: &str) -> Result<AnswerStream> {
+    let Parsed { statement, clauses } = parse(sql)?;
+    session.check_allowed(&statement)?;
+    match statement {
+        Statement::Query(query) => read::query(session, query, &clauses, sql).await,
+        Statement::Explain(statement) => explain::explain(session, *statement, &clauses, sql).await,
+        Statement::CreateTable(create) => ddl::create(session, *create, &clauses, sql).await,
+        Statement::DropTable { names, if_exists } => ddl::drop(session, &names, if_exists).await,
+        Statement::Truncate { names, if_exists } => ddl::truncate(session, &names, if_exists).await,
+        Statement::Insert(insert) => dml::insert::insert(session, *insert, &clauses, sql).await,
+        Statement::Update(update) => dml::change::update(session, *update, sql).await,
+        Statement::Delete(delete) => dml::change::delete(session, *delete, sql).await,
+        Statement::CopyTo { source, file } => {
+            copy::copy_to(session, source, &file, &clauses, sql).await
+        }
+        Statement::CopyFrom {
+            table,
+            columns,
+            file,
+        } => copy::copy_from(session, &table, &columns, &file).await,
+        Statement::Settle { table, to } => {
+            let instance = session.instance();
+            let table = match table {
+                Some(name) => Some(session.database.table(&name)?.id),
+                None => None,
+            };
+            instance.settle(table, to, &|_| {}).await?;
+            Ok(AnswerStream::done("SETTLE", 0))
+        }
+        Statement::Pause(stage) => {
+            session.instance().pause(stage).await?;
+            Ok(AnswerStream::done("PAUSE STAGE", 0))
+        }
+        Statement::Resume(stage) => {
+            session.instance().resume(stage).await?;
+            Ok(AnswerStream::done("RESUME STAGE", 0))
+        }
+        Statement::Commit => session.commit().await,
+        other => show::local(session, other),
+    }
+}
+
+impl Shared {
+    pub(crate) fn instance(&self) -> &Instance {
+        self.database.instance()
+    }
+
+    /// Whether the transaction, if there is one, lets the statement run.
+    fn check_allowed(&self, statement: &Statement) -> Result<()> {
+        let state = self.state.lock();
+        let Some(transaction) = &state.transaction else {
+            return Ok(());
+        };
+        let ends = matches!(
+            statement,
+            Statement::Commit | Statement::Rollback | Statement::RollbackTo(_)
+        );
+        if transaction.failed && !ends {
+            return Err(
+                Error::invalid("the transaction has failed: nothing of it is kept")
+                    .with_hint("ROLLBACK ends it, ROLLBACK TO a savepoint goes on from there")
+                    .with_sqlstate("25P02"),
+            );
+        }
+        match statement {
+            Statement::CreateTable(_)
+            | Statement::DropTable { .. }
+            | Statement::Truncate { .. } => Err(Error::invalid(
+                "tables can't be made or dropped inside a transaction",
+            )
+            .with_detail("DDL takes effect at a boundary of its own in the order of batches")
+            .with_hint("COMMIT first, or run it before BEGIN")
+            .with_sqlstate("25001")),
+            Statement::Settle { .. } => {
+                Err(Error::invalid("SETTLE can't run inside a transaction").with_sqlstate("25001"))
+            }
+            Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::CopyFrom { .. }
+                if transaction.read_only =>
+            {
+                Err(Error::invalid("the transaction is read only").with_sqlstate("25006"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The snapshot that a statement reads: the transaction's, or a new one that satisfies the
+    /// clauses, the settings and the session's floor.
+    pub(crate) async fn snapshot(
+        &self,
+        clauses: &Clauses,
+        tables: Option<Vec<TableId>>,
+    ) -> Result<Snapshot> {
+        let request = {
+            let state = self.state.lock();
+            let pinned = state
+                .transaction
+                .as_ref()
+                .and_then(|transaction| transaction.snapshot.clone());
+            if let Some(pinned) = pinned {
+                return self.pinned(pinned, clauses);
+            }
+            let tables = tables.filter(|_| state.transaction.is_none());
+            self.request(&state, clauses, tables)?
+        };
+        let snapshot = self.instance().snapshot(request).await?;
+        let mut state = self.state.lock();
+        state.floor = state.floor.max(snapshot.horizon());
+        if let Some(transaction) = &mut state.transaction {
+            transaction.snapshot = Some(snapshot.clone());
+        }
+        Ok(snapshot)
+    }
+
+    /// A snapshot of the newest that was acknowledged, for writes that must find rows.
+    pub(crate) async fn newest(&self, tables: Option<Vec<TableId>>) -> Result<Snapshot> {
+        let in_transaction = self.state.lock().transaction.is_some();
+        let clauses = match in_transaction {
+            true => Clauses::default(),
+            false => Clauses {
+                freshness: Some(Freshness::ZERO),
+                ..Clauses::default()
+            },
+        };
+        self.snapshot(&clauses, tables).await
+    }
+
+    fn pinned(&self, pinned: Snapshot, clauses: &Clauses) -> Result<Snapshot> {
+        if clauses.freshness.is_some() || clauses.as_of.is_some() {
+            return Err(Error::invalid("the transaction's snapshot is pinned")
+                .with_detail(format!(
+                    "its first read took horizon {}: FRESHNESS and AS OF come too late",
+                    pinned.horizon()
+                ))
+                .with_hint("give them with the first query, or after COMMIT")
+                .with_sqlstate("25001"));
+        }
+        if let Some(token) = &clauses.after {
+            let wanted = token.horizon_in(self.instance().database())?;
+            if wanted > pinned.horizon() {
+                return Err(
+                    Error::invalid("the transaction's snapshot is before the token")
+                        .with_detail(format!("it is at {}, not {wanted}", pinned.horizon()))
+                        .with_hint("COMMIT, and read after it")
+                        .with_sqlstate("25001"),
+                );
+            }
+        }
+        Ok(pinned)
+    }
+
+    fn request(
+        &self,
+        state: &State,
+        clauses: &Clauses,
+        tables: Option<Vec<TableId>>,
+    ) -> Result<SnapshotRequest> {
+        let settings = &state.settings;
+        let mut floor = match settings.monotonic && clauses.as_of.is_none() {
+            true => state.floor,
+            false => Horizon::ZERO,
+        };
+        if let Some(token) = &clauses.after {
+            floor = floor.max(token.horizon_in(self.instance().database())?);
+        }
+        Ok(SnapshotRequest {
+            freshness: clauses.freshness.unwrap_or(settings.freshness),
+            floor,
+            on_miss: clauses.on_miss.unwrap_or(settings.on_miss),
+            at: clauses.as_of.map(|point| match point {
+                PastPoint::Scu(scu) => AsOf::Scu(scu),
+                PastPoint::Micros(micros) => AsOf::Timestamp { micros },
+            }),
+            tables,
+            owner: settings.application_name.clone(),
+        })
+    }
+
+    /// The planner for one statement over a snapshot, and the transaction's own changes.
+    pub(crate) fn context(
+        &self,
+        snapshot: Option<Snapshot>,
+        with_hidden_key: Option<TableId>,
+    ) -> (Context, Names) {
+        let (settings, buffered) = {
+            let state = self.state.lock();
+            let transaction = state.transaction.as_ref();
+            let buffered = transaction.map(|t| t.buffer.by_table()).unwrap_or_default();
+            (state.settings.clone(), buffered)
+        };
+        let names = Names {
+            manifest: self.instance().manifest(),
+            snapshot,
+            buffered,
+            with_hidden_key,
+            notes: Arc::default(),
+        };
+        let planner = self.database.planner();
+        let context = Context::new(planner, &settings, names.clone(), self.instance());
+        (context, names)
+    }
+
+    /// The transaction can't go on.
+    pub(crate) fn fail_transaction(&self) {
+        if let Some(transaction) = &mut self.state.lock().transaction {
+            transaction.failed = true;
+        }
+    }
+
+    pub(crate) fn note_stamp(&self, stamp: Stamp) {
+        self.state.lock().last_stamp = Some(stamp);
+    }
+
+    /// The session reads at or after what it wrote.
+    pub(crate) fn note_token(&self, token: Token) {
+        let mut state = self.state.lock();
+        state.floor = state.floor.max(token.horizon);
+        state.last_token = Some(token);
+    }
+
+    /// The session reads at or after a change to the tables.
+    pub(crate) fn note_ddl(&self) {
+        let boundary = Horizon::end_of(self.instance().manifest().sealed_through);
+        let mut state = self.state.lock();
+        state.floor = state.floor.max(boundary);
+    }
+
+    /// Writes the transaction's changes as one batch.
+    async fn commit(&self) -> Result<AnswerStream> {
+        let transaction = self.state.lock().transaction.take();
+        let Some(transaction) = transaction else {
+            let notice = "there is no transaction".to_owned();
+            return Ok(AnswerStream::done("COMMIT", 0).with_notices(vec![notice]));
+        };
+        if transaction.failed {
+            return Ok(AnswerStream::done("ROLLBACK", 0));
+        }
+        if transaction.buffer.is_empty() {
+            return Ok(AnswerStream::done("COMMIT", 0));
+        }
+        let mut writer = self.instance().begin(None);
+        transaction.buffer.write(&mut writer).await?;
+        let acknowledged = writer.commit().await?;
+        self.note_token(acknowledged.token);
+        Ok(AnswerStream::done("COMMIT", 0).with_token(Some(acknowledged.token)))
+    }
+}
+
+/// A stream of DataFusion's as one of ours.
+pub(crate) fn ours(
+    rows: datafusion::execution::SendableRecordBatchStream,
+    sql: &str,
+) -> futures::stream::BoxStream<'static, Result<arrow::array::RecordBatch>> {
+    let sql = sql.to_owned();
+    rows.map(move |batch| batch.map_err(|error| crate::error::from_datafusion(&error, &sql)))
+        .boxed()
+}

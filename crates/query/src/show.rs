@@ -1,0 +1,237 @@
+//! Statements that need nothing but the session and the manifest: BEGIN, savepoints, SET, SHOW,
+//! RESET, DESCRIBE.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use lazybase_model::{ColumnDefault, Error, Result};
+
+use crate::answer::AnswerStream;
+use crate::error::from_arrow;
+use crate::parse::{SCHEMA, Statement};
+use crate::session::{Shared, State};
+use crate::settings::Shown;
+use crate::transaction::Transaction;
+use crate::types;
+
+/// Does a statement of this kind.
+pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<AnswerStream> {
+    let mut state = session.state.lock();
+    match statement {
+        Statement::Begin { read_only } => Ok(begin(&mut state, read_only)),
+        Statement::SetTransaction { read_only } => {
+            let transaction = transaction(&mut state, "SET TRANSACTION")?;
+            if transaction.snapshot.is_some() || !transaction.buffer.is_empty() {
+                return Err(Error::invalid("SET TRANSACTION must come before any query")
+                    .with_sqlstate("25001"));
+            }
+            transaction.read_only = read_only.unwrap_or(transaction.read_only);
+            Ok(AnswerStream::done("SET", 0))
+        }
+        Statement::Rollback => {
+            let notices = match state.transaction.take() {
+                Some(_) => vec![],
+                None => vec!["there is no transaction".to_owned()],
+            };
+            Ok(AnswerStream::done("ROLLBACK", 0).with_notices(notices))
+        }
+        Statement::Savepoint(name) => {
+            transaction(&mut state, "SAVEPOINT")?.savepoint(name);
+            Ok(AnswerStream::done("SAVEPOINT", 0))
+        }
+        Statement::RollbackTo(name) => {
+            transaction(&mut state, "ROLLBACK TO")?.rollback_to(&name)?;
+            Ok(AnswerStream::done("ROLLBACK", 0))
+        }
+        Statement::Release(name) => {
+            transaction(&mut state, "RELEASE")?.release(&name)?;
+            Ok(AnswerStream::done("RELEASE", 0))
+        }
+        Statement::Set { name, value } => {
+            state.settings.set(&name, value.as_deref())?;
+            Ok(AnswerStream::done("SET", 0))
+        }
+        Statement::Reset(Some(name)) => {
+            state.settings.set(&name, None)?;
+            Ok(AnswerStream::done("RESET", 0))
+        }
+        Statement::Reset(None) => {
+            state.settings.reset();
+            Ok(AnswerStream::done("RESET", 0))
+        }
+        Statement::Show(name) if name == "all" => {
+            let told = state
+                .settings
+                .all()
+                .into_iter()
+                .map(|shown| told(&state, shown));
+            show_all(told.collect())
+        }
+        Statement::Show(name) => {
+            let value = match session_value(&state, &name) {
+                Some(value) => value,
+                None => state.settings.show(&name)?,
+            };
+            let column = name.rsplit('.').next().unwrap_or(&name).to_owned();
+            answer(vec![(column.as_str(), texts(vec![Some(value)]))], "SHOW")
+        }
+        Statement::ShowTables => show_tables(session),
+        Statement::Describe(name) => describe(session, &name),
+        other => Err(Error::internal(format!(
+            "a statement was left over: {other:?}"
+        ))),
+    }
+}
+
+/// A transaction begins, unless one has.
+fn begin(state: &mut State, read_only: bool) -> AnswerStream {
+    if state.transaction.is_some() {
+        let notice = "there is a transaction already: it goes on".to_owned();
+        return AnswerStream::done("BEGIN", 0).with_notices(vec![notice]);
+    }
+    state.transaction = Some(Transaction {
+        read_only,
+        ..Transaction::default()
+    });
+    AnswerStream::done("BEGIN", 0)
+}
+
+/// The names of all tables.
+fn show_tables(session: &Arc<Shared>) -> Result<AnswerStream> {
+    let manifest = session.instance().manifest();
+    let tables = manifest.tables.values();
+    let mut names: Vec<String> = tables.map(|state| state.table.name.clone()).collect();
+    names.sort();
+    let schemas = names.iter().map(|_| Some(SCHEMA.to_owned())).collect();
+    let names = names.into_iter().map(Some).collect();
+    answer(
+        vec![
+            ("schema_name", texts(schemas)),
+            ("table_name", texts(names)),
+        ],
+        "SHOW",
+    )
+}
+
+fn transaction<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Transaction> {
+    state.transaction.as_mut().ok_or_else(|| {
+        Error::invalid(format!("{statement} needs a transaction"))
+            .with_hint("write BEGIN first")
+            .with_sqlstate("25P01")
+    })
+}
+
+/// What only the session can tell.
+fn session_value(state: &State, name: &str) -> Option<String> {
+    match name {
+        "lazybase.last_answer" => Some(
+            state
+                .last_stamp
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ),
+        "lazybase.last_token" => Some(
+            state
+                .last_token
+                .map(|token| token.to_string())
+                .unwrap_or_default(),
+        ),
+        _ => None,
+    }
+}
+
+fn told(state: &State, mut shown: Shown) -> Shown {
+    if let Some(value) = session_value(state, &shown.name) {
+        shown.value = value;
+    }
+    shown
+}
+
+fn show_all(all: Vec<Shown>) -> Result<AnswerStream> {
+    let (mut names, mut values, mut descriptions) = (vec![], vec![], vec![]);
+    for shown in all {
+        names.push(Some(shown.name));
+        values.push(Some(shown.value));
+        descriptions.push(Some(shown.description));
+    }
+    answer(
+        vec![
+            ("name", texts(names)),
+            ("value", texts(values)),
+            ("description", texts(descriptions)),
+        ],
+        "SHOW",
+    )
+}
+
+fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
+    let name = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
+    let table = session.database.table(name).or_else(|error| {
+        let folded = name.to_lowercase();
+        session.database.table(&folded).map_err(|_| error)
+    })?;
+    let key = table.key_indices();
+    let columns = &table.columns[..table.visible_columns()];
+    let place = |at: usize| key.iter().position(|index| *index == at);
+    answer(
+        vec![
+            (
+                "column_name",
+                texts(columns.iter().map(|c| Some(c.name.clone())).collect()),
+            ),
+            (
+                "data_type",
+                texts(
+                    columns
+                        .iter()
+                        .map(|c| Some(types::name(&c.data_type)))
+                        .collect(),
+                ),
+            ),
+            ("nullable", {
+                let nullable = columns.iter().map(|column| Some(column.nullable));
+                Arc::new(nullable.collect::<BooleanArray>()) as ArrayRef
+            }),
+            ("key", {
+                let places =
+                    (0..columns.len()).map(|at| place(at).map(|place| (place + 1).to_string()));
+                texts(places.collect())
+            }),
+            ("default", {
+                let defaults = columns.iter().map(|column| match &column.default {
+                    ColumnDefault::Null => None,
+                    ColumnDefault::Expression(text) => Some(text.clone()),
+                });
+                texts(defaults.collect())
+            }),
+            (
+                "comment",
+                texts(columns.iter().map(|c| c.comment.clone()).collect()),
+            ),
+        ],
+        "DESCRIBE",
+    )
+}
+
+fn texts(values: Vec<Option<String>>) -> ArrayRef {
+    Arc::new(StringArray::from(values))
+}
+
+fn answer(columns: Vec<(&str, ArrayRef)>, word: &'static str) -> Result<AnswerStream> {
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, column)| {
+            debug_assert!(matches!(
+                column.data_type(),
+                DataType::Utf8 | DataType::Boolean
+            ));
+            Field::new(*name, column.data_type().clone(), true)
+        })
+        .collect();
+    let columns = columns.into_iter().map(|(_, column)| column).collect();
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| from_arrow(&error))?;
+    Ok(AnswerStream::of_batch(word, batch))
+}

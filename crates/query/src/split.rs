@@ -1,0 +1,195 @@
+//! Cuts a script into statements (design section 7, the SQL paragraph).
+//!
+//! Reads text; writes nothing. Invariant SPL-1: a semicolon inside a quoted string, a quoted
+//! name, a dollar-quoted string or a comment never ends a statement.
+
+use lazybase_model::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// The statements of a script, without their semicolons; empty ones are left out.
+///
+/// # Errors
+/// `Invalid` (42601) when a quote or a comment is never closed.
+pub fn split_statements(sql: &str) -> Result<Vec<String>> {
+    let mut statements = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    let mut blank = true;
+    while at < sql.len() {
+        match next_piece(sql, at) {
+            Piece::Separator => {
+                if !blank {
+                    statements.push(sql[start..at].trim().to_owned());
+                }
+                at += 1;
+                start = at;
+                blank = true;
+            }
+            Piece::Blank(end) => at = end,
+            Piece::Text(end) => {
+                blank = false;
+                at = end;
+            }
+            Piece::Open(what) => {
+                return Err(Error::invalid(format!("unterminated {what}"))
+                    .with_detail(format!("it begins at line {}", line_of(sql, at)))
+                    .with_sqlstate("42601"));
+            }
+        }
+    }
+    if !blank {
+        statements.push(sql[start..].trim().to_owned());
+    }
+    Ok(statements)
+}
+
+/// Whether `sql` ends with a whole statement and its semicolon, so that a shell may run it;
+/// nothing but blanks and comments counts as complete too.
+pub fn is_complete(sql: &str) -> bool {
+    let mut at = 0;
+    let mut blank = true;
+    while at < sql.len() {
+        match next_piece(sql, at) {
+            Piece::Separator => {
+                at += 1;
+                blank = true;
+            }
+            Piece::Blank(end) => at = end,
+            Piece::Text(end) => {
+                blank = false;
+                at = end;
+            }
+            Piece::Open(_) => return false,
+        }
+    }
+    blank
+}
+
+/// What stands at one place of a script.
+enum Piece {
+    /// A semicolon.
+    Separator,
+    /// Blanks or a comment, up to here.
+    Blank(usize),
+    /// Part of a statement, up to here.
+    Text(usize),
+    /// Something that is never closed.
+    Open(&'static str),
+}
+
+fn next_piece(sql: &str, at: usize) -> Piece {
+    let rest = &sql[at..];
+    let first = rest.chars().next().expect("the caller is inside the text");
+    match first {
+        ';' => Piece::Separator,
+        c if c.is_whitespace() => Piece::Blank(at + c.len_utf8()),
+        '-' if rest.starts_with("--") => {
+            Piece::Blank(rest.find('\n').map_or(sql.len(), |end| at + end + 1))
+        }
+        '/' if rest.starts_with("/*") => {
+            block_comment(rest).map_or(Piece::Open("comment"), |length| Piece::Blank(at + length))
+        }
+        '\'' => {
+            let escapes = ends_with_escape_prefix(&sql[..at]);
+            quoted(rest, '\'', escapes).map_or(Piece::Open("quoted string"), |length| {
+                Piece::Text(at + length)
+            })
+        }
+        '"' => quoted(rest, '"', false).map_or(Piece::Open("quoted name"), |length| {
+            Piece::Text(at + length)
+        }),
+        '$' if !ends_with_word(&sql[..at]) => match dollar_quoted(rest) {
+            Dollar::None => Piece::Text(at + 1),
+            Dollar::Open => Piece::Open("dollar-quoted string"),
+            Dollar::Closed(length) => Piece::Text(at + length),
+        },
+        c => Piece::Text(at + c.len_utf8()),
+    }
+}
+
+/// The length of a comment that begins the text; comments nest.
+fn block_comment(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (2, 1);
+    while at + 1 < bytes.len() {
+        match &bytes[at..at + 2] {
+            b"*/" => {
+                depth -= 1;
+                at += 2;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            b"/*" => {
+                depth += 1;
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The length of a quoted text; a doubled quote stands for itself.
+fn quoted(text: &str, quote: char, backslash_escapes: bool) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let quote = quote as u8;
+    let mut at = 1;
+    while at < bytes.len() {
+        if backslash_escapes && bytes[at] == b'\\' {
+            at += 2;
+        } else if bytes[at] != quote {
+            at += 1;
+        } else if bytes.get(at + 1) == Some(&quote) {
+            at += 2;
+        } else {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Whether the text before a quote is the `E` of an escaped string.
+fn ends_with_escape_prefix(before: &str) -> bool {
+    let Some(rest) = before.strip_suffix(['e', 'E']) else {
+        return false;
+    };
+    !ends_with_word(rest)
+}
+
+fn ends_with_word(before: &str) -> bool {
+    before
+        .chars()
+        .next_back()
+        .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$')
+}
+
+enum Dollar {
+    /// Not a quote at all, such as the parameter `$1`.
+    None,
+    Open,
+    Closed(usize),
+}
+
+fn dollar_quoted(text: &str) -> Dollar {
+    let tag_end = text[1..].find('$').map(|end| end + 2);
+    let Some(tag) = tag_end.map(|end| &text[..end]) else {
+        return Dollar::None;
+    };
+    let name = &tag[1..tag.len() - 1];
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
+    if !is_name {
+        return Dollar::None;
+    }
+    match text[tag.len()..].find(tag) {
+        Some(end) => Dollar::Closed(tag.len() + end + tag.len()),
+        None => Dollar::Open,
+    }
+}
+
+fn line_of(sql: &str, at: usize) -> usize {
+    sql[..at].matches('\n').count() + 1
+}

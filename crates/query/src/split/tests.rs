@@ -1,0 +1,57 @@
+//! Tests of `split`.
+
+use super::*;
+
+#[test]
+fn semicolons_end_statements_only_outside_quotes_and_comments() {
+    let script = "SELECT 1; -- no; comment\nSELECT ';', \"a;b\", 'it''s;' ;/* ; /* ; */ ; */\n\
+                  SELECT $$;$$, $tag$ ; $$ ; $tag$; SELECT E'\\';';; ;";
+    assert_eq!(
+        split_statements(script).unwrap(),
+        [
+            "SELECT 1",
+            "-- no; comment\nSELECT ';', \"a;b\", 'it''s;'",
+            "/* ; /* ; */ ; */\nSELECT $$;$$, $tag$ ; $$ ; $tag$",
+            "SELECT E'\\';'",
+        ]
+    );
+}
+
+#[test]
+fn the_last_statement_needs_no_semicolon() {
+    assert_eq!(split_statements("SELECT 1; SELECT 2").unwrap().len(), 2);
+    assert!(split_statements("  -- nothing\n").unwrap().is_empty());
+}
+
+#[test]
+fn what_is_never_closed_is_an_error_that_names_its_line() {
+    for sql in ["SELECT\n'a", "SELECT \n\"a", "/* a", "SELECT \n$$a"] {
+        let error = split_statements(sql).unwrap_err();
+        assert_eq!(error.sqlstate(), "42601", "{sql}");
+    }
+    let error = split_statements("SELECT\n'a").unwrap_err();
+    assert_eq!(error.detail(), Some("it begins at line 2"));
+}
+
+#[test]
+fn a_shell_runs_what_is_complete() {
+    for sql in [
+        "SELECT 1;",
+        "SELECT ';';",
+        "",
+        " -- x",
+        "SELECT 1; -- x",
+        "SELECT $1;",
+    ] {
+        assert!(is_complete(sql), "{sql}");
+    }
+    for sql in [
+        "SELECT 1",
+        "SELECT ';",
+        "SELECT 1; SELECT",
+        "SELECT $$;",
+        "/* ;",
+    ] {
+        assert!(!is_complete(sql), "{sql}");
+    }
+}

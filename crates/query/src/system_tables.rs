@@ -1,0 +1,399 @@
+//! The system tables of the schema `lazybase`: the manifest in rows, as of the statement.
+//!
+//! Reads the newest manifest; writes nothing. Invariant SYS-1: all rows of one table are of one
+//! manifest.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    UInt32Array, UInt64Array,
+};
+use lazybase_cluster::{Instance, TaskStatus};
+use lazybase_engine::manifest::{Manifest, Run, RunKind, SegmentFormat};
+use lazybase_model::{Error, Layout, Result, ScuNumber};
+
+use crate::settings::Shown;
+
+#[cfg(test)]
+mod tests;
+
+/// Their names.
+pub(crate) const NAMES: [&str; 8] = [
+    "lag",
+    "producers",
+    "runs",
+    "scus",
+    "segments",
+    "settings",
+    "tables",
+    "tasks",
+];
+
+/// The rows of a system table, if there is one of that name.
+pub(crate) fn rows(
+    name: &str,
+    instance: &Instance,
+    settings: &[Shown],
+) -> Result<Option<RecordBatch>> {
+    let columns = match name {
+        "settings" => settings_columns(settings),
+        "lag" => lag(&instance.manifest(), instance.now_micros()),
+        "producers" => producers(&instance.manifest()),
+        "runs" => runs(&instance.manifest()),
+        "scus" => scus(&instance.manifest()),
+        "segments" => segments(&instance.manifest()),
+        "tables" => tables(&instance.manifest()),
+        "tasks" => tasks(instance),
+        _ => return Ok(None),
+    };
+    RecordBatch::try_from_iter_with_nullable(
+        columns
+            .into_iter()
+            .map(|(name, column)| (name, column, true)),
+    )
+    .map(Some)
+    .map_err(|error| Error::internal(error.to_string()))
+}
+
+type Columns = Vec<(&'static str, ArrayRef)>;
+
+fn texts<T: Into<String>>(values: impl Iterator<Item = Option<T>>) -> ArrayRef {
+    Arc::new(
+        values
+            .map(|value| value.map(Into::into))
+            .collect::<StringArray>(),
+    )
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn moments(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(
+        values
+            .collect::<TimestampMicrosecondArray>()
+            .with_timezone("+00:00"),
+    )
+}
+
+fn settings_columns(settings: &[Shown]) -> Columns {
+    vec![
+        (
+            "name",
+            texts(settings.iter().map(|shown| Some(shown.name.clone()))),
+        ),
+        (
+            "value",
+            texts(settings.iter().map(|shown| Some(shown.value.clone()))),
+        ),
+        (
+            "description",
+            texts(settings.iter().map(|shown| Some(shown.description.clone()))),
+        ),
+    ]
+}
+
+/// How far each stage is behind what is sealed.
+fn lag(manifest: &Manifest, now_micros: i64) -> Columns {
+    let sealed = manifest.sealed_through;
+    let stages = [
+        ("sealed", sealed),
+        ("sorted", manifest.sorted_through),
+        ("authority", authority_through(manifest)),
+    ];
+    vec![
+        ("stage", texts(stages.iter().map(|(name, _)| Some(*name)))),
+        (
+            "through_scu",
+            counts(stages.iter().map(|(_, through)| through.0)),
+        ),
+        (
+            "scus_behind",
+            counts(stages.iter().map(|(_, t)| sealed.0.saturating_sub(t.0))),
+        ),
+        ("seconds_behind", {
+            let seconds = stages.iter().map(|(_, through)| {
+                let waiting = manifest
+                    .times
+                    .get(&through.next())
+                    .filter(|_| *through < sealed);
+                waiting.map_or(0.0, |time| {
+                    now_micros.saturating_sub(time.first_ack_micros).max(0) as f64 / 1e6
+                })
+            });
+            Arc::new(Float64Array::from_iter_values(seconds)) as ArrayRef
+        }),
+    ]
+}
+
+/// The newest boundary that every range's base reaches.
+fn authority_through(manifest: &Manifest) -> ScuNumber {
+    let bases = manifest
+        .tables
+        .values()
+        .flat_map(|state| &state.ranges)
+        .map(|range| {
+            range
+                .runs
+                .iter()
+                .filter_map(|run| manifest.runs.get(&run.id))
+                .filter(|run| run.kind == RunKind::Base)
+                .map(|run| run.span.last)
+                .max()
+                .unwrap_or(ScuNumber::ZERO)
+        });
+    bases.min().unwrap_or(manifest.sealed_through)
+}
+
+fn producers(manifest: &Manifest) -> Columns {
+    let marks = || manifest.producers.values();
+    vec![
+        (
+            "name",
+            texts(manifest.producers.keys().map(|name| Some(name.clone()))),
+        ),
+        ("number", counts(marks().map(|mark| mark.number))),
+        ("epoch", counts(marks().map(|mark| mark.epoch))),
+        ("scu", counts(marks().map(|mark| mark.scu.0))),
+    ]
+}
+
+fn run_kind(kind: RunKind) -> &'static str {
+    match kind {
+        RunKind::Sorted => "sorted",
+        RunKind::Merged => "merged",
+        RunKind::Base => "authority",
+    }
+}
+
+fn table_of(manifest: &Manifest, run: &Run) -> Option<String> {
+    manifest
+        .table_of_view(run.view)
+        .map(|state| state.table.name.clone())
+}
+
+fn runs(manifest: &Manifest) -> Columns {
+    let runs = || manifest.runs.values();
+    let current = manifest.current_runs();
+    vec![
+        ("run", counts(runs().map(|run| run.id.0))),
+        (
+            "table_name",
+            texts(runs().map(|run| table_of(manifest, run))),
+        ),
+        ("stage", texts(runs().map(|run| Some(run_kind(run.kind))))),
+        ("first_scu", counts(runs().map(|run| run.span.first.0))),
+        ("last_scu", counts(runs().map(|run| run.span.last.0))),
+        (
+            "segments",
+            counts(runs().map(|run| run.segments.len() as u64)),
+        ),
+        ("rows", counts(runs().map(|run| run.rows()))),
+        ("bytes", counts(runs().map(|run| run.bytes()))),
+        ("superseded", {
+            let superseded = runs().map(|run| Some(!current.contains(&run.id)));
+            Arc::new(superseded.collect::<BooleanArray>()) as ArrayRef
+        }),
+    ]
+}
+
+/// The tasks that run, the last ones that ended, and what went wrong in the background.
+fn tasks(instance: &Instance) -> Columns {
+    let manifest = instance.manifest();
+    let status = instance.status();
+    let running = status
+        .running
+        .iter()
+        .map(|task| (task, "running", None, None));
+    let finished = status.finished.iter().map(|done| {
+        let state = if done.error.is_some() {
+            "failed"
+        } else {
+            "finished"
+        };
+        (
+            &done.task,
+            state,
+            Some(done.elapsed_micros),
+            done.error.clone(),
+        )
+    });
+    let all: Vec<_> = running.chain(finished).collect();
+    vec![
+        ("task", counts(all.iter().map(|(task, ..)| task.id.0))),
+        (
+            "state",
+            texts(all.iter().map(|(_, state, ..)| Some(*state))),
+        ),
+        (
+            "stage",
+            texts(all.iter().map(|(task, ..)| Some(task.stage.name()))),
+        ),
+        ("table_name", {
+            let name = |task: &TaskStatus| task.table.map(|table| manifest.table_name(table));
+            texts(all.iter().map(|(task, ..)| name(task)))
+        }),
+        (
+            "first_scu",
+            counts(all.iter().map(|(task, ..)| task.span.first.0)),
+        ),
+        (
+            "last_scu",
+            counts(all.iter().map(|(task, ..)| task.span.last.0)),
+        ),
+        ("bytes", counts(all.iter().map(|(task, ..)| task.bytes))),
+        (
+            "started",
+            moments(all.iter().map(|(task, ..)| Some(task.started_micros))),
+        ),
+        ("elapsed_ms", {
+            let elapsed = all
+                .iter()
+                .map(|(_, _, micros, _)| micros.map(|us| us as f64 / 1e3));
+            Arc::new(elapsed.collect::<Float64Array>()) as ArrayRef
+        }),
+        (
+            "error",
+            texts(all.iter().map(|(_, _, _, error)| error.clone())),
+        ),
+    ]
+}
+
+fn scus(manifest: &Manifest) -> Columns {
+    let scus = || manifest.scus.values();
+    let stage = |scu: ScuNumber| match scu <= manifest.sorted_through {
+        true => "sorted",
+        false => "ingested",
+    };
+    let time = |scu: ScuNumber| manifest.times.get(&scu);
+    vec![
+        ("scu", counts(scus().map(|entry| entry.scu.0))),
+        ("stage", texts(scus().map(|entry| Some(stage(entry.scu))))),
+        ("batches", {
+            let batches = scus().map(|entry| entry.batches);
+            Arc::new(UInt32Array::from_iter_values(batches)) as ArrayRef
+        }),
+        ("rows", counts(scus().map(|entry| entry.rows))),
+        ("bytes", counts(scus().map(|entry| entry.raw_bytes))),
+        (
+            "tables",
+            counts(scus().map(|entry| entry.tables.len() as u64)),
+        ),
+        (
+            "first_acknowledged",
+            moments(scus().map(|e| time(e.scu).map(|t| t.first_ack_micros))),
+        ),
+        (
+            "last_acknowledged",
+            moments(scus().map(|e| time(e.scu).map(|t| t.last_ack_micros))),
+        ),
+    ]
+}
+
+fn segments(manifest: &Manifest) -> Columns {
+    let segments: Vec<_> = manifest
+        .runs
+        .values()
+        .flat_map(|run| run.segments.iter().map(move |segment| (run, segment)))
+        .collect();
+    let format = |format| match format {
+        SegmentFormat::Extent => "extent",
+        SegmentFormat::Parquet => "parquet",
+    };
+    vec![
+        (
+            "file",
+            texts(
+                segments
+                    .iter()
+                    .map(|(_, segment)| Some(segment.file.clone())),
+            ),
+        ),
+        ("run", counts(segments.iter().map(|(run, _)| run.id.0))),
+        (
+            "table_name",
+            texts(segments.iter().map(|(run, _)| table_of(manifest, run))),
+        ),
+        (
+            "format",
+            texts(
+                segments
+                    .iter()
+                    .map(|(_, segment)| Some(format(segment.format))),
+            ),
+        ),
+        (
+            "rows",
+            counts(segments.iter().map(|(_, segment)| segment.rows)),
+        ),
+        (
+            "bytes",
+            counts(segments.iter().map(|(_, segment)| segment.bytes)),
+        ),
+        (
+            "raw_bytes",
+            counts(segments.iter().map(|(_, segment)| segment.raw_bytes)),
+        ),
+        (
+            "newest_scu",
+            counts(segments.iter().map(|(_, segment)| segment.newest_scu.0)),
+        ),
+    ]
+}
+
+fn tables(manifest: &Manifest) -> Columns {
+    let tables = || manifest.tables.values();
+    let key = |state: &lazybase_engine::manifest::TableState| match state.table.hidden_key {
+        true => None,
+        false => {
+            let names = state.table.key_indices().into_iter();
+            let names: Vec<&str> = names
+                .map(|at| state.table.columns[at].name.as_str())
+                .collect();
+            Some(names.join(", "))
+        }
+    };
+    let live = manifest.current_runs();
+    let current = |state: &lazybase_engine::manifest::TableState, size: fn(&Run) -> u64| -> u64 {
+        let runs = manifest.runs.values();
+        runs.filter(|run| run.view == state.table.primary.id && live.contains(&run.id))
+            .map(|run| size(run))
+            .sum()
+    };
+    vec![
+        (
+            "name",
+            texts(tables().map(|state| Some(state.table.name.clone()))),
+        ),
+        ("key", texts(tables().map(|state| key(state)))),
+        (
+            "columns",
+            counts(tables().map(|state| state.table.visible_columns() as u64)),
+        ),
+        ("layout", {
+            let layouts = tables().map(|state| match state.table.layout {
+                Layout::Scan => Some("scan"),
+                Layout::Point => Some("point"),
+            });
+            texts(layouts)
+        }),
+        (
+            "ranges",
+            counts(tables().map(|state| state.ranges.len() as u64)),
+        ),
+        (
+            "stored_rows",
+            counts(tables().map(|state| current(state, Run::rows))),
+        ),
+        (
+            "bytes",
+            counts(tables().map(|state| current(state, Run::bytes))),
+        ),
+        (
+            "comment",
+            texts(tables().map(|state| state.table.comment.clone())),
+        ),
+    ]
+}

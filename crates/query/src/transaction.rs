@@ -1,0 +1,247 @@
+//! Transactions: one snapshot for all reads, and a buffer of changes that becomes one batch
+//! (design section 4).
+//!
+//! ```text
+//!   BEGIN -> first read pins a snapshot -> reads see it and the buffer
+//!         -> writes go to the buffer    -> SAVEPOINT keeps a copy, ROLLBACK TO takes it back
+//!         -> COMMIT writes the buffer as one batch
+//! ```
+//!
+//! Reads and writes memory only, until COMMIT. Invariant TXN-1: an error leaves the transaction
+//! failed, and nothing of it is ever written. There is no detection of conflicts. DDL is refused
+//! inside: it takes effect at a boundary of its own, which no batch can share.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryBuilder, RecordBatch};
+use arrow::compute::{filter_record_batch, interleave};
+use lazybase_cluster::BatchWriter;
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::read::Snapshot;
+use lazybase_model::limits::TRANSACTION_BYTES_MAX;
+use lazybase_model::{Error, Result, Table, TableId};
+
+use crate::changes::{change_schema, upserts};
+
+#[cfg(test)]
+mod tests;
+
+/// A transaction of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) read_only: bool,
+    pub(crate) failed: bool,
+    /// Pinned by the first read.
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) buffer: Buffer,
+    pub(crate) savepoints: Vec<(String, Buffer)>,
+}
+
+impl Transaction {
+    pub(crate) fn savepoint(&mut self, name: String) {
+        self.savepoints.push((name, self.buffer.clone()));
+    }
+
+    /// Takes the buffer back to a savepoint, which stays.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find(name)?;
+        self.savepoints.truncate(at + 1);
+        self.buffer = self.savepoints[at].1.clone();
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those after it; what was written stays.
+    pub(crate) fn release(&mut self, name: &str) -> Result<()> {
+        let at = self.find(name)?;
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<usize> {
+        self.savepoints
+            .iter()
+            .rposition(|(savepoint, _)| savepoint == name)
+            .ok_or_else(|| {
+                Error::not_found(format!("there is no savepoint {name:?}")).with_sqlstate("3B001")
+            })
+    }
+}
+
+/// A row of a table with a hidden key, named by the key.
+pub(crate) type RowId = Vec<u8>;
+
+/// What a statement does to the buffer, all of it or nothing.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large variant is the common one"
+)]
+pub(crate) enum Staged {
+    Changes(Arc<Table>, ChangeBatch),
+    /// Rows that the transaction itself inserted into a table with a hidden key.
+    RemoveOwn(Arc<Table>, HashSet<RowId>),
+    /// The same, with new values for some columns: one a row of the map's places.
+    UpdateOwn(Arc<Table>, HashMap<RowId, usize>, Vec<(usize, ArrayRef)>),
+}
+
+/// A transaction's own changes, oldest first. Cheap to clone: arrays are shared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Buffer {
+    entries: Vec<Entry>,
+    bytes: u64,
+    next_row: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    table: Arc<Table>,
+    changes: ChangeBatch,
+    /// Rows of a table with a hidden key, under keys that ingest will replace.
+    own: bool,
+}
+
+/// The first bytes of the hidden keys of rows that are not committed: after every SCU.
+const OWN_SCU: [u8; 8] = u64::MAX.to_be_bytes();
+
+/// Whether a hidden key is of a row that the transaction itself inserted.
+pub(crate) fn is_own(row: &[u8]) -> bool {
+    row.starts_with(&OWN_SCU)
+}
+
+impl Buffer {
+    /// Does what a statement staged.
+    ///
+    /// # Errors
+    /// `Unavailable` (53200) when the buffer would grow above its limit.
+    pub(crate) fn apply(&mut self, staged: Vec<Staged>) -> Result<()> {
+        for staged in staged {
+            match staged {
+                Staged::Changes(table, changes) => self.push(table, changes)?,
+                Staged::RemoveOwn(table, rows) => self.remove_own(table.id, &rows)?,
+                Staged::UpdateOwn(table, rows, set) => self.update_own(table.id, &rows, &set)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, table: Arc<Table>, changes: ChangeBatch) -> Result<()> {
+        let bytes = self.bytes + changes.memory_bytes() as u64;
+        if bytes > TRANSACTION_BYTES_MAX {
+            return Err(
+                Error::unavailable("the transaction's changes take too much memory")
+                    .with_detail(format!("the limit is {TRANSACTION_BYTES_MAX} bytes"))
+                    .with_hint("outside of a transaction, each statement is a batch of any size")
+                    .with_sqlstate("53200"),
+            );
+        }
+        self.bytes = bytes;
+        let own = table.hidden_key && changes.data.num_columns() == table.visible_columns();
+        let changes = match own {
+            true => self.with_row_ids(&table, changes)?,
+            false => changes,
+        };
+        self.entries.push(Entry {
+            table,
+            changes,
+            own,
+        });
+        Ok(())
+    }
+
+    /// The rows with keys of their own, so that the transaction's reads can tell them apart.
+    fn with_row_ids(&mut self, table: &Table, changes: ChangeBatch) -> Result<ChangeBatch> {
+        let rows = changes.rows();
+        let mut ids = FixedSizeBinaryBuilder::with_capacity(rows, 16);
+        for _ in 0..rows {
+            let id = [OWN_SCU, self.next_row.to_be_bytes()].concat();
+            ids.append_value(id).expect("a hidden key has 16 bytes");
+            self.next_row += 1;
+        }
+        let mut columns = changes.data.columns().to_vec();
+        columns.push(Arc::new(ids.finish()));
+        upserts(table, columns)
+    }
+
+    fn remove_own(&mut self, table: TableId, rows: &HashSet<RowId>) -> Result<()> {
+        for entry in self.own_entries(table) {
+            let data = &entry.changes.data;
+            let kept: BooleanArray = ids(data).map(|id| Some(!rows.contains(id))).collect();
+            let data = filter_record_batch(data, &kept)
+                .map_err(|error| Error::internal(error.to_string()))?;
+            entry.changes = upserts(&entry.table, data.columns().to_vec())?;
+        }
+        self.entries.retain(|entry| entry.changes.rows() > 0);
+        Ok(())
+    }
+
+    fn update_own(
+        &mut self,
+        table: TableId,
+        rows: &HashMap<RowId, usize>,
+        set: &[(usize, ArrayRef)],
+    ) -> Result<()> {
+        for entry in self.own_entries(table) {
+            let data = &entry.changes.data;
+            let order: Vec<(usize, usize)> = ids(data)
+                .enumerate()
+                .map(|(at, id)| rows.get(id).map_or((0, at), |place| (1, *place)))
+                .collect();
+            let mut columns = data.columns().to_vec();
+            for (column, values) in set {
+                columns[*column] =
+                    interleave(&[columns[*column].as_ref(), values.as_ref()], &order)
+                        .map_err(|error| Error::internal(error.to_string()))?;
+            }
+            entry.changes = upserts(&entry.table, columns)?;
+        }
+        Ok(())
+    }
+
+    fn own_entries(&mut self, table: TableId) -> impl Iterator<Item = &mut Entry> {
+        self.entries
+            .iter_mut()
+            .filter(move |entry| entry.own && entry.table.id == table)
+    }
+
+    /// What the transaction's reads see, by table.
+    pub(crate) fn by_table(&self) -> HashMap<TableId, Vec<ChangeBatch>> {
+        let mut tables: HashMap<TableId, Vec<ChangeBatch>> = HashMap::new();
+        for entry in &self.entries {
+            tables
+                .entry(entry.table.id)
+                .or_default()
+                .push(entry.changes.clone());
+        }
+        tables
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Gives everything to a batch, in its order.
+    pub(crate) async fn write(self, writer: &mut BatchWriter) -> Result<()> {
+        for entry in self.entries {
+            let changes = match entry.own {
+                true => without_row_ids(&entry.table, &entry.changes.data)?,
+                false => entry.changes,
+            };
+            writer.append(&entry.table, changes).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows without their keys: ingest gives the ones that stay.
+fn without_row_ids(table: &Table, data: &RecordBatch) -> Result<ChangeBatch> {
+    let visible = table.visible_columns();
+    debug_assert_eq!(data.schema(), change_schema(table, table.columns.len()));
+    upserts(table, data.columns()[..visible].to_vec())
+}
+
+fn ids(data: &RecordBatch) -> impl Iterator<Item = &[u8]> {
+    let ids = data.column(data.num_columns() - 1).as_fixed_size_binary();
+    (0..ids.len()).map(|row| ids.value(row))
+}

@@ -1,0 +1,119 @@
+//! Tests of `transaction`.
+
+use arrow::array::{Int64Array, StringArray};
+use arrow::datatypes::{DataType, Int64Type};
+use lazybase_model::table::HIDDEN_KEY_COLUMN;
+use lazybase_model::{Column, ColumnDefault, ColumnId, Layout, SchemaVersion, View, ViewId};
+
+use super::*;
+
+/// a BIGINT, b TEXT, with a hidden key.
+fn table() -> Arc<Table> {
+    let column = |id, name: &str, data_type| Column {
+        id: ColumnId(id),
+        name: name.to_owned(),
+        data_type,
+        nullable: id < 2,
+        default: ColumnDefault::Null,
+        comment: None,
+    };
+    Arc::new(Table {
+        id: TableId(1),
+        name: "t".to_owned(),
+        version: SchemaVersion(0),
+        columns: vec![
+            column(0, "a", DataType::Int64),
+            column(1, "b", DataType::Utf8),
+            column(2, HIDDEN_KEY_COLUMN, DataType::FixedSizeBinary(16)),
+        ],
+        primary: View {
+            id: ViewId(1),
+            key: vec![ColumnId(2)],
+        },
+        hidden_key: true,
+        layout: Layout::Scan,
+        comment: None,
+    })
+}
+
+fn insert(table: &Arc<Table>, values: &[i64]) -> Staged {
+    let texts: Vec<String> = values.iter().map(i64::to_string).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(values.to_vec())),
+        Arc::new(StringArray::from(texts)),
+    ];
+    Staged::Changes(Arc::clone(table), upserts(table, columns).unwrap())
+}
+
+fn values(buffer: &Buffer) -> Vec<i64> {
+    let tables = buffer.by_table();
+    let batches = tables.get(&TableId(1)).into_iter().flatten();
+    batches
+        .flat_map(|batch| {
+            batch
+                .data
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        })
+        .collect()
+}
+
+fn row(position: u64) -> RowId {
+    [OWN_SCU, position.to_be_bytes()].concat()
+}
+
+#[test]
+fn own_rows_of_a_table_without_a_key_are_changed_in_the_buffer() {
+    let table = table();
+    let mut buffer = Buffer::default();
+    buffer
+        .apply(vec![insert(&table, &[1, 2]), insert(&table, &[3])])
+        .unwrap();
+    assert_eq!(values(&buffer), [1, 2, 3]);
+    assert!(is_own(&row(1)) && !is_own(&[0; 16]));
+    let set: ArrayRef = Arc::new(Int64Array::from(vec![20, 30]));
+    let rows = HashMap::from([(row(1), 0), (row(2), 1)]);
+    buffer
+        .apply(vec![Staged::UpdateOwn(
+            Arc::clone(&table),
+            rows,
+            vec![(0, set)],
+        )])
+        .unwrap();
+    assert_eq!(values(&buffer), [1, 20, 30]);
+    let rows = HashSet::from([row(0), row(2)]);
+    buffer
+        .apply(vec![Staged::RemoveOwn(Arc::clone(&table), rows)])
+        .unwrap();
+    assert_eq!(values(&buffer), [20]);
+    assert_eq!(buffer.entries.len(), 1);
+}
+
+#[test]
+fn savepoints_cut_the_buffer() {
+    let table = table();
+    let mut transaction = Transaction::default();
+    transaction
+        .buffer
+        .apply(vec![insert(&table, &[1])])
+        .unwrap();
+    transaction.savepoint("s".to_owned());
+    transaction
+        .buffer
+        .apply(vec![insert(&table, &[2])])
+        .unwrap();
+    transaction.savepoint("u".to_owned());
+    transaction.failed = true;
+    transaction.rollback_to("s").unwrap();
+    assert_eq!(values(&transaction.buffer), [1]);
+    assert!(!transaction.failed);
+    assert_eq!(
+        transaction.rollback_to("u").unwrap_err().sqlstate(),
+        "3B001"
+    );
+    transaction.rollback_to("s").unwrap();
+    transaction.release("s").unwrap();
+    assert!(transaction.release("s").is_err());
+}

@@ -1,0 +1,256 @@
+//! SQL's type names as Arrow types, and back (section 3.2 of the paper: typed columns).
+//!
+//! | SQL                                | stored as                          |
+//! | ---------------------------------- | ---------------------------------- |
+//! | BOOLEAN                            | Boolean                            |
+//! | SMALLINT, INT, BIGINT, UINT ...    | Int16, Int32, Int64, UInt8..UInt64 |
+//! | REAL, DOUBLE PRECISION             | Float32, Float64                   |
+//! | DECIMAL(p, s)                      | Decimal128, Decimal256 from p = 39 |
+//! | TEXT, VARCHAR, CHAR, JSON          | Utf8                               |
+//! | BYTEA, BLOB                        | Binary                             |
+//! | UUID                               | FixedSizeBinary(16); text in SQL   |
+//! | DATE, TIME                         | Date32, Time64(us)                 |
+//! | TIMESTAMP, TIMESTAMPTZ             | Timestamp(us), in UTC with a zone  |
+//! | T[], STRUCT                        | List, Struct                       |
+//!
+//! Invariant TYP-1: a stored FixedSizeBinary(16) is a UUID and nothing else; SQL shows it as
+//! lower-case text, whose order and equality are those of the bytes.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, StructField, TimezoneInfo,
+};
+use lazybase_model::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// How UUIDs are stored.
+pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
+
+/// The name of the zone that TIMESTAMP WITH TIME ZONE is kept in.
+const UTC: &str = "+00:00";
+
+/// The Arrow type that a column of an SQL type is stored as.
+///
+/// # Errors
+/// `Invalid` (0A000) for types that are not kept, with a hint at one that is.
+pub(crate) fn from_sql(sql: &SqlType) -> Result<DataType> {
+    use DataType as A;
+    use SqlType as S;
+    Ok(match sql {
+        S::Bool | S::Boolean => A::Boolean,
+        S::TinyInt(_) => A::Int8,
+        S::SmallInt(_) | S::Int2(_) | S::Int16 => A::Int16,
+        S::Int(_) | S::Int4(_) | S::Integer(_) | S::MediumInt(_) | S::Int32 => A::Int32,
+        S::BigInt(_) | S::Int8(_) | S::Int64 => A::Int64,
+        S::TinyIntUnsigned(_) | S::UTinyInt | S::UInt8 => A::UInt8,
+        S::SmallIntUnsigned(_) | S::USmallInt | S::UInt16 | S::Int2Unsigned(_) => A::UInt16,
+        S::IntUnsigned(_) | S::IntegerUnsigned(_) | S::UInt32 | S::Int4Unsigned(_) => A::UInt32,
+        S::BigIntUnsigned(_) | S::UBigInt | S::UInt64 | S::Int8Unsigned(_) => A::UInt64,
+        S::Float4 | S::Real | S::Float32 => A::Float32,
+        S::Float(ExactNumberInfo::Precision(bits)) if *bits <= 24 => A::Float32,
+        S::Float(_) | S::Float8 | S::Float64 | S::Double(_) | S::DoublePrecision => A::Float64,
+        S::Numeric(info) | S::Decimal(info) | S::Dec(info) => decimal(info)?,
+        S::Text | S::TinyText | S::MediumText | S::LongText | S::String(_) | S::Clob(_) => A::Utf8,
+        S::Character(_)
+        | S::Char(_)
+        | S::CharacterVarying(_)
+        | S::CharVarying(_)
+        | S::Varchar(_)
+        | S::Nvarchar(_)
+        | S::CharacterLargeObject(_)
+        | S::CharLargeObject(_)
+        | S::JSON => A::Utf8,
+        S::Bytea | S::Blob(_) | S::Binary(_) | S::Varbinary(_) | S::Bytes(_) => A::Binary,
+        S::Uuid => UUID,
+        S::Date | S::Date32 => A::Date32,
+        S::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            A::Time64(TimeUnit::Microsecond)
+        }
+        S::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+        | S::Datetime(_)
+        | S::TimestampNtz(_) => A::Timestamp(TimeUnit::Microsecond, None),
+        S::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            A::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+        }
+        S::Array(
+            ArrayElemTypeDef::AngleBracket(element)
+            | ArrayElemTypeDef::SquareBracket(element, _)
+            | ArrayElemTypeDef::Parenthesis(element),
+        ) => A::List(Arc::new(Field::new_list_field(from_sql(element)?, true))),
+        S::Struct(fields, _) => structure(fields)?,
+        other => return Err(unknown(other)),
+    })
+}
+
+fn decimal(info: &ExactNumberInfo) -> Result<DataType> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => (38, 10),
+        ExactNumberInfo::Precision(precision) => (*precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+    };
+    let scale_fits = scale >= 0 && scale <= i64::try_from(precision).unwrap_or(0);
+    match (u8::try_from(precision), i8::try_from(scale)) {
+        (Ok(precision @ 1..=38), Ok(scale)) if scale_fits => {
+            Ok(DataType::Decimal128(precision, scale))
+        }
+        (Ok(precision @ 39..=76), Ok(scale)) if scale_fits => {
+            Ok(DataType::Decimal256(precision, scale))
+        }
+        _ => Err(
+            Error::invalid(format!("DECIMAL({precision}, {scale}) is not kept"))
+                .with_hint("the precision is 1 to 76, the scale 0 to the precision")
+                .with_sqlstate("22023"),
+        ),
+    }
+}
+
+fn structure(fields: &[StructField]) -> Result<DataType> {
+    let fields: Result<Fields> = fields
+        .iter()
+        .map(|field| {
+            let name = field.field_name.as_ref().ok_or_else(|| {
+                Error::invalid("each field of a STRUCT needs a name").with_sqlstate("42601")
+            })?;
+            Ok(Field::new(&name.value, from_sql(&field.field_type)?, true))
+        })
+        .collect();
+    Ok(DataType::Struct(fields?))
+}
+
+fn unknown(sql: &SqlType) -> Error {
+    let name = sql.to_string();
+    let error = Error::invalid(format!("type {name} is not kept")).with_sqlstate("0A000");
+    let hint = match name.to_ascii_uppercase().as_str() {
+        "JSONB" => "use JSON, which is kept as text",
+        upper if upper.starts_with("INTERVAL") => "keep the length in a BIGINT, or as TEXT",
+        upper if upper.starts_with("TIME") => "use TIME, or TIMESTAMP WITH TIME ZONE",
+        "SERIAL" | "BIGSERIAL" | "SMALLSERIAL" => {
+            "use BIGINT and give the numbers, or UUID with DEFAULT uuid()"
+        }
+        upper if upper.starts_with("ENUM") => "use TEXT",
+        "MONEY" => "use DECIMAL(19, 2)",
+        _ => {
+            "use one of BOOLEAN, SMALLINT, INT, BIGINT, REAL, DOUBLE PRECISION, DECIMAL(p, s), \
+             TEXT, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, JSON, T[]"
+        }
+    };
+    error.with_hint(hint)
+}
+
+/// Whether the declaration asks for a length that is not enforced.
+pub(crate) fn has_ignored_length(sql: &SqlType) -> bool {
+    matches!(
+        sql,
+        SqlType::Character(Some(_))
+            | SqlType::Char(Some(_))
+            | SqlType::CharacterVarying(Some(_))
+            | SqlType::CharVarying(Some(_))
+            | SqlType::Varchar(Some(_))
+            | SqlType::Nvarchar(Some(_))
+    )
+}
+
+/// The type that a column gets whose values come from a query or a file of Arrow type `given`.
+///
+/// # Errors
+/// `Invalid` (0A000) for types that are not kept.
+pub(crate) fn storable(given: &DataType) -> Result<DataType> {
+    use DataType as A;
+    Ok(match given {
+        A::Null | A::Utf8 | A::LargeUtf8 | A::Utf8View => A::Utf8,
+        A::Binary | A::LargeBinary | A::BinaryView => A::Binary,
+        A::FixedSizeBinary(16) => UUID,
+        A::FixedSizeBinary(_) => A::Binary,
+        A::Boolean
+        | A::Int8
+        | A::Int16
+        | A::Int32
+        | A::Int64
+        | A::UInt8
+        | A::UInt16
+        | A::UInt32
+        | A::UInt64
+        | A::Float32
+        | A::Float64
+        | A::Date32
+        | A::Decimal128(..)
+        | A::Decimal256(..) => given.clone(),
+        A::Float16 => A::Float32,
+        A::Decimal32(precision, scale) | A::Decimal64(precision, scale) => {
+            A::Decimal128(*precision, *scale)
+        }
+        A::Date64 => A::Timestamp(TimeUnit::Microsecond, None),
+        A::Time32(_) | A::Time64(_) => A::Time64(TimeUnit::Microsecond),
+        A::Timestamp(_, None) => A::Timestamp(TimeUnit::Microsecond, None),
+        A::Timestamp(_, Some(_)) => A::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        A::Dictionary(_, value) => storable(value)?,
+        A::RunEndEncoded(_, values) => storable(values.data_type())?,
+        A::List(item) | A::LargeList(item) | A::ListView(item) | A::FixedSizeList(item, _) => {
+            A::List(Arc::new(Field::new_list_field(
+                storable(item.data_type())?,
+                true,
+            )))
+        }
+        A::Struct(fields) => {
+            let fields: Result<Fields> = fields
+                .iter()
+                .map(|field| Ok(Field::new(field.name(), storable(field.data_type())?, true)))
+                .collect();
+            A::Struct(fields?)
+        }
+        other => {
+            return Err(Error::invalid(format!("type {} is not kept", name(other)))
+                .with_hint("CAST the column to a type of CREATE TABLE")
+                .with_sqlstate("0A000"));
+        }
+    })
+}
+
+/// The SQL name of a stored type, for messages and `DESCRIBE`.
+pub(crate) fn name(stored: &DataType) -> String {
+    use DataType as A;
+    match stored {
+        A::Boolean => "BOOLEAN".to_owned(),
+        A::Int8 => "TINYINT".to_owned(),
+        A::Int16 => "SMALLINT".to_owned(),
+        A::Int32 => "INT".to_owned(),
+        A::Int64 => "BIGINT".to_owned(),
+        A::UInt8 => "TINYINT UNSIGNED".to_owned(),
+        A::UInt16 => "SMALLINT UNSIGNED".to_owned(),
+        A::UInt32 => "INT UNSIGNED".to_owned(),
+        A::UInt64 => "BIGINT UNSIGNED".to_owned(),
+        A::Float32 => "REAL".to_owned(),
+        A::Float64 => "DOUBLE PRECISION".to_owned(),
+        A::Decimal128(precision, scale) | A::Decimal256(precision, scale) => {
+            format!("DECIMAL({precision}, {scale})")
+        }
+        A::Utf8 | A::LargeUtf8 | A::Utf8View => "TEXT".to_owned(),
+        A::Binary | A::LargeBinary | A::BinaryView => "BYTEA".to_owned(),
+        A::FixedSizeBinary(16) => "UUID".to_owned(),
+        A::Date32 | A::Date64 => "DATE".to_owned(),
+        A::Time32(_) | A::Time64(_) => "TIME".to_owned(),
+        A::Timestamp(_, None) => "TIMESTAMP".to_owned(),
+        A::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE".to_owned(),
+        A::List(item) | A::LargeList(item) => format!("{}[]", name(item.data_type())),
+        A::Struct(fields) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|field| format!("{} {}", field.name(), name(field.data_type())))
+                .collect();
+            format!("STRUCT<{}>", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The type that SQL sees of a stored column: UUIDs are text, everything else is as stored.
+pub(crate) fn shown(stored: &DataType) -> DataType {
+    match stored {
+        DataType::FixedSizeBinary(16) => DataType::Utf8,
+        other => other.clone(),
+    }
+}

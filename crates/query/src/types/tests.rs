@@ -1,0 +1,81 @@
+//! Tests of `types`.
+
+use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::*;
+
+fn parse(text: &str) -> Result<DataType> {
+    let postgres = PostgreSqlDialect {};
+    let parsed = Parser::new(&postgres)
+        .try_with_sql(text)
+        .unwrap()
+        .parse_data_type();
+    let parsed = parsed.unwrap_or_else(|_| {
+        let generic = GenericDialect {};
+        Parser::new(&generic)
+            .try_with_sql(text)
+            .unwrap()
+            .parse_data_type()
+            .unwrap()
+    });
+    from_sql(&parsed)
+}
+
+#[test]
+fn types_are_read_and_named() {
+    for (text, name_expected) in [
+        ("bool", "BOOLEAN"),
+        ("smallint", "SMALLINT"),
+        ("int", "INT"),
+        ("integer", "INT"),
+        ("int8", "BIGINT"),
+        ("bigint", "BIGINT"),
+        ("real", "REAL"),
+        ("double precision", "DOUBLE PRECISION"),
+        ("float(53)", "DOUBLE PRECISION"),
+        ("numeric", "DECIMAL(38, 10)"),
+        ("decimal(12, 2)", "DECIMAL(12, 2)"),
+        ("decimal(60, 2)", "DECIMAL(60, 2)"),
+        ("text", "TEXT"),
+        ("varchar(20)", "TEXT"),
+        ("bytea", "BYTEA"),
+        ("uuid", "UUID"),
+        ("date", "DATE"),
+        ("time", "TIME"),
+        ("timestamp", "TIMESTAMP"),
+        ("timestamptz", "TIMESTAMP WITH TIME ZONE"),
+        ("timestamp with time zone", "TIMESTAMP WITH TIME ZONE"),
+        ("json", "TEXT"),
+        ("int[]", "INT[]"),
+        ("text[][]", "TEXT[][]"),
+    ] {
+        assert_eq!(name(&parse(text).unwrap()), name_expected, "{text}");
+    }
+}
+
+#[test]
+fn unknown_types_hint_at_known_ones() {
+    for text in [
+        "interval",
+        "jsonb",
+        "money",
+        "serial",
+        "decimal(90, 2)",
+        "decimal(4, 8)",
+    ] {
+        assert!(parse(text).unwrap_err().hint().is_some(), "{text}");
+    }
+}
+
+#[test]
+fn what_a_query_gives_is_narrowed_to_what_is_kept() {
+    let nanos = DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into()));
+    assert_eq!(
+        storable(&nanos).unwrap(),
+        DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+    );
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8View));
+    assert_eq!(storable(&dictionary).unwrap(), DataType::Utf8);
+    assert!(storable(&DataType::Duration(TimeUnit::Second)).is_err());
+}

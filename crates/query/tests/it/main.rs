@@ -1,0 +1,154 @@
+//! SQL as text: every file of `tests/slt` at every stage that the data can be in.
+//!
+//! The same file must give the same answers whether its rows are in the open SCU, unsorted, half
+//! sorted, partly merged, or all in the authority. So each file runs five times, on a fresh
+//! database, with the pipeline driven between its statements.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod stages;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use async_trait::async_trait;
+use lazybase_query::{Database, Session};
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+
+use crate::stages::{Mix, Pipeline};
+
+/// An error with its SQLSTATE before it, so that one expression can match both.
+#[derive(Debug)]
+struct Failed(lazybase_model::Error);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.sqlstate(), self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// A connection of a file: a session, beside the pipeline that all connections share.
+struct Connection {
+    session: Session,
+    pipeline: Arc<Pipeline>,
+}
+
+#[async_trait]
+impl AsyncDB for Connection {
+    type Error = Failed;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failed> {
+        let writing = self.session.in_transaction();
+        self.pipeline.before(writing).await.map_err(Failed)?;
+        let mut answers = self.session.execute(sql).await.map_err(Failed)?;
+        self.pipeline
+            .after(self.session.in_transaction())
+            .await
+            .map_err(Failed)?;
+        let answer = answers.pop().expect("the runner gives statements");
+        if !answer.returns_rows {
+            return Ok(DBOutput::StatementComplete(answer.rows));
+        }
+        let types = vec![DefaultColumnType::Any; answer.schema.fields().len()];
+        let rows = answer.batches.iter().flat_map(texts).collect();
+        Ok(DBOutput::Rows { types, rows })
+    }
+
+    async fn shutdown(&mut self) {}
+
+    fn engine_name(&self) -> &str {
+        "lazybase"
+    }
+
+    fn error_sql_state(error: &Failed) -> Option<String> {
+        Some(error.0.sqlstate().to_owned())
+    }
+}
+
+/// The cells of a batch as the files write them.
+fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<ArrayFormatter<'_>> = batch
+        .columns()
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())
+        .collect();
+    (0..batch.num_rows())
+        .map(|row| {
+            columns
+                .iter()
+                .map(|column| match column.value(row).to_string() {
+                    text if text.is_empty() => "(empty)".to_owned(),
+                    text => text,
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "slt"))
+        .collect();
+    files.sort();
+    files
+}
+
+async fn run_all(mix: Mix) {
+    let wanted = std::env::var("SLT").unwrap_or_default();
+    let mut failures = Vec::new();
+    for file in files()
+        .into_iter()
+        .filter(|f| f.to_string_lossy().contains(&wanted))
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let pipeline = Arc::new(Pipeline::new(database.clone(), mix));
+        pipeline.start().await.unwrap();
+        let mut runner = Runner::new(|| async {
+            Ok::<_, Failed>(Connection {
+                session: database.session(),
+                pipeline: Arc::clone(&pipeline),
+            })
+        });
+        if let Err(error) = runner.run_file_async(&file).await {
+            failures.push(format!("{} at {mix:?}: {error}", file.display()));
+        }
+        database.close().await.unwrap();
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_scu_only() {
+    run_all(Mix::Open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unsorted() {
+    run_all(Mix::Unsorted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_sorted() {
+    run_all(Mix::HalfSorted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partly_merged() {
+    run_all(Mix::PartlyMerged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authority() {
+    run_all(Mix::Authority).await;
+}
