@@ -1,0 +1,231 @@
+//! The arguments of every command, as clap reads them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Observational data that never stops arriving; every query says how fresh its answer must be.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lazybase",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
+pub(crate) struct Cli {
+    /// The database's folder. `sql` and `load` make it if it is not there.
+    #[arg(long, env = "LAZYBASE_DB", global = true, value_name = "DIR")]
+    pub(crate) db: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Replay a year of flights while queries at four freshness levels run beside it.
+    Demo(DemoArgs),
+    /// A shell; or statements from -c, a file, or standard input.
+    Sql(SqlArgs),
+    /// Load Parquet, CSV or JSON lines files into a table.
+    Load(LoadArgs),
+    /// Write a table or a query's result to a Parquet, CSV or JSON lines file.
+    Export(ExportArgs),
+    /// What the database holds, and how far each stage has come.
+    Status(StatusArgs),
+    /// The manifest, or any file of a database, in words.
+    Inspect(InspectArgs),
+    /// Read everything again and check it against checksums and invariants.
+    Verify(VerifyArgs),
+    /// Measure this machine: writing, settling, scanning, reading by key.
+    Bench(BenchArgs),
+}
+
+/// How results are written to standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns aligned for people.
+    #[default]
+    Table,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// One JSON object a row, a line each.
+    Json,
+}
+
+impl Format {
+    /// The name that `--format` and `\format` take.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Format::Table => "table",
+            Format::Csv => "csv",
+            Format::Json => "json",
+        }
+    }
+}
+
+/// `--format` of commands that print a report of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON value.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SqlArgs {
+    /// Run these statements, separated by semicolons, and end.
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    pub(crate) command: Vec<String>,
+    /// Run the statements of a file and end.
+    #[arg(
+        short = 'f',
+        long = "file",
+        value_name = "FILE",
+        conflicts_with = "command"
+    )]
+    pub(crate) file: Vec<PathBuf>,
+    /// How results are written.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// The freshness of queries that name none: seconds, '500 ms', or 'best effort'.
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) freshness: Option<String>,
+    /// Leave out stamps, tags and notices.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// What `load` does with a file that it can't take whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OnError {
+    /// Stop; the batches before the error stay.
+    #[default]
+    Abort,
+    /// Add nothing of that file and go on with the next; each file is one atomic batch.
+    RejectFile,
+}
+
+/// The format of a data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Comma-separated values.
+    Csv,
+    /// One JSON object a line.
+    #[value(alias = "json", alias = "ndjson")]
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// The table; made from the first file's columns if it is not there.
+    pub(crate) table: String,
+    /// The files.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The key columns of a new table; without them it gets a hidden key.
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    pub(crate) key: Vec<String>,
+    /// Remember under this name how far each file was loaded, so that nothing is added twice.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) producer: Option<String>,
+    /// The column that says U (upsert) or D (delete) for each row.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) op_column: Option<String>,
+    /// What to do with a file that can't be taken whole.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) on_error: OnError,
+    /// The files' format, where their names don't say it.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<FileFormat>,
+    /// What stands between the values of a CSV file.
+    #[arg(long, default_value_t = ',')]
+    pub(crate) delimiter: char,
+    /// A text that means NULL in CSV files, beside the empty one.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) null: Option<String>,
+    /// The bytes of file that go into one atomic batch, about.
+    #[arg(long, default_value_t = 32 << 20, value_name = "BYTES", hide = true)]
+    pub(crate) batch_bytes: u64,
+    /// Print the figures as one JSON line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub(crate) struct ExportArgs {
+    /// The table.
+    #[arg(required_unless_present = "query", conflicts_with = "query")]
+    pub(crate) table: Option<String>,
+    /// The file to write; its ending says the format: .parquet, .csv, .jsonl.
+    pub(crate) file: PathBuf,
+    /// The query whose rows are written.
+    #[arg(long, value_name = "SQL")]
+    pub(crate) query: Option<String>,
+    /// The format, where the file's name doesn't say it.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<FileFormat>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// For people, or for programs.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ReportFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A file of a database; without it, the manifest of the database is shown.
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// For people, or for programs.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ReportFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Changes a second, or `max`.
+    #[arg(long, default_value = "17000", value_name = "N|max")]
+    pub(crate) rate: String,
+    /// The folder of the demo's database and report; `lazybase-demo` among the system's temporary
+    /// files if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Later demos must not replace the folder.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Print the figures as one JSON value on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many readers ask questions meanwhile.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub(crate) readers: usize,
+    /// Replay only the first days of the year.
+    #[arg(long, value_name = "N")]
+    pub(crate) days: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How many rows are written.
+    #[arg(long, default_value_t = 2_000_000)]
+    pub(crate) rows: u64,
+    /// How many reads by key are timed.
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) reads: u32,
+    /// Print the figures as one JSON value.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests;

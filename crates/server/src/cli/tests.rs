@@ -1,0 +1,43 @@
+//! Tests of `cli`.
+
+use clap::{CommandFactory, Parser};
+
+use super::{Cli, Command};
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn one_shape_for_all() {
+    let text = "lazybase --db d sql -c x --format csv";
+    let cli = Cli::parse_from(text.split(' '));
+    assert_eq!(cli.db.as_deref(), Some(std::path::Path::new("d")));
+    assert!(matches!(cli.command, Command::Sql(args) if args.command == ["x"]));
+
+    let text = "lazybase load --db d t a.csv b.csv --key x,y --producer p --on-error reject-file";
+    let Command::Load(args) = Cli::parse_from(text.split(' ')).command else {
+        panic!("load");
+    };
+    assert_eq!((args.table.as_str(), args.files.len()), ("t", 2));
+    assert_eq!(args.key, ["x", "y"]);
+}
+
+#[test]
+fn export_takes_a_table_or_a_query() {
+    let parse = |text: &[&str]| Cli::try_parse_from(text.iter().copied());
+    let Command::Export(args) = parse(&["lazybase", "export", "t", "f.csv"])
+        .unwrap()
+        .command
+    else {
+        panic!("export");
+    };
+    assert_eq!(args.table.as_deref(), Some("t"));
+    let query = ["lazybase", "export", "--query", "SELECT 1", "f.csv"];
+    let Command::Export(args) = parse(&query).unwrap().command else {
+        panic!("export");
+    };
+    assert_eq!((args.table, args.file.to_str()), (None, Some("f.csv")));
+    assert!(parse(&["lazybase", "export", "f.csv"]).is_err());
+}

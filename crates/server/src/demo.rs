@@ -1,0 +1,264 @@
+//! `lazybase demo`: a year of flights streams through the pipeline while readers ask at four
+//! freshness levels; at the end the answers are checked against the source files.
+//!
+//! ```text
+//!   files --timeline--> replay (one writer) --> database <-- readers (each freshness in turn)
+//!                                                 ^
+//!                          sampler, live view ----+         --> stats --> table, JSON, report
+//!   files --expected-------------------------------------------> check <-- settled database
+//! ```
+
+mod check;
+mod data;
+mod desk;
+mod expected;
+mod folder;
+mod live;
+mod questions;
+mod readers;
+mod replay;
+mod report;
+mod sampler;
+mod shared;
+mod stats;
+mod tables;
+mod timeline;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lazybase_cluster::SettleTo;
+use lazybase_model::{Error, Result};
+use lazybase_query::Database;
+use serde_json::json;
+
+use crate::cli::DemoArgs;
+use crate::failure;
+use crate::figures::{counted, micros, per_second, thousands};
+use crate::open::{self, Missing};
+use crate::wall::{self, Stopwatch};
+use check::Check;
+use data::Source;
+use desk::Desk;
+use live::{View, say};
+use readers::{FlightKeys, Reader};
+use replay::{Rate, Replay};
+use report::Report;
+use shared::Shared;
+use tables::Observations;
+use timeline::Timeline;
+
+/// What a demo found out.
+struct Outcome {
+    shared: Arc<Shared>,
+    replayed: Duration,
+    settled: Duration,
+    checks: Vec<Check>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(db: Option<PathBuf>, args: DemoArgs) -> Result<()> {
+    let rate: Rate = args.rate.parse()?;
+    let source = Source::read(args.days)?;
+    let folder = folder::prepare(args.dir.clone().or(db))?;
+    say(&format!(
+        "replaying {} of 2013 into {}",
+        counted(source.flights.num_rows() as u64, "flight"),
+        folder.display()
+    ));
+    let database = open::database(Some(folder.clone()), Missing::Create).await?;
+    if !args.keep {
+        folder::mark_replaceable(&folder)?;
+    }
+    let work = perform(&database, &source, rate, args.readers);
+    let outcome = tokio::select! {
+        outcome = work => outcome,
+        _ = tokio::signal::ctrl_c() => Err(failure::cancelled()),
+    };
+    let outcome = open::close(&database, outcome).await?;
+    tell(&outcome, &folder, args.json)
+}
+
+async fn perform(
+    database: &Database,
+    source: &Source,
+    rate: Rate,
+    readers: usize,
+) -> Result<Outcome> {
+    let observations = Arc::new(Observations::of(source)?);
+    let timeline = Arc::new(Timeline::of(source, rate.step_minutes())?);
+    observations.create_tables(database).await?;
+    let shared = Arc::new(Shared::new(Replay::total(&observations, &timeline)));
+    let view = View::new(shared.total);
+    let sampling = sampler::run(database.clone(), Arc::clone(&shared), view);
+    let sampling = wall::spawn(sampling);
+    let reading = start_readers(database, &observations, &shared, readers)?;
+    let replay = Replay {
+        database: database.clone(),
+        observations,
+        timeline,
+        shared: Arc::clone(&shared),
+        rate,
+    };
+    let desk = wall::spawn(replay.run());
+    let desk = joined(desk.await);
+    let replayed = shared.start.elapsed();
+    shared.done.store(true, Ordering::Release);
+    let mut read = Ok(());
+    for reader in reading {
+        read = read.and(joined(reader.await));
+    }
+    let mut view = joined(sampling.await.map(Ok))?;
+    let desk: Desk = desk?;
+    read?;
+    let settled = settle(database, &shared, &mut view).await?;
+    view.end();
+    let expected = expected::expected(source)?;
+    let checks = check::run(database, &expected, &desk).await?;
+    Ok(Outcome {
+        shared,
+        replayed,
+        settled,
+        checks,
+    })
+}
+
+type Reading = tokio::task::JoinHandle<Result<()>>;
+
+fn start_readers(
+    database: &Database,
+    observations: &Observations,
+    shared: &Arc<Shared>,
+    readers: usize,
+) -> Result<Vec<Reading>> {
+    let flights = Arc::new(FlightKeys::of(observations.flight_keys())?);
+    let reader = |number| Reader {
+        database: database.clone(),
+        flights: Arc::clone(&flights),
+        shared: Arc::clone(shared),
+        number,
+    };
+    Ok((0..readers)
+        .map(|number| wall::spawn(stopping(reader(number))))
+        .collect())
+}
+
+/// A reader whose error ends the replay too.
+async fn stopping(reader: Reader) -> Result<()> {
+    let shared = Arc::clone(&reader.shared);
+    let outcome = reader.run().await;
+    if outcome.is_err() {
+        shared.done.store(true, Ordering::Release);
+    }
+    outcome
+}
+
+fn joined<T>(outcome: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    outcome.unwrap_or_else(|error| Err(Error::internal(format!("the demo stopped: {error}"))))
+}
+
+/// Waits until everything is in the authority; gives how long that took.
+async fn settle(database: &Database, shared: &Shared, view: &mut View) -> Result<Duration> {
+    let stopwatch = Stopwatch::start();
+    view.note("everything is written; waiting until all of it is in the authority");
+    let progress = |_share: f64| {};
+    database
+        .instance()
+        .settle(None, SettleTo::Authority, &progress)
+        .await?;
+    sampler::look(database, shared, view);
+    Ok(stopwatch.elapsed())
+}
+
+/// Prints the figures, writes the report, fails if a check did.
+fn tell(outcome: &Outcome, folder: &Path, as_json: bool) -> Result<()> {
+    let shared = &outcome.shared;
+    let (failed, failures) = shared.failures();
+    let samples = shared.samples();
+    let pipeline = shared.pipeline();
+    let levels = stats::summarise(&samples);
+    let changes = shared.changes.load(Ordering::Acquire);
+    let headline = headline(outcome, changes, samples.len() as u64);
+    let command = format!("lazybase --db {} sql", folder.display());
+    let report = Report {
+        headline: &headline,
+        command: &command,
+        levels: &levels,
+        samples: &samples,
+        pipeline: &pipeline,
+        checks: &outcome.checks,
+        failures: &failures,
+    };
+    let path = folder.join("report.html");
+    wall::write_file(&path, report.html()?.as_bytes())?;
+    let wrong = outcome.checks.iter().filter(|check| !check.passed).count() as u64;
+    if as_json {
+        let figures = json!({
+            "changes": changes,
+            "batches": shared.batches.load(Ordering::Relaxed),
+            "replay_seconds": outcome.replayed.as_secs_f64(),
+            "changes_per_second": per_second(changes, outcome.replayed),
+            "settle_seconds": outcome.settled.as_secs_f64(),
+            "queries": samples.len(),
+            "levels": levels,
+            "checks": outcome.checks,
+            "failures": failed,
+            "failure_texts": failures,
+            "passed": wrong == 0 && failed == 0,
+            "dir": folder.display().to_string(),
+            "report": path.display().to_string(),
+        });
+        println!("{figures}");
+    } else {
+        println!(
+            "{headline}\n\n{}\n{}",
+            stats::summary_table(&levels),
+            checks_text(outcome)
+        );
+        println!("report: {}\nlook around: {command}", path.display());
+    }
+    for failure in &failures {
+        say(&format!("failed: {failure}"));
+    }
+    match (wrong, failed) {
+        (0, 0) => Ok(()),
+        (wrong, failed) => Err(Error::internal(format!(
+            "{} of the answers and {} of the sums are wrong",
+            thousands(failed),
+            thousands(wrong)
+        ))),
+    }
+}
+
+fn headline(outcome: &Outcome, changes: u64, queries: u64) -> String {
+    format!(
+        "{} in {} in {:.1} s ({}/s), {} meanwhile; all of it in the authority {} later",
+        counted(changes, "change"),
+        counted(
+            outcome.shared.batches.load(Ordering::Relaxed),
+            "atomic batch"
+        ),
+        outcome.replayed.as_secs_f64(),
+        thousands(per_second(changes, outcome.replayed) as u64),
+        counted(queries, "answer"),
+        micros(crate::figures::as_micros(outcome.settled)),
+    )
+}
+
+fn checks_text(outcome: &Outcome) -> String {
+    let wrong: Vec<&Check> = outcome
+        .checks
+        .iter()
+        .filter(|check| !check.passed)
+        .collect();
+    if wrong.is_empty() {
+        return format!(
+            "{} against sums taken straight from the source files: all passed",
+            counted(outcome.checks.len() as u64, "check")
+        );
+    }
+    let line = |check: &&Check| format!("FAILED {}: {}", check.name, check.found);
+    wrong.iter().map(line).collect::<Vec<_>>().join("\n")
+}

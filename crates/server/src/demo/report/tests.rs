@@ -1,0 +1,61 @@
+//! Tests of `demo::report`.
+
+use lazybase_model::SourceCounts;
+
+use super::super::check::Check;
+use super::super::questions::Question;
+use super::super::stats::{PipelineSample, Sample, summarise};
+use super::Report;
+
+fn report(samples: &[Sample], pipeline: &[PipelineSample]) -> String {
+    let checks = [
+        Check::new("sums", true, ""),
+        Check::new("counts", false, "1 < 2"),
+    ];
+    Report {
+        headline: "a & b",
+        command: "lazybase --db d sql",
+        levels: &summarise(samples),
+        samples,
+        pipeline,
+        checks: &checks,
+        failures: &[],
+    }
+    .html()
+    .unwrap()
+}
+
+#[test]
+fn the_report_stands_alone() {
+    let sample = |at: u64| Sample {
+        at_us: at * 10_000,
+        question: Question::Cut,
+        level: (at % 4) as usize,
+        latency_us: 500 + at,
+        staleness_us: at * 100,
+        left_out: 0,
+        sources: SourceCounts::default(),
+    };
+    let samples: Vec<Sample> = (0..500).map(sample).collect();
+    let pipeline: Vec<PipelineSample> = (0..50)
+        .map(|at| PipelineSample {
+            at_us: at * 100_000,
+            changes: at,
+            open_batches: 1,
+            scus: [1, 2, 3, at],
+            staleness_us: [at, at * 2, at * 3],
+        })
+        .collect();
+    let page = report(&samples, &pipeline);
+    assert_eq!(page.matches("<svg ").count(), 4);
+    assert!(page.contains("currentColor") && !page.contains("#010203"));
+    assert!(page.contains("a &amp; b") && page.contains("1 &lt; 2"));
+    for outside in ["<script", "href=", "src=", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_run_without_answers_has_a_report_too() {
+    assert!(report(&[], &[]).contains("</html>"));
+}

@@ -1,0 +1,71 @@
+//! Errors as the command line shows them: the fact, then detail, then a hint, each on its line;
+//! and the exit status that goes with each.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use arrow::error::ArrowError;
+use lazybase_model::{Error, ErrorKind};
+use parquet::errors::ParquetError;
+
+/// Writes an error to standard error.
+pub(crate) fn print(error: &Error) {
+    // Standard error that can't be written leaves nobody to tell.
+    drop(io::stderr().lock().write_all(text(error).as_bytes()));
+}
+
+/// An error in up to three lines.
+pub(crate) fn text(error: &Error) -> String {
+    let mut text = format!("error: {}\n", error.message());
+    if let Some(detail) = error.detail() {
+        text += &format!("detail: {detail}\n");
+    }
+    if let Some(hint) = error.hint() {
+        text += &format!("hint: {hint}\n");
+    }
+    text
+}
+
+/// 130 for what the user stopped, as shells have it; 1 for everything else.
+pub(crate) fn exit_code(error: &Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::Cancelled => ExitCode::from(130),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// What the user stopped with Ctrl-C.
+pub(crate) fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "cancelled by the user")
+}
+
+/// A file of the user's that can't be read or written.
+pub(crate) fn io(place: impl std::fmt::Display, error: &io::Error) -> Error {
+    let message = format!("{place}: {error}");
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found(message),
+        io::ErrorKind::AlreadyExists => Error::conflict(message),
+        _ => Error::unavailable(message),
+    }
+}
+
+/// Standard output that can't be written.
+pub(crate) fn stdout(error: &io::Error) -> Error {
+    io("standard output", error)
+}
+
+/// A file of the user's that Arrow can't take or make.
+pub(crate) fn arrow(place: impl std::fmt::Display, error: &ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, source) => io(place, source),
+        _ => Error::invalid(format!("{place}: {error}")),
+    }
+}
+
+/// A Parquet file of the user's that can't be taken or made.
+pub(crate) fn parquet(place: impl std::fmt::Display, error: &ParquetError) -> Error {
+    Error::invalid(format!("{place}: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! `lazybase inspect`: the manifest in words, or any file of a database.
+//!
+//! A file is described by the engine's own readers, checksums included; no database is opened
+//! for it, so that a damaged or busy one can be looked into.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use lazybase_engine::describe::describe_file;
+use lazybase_engine::manifest::{Manifest, RangeState, Run, TableState};
+use lazybase_model::{Result, Table};
+
+use crate::cli::InspectArgs;
+use crate::failure;
+use crate::figures::{bytes, counted};
+use crate::open::{self, Missing};
+use crate::pipeline::Boundaries;
+use crate::render::sql_type;
+use crate::status::format_name;
+
+/// Runs the command.
+pub(crate) async fn run(db: Option<PathBuf>, args: InspectArgs) -> Result<()> {
+    let text = match args.file {
+        Some(file) => file_text(db, &file)?,
+        None => {
+            let database = open::database(db, Missing::Refuse).await?;
+            let text = manifest_text(&database.instance().manifest());
+            open::close(&database, Ok(text)).await?
+        }
+    };
+    let written = io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(|error| failure::stdout(&error))
+}
+
+/// A file by its path, or by its name inside the database's folder.
+fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
+    let inside = db.map(|folder| folder.join(file));
+    let path = match inside {
+        Some(inside) if !file.exists() => inside,
+        _ => file.to_owned(),
+    };
+    let content = std::fs::read(&path).map_err(|error| failure::io(path.display(), &error))?;
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let name = name.unwrap_or_default();
+    let size = bytes(content.len() as u64);
+    let text = describe_file(&name, &content).map_err(|error| error.within(path.display()))?;
+    Ok(format!("{}, {size}\n{}\n", path.display(), text.trim_end()))
+}
+
+/// All that a manifest says, table by table.
+fn manifest_text(manifest: &Manifest) -> String {
+    let reached = Boundaries::of(manifest);
+    let mut text = format!(
+        "database {}, manifest {}, epoch {}\n\
+         SCUs sealed up to {}, sorted up to {}, merged up to {}, in the authority up to {}\n",
+        manifest.database,
+        manifest.number,
+        manifest.epoch,
+        reached.ingested,
+        reached.sorted,
+        reached.merged,
+        reached.authority,
+    );
+    for entry in manifest.scus.values() {
+        let state = match entry.scu > manifest.sorted_through {
+            true => "unsorted",
+            false => "sorted, its log is kept",
+        };
+        let line = format!(
+            "SCU {}: {}, {}, {}, {state}; log {}\n",
+            entry.scu,
+            counted(u64::from(entry.batches), "batch"),
+            counted(entry.rows, "row"),
+            bytes(entry.raw_bytes),
+            entry.files.join(", "),
+        );
+        text.push_str(&line);
+    }
+    for state in manifest.tables.values() {
+        text.push_str(&table_text(manifest, state));
+    }
+    for (name, mark) in &manifest.producers {
+        let line = format!(
+            "producer {name}: last batch {} in SCU {}, epoch {}\n",
+            mark.number, mark.scu, mark.epoch
+        );
+        text.push_str(&line);
+    }
+    text
+}
+
+fn table_text(manifest: &Manifest, state: &TableState) -> String {
+    let table = &state.table;
+    let mut text = format!(
+        "\ntable {} ({}, view {}), from SCU {} on\n  columns {}\n",
+        table.name,
+        table.id,
+        table.primary.id,
+        state.created_after.next(),
+        columns_text(table),
+    );
+    for (at, range) in state.ranges.iter().enumerate() {
+        let bounds = range_text(range);
+        text.push_str(&format!(
+            "  range {} of {}{bounds}\n",
+            at + 1,
+            state.ranges.len()
+        ));
+        for entry in &range.runs {
+            if let Some(run) = manifest.runs.get(&entry.id) {
+                text.push_str(&run_text(run, entry.is_current()));
+            }
+        }
+    }
+    text
+}
+
+fn columns_text(table: &Table) -> String {
+    let key = table.key_indices();
+    let columns = table.columns.iter().enumerate().map(|(at, column)| {
+        let mut text = format!("{} {}", column.name, sql_type(&column.data_type));
+        if key.contains(&at) {
+            text.push_str(" key");
+        } else if !column.nullable {
+            text.push_str(" not null");
+        }
+        text
+    });
+    columns.collect::<Vec<_>>().join(", ")
+}
+
+fn range_text(range: &RangeState) -> String {
+    let mut text = String::new();
+    if let Some(low) = &range.range.low {
+        text.push_str(&format!(", from {low:?}"));
+    }
+    if let Some(high) = &range.range.high {
+        text.push_str(&format!(", before {high:?}"));
+    }
+    text
+}
+
+fn run_text(run: &Run, current: bool) -> String {
+    let kind = match run.kind {
+        lazybase_engine::manifest::RunKind::Sorted => "sorted",
+        lazybase_engine::manifest::RunKind::Merged => "merged",
+        lazybase_engine::manifest::RunKind::Base => "base",
+    };
+    let kept = if current { "" } else { ", superseded" };
+    let mut text = format!(
+        "    run {}: {kind}, SCUs {}, {}, {}{kept}\n",
+        run.id.0,
+        run.span,
+        counted(run.rows(), "stored row"),
+        bytes(run.bytes()),
+    );
+    for segment in &run.segments {
+        text.push_str(&format!(
+            "      {}: {}, {}, {}\n",
+            segment.file,
+            format_name(segment.format),
+            counted(segment.rows, "stored row"),
+            bytes(segment.bytes),
+        ));
+    }
+    text
+}

@@ -1,0 +1,168 @@
+//! `lazybase load`: files into a table, as a stream of atomic batches in bounded memory.
+//!
+//! ```text
+//!   file --source--> pieces (rows, and how far the file is read) --columns--> the table's types
+//!        --ops--> upserts and deletes --> batch, with the mark of its producer --> commit
+//! ```
+//!
+//! Invariant LOAD-1: a producer's mark is written in the batch whose rows it speaks of, so that
+//! rows and mark are both there or neither. A file is added once, however often the load is
+//! stopped and repeated.
+
+mod chunk;
+mod columns;
+mod file;
+mod mark;
+mod marks;
+mod ops;
+mod parquet_file;
+mod progress;
+mod source;
+mod target;
+mod text_file;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lazybase_model::{Error, Result, Token};
+use lazybase_query::Database;
+use serde_json::json;
+
+use crate::cli::{FileFormat, LoadArgs, OnError};
+use crate::failure;
+use crate::figures::{bytes, counted, per_second, thousands};
+use crate::names::folded;
+use crate::open::{self, Missing};
+use crate::wall::Stopwatch;
+use file::FileLoad;
+use progress::Progress;
+
+pub(crate) use target::create_table;
+
+/// What a load has done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Loaded {
+    rows: u64,
+    batches: u64,
+    bytes: u64,
+    files: u64,
+    /// Files of which there was nothing new.
+    unchanged: u64,
+    rejected: u64,
+    token: Option<Token>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
+    args.table = folded(&args.table);
+    let database = open::database(db, Missing::Create).await?;
+    let stopwatch = Stopwatch::start();
+    let progress = Progress::new(total_bytes(&args.files));
+    let mut loaded = Loaded::default();
+    let work = load_files(&database, &args, &progress, &mut loaded);
+    let outcome = tokio::select! {
+        outcome = work => outcome,
+        _ = tokio::signal::ctrl_c() => Err(failure::cancelled().with_hint(interrupted(&args))),
+    };
+    progress.finish();
+    let outcome = open::close(&database, outcome).await;
+    if outcome.is_ok() || loaded.batches > 0 {
+        println!("{}", summary(&loaded, &args, stopwatch.elapsed()));
+    }
+    outcome?;
+    match loaded.rejected {
+        0 => Ok(()),
+        n => Err(Error::invalid(format!("{} rejected", counted(n, "file")))),
+    }
+}
+
+fn interrupted(args: &LoadArgs) -> &'static str {
+    match args.producer {
+        Some(_) => "run the same command again: it goes on where it stopped",
+        None => "the finished batches stay; with --producer NAME a load can go on",
+    }
+}
+
+async fn load_files(
+    database: &Database,
+    args: &LoadArgs,
+    progress: &Progress,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    if let Some(producer) = &args.producer {
+        marks::prepare(database, producer).await?;
+    }
+    for path in &args.files {
+        let load = FileLoad::new(database, args, path, progress);
+        let before = *loaded;
+        match load.run(loaded).await {
+            Ok(()) => loaded.files += 1,
+            Err(error) if args.on_error == OnError::RejectFile => {
+                *loaded = before;
+                loaded.rejected += 1;
+                progress.suspend(|| failure::print(&error.within("rejected")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn total_bytes(files: &[PathBuf]) -> u64 {
+    let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
+    files.iter().map(length).sum()
+}
+
+fn summary(loaded: &Loaded, args: &LoadArgs, took: Duration) -> String {
+    if args.json {
+        let figures = json!({
+            "table": args.table,
+            "rows": loaded.rows,
+            "batches": loaded.batches,
+            "files": loaded.files,
+            "files_unchanged": loaded.unchanged,
+            "files_rejected": loaded.rejected,
+            "bytes": loaded.bytes,
+            "seconds": took.as_secs_f64(),
+            "token": loaded.token.map(|token| token.to_string()),
+        });
+        return figures.to_string();
+    }
+    let mut text = format!(
+        "loaded {} into {} from {} in {}, {:.2} s ({} rows/s, {}/s)",
+        counted(loaded.rows, "row"),
+        args.table,
+        counted(loaded.files, "file"),
+        counted(loaded.batches, "batch"),
+        took.as_secs_f64(),
+        thousands(per_second(loaded.rows, took) as u64),
+        bytes(per_second(loaded.bytes, took) as u64),
+    );
+    if loaded.unchanged > 0 {
+        text += &format!(", {} had nothing new", counted(loaded.unchanged, "file"));
+    }
+    if let Some(token) = loaded.token {
+        text += &format!(", token {token}");
+    }
+    text
+}
+
+/// The format that a file's name says, unless the user does.
+pub(crate) fn format_of(path: &Path, given: Option<FileFormat>) -> Result<FileFormat> {
+    if let Some(format) = given {
+        return Ok(format);
+    }
+    let ending = path
+        .extension()
+        .map(|ending| ending.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("parquet" | "pq") => Ok(FileFormat::Parquet),
+        Some("csv" | "tsv" | "txt") => Ok(FileFormat::Csv),
+        Some("jsonl" | "ndjson" | "json") => Ok(FileFormat::Jsonl),
+        _ => Err(Error::invalid(format!(
+            "{}: the name does not say the format",
+            path.display()
+        ))
+        .with_hint("give --format parquet, csv or jsonl")),
+    }
+}

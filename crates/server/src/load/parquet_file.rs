@@ -1,0 +1,199 @@
+//! Parquet files: read a row group at a time, from any row on.
+//!
+//! A mark's hash covers the file's bytes up to the end of the row group that was being read, and
+//! the footer, so that a file with other data under an equal footer is found too.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use lazybase_model::{Error, Result};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+
+use super::chunk::PrefixHash;
+use super::mark::{Evidence, Mark, check};
+use super::source::Piece;
+use crate::failure;
+
+const BATCH_ROWS: usize = 8_192;
+/// The bytes after the footer: its length and the magic word.
+const TAIL_BYTES: u64 = 8;
+
+/// A Parquet file being read.
+pub(super) struct ParquetFile {
+    file: File,
+    length: u64,
+    metadata: ArrowReaderMetadata,
+    /// Whether hashes are wanted.
+    marked: bool,
+    footer: String,
+    hash: PrefixHash,
+    /// The next row group to open.
+    next_group: usize,
+    /// Rows of that group to skip.
+    skip: usize,
+    group: Option<ParquetRecordBatchReader>,
+    rows: u64,
+    total_rows: u64,
+}
+
+impl ParquetFile {
+    /// Opens a file and reads its footer.
+    pub(super) fn open(path: &Path, marked: bool) -> Result<ParquetFile> {
+        let io = |error| failure::io(path.display(), &error);
+        let mut file = File::open(path).map_err(io)?;
+        let length = file.metadata().map_err(io)?.len();
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
+            .map_err(|error| failure::parquet("not a whole Parquet file", &error))?;
+        let footer = match marked {
+            true => footer_hash(&mut file, length).map_err(io)?,
+            false => String::new(),
+        };
+        let groups = metadata.metadata().row_groups();
+        let total_rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
+        Ok(ParquetFile {
+            file,
+            length,
+            metadata,
+            marked,
+            footer,
+            hash: PrefixHash::new(),
+            next_group: 0,
+            skip: 0,
+            group: None,
+            rows: 0,
+            total_rows: total_rows as u64,
+        })
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        self.metadata.schema()
+    }
+
+    pub(super) fn resume(&mut self, mark: &Mark, name: &str) -> Result<()> {
+        let io = |error| failure::io(name, &error);
+        self.file.seek(SeekFrom::Start(0)).map_err(io)?;
+        let mut hash = PrefixHash::new();
+        let read = hash.read(&mut self.file, mark.bytes)?;
+        let evidence = Evidence {
+            length: self.length,
+            prefix_hash: read.map(|_| hash.hex()),
+            footer: self.footer.clone(),
+            ends_at_record: true,
+        };
+        check(mark, &evidence, name)?;
+        self.hash = hash;
+        self.rows = mark.rows;
+        let mut left = mark.rows;
+        self.next_group = 0;
+        for group in self.metadata.metadata().row_groups() {
+            let rows = group.num_rows() as u64;
+            if left < rows {
+                break;
+            }
+            left -= rows;
+            self.next_group += 1;
+        }
+        self.skip = left as usize;
+        Ok(())
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+        loop {
+            if self.group.is_none() && !self.open_group()? {
+                return Ok(None);
+            }
+            let batch = self.group.as_mut().and_then(Iterator::next);
+            match batch.transpose() {
+                Ok(Some(batch)) if batch.num_rows() > 0 => return Ok(Some(self.piece(batch))),
+                Ok(Some(_)) => {}
+                Ok(None) => self.group = None,
+                Err(error) => {
+                    return Err(failure::arrow(format!("after row {}", self.rows), &error));
+                }
+            }
+        }
+    }
+
+    /// Begins the next row group; false when there is none.
+    fn open_group(&mut self) -> Result<bool> {
+        let at = self.next_group;
+        let groups = self.metadata.metadata();
+        if at >= groups.num_row_groups() {
+            return Ok(false);
+        }
+        let ends = groups.row_group(at).columns().iter().map(|column| {
+            let (start, length) = column.byte_range();
+            start + length
+        });
+        let end = ends.max().unwrap_or(0);
+        if self.marked {
+            self.hash_up_to(end)?;
+        }
+        let file = self
+            .file
+            .try_clone()
+            .map_err(|error| failure::io("file", &error))?;
+        let metadata = self.metadata.clone();
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+            .with_row_groups(vec![at])
+            .with_offset(self.skip)
+            .with_batch_size(BATCH_ROWS)
+            .build()
+            .map_err(|error| failure::parquet("row group", &error))?;
+        self.group = Some(reader);
+        self.next_group += 1;
+        self.skip = 0;
+        Ok(true)
+    }
+
+    fn hash_up_to(&mut self, end: u64) -> Result<()> {
+        let from = self.hash.bytes();
+        if end <= from {
+            return Ok(());
+        }
+        let io = |error| failure::io("file", &error);
+        self.file.seek(SeekFrom::Start(from)).map_err(io)?;
+        match self.hash.read(&mut self.file, end - from)? {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid("the file ends inside a row group")),
+        }
+    }
+
+    fn piece(&mut self, batch: RecordBatch) -> Piece {
+        let rows = batch.num_rows() as u64;
+        self.rows += rows;
+        Piece {
+            mark: Mark {
+                rows: self.rows,
+                bytes: self.hash.bytes(),
+                hash: self.hash.hex(),
+                footer: self.footer.clone(),
+            },
+            bytes: (u128::from(self.length) * u128::from(rows) / u128::from(self.total_rows.max(1)))
+                as u64,
+            weight: batch.get_array_memory_size() as u64,
+            batches: vec![batch],
+        }
+    }
+}
+
+/// The hash of the footer with its length.
+fn footer_hash(file: &mut File, length: u64) -> std::io::Result<String> {
+    let mut tail = [0; TAIL_BYTES as usize];
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    file.read_exact(&mut tail)?;
+    let size = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
+    let start = length.saturating_sub(TAIL_BYTES + u64::from(size));
+    file.seek(SeekFrom::Start(start))?;
+    let mut footer = Vec::new();
+    file.read_to_end(&mut footer)?;
+    let mut hash = PrefixHash::new();
+    hash.write(&footer);
+    Ok(hash.hex())
+}

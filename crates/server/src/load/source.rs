@@ -1,0 +1,91 @@
+//! A file being read, whatever its format: pieces of rows, each with the mark that stands after it.
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use lazybase_model::Result;
+
+use super::mark::Mark;
+use super::parquet_file::ParquetFile;
+use super::text_file::{TextFile, TextOptions};
+use crate::cli::FileFormat;
+
+/// Rows of a file, and how far it was read for them.
+pub(super) struct Piece {
+    /// The rows, with the file's columns.
+    pub(super) batches: Vec<RecordBatch>,
+    /// What to remember once they are in the table.
+    pub(super) mark: Mark,
+    /// How much of the file they stand for, in bytes.
+    pub(super) bytes: u64,
+    /// How much memory they take until they are committed, in bytes, about.
+    pub(super) weight: u64,
+}
+
+/// A file of one of the formats.
+pub(super) enum Source {
+    /// CSV or JSON lines.
+    Text(Box<TextFile>),
+    /// Parquet.
+    Parquet(Box<ParquetFile>),
+}
+
+impl Source {
+    /// Opens a file and looks at its columns. `marked`: whether marks need its hashes.
+    pub(super) fn open(
+        path: &Path,
+        format: FileFormat,
+        options: &TextOptions,
+        marked: bool,
+    ) -> Result<Source> {
+        match format {
+            FileFormat::Parquet => {
+                ParquetFile::open(path, marked).map(|file| Source::Parquet(Box::new(file)))
+            }
+            FileFormat::Csv => {
+                TextFile::open(path, options, true).map(|file| Source::Text(Box::new(file)))
+            }
+            FileFormat::Jsonl => {
+                TextFile::open(path, options, false).map(|file| Source::Text(Box::new(file)))
+            }
+        }
+    }
+
+    /// The file's columns, as far as its beginning tells.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        match self {
+            Source::Text(file) => file.schema(),
+            Source::Parquet(file) => file.schema(),
+        }
+    }
+
+    /// Reads text as these types, which have the names of [`Source::schema`].
+    pub(super) fn read_as(&mut self, schema: SchemaRef) {
+        if let Source::Text(file) = self {
+            file.read_as(schema);
+        }
+    }
+
+    /// Goes on after a mark.
+    ///
+    /// # Errors
+    /// `Conflict` when the part before the mark was changed.
+    pub(super) fn resume(&mut self, mark: &Mark, name: &str) -> Result<()> {
+        match self {
+            Source::Text(file) => file.resume(mark, name),
+            Source::Parquet(file) => file.resume(mark, name),
+        }
+    }
+
+    /// The next rows; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+        match self {
+            Source::Text(file) => file.next(),
+            Source::Parquet(file) => file.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

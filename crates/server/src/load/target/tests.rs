@@ -1,0 +1,99 @@
+//! Tests of `load::target`.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::DataType;
+use lazybase_model::{
+    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, View, ViewId,
+};
+
+use super::{Target, reading_schema};
+
+fn table() -> Table {
+    let column = |id: u32, name: &str, data_type: DataType, nullable: bool| Column {
+        id: ColumnId(id),
+        name: name.to_owned(),
+        data_type,
+        nullable,
+        default: ColumnDefault::Null,
+        comment: None,
+    };
+    Table {
+        id: TableId(1),
+        name: "t".to_owned(),
+        version: SchemaVersion(0),
+        columns: vec![
+            column(1, "id", DataType::Int32, false),
+            column(2, "name", DataType::Utf8, false),
+            column(3, "extra", DataType::Float64, true),
+        ],
+        primary: View {
+            id: ViewId(1),
+            key: vec![ColumnId(1)],
+        },
+        hidden_key: false,
+        layout: Layout::Scan,
+        comment: None,
+    }
+}
+
+fn rows(columns: &[&str]) -> RecordBatch {
+    let column = |name: &&str| -> (String, ArrayRef) {
+        let values: ArrayRef = match name.to_lowercase().as_str() {
+            "id" => Arc::new(Int64Array::from(vec![1, 2])),
+            _ => Arc::new(StringArray::from(vec!["U", "D"])),
+        };
+        ((*name).to_owned(), values)
+    };
+    RecordBatch::try_from_iter(columns.iter().map(column)).unwrap()
+}
+
+#[test]
+fn a_files_rows_take_the_tables_names_and_types() {
+    let rows = rows(&["op", "NAME", "Id"]);
+    let target = Target::new(&table(), &rows.schema(), Some("op")).unwrap();
+    let converted = target.convert(&rows).unwrap();
+    let schema = converted.schema();
+    assert_eq!(
+        (
+            schema.field(0).name().as_str(),
+            schema.field(1).name().as_str()
+        ),
+        ("name", "id")
+    );
+    assert_eq!(schema.field(1).data_type(), &DataType::Int32);
+    assert_eq!((target.op, target.key.clone()), (Some(0), vec![1]));
+}
+
+#[test]
+fn what_does_not_match_is_named() {
+    for (columns, op, said) in [
+        (vec!["id", "name", "other"], None, "\"other\""),
+        (vec!["name"], None, "key column \"id\""),
+        (vec!["id"], None, "NOT NULL column \"name\""),
+        (
+            vec!["id", "name", "extra"],
+            None,
+            "double in table \"t\" and text",
+        ),
+        (vec!["id", "name"], Some("op"), "--op-column"),
+        (vec!["id", "name", "NAME"], None, "\"NAME\""),
+    ] {
+        let schema = rows(&columns).schema();
+        let error = Target::new(&table(), &schema, op).err().unwrap();
+        assert!(error.message().contains(said), "{columns:?}: {error}");
+    }
+}
+
+#[test]
+fn text_is_read_as_the_tables_types() {
+    let schema = rows(&["op", "ID", "name"]).schema();
+    let read = reading_schema(&schema, Some(&table()), Some("op"));
+    let types: Vec<&DataType> = read
+        .fields()
+        .iter()
+        .map(|field| field.data_type())
+        .collect();
+    assert_eq!(types, [&DataType::Utf8, &DataType::Int32, &DataType::Utf8]);
+}

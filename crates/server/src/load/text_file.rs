@@ -1,0 +1,199 @@
+//! CSV and JSON lines: whole records, a chunk at a time, parsed as the types that are wanted.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::csv;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json;
+use lazybase_model::{Error, Result};
+use regex::Regex;
+
+use super::chunk::{CHUNK_BYTES, Chunks, PrefixHash};
+use super::mark::{Evidence, Mark, check};
+use super::source::Piece;
+use crate::failure;
+
+/// The records that types are inferred from.
+const INFERENCE_RECORDS: usize = 50_000;
+const BATCH_ROWS: usize = 8_192;
+
+/// How CSV is written.
+#[derive(Debug, Clone)]
+pub(super) struct TextOptions {
+    delimiter: u8,
+    null: Regex,
+}
+
+impl TextOptions {
+    /// `null` is a text that means NULL beside the empty one.
+    pub(super) fn new(delimiter: char, null: Option<&str>) -> Result<TextOptions> {
+        let delimiter = u8::try_from(delimiter)
+            .map_err(|_| Error::invalid(format!("{delimiter:?} is no delimiter of one byte")))?;
+        let pattern = format!("^({})?$", regex::escape(null.unwrap_or("")));
+        let null =
+            Regex::new(&pattern).map_err(|error| Error::invalid(format!("--null: {error}")))?;
+        Ok(TextOptions { delimiter, null })
+    }
+}
+
+/// A text file being read.
+pub(super) struct TextFile {
+    options: TextOptions,
+    csv: bool,
+    schema: SchemaRef,
+    chunks: Chunks<File>,
+    /// What precedes the first record: the header line.
+    header: Vec<u8>,
+    hash: PrefixHash,
+    rows: u64,
+    path: std::path::PathBuf,
+}
+
+impl TextFile {
+    /// Opens a file and infers its columns from its beginning.
+    pub(super) fn open(path: &Path, options: &TextOptions, csv: bool) -> Result<TextFile> {
+        let mut probe = Chunks::new(opened(path)?, csv, CHUNK_BYTES);
+        let first = probe.next()?.unwrap_or_default();
+        let header = match csv {
+            true => first[..header_length(&first)].to_vec(),
+            false => Vec::new(),
+        };
+        if csv && header.is_empty() {
+            return Err(Error::invalid("the file is empty: it has no header line"));
+        }
+        let schema = infer(&first, options, csv)?;
+        let mut file = opened(path)?;
+        let start = SeekFrom::Start(header.len() as u64);
+        file.seek(start)
+            .map_err(|error| failure::io(path.display(), &error))?;
+        let mut hash = PrefixHash::new();
+        hash.write(&header);
+        Ok(TextFile {
+            options: options.clone(),
+            csv,
+            schema: SchemaRef::new(schema),
+            chunks: Chunks::new(file, csv, CHUNK_BYTES),
+            header,
+            hash,
+            rows: 0,
+            path: path.to_owned(),
+        })
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn read_as(&mut self, schema: SchemaRef) {
+        self.schema = schema;
+    }
+
+    pub(super) fn resume(&mut self, mark: &Mark, name: &str) -> Result<()> {
+        let mut file = opened(&self.path)?;
+        let length = file
+            .metadata()
+            .map_err(|error| failure::io(name, &error))?
+            .len();
+        let mut hash = PrefixHash::new();
+        let last = hash.read(&mut file, mark.bytes)?;
+        let mut next = [0];
+        let more = file
+            .read(&mut next)
+            .map_err(|error| failure::io(name, &error))?
+            > 0;
+        let evidence = Evidence {
+            length,
+            prefix_hash: last.map(|_| hash.hex()),
+            footer: String::new(),
+            // A last record without its line end may get one later, and nothing else.
+            ends_at_record: last == Some(b'\n') || !more || matches!(next[0], b'\n' | b'\r'),
+        };
+        check(mark, &evidence, name)?;
+        let position = SeekFrom::Start(mark.bytes.max(self.header.len() as u64));
+        file.seek(position)
+            .map_err(|error| failure::io(name, &error))?;
+        self.chunks = Chunks::new(file, self.csv, CHUNK_BYTES);
+        self.hash = hash;
+        self.rows = mark.rows;
+        Ok(())
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+        let Some(chunk) = self.chunks.next()? else {
+            return Ok(None);
+        };
+        let batches = self.parse(&chunk).map_err(|error| {
+            failure::arrow(format!("after row {}", self.rows), &error)
+                .with_hint("lines are counted from that row; to have other types, make the table")
+        })?;
+        self.hash.write(&chunk);
+        self.rows += batches
+            .iter()
+            .map(|batch| batch.num_rows() as u64)
+            .sum::<u64>();
+        Ok(Some(Piece {
+            batches,
+            mark: Mark {
+                rows: self.rows,
+                bytes: self.hash.bytes(),
+                hash: self.hash.hex(),
+                footer: String::new(),
+            },
+            bytes: chunk.len() as u64,
+            weight: chunk.len() as u64,
+        }))
+    }
+
+    fn parse(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+        if self.csv {
+            let reader = csv::ReaderBuilder::new(SchemaRef::clone(&self.schema))
+                .with_header(false)
+                .with_delimiter(self.options.delimiter)
+                .with_null_regex(self.options.null.clone())
+                .with_batch_size(BATCH_ROWS)
+                .build_buffered(chunk)?;
+            return reader.collect();
+        }
+        json::ReaderBuilder::new(SchemaRef::clone(&self.schema))
+            .with_strict_mode(true)
+            .with_batch_size(BATCH_ROWS)
+            .build(chunk)?
+            .collect()
+    }
+}
+
+fn opened(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| failure::io(path.display(), &error))
+}
+
+/// The bytes of the first record with its line end.
+fn header_length(text: &[u8]) -> usize {
+    let mut inside = false;
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'"' => inside = !inside,
+            b'\n' if !inside => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn infer(first: &[u8], options: &TextOptions, csv: bool) -> Result<Schema> {
+    let inferred = if csv {
+        csv::reader::Format::default()
+            .with_header(true)
+            .with_delimiter(options.delimiter)
+            .with_null_regex(options.null.clone())
+            .infer_schema(first, Some(INFERENCE_RECORDS))
+    } else {
+        json::reader::infer_json_schema(first, Some(INFERENCE_RECORDS))
+    };
+    inferred
+        .map(|(schema, _)| schema)
+        .map_err(|error| failure::arrow("columns", &error))
+}

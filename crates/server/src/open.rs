@@ -1,0 +1,39 @@
+//! Opening and closing the database that `--db` or `LAZYBASE_DB` names.
+
+use std::path::PathBuf;
+
+use lazybase_model::{Error, Result};
+use lazybase_query::{Database, OpenOptions};
+
+/// Whether a command makes the database that it does not find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It does.
+    Create,
+    /// It is an error.
+    Refuse,
+}
+
+/// The folder, or an error that says how to name one.
+pub(crate) fn folder(db: Option<PathBuf>) -> Result<PathBuf> {
+    db.ok_or_else(|| {
+        Error::invalid("no database is named")
+            .with_hint("give --db DIR, or set LAZYBASE_DB to the database's folder")
+    })
+}
+
+/// Opens the database.
+pub(crate) async fn database(db: Option<PathBuf>, missing: Missing) -> Result<Database> {
+    let options = OpenOptions {
+        create: missing == Missing::Create,
+        ..OpenOptions::default()
+    };
+    Database::open_with(folder(db)?, options).await
+}
+
+/// Closes the database after a command; the command's own error comes first.
+pub(crate) async fn close<T>(database: &Database, outcome: Result<T>) -> Result<T> {
+    let closed = database.close().await;
+    let value = outcome?;
+    closed.map(|()| value)
+}

@@ -1,0 +1,58 @@
+//! Single values and types as text.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use lazybase_model::Result;
+
+use crate::failure;
+
+/// Instants as SQL users write them.
+pub(crate) const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
+const TIMESTAMP_TZ: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
+
+/// How values become text in tables.
+pub(crate) fn format_options() -> FormatOptions<'static> {
+    FormatOptions::default()
+        .with_timestamp_format(Some(TIMESTAMP))
+        .with_timestamp_tz_format(Some(TIMESTAMP_TZ))
+        .with_display_error(true)
+}
+
+/// The values of a column as text; `None` where NULL.
+pub(crate) fn cell_texts(column: &ArrayRef) -> Result<Vec<Option<String>>> {
+    let options = format_options();
+    let formatter = ArrayFormatter::try_new(column.as_ref(), &options)
+        .map_err(|error| failure::arrow("result", &error))?;
+    let text = |row| (!column.is_null(row)).then(|| formatter.value(row).to_string());
+    Ok((0..column.len()).map(text).collect())
+}
+
+/// A type by the name that SQL gives it.
+pub(crate) fn sql_type(data_type: &DataType) -> String {
+    let fixed = match data_type {
+        DataType::Boolean => "boolean",
+        DataType::Int8 => "tinyint",
+        DataType::Int16 => "smallint",
+        DataType::Int32 => "integer",
+        DataType::Int64 => "bigint",
+        DataType::UInt8 => "tinyint unsigned",
+        DataType::UInt16 => "smallint unsigned",
+        DataType::UInt32 => "integer unsigned",
+        DataType::UInt64 => "bigint unsigned",
+        DataType::Float32 => "real",
+        DataType::Float64 => "double",
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea",
+        DataType::Date32 | DataType::Date64 => "date",
+        DataType::Time32(_) | DataType::Time64(_) => "time",
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp",
+        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => "timestamptz",
+        DataType::Interval(IntervalUnit::MonthDayNano) => "interval",
+        DataType::FixedSizeBinary(16) => "uuid",
+        DataType::Decimal128(precision, scale) => return format!("decimal({precision},{scale})"),
+        DataType::List(field) => return format!("{}[]", sql_type(field.data_type())),
+        other => return other.to_string().to_lowercase(),
+    };
+    fixed.to_owned()
+}

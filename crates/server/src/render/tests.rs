@@ -1,0 +1,103 @@
+//! Tests of `render`.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, ListArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+
+use super::{ResultWriter, TableStyle, print_rows, sql_type};
+use crate::cli::Format;
+
+fn sample() -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(300)]));
+    let texts = vec![Some("a,b"), Some("NULL"), None];
+    let texts: ArrayRef = Arc::new(StringArray::from(texts));
+    RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap()
+}
+
+fn written(format: Format, batches: &[RecordBatch]) -> String {
+    let mut bytes = Vec::new();
+    let schema = batches[0].schema();
+    let mut writer = ResultWriter::new(format, schema, TableStyle::default(), &mut bytes);
+    for batch in batches {
+        writer.write(batch).unwrap();
+    }
+    writer.finish().unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn null_never_looks_like_a_text() {
+    let expected = "  n   |  text
+------+--------
+    1 | a,b
+ NULL | \"NULL\"
+  300 | NULL
+(3 rows)
+";
+    assert_eq!(written(Format::Table, &[sample()]), expected);
+}
+
+#[test]
+fn csv_and_json_hold_data_only() {
+    let csv = "n,text\n1,\"a,b\"\n,NULL\n300,\n";
+    assert_eq!(written(Format::Csv, &[sample()]), csv);
+    let json = r#"{"n":1,"text":"a,b"}
+{"n":null,"text":"NULL"}
+{"n":300,"text":null}
+"#;
+    assert_eq!(written(Format::Json, &[sample()]), json);
+}
+
+#[test]
+fn an_empty_result_has_its_columns() {
+    let empty = sample().slice(0, 0);
+    assert_eq!(
+        written(Format::Csv, std::slice::from_ref(&empty)),
+        "n,text\n"
+    );
+    assert_eq!(written(Format::Json, std::slice::from_ref(&empty)), "");
+    let table = " n | text\n---+------\n(0 rows)\n";
+    assert_eq!(written(Format::Table, &[empty]), table);
+}
+
+#[test]
+fn more_rows_than_the_sample_follow_the_same_widths() {
+    let many: Vec<RecordBatch> = (0..500).map(|_| sample()).collect();
+    let text = written(Format::Table, &many);
+    assert_eq!(text.lines().count(), 2 + 1500 + 1);
+    assert!(text.ends_with("(1,500 rows)\n"));
+}
+
+#[test]
+fn control_characters_and_lists_stay_on_their_line() {
+    let list = vec![Some(vec![Some(1), None]), None];
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(list));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a\nb", "c"]));
+    let batch = RecordBatch::try_from_iter([("list", list), ("text", text)]).unwrap();
+    let table = written(Format::Table, std::slice::from_ref(&batch));
+    assert!(table.contains("a\\nb"), "{table}");
+    let csv = written(Format::Csv, &[batch]);
+    assert!(csv.contains("\"[1, ]\",\"a\nb\""), "{csv}");
+}
+
+#[test]
+fn reports_are_aligned() {
+    let rows = vec![
+        vec!["a".to_owned(), "1".to_owned()],
+        vec!["long".to_owned(), "100".to_owned()],
+    ];
+    let expected = "name  count\n----  -----\na         1\nlong    100\n";
+    assert_eq!(
+        print_rows(&["name", "count"], &[false, true], &rows),
+        expected
+    );
+}
+
+#[test]
+fn types_have_sql_names() {
+    assert_eq!(sql_type(&DataType::Int32), "integer");
+    let instant = DataType::Timestamp(TimeUnit::Microsecond, None);
+    assert_eq!(sql_type(&instant), "timestamp");
+    assert_eq!(sql_type(&DataType::Decimal128(10, 2)), "decimal(10,2)");
+}

@@ -1,0 +1,129 @@
+//! `lazybase sql`: statements from `-c`, files, standard input, or a terminal.
+//!
+//! ```text
+//!   -c, -f, stdin --feed--> statements and commands --> execute --> render to stdout
+//!   terminal  --reedline--^                              stamps, tags, notices to stderr
+//! ```
+//!
+//! Invariant SHELL-1: outside a terminal the first error ends the run with a failing status, and
+//! a transaction that is still open at the end is an error, since it was not done.
+
+mod commands;
+mod complete;
+mod execute;
+mod feed;
+mod interactive;
+mod meta;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::path::PathBuf;
+
+use lazybase_model::{Error, Freshness, Result};
+use lazybase_query::{Database, Session};
+use tokio::runtime::Runtime;
+
+use crate::cli::{Format, SqlArgs};
+use crate::failure;
+use crate::open::{self, Missing};
+use feed::{Feed, Item};
+
+/// One user's shell: a session and how its results are shown.
+pub(crate) struct Shell {
+    database: Database,
+    session: Session,
+    format: Format,
+    timing: bool,
+    quiet: bool,
+    colour_out: bool,
+    colour_err: bool,
+}
+
+/// What to do after a statement or command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Quit,
+}
+
+/// Runs the command.
+pub(crate) fn run(runtime: &Runtime, db: Option<PathBuf>, args: SqlArgs) -> Result<()> {
+    let database = runtime.block_on(open::database(db, Missing::Create))?;
+    let outcome = serve(runtime, &database, args);
+    runtime.block_on(open::close(&database, outcome))
+}
+
+fn serve(runtime: &Runtime, database: &Database, args: SqlArgs) -> Result<()> {
+    let colour = std::env::var_os("NO_COLOR").is_none();
+    let mut shell = Shell {
+        database: database.clone(),
+        session: database.session(),
+        format: args.format,
+        timing: false,
+        quiet: args.quiet,
+        colour_out: colour && io::stdout().is_terminal(),
+        colour_err: colour && io::stderr().is_terminal(),
+    };
+    if let Some(bound) = &args.freshness {
+        let bound: Freshness = bound.parse()?;
+        runtime.block_on(shell.session.execute(&meta::set_freshness(bound)))?;
+    }
+    if !args.command.is_empty() {
+        for text in &args.command {
+            runtime.block_on(shell.run_script(text.as_bytes()))?;
+        }
+        return shell.end();
+    }
+    if !args.file.is_empty() {
+        for path in &args.file {
+            let opened = File::open(path).map_err(|error| failure::io(path.display(), &error))?;
+            let run = runtime.block_on(shell.run_script(BufReader::new(opened)));
+            run.map_err(|error| error.within(path.display()))?;
+        }
+        return shell.end();
+    }
+    if io::stdin().is_terminal() {
+        return interactive::run(runtime, shell);
+    }
+    runtime.block_on(shell.run_script(io::stdin().lock()))?;
+    shell.end()
+}
+
+impl Shell {
+    /// Runs statements and commands line by line, so that a script of any length streams.
+    async fn run_script(&mut self, script: impl BufRead) -> Result<()> {
+        let mut feed = Feed::new(lazybase_query::is_complete);
+        for line in script.lines() {
+            let line = line.map_err(|error| failure::io("script", &error))?;
+            if let Some(item) = feed.line(&line)
+                && self.run_item(item).await? == Next::Quit
+            {
+                return Ok(());
+            }
+        }
+        match feed.rest() {
+            Some(item) => self.run_item(item).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn run_item(&mut self, item: Item) -> Result<Next> {
+        match item {
+            Item::Command(line) => self.run_command(&line).await,
+            Item::Sql(text) => {
+                self.run_sql(&text).await?;
+                Ok(Next::Continue)
+            }
+        }
+    }
+
+    /// The end of a run that nobody watched.
+    fn end(self) -> Result<()> {
+        if self.session.in_transaction() {
+            return Err(Error::invalid("the last transaction was not committed")
+                .with_detail("the statements ended inside it, so it was rolled back")
+                .with_hint("end with COMMIT"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Carries out the shell's own commands.
+
+use std::io::{self, Write};
+
+use lazybase_engine::manifest::{Manifest, TableState};
+use lazybase_model::{ColumnDefault, Layout, Result, Table};
+
+use super::meta::{self, Meta};
+use super::{Next, Shell};
+use crate::failure;
+use crate::figures::{bytes, thousands};
+use crate::render::{print_rows, sql_type};
+use crate::status::TableFigures;
+
+impl Shell {
+    pub(super) async fn run_command(&mut self, line: &str) -> Result<Next> {
+        match meta::parse(line)? {
+            Meta::Quit => return Ok(Next::Quit),
+            Meta::Help => put(meta::HELP)?,
+            Meta::Tables => put(&list_tables(&self.database.instance().manifest()))?,
+            Meta::Describe(name) => {
+                let instance = self.database.instance();
+                let table = instance.table(&name)?;
+                put(&describe(&instance.manifest(), &table))?;
+            }
+            Meta::Timing(choice) => {
+                self.timing = choice.unwrap_or(!self.timing);
+                self.remark(match self.timing {
+                    true => "timing is on",
+                    false => "timing is off",
+                });
+            }
+            Meta::Format(format) => {
+                self.format = format;
+                self.remark(&format!("results are written as {}", format.name()));
+            }
+            Meta::ShowFreshness => self.run_sql("SHOW lazybase.freshness").await?,
+            Meta::SetFreshness(bound) => {
+                self.session.execute(&meta::set_freshness(bound)).await?;
+                self.remark(&format!("queries ask {bound} when they name no freshness"));
+            }
+        }
+        Ok(Next::Continue)
+    }
+}
+
+fn put(text: &str) -> Result<()> {
+    let written = io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(|error| failure::stdout(&error))
+}
+
+/// The tables with what their runs hold.
+fn list_tables(manifest: &Manifest) -> String {
+    if manifest.tables.is_empty() {
+        return "no tables\n".to_owned();
+    }
+    let row = |state: &TableState| {
+        let figures = TableFigures::of(manifest, state);
+        vec![
+            state.table.name.clone(),
+            key_text(&state.table),
+            thousands(figures.rows),
+            bytes(figures.bytes),
+        ]
+    };
+    let rows: Vec<Vec<String>> = manifest.tables.values().map(|state| row(state)).collect();
+    let headers = ["table", "key", "stored rows", "size"];
+    print_rows(&headers, &[false, false, true, true], &rows)
+}
+
+fn key_text(table: &Table) -> String {
+    if table.hidden_key {
+        return "(hidden)".to_owned();
+    }
+    let names = table.key_indices();
+    let names: Vec<&str> = names
+        .iter()
+        .map(|&at| table.columns[at].name.as_str())
+        .collect();
+    names.join(", ")
+}
+
+/// A table's columns, key, layout and size.
+fn describe(manifest: &Manifest, table: &Table) -> String {
+    let rows: Vec<Vec<String>> = table.columns[..table.visible_columns()]
+        .iter()
+        .map(|column| {
+            let default = match &column.default {
+                ColumnDefault::Null => String::new(),
+                ColumnDefault::Expression(text) => text.clone(),
+            };
+            vec![
+                column.name.clone(),
+                sql_type(&column.data_type),
+                if column.nullable { "" } else { "not null" }.to_owned(),
+                default,
+                column.comment.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let headers = ["column", "type", "null", "default", "comment"];
+    let mut text = format!("table {}\n", table.name);
+    if let Some(comment) = &table.comment {
+        text += &format!("{comment}\n");
+    }
+    text += &print_rows(&headers, &[false; 5], &rows);
+    text += &format!("primary key: {}\n", key_text(table));
+    if table.layout == Layout::Point {
+        text += "layout: point\n";
+    }
+    if let Some(state) = manifest.tables.get(&table.id) {
+        let figures = TableFigures::of(manifest, state);
+        text += &format!(
+            "{} stored rows in {} runs, {}\n",
+            thousands(figures.rows),
+            figures.runs,
+            bytes(figures.bytes)
+        );
+    }
+    text
+}

@@ -1,0 +1,88 @@
+//! Runs statements and shows their answers: rows to standard output, all else to standard error.
+
+use std::future::Future;
+use std::io::{self, BufWriter, Write};
+
+use futures::StreamExt;
+use lazybase_model::Result;
+use lazybase_query::split_statements;
+
+use super::Shell;
+use crate::cli::Format;
+use crate::failure;
+use crate::figures;
+use crate::render::{ResultWriter, TableStyle};
+use crate::wall::Stopwatch;
+
+impl Shell {
+    /// Runs every statement of `text`, up to the first error.
+    pub(super) async fn run_sql(&mut self, text: &str) -> Result<()> {
+        for statement in split_statements(text)? {
+            let stopwatch = Stopwatch::start();
+            until_interrupted(self.run_statement(&statement)).await?;
+            if self.timing {
+                self.remark(&format!("time {}", figures::micros(stopwatch.micros())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes rows as they come: a result may be larger than memory.
+    async fn run_statement(&self, statement: &str) -> Result<()> {
+        let mut answer = self.session.query(statement).await?;
+        if answer.returns_rows() {
+            let mut writer = self.result_writer(answer.schema());
+            while let Some(batch) = answer.next().await {
+                writer.write(&batch?)?;
+            }
+            writer.finish()?;
+        } else {
+            while let Some(batch) = answer.next().await {
+                batch?;
+            }
+            match answer.token() {
+                Some(token) => self.remark(&format!("{}, token {token}", answer.tag())),
+                None => self.remark(&answer.tag()),
+            }
+        }
+        for notice in answer.notices() {
+            self.remark(&format!("notice: {notice}"));
+        }
+        if let Some(stamp) = answer.stamp() {
+            self.remark(&stamp.to_string());
+        }
+        Ok(())
+    }
+
+    fn result_writer(
+        &self,
+        schema: arrow::datatypes::SchemaRef,
+    ) -> ResultWriter<BufWriter<io::Stdout>> {
+        let style = TableStyle {
+            colour: self.colour_out && self.format == Format::Table,
+        };
+        let out = BufWriter::with_capacity(64 << 10, io::stdout());
+        ResultWriter::new(self.format, schema, style, out)
+    }
+
+    /// A line about an answer: to standard error, dim where it is a terminal.
+    pub(super) fn remark(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        let line = match self.colour_err {
+            true => format!("\u{1b}[2m{text}\u{1b}[0m\n"),
+            false => format!("{text}\n"),
+        };
+        // Nobody can be told that standard error is gone.
+        drop(io::stderr().lock().write_all(line.as_bytes()));
+    }
+}
+
+/// Ends the statement when the user presses Ctrl-C: dropping it cancels it.
+async fn until_interrupted<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        outcome = statement => outcome,
+        _ = tokio::signal::ctrl_c() => Err(failure::cancelled()),
+    }
+}

@@ -1,0 +1,84 @@
+//! The shell's own commands, which begin with a backslash, as values; no I/O.
+
+use clap::ValueEnum;
+use lazybase_model::{Error, Freshness, Result};
+
+use crate::cli::Format;
+use crate::names::folded;
+
+/// What `\?` shows.
+pub(super) const HELP: &str = "\
+\\d             list the tables
+\\d TABLE       a table's columns, key and size
+\\dt            list the tables with rows and bytes
+\\freshness     show the freshness that queries ask when they name none
+\\freshness F   set it: seconds, 500ms, or best effort
+\\format F      write results as table, csv or json
+\\timing        show how long statements take, or stop
+\\q             leave (so does Ctrl-D)
+\\?             this list
+
+A statement ends with a semicolon. A query says how fresh its answer must be:
+  SELECT count(*) FROM flights FRESHNESS 10;
+  SELECT count(*) FROM flights FRESHNESS 'best effort';
+The line under each answer is its stamp: as of when it is true, and what was read.
+";
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meta {
+    /// `\dt`, and `\d` alone.
+    Tables,
+    /// `\d TABLE`.
+    Describe(String),
+    /// `\timing [on|off]`.
+    Timing(Option<bool>),
+    /// `\format F`.
+    Format(Format),
+    /// `\freshness` alone.
+    ShowFreshness,
+    /// `\freshness F`.
+    SetFreshness(Freshness),
+    /// `\?`.
+    Help,
+    /// `\q`.
+    Quit,
+}
+
+/// Reads a command.
+///
+/// # Errors
+/// `Invalid` for one that is not known or has a wrong argument.
+pub(super) fn parse(line: &str) -> Result<Meta> {
+    let line = line.trim().trim_end_matches(';').trim_end();
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    match (name, rest) {
+        ("\\d" | "\\dt", "") => Ok(Meta::Tables),
+        ("\\d" | "\\dt", table) => Ok(Meta::Describe(folded(table))),
+        ("\\timing", "") => Ok(Meta::Timing(None)),
+        ("\\timing", "on") => Ok(Meta::Timing(Some(true))),
+        ("\\timing", "off") => Ok(Meta::Timing(Some(false))),
+        ("\\format", format) => Format::from_str(format, true)
+            .map(Meta::Format)
+            .map_err(|_| {
+                Error::invalid(format!("unknown format {format:?}")).with_hint("table, csv or json")
+            }),
+        ("\\freshness", "") => Ok(Meta::ShowFreshness),
+        ("\\freshness", bound) => bound.trim_matches('\'').parse().map(Meta::SetFreshness),
+        ("\\?" | "\\h" | "\\help", _) => Ok(Meta::Help),
+        ("\\q" | "\\quit", _) => Ok(Meta::Quit),
+        _ => {
+            Err(Error::invalid(format!("unknown command {line:?}"))
+                .with_hint("\\? lists the commands"))
+        }
+    }
+}
+
+/// The statement that sets the session's freshness.
+pub(super) fn set_freshness(bound: Freshness) -> String {
+    format!("SET lazybase.freshness = '{bound}'")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! `lazybase verify`: reads everything again and checks it against checksums and invariants.
+//!
+//! The engine does the reading; this shows how far it is and what it found. A problem makes the
+//! command fail.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lazybase_cluster::VerifyReport;
+use lazybase_model::{Error, Result};
+use serde_json::json;
+
+use crate::cli::{ReportFormat, VerifyArgs};
+use crate::failure;
+use crate::figures::{bytes, counted};
+use crate::open::{self, Missing};
+use crate::wall::Stopwatch;
+
+/// Runs the command.
+pub(crate) async fn run(db: Option<PathBuf>, args: VerifyArgs) -> Result<()> {
+    let database = open::database(db, Missing::Refuse).await?;
+    let stopwatch = Stopwatch::start();
+    let bar = ProgressBar::new(1_000);
+    if let Ok(style) = ProgressStyle::with_template("verifying [{bar:40}] {percent}% {elapsed}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    let progress = |share: f64| bar.set_position((share * 1_000.0) as u64);
+    let verified = database.instance().verify(&progress).await;
+    bar.finish_and_clear();
+    let report = open::close(&database, verified).await?;
+    show(&report, args.format, stopwatch.elapsed())?;
+    match report.problems.len() as u64 {
+        0 => Ok(()),
+        n => Err(Error::corrupt(format!("{} found", counted(n, "problem")))
+            .with_hint("restore the named files from a backup, or load the data again")),
+    }
+}
+
+fn show(report: &VerifyReport, format: ReportFormat, took: Duration) -> Result<()> {
+    let text = match format {
+        ReportFormat::Text => text(report, took),
+        ReportFormat::Json => format!(
+            "{}\n",
+            json!({
+                "files": report.files,
+                "bytes": report.bytes,
+                "rows": report.rows,
+                "seconds": took.as_secs_f64(),
+                "problems": report.problems,
+            })
+        ),
+    };
+    let written = io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(|error| failure::stdout(&error))
+}
+
+fn text(report: &VerifyReport, took: Duration) -> String {
+    let mut text = String::new();
+    for problem in &report.problems {
+        text += &format!("problem: {problem}\n");
+    }
+    text += &format!(
+        "read {}, {}, {} in {:.1} s: {}\n",
+        counted(report.files, "file"),
+        bytes(report.bytes),
+        counted(report.rows, "stored row"),
+        took.as_secs_f64(),
+        match report.problems.len() as u64 {
+            0 => "all of it is whole".to_owned(),
+            n => counted(n, "problem"),
+        }
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lazybase_cluster::VerifyReport;
+
+    use super::text;
+
+    #[test]
+    fn problems_come_first() {
+        let mut report = VerifyReport {
+            files: 2,
+            bytes: 2048,
+            rows: 10,
+            problems: Vec::new(),
+        };
+        let took = Duration::from_millis(1500);
+        assert_eq!(
+            text(&report, took),
+            "read 2 files, 2.0 KiB, 10 stored rows in 1.5 s: all of it is whole\n"
+        );
+        report.problems.push("segments/a.ext: bad".to_owned());
+        assert!(text(&report, took).starts_with("problem: segments/a.ext: bad\nread"));
+    }
+}

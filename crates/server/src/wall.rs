@@ -1,0 +1,94 @@
+//! What the command line takes from the world by itself: a stopwatch, sleep, tasks beside the
+//! command, and files that the user named. The database takes its own from `Env`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command line is no part of what a simulation replays"
+)]
+
+use std::fs::{self, File};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lazybase_model::Result;
+use tokio::task::JoinHandle;
+
+use crate::failure;
+
+/// Measures time since it was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Time since the start.
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Microseconds since the start.
+    pub(crate) fn micros(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Returns after `duration`.
+pub(crate) async fn sleep(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+/// Runs `task` beside the caller.
+pub(crate) fn spawn<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::spawn(task)
+}
+
+/// Makes a new file, or empties the one that is there.
+pub(crate) fn create_file(path: &Path) -> Result<File> {
+    File::create(path).map_err(|error| failure::io(path.display(), &error))
+}
+
+/// Writes a whole file.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).map_err(|error| failure::io(path.display(), &error))
+}
+
+/// Gives a file its name, in place of what had it.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|error| failure::io(to.display(), &error))
+}
+
+/// Removes a file if it is there.
+pub(crate) fn remove_file(path: &Path) {
+    // A leftover temporary file harms nobody; the error that led here is the one to report.
+    drop(fs::remove_file(path));
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn create_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| failure::io(path.display(), &error))
+}
+
+/// Removes a folder with all that is in it.
+pub(crate) fn remove_folder(path: &Path) -> Result<()> {
+    fs::remove_dir_all(path).map_err(|error| failure::io(path.display(), &error))
+}
+
+/// Where the shell keeps its history: `LAZYBASE_HISTORY`, or a file among the user's state.
+pub(crate) fn history_file() -> Option<PathBuf> {
+    if let Some(file) = std::env::var_os("LAZYBASE_HISTORY") {
+        return Some(PathBuf::from(file));
+    }
+    let state = match std::env::var_os("XDG_STATE_HOME") {
+        Some(state) => PathBuf::from(state),
+        None => PathBuf::from(std::env::var_os("HOME")?).join(".local/state"),
+    };
+    let folder = state.join("lazybase");
+    fs::create_dir_all(&folder).ok()?;
+    Some(folder.join("history"))
+}

@@ -1,0 +1,111 @@
+//! `sql`, `export`, `status`, `inspect`, `verify`.
+
+use crate::run::{Place, alone, text};
+
+const CREATE: &str = "CREATE TABLE t (id BIGINT, name TEXT, PRIMARY KEY (id))";
+
+fn filled() -> Place {
+    let place = Place::new();
+    let insert = "INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, 'c')";
+    place.ok(&["sql", "-c", &format!("{CREATE}; {insert}")]);
+    place
+}
+
+#[test]
+fn data_goes_to_standard_output_and_stamps_to_standard_error() {
+    let place = filled();
+    let said = place.run(&[
+        "sql",
+        "--format",
+        "csv",
+        "-c",
+        "SELECT * FROM t ORDER BY id",
+    ]);
+    assert_eq!(said.out, "id,name\n1,a\n2,\n3,c\n");
+    assert!(said.err.contains("horizon"), "{}", said.err);
+    let json = place.ok(&[
+        "sql",
+        "--format",
+        "json",
+        "-c",
+        "SELECT * FROM t WHERE id = 2",
+    ]);
+    assert_eq!(json, "{\"id\":2,\"name\":null}\n");
+    let table = place.ok(&["sql", "-c", "SELECT count(*) AS n FROM t"]);
+    assert_eq!(table, " n\n---\n 3\n(1 row)\n");
+}
+
+#[test]
+fn scripts_stream_from_standard_input_and_files() {
+    let place = filled();
+    let script = "\\format csv\nSELECT\n  count(*) AS n\nFROM t;\nDELETE FROM t WHERE id = 1;\n\
+        SELECT count(*) AS n FROM t";
+    let said = place.run_with(&["sql"], script);
+    assert!(said.ok, "{}", said.err);
+    assert_eq!(said.out, "n\n3\nn\n2\n");
+    let file = place.file("a.sql", "SELECT count(*) AS n FROM t;\n");
+    assert_eq!(place.ok(&["sql", "--format", "csv", "-f", &file]), "n\n2\n");
+}
+
+#[test]
+fn the_first_error_ends_a_script_with_a_failing_status() {
+    let place = filled();
+    let err = place.fails(&["sql", "-c", "SELECT nothing FROM t; DELETE FROM t"]);
+    assert!(err.contains("nothing"), "{err}");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+    let err = place.fails(&["sql", "-c", "BEGIN; DELETE FROM t"]);
+    assert!(err.contains("not committed"), "{err}");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+}
+
+#[test]
+fn a_database_must_be_named_and_there() {
+    let said = alone(&["status"]);
+    assert!(!said.ok && said.err.contains("LAZYBASE_DB"), "{}", said.err);
+    Place::new().fails(&["status"]);
+    assert!(!Place::new().run(&["nonsense"]).ok);
+}
+
+#[test]
+fn what_is_exported_can_be_loaded() {
+    let place = filled();
+    for ending in ["parquet", "csv", "jsonl"] {
+        let path = place.path(&format!("t.{ending}"));
+        place.ok(&["export", "T", text(&path)]);
+        let table = format!("t_{ending}");
+        place.ok(&["load", &table, text(&path), "--key", "id"]);
+        let rows = place.rows(&format!("SELECT id, name FROM {table} ORDER BY id"));
+        assert_eq!(rows, "1,a\n2,\n3,c\n", "{ending}");
+    }
+    let path = place.path("q.csv");
+    place.ok(&[
+        "export",
+        "--query",
+        "SELECT 1 AS one WHERE false",
+        text(&path),
+    ]);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "one\n");
+    place.fails(&["export", "absent", text(&place.path("x.csv"))]);
+    assert!(!place.path("x.csv").exists());
+}
+
+#[test]
+fn the_inside_can_be_looked_at() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
+    assert!(place.ok(&["status"]).contains("authority"));
+    assert!(place.ok(&["status", "--format", "json"]).starts_with('{'));
+    assert!(place.ok(&["inspect"]).contains("table t "));
+    assert!(place.ok(&["verify"]).contains("whole"));
+    let described = place.ok(&["sql", "-c", "\\d t"]);
+    assert!(described.contains("primary key: id"), "{described}");
+    let mut files = 0;
+    for folder in ["manifest", "segments", "log"] {
+        for entry in std::fs::read_dir(place.path("db").join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(!place.ok(&["inspect", text(&path)]).is_empty());
+            files += 1;
+        }
+    }
+    assert!(files >= 3, "{files}");
+}

@@ -1,0 +1,35 @@
+//! The demo on a few days of the year: it passes its own checks, and leaves what it says.
+
+use crate::run::{Place, alone, text};
+
+#[test]
+fn a_few_days_pass_all_checks() {
+    let place = Place::new();
+    let folder = place.path("db");
+    let args = [
+        "demo",
+        "--days",
+        "10",
+        "--rate",
+        "10000",
+        "--json",
+        "--dir",
+        text(&folder),
+    ];
+    let said = alone(&args);
+    assert!(said.ok, "{}{}", said.out, said.err);
+    assert!(said.out.contains("\"passed\":true"), "{}", said.out);
+    let report = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(report.contains("<svg "));
+    assert_eq!(place.rows("SELECT count(*) FROM airlines"), "16\n");
+    let said = alone(&[
+        "demo",
+        "--days",
+        "1",
+        "--rate",
+        "max",
+        "--dir",
+        text(&folder),
+    ]);
+    assert!(said.ok, "{}{}", said.out, said.err);
+}

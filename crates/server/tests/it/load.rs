@@ -1,0 +1,105 @@
+//! `load`: formats, producers' marks, op columns, bad files.
+
+use crate::run::Place;
+
+#[test]
+fn a_table_is_made_or_checked() {
+    let place = Place::new();
+    let first = place.file("a.csv", "Id,name\n1,a\n2,\n");
+    let out = place.ok(&["load", "t", &first, "--key", "id"]);
+    assert!(out.contains("loaded 2 rows"), "{out}");
+    let second = place.file(
+        "b.jsonl",
+        "{\"id\":2,\"name\":\"b\"}\n{\"id\":3,\"name\":\"c\"}\n",
+    );
+    place.ok(&["load", "t", &second]);
+    assert_eq!(
+        place.rows("SELECT id, name FROM t ORDER BY id"),
+        "1,a\n2,b\n3,c\n"
+    );
+    let wrong = place.file("c.csv", "id,other\n1,x\n");
+    assert!(place.fails(&["load", "t", &wrong]).contains("\"other\""));
+    let wrong = place.file("d.csv", "id,name\nx,y\n");
+    assert!(place.fails(&["load", "t", &wrong]).contains("d.csv"));
+}
+
+#[test]
+fn a_producer_adds_each_file_once() {
+    let place = Place::new();
+    let path = place.file("a.csv", "n\n1\n2\n");
+    let other = place.file("b.csv", "n\n1\n2\n");
+    let load = |path: &str| place.run(&["load", "t", path, "--producer", "p"]);
+    let count = || place.rows("SELECT count(*) FROM t");
+    assert!(load(&path).ok);
+    assert!(load(&path).out.contains("loaded 0 rows"));
+    assert_eq!(count(), "2\n");
+    assert!(load(&other).ok);
+    assert_eq!(count(), "4\n");
+    place.file("a.csv", "n\n1\n2\n3\n");
+    assert!(load(&path).out.contains("loaded 1 row "));
+    assert_eq!(count(), "5\n");
+    place.file("a.csv", "n\n1\n9\n3\n");
+    let said = load(&path);
+    assert!(!said.ok && said.err.contains("was changed"), "{}", said.err);
+    assert_eq!(count(), "5\n");
+}
+
+#[test]
+fn an_interrupted_load_goes_on() {
+    let place = Place::new();
+    let lines: String = (0..200_000)
+        .map(|n| format!("{n},{}\n", "x".repeat(50)))
+        .collect();
+    let bad = place.file("a.csv", &format!("n,text\n{lines}bad,row\n"));
+    let args = [
+        "load",
+        "t",
+        &bad,
+        "--producer",
+        "p",
+        "--batch-bytes",
+        "1000000",
+    ];
+    let made = "CREATE TABLE t (n BIGINT, text TEXT)";
+    place.ok(&["sql", "-c", made]);
+    place.fails(&args);
+    let some: u64 = place.rows("SELECT count(*) FROM t").trim().parse().unwrap();
+    assert!(some > 0 && some < 200_000, "{some}");
+    place.file("a.csv", &format!("n,text\n{lines}"));
+    place.ok(&args);
+    assert_eq!(
+        place.rows("SELECT count(*), count(DISTINCT n) FROM t"),
+        "200000,200000\n"
+    );
+}
+
+#[test]
+fn an_op_column_deletes() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE TABLE t (id BIGINT, v INT, PRIMARY KEY (id))",
+    ]);
+    place.ok(&["sql", "-c", "INSERT INTO t VALUES (1, 1), (2, 2)"]);
+    let file = place.file("a.csv", "id,v,op\n1,,D\n3,3,U\n2,5,U\n3,,D\n");
+    place.ok(&["load", "t", &file, "--op-column", "op"]);
+    assert_eq!(place.rows("SELECT id, v FROM t ORDER BY id"), "2,5\n");
+    let file = place.file("b.csv", "id,v,op\n1,1,X\n");
+    assert!(
+        place
+            .fails(&["load", "t", &file, "--op-column", "op"])
+            .contains("row 1")
+    );
+}
+
+#[test]
+fn a_rejected_file_adds_nothing_and_the_next_goes_on() {
+    let place = Place::new();
+    let good = place.file("a.csv", "n\n1\n");
+    let bad = place.file("b.csv", "n\n2\nx\n");
+    let last = place.file("c.csv", "n\n3\n");
+    let err = place.fails(&["load", "t", &good, &bad, &last, "--on-error", "reject-file"]);
+    assert!(err.contains("b.csv"), "{err}");
+    assert_eq!(place.rows("SELECT n FROM t ORDER BY n"), "1\n3\n");
+}

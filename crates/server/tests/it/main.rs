@@ -1,0 +1,11 @@
+//! The binary as users meet it: arguments, output, exit status, on a real folder.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests make their own files, and fail where they stand"
+)]
+
+mod commands;
+mod demo;
+mod load;
+mod run;
