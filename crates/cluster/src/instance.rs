@@ -441,6 +441,11 @@ impl Instance {
         .await
     }
 
+    /// The snapshots that readers hold, the oldest first.
+    pub fn pins(&self) -> Vec<lazybase_engine::manifest::PinStatus> {
+        self.shared.reader.pins.list()
+    }
+
     /// What the status shows.
     pub fn status(&self) -> crate::status::Status {
         crate::status::status(&self.shared)

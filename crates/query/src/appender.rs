@@ -12,13 +12,11 @@ use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
 use lazybase_model::{Error, Result, Table};
 
 use crate::cast::{checked_cells, place, to_column};
-use crate::catalog::Names;
 use crate::changes::{deletes, updates};
-use crate::context::Context;
+use crate::context::Constants;
 use crate::database::Database;
 use crate::dml::defaults::Defaults;
 use crate::dml::insert::{Conflict, RowMaker, column};
-use crate::settings::Settings;
 use crate::types;
 
 #[cfg(test)]
@@ -127,19 +125,10 @@ impl Appender {
             given.push(at);
             columns.push(lossless(values, table, at, first_row)?);
         }
-        let instance = self.database.instance();
-        let names = Names {
-            manifest: instance.manifest(),
-            snapshot: None,
-            buffered: Default::default(),
-            with_hidden_key: None,
-            notes: Arc::default(),
-        };
-        let planner = self.database.planner();
+        let constants = Constants::new(self.database.clone(), None);
         let defaults = Defaults::of(table)?;
-        let context = Context::new(planner, &Settings::default(), names, instance);
         let maker = RowMaker {
-            context: &context,
+            constants: &constants,
             defaults: &defaults,
             table,
             given: &given,

@@ -26,7 +26,7 @@ use lazybase_model::TableId;
 
 use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
-use crate::settings::Shown;
+use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::{LazyTable, ScanNotes};
 
@@ -51,7 +51,7 @@ pub(crate) struct Catalogs {
 
 impl Catalogs {
     /// The catalogue of one statement.
-    pub(crate) fn new(names: Names, instance: Instance, settings: Vec<Shown>) -> Catalogs {
+    pub(crate) fn new(names: Names, instance: Instance, settings: Settings) -> Catalogs {
         Catalogs {
             catalog: Arc::new(Catalog {
                 stored: Arc::new(StoredSchema { names }),
@@ -145,7 +145,7 @@ impl SchemaProvider for StoredSchema {
 
 struct SystemSchema {
     instance: Instance,
-    settings: Vec<Shown>,
+    settings: Settings,
 }
 
 impl fmt::Debug for SystemSchema {

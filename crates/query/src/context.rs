@@ -4,11 +4,12 @@
 //! Reads the snapshot through its tables; writes nothing. Invariant CTX-1: a context serves one
 //! statement and no other.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
-use datafusion::common::{DFSchema, TableReference};
+use datafusion::common::DFSchema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ColumnarValue;
@@ -16,15 +17,18 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as PlannerStatement;
+use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement};
 use lazybase_cluster::Instance;
 use lazybase_model::{Error, Result, Table};
 
 use crate::catalog::{Catalogs, Names};
+use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::settings::Settings;
 use crate::system_tables;
+use crate::table::ScanNotes;
 
 /// The parts of a context that are the same for all statements, made once: functions and rules.
 pub(crate) fn base() -> SessionState {
@@ -50,7 +54,7 @@ impl Context {
     ) -> Context {
         let mut state = base.clone();
         *state.config_mut() = settings.config.clone();
-        let catalogs = Catalogs::new(names, instance.clone(), settings.all());
+        let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
         state.register_catalog_list(Arc::new(catalogs));
         state.mark_start_execution();
         Context { state }
@@ -113,44 +117,69 @@ impl Context {
         };
         evaluate().map_err(|error| from_datafusion(&error, &expr.to_string()))
     }
+}
 
-    /// The stored tables that a statement names.
-    ///
-    /// # Errors
-    /// `NotFound` (42P01) for a name that means nothing, with the nearest that does.
-    pub(crate) fn stored_tables(
-        &self,
-        statement: &Statement,
-        instance: &Instance,
-    ) -> Result<Vec<Arc<Table>>> {
-        let manifest = instance.manifest();
-        let statement = PlannerStatement::Statement(Box::new(statement.clone()));
-        let references = self
-            .state
-            .resolve_table_references(&statement)
-            .map_err(|error| from_datafusion(&error, ""))?;
-        let mut tables = Vec::with_capacity(references.len());
-        for reference in references {
-            let name = reference.table();
-            match reference.schema() {
-                None | Some(SCHEMA) => match manifest.table_named(name) {
-                    Some(state) => tables.push(Arc::clone(&state.table)),
-                    None if self.is_table_function(&reference) => {}
-                    None => {
-                        let known = manifest.tables.values().map(|s| s.table.name.as_str());
-                        return Err(unknown_table(name, known));
-                    }
-                },
-                Some(SYSTEM_SCHEMA) if !system_tables::NAMES.contains(&name) => {
-                    return Err(unknown_table(name, system_tables::NAMES.into_iter()));
+/// The stored tables that a statement names.
+///
+/// # Errors
+/// `NotFound` (42P01) for a name that means nothing, with the nearest that does.
+pub(crate) fn stored_tables(statement: &Statement, database: &Database) -> Result<Vec<Arc<Table>>> {
+    let manifest = database.instance().manifest();
+    let functions = database.planner().table_functions();
+    let statement = PlannerStatement::Statement(Box::new(statement.clone()));
+    let (references, _) =
+        resolve_table_references(&statement, true).map_err(|error| from_datafusion(&error, ""))?;
+    let mut tables = Vec::with_capacity(references.len());
+    for reference in references {
+        let name = reference.table();
+        match reference.schema() {
+            None | Some(SCHEMA) => match manifest.table_named(name) {
+                Some(state) => tables.push(Arc::clone(&state.table)),
+                None if functions.contains_key(name) => {}
+                None => {
+                    let known = manifest.tables.values().map(|s| s.table.name.as_str());
+                    return Err(unknown_table(name, known));
                 }
-                Some(_) => {}
+            },
+            Some(SYSTEM_SCHEMA) if !system_tables::NAMES.contains(&name) => {
+                return Err(unknown_table(name, system_tables::NAMES.into_iter()));
             }
+            Some(_) => {}
         }
-        Ok(tables)
+    }
+    Ok(tables)
+}
+
+/// Evaluates constant expressions, with a context that is made only when the first one comes:
+/// most writes are of literals alone.
+pub(crate) struct Constants {
+    database: Database,
+    /// The session's; defaults where there is no session.
+    settings: Option<Settings>,
+    context: OnceLock<Context>,
+}
+
+impl Constants {
+    pub(crate) fn new(database: Database, settings: Option<Settings>) -> Constants {
+        Constants {
+            database,
+            settings,
+            context: OnceLock::new(),
+        }
     }
 
-    fn is_table_function(&self, reference: &TableReference) -> bool {
-        self.state.table_functions().contains_key(reference.table())
+    pub(crate) fn context(&self) -> &Context {
+        self.context.get_or_init(|| {
+            let instance = self.database.instance();
+            let names = Names {
+                manifest: instance.manifest(),
+                snapshot: None,
+                buffered: HashMap::new(),
+                with_hidden_key: None,
+                notes: ScanNotes::default(),
+            };
+            let settings = self.settings.clone().unwrap_or_default();
+            Context::new(self.database.planner(), &settings, names, instance)
+        })
     }
 }

@@ -16,6 +16,7 @@ use lazybase_model::{Result, TableId};
 use crate::answer::{Answer, AnswerStream};
 use crate::cast::{checked_cells, place, to_column};
 use crate::clauses::Clauses;
+use crate::context::stored_tables;
 use crate::error::from_datafusion;
 use crate::keys::{self, NamedKeys};
 use crate::point::{self, PointRead};
@@ -65,8 +66,7 @@ pub(crate) async fn open(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<Opened> {
-    let (names_only, _) = session.context(None, None);
-    let tables = names_only.stored_tables(&statement, session.instance())?;
+    let tables = stored_tables(&statement, &session.database)?;
     let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
     let snapshot = match ids.is_empty() {
         true => None,

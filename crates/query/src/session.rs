@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::answer::{Answer, AnswerStream};
 use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
-use crate::context::Context;
+use crate::context::{Constants, Context};
 use crate::database::Database;
 use crate::parse::{Parsed, Statement, parse};
 use crate::settings::Settings;
@@ -325,6 +325,12 @@ impl Shared {
         let planner = self.database.planner();
         let context = Context::new(planner, &settings, names.clone(), self.instance());
         (context, names)
+    }
+
+    /// What evaluates the constants of a write.
+    pub(crate) fn constants(&self) -> Constants {
+        let settings = self.state.lock().settings.clone();
+        Constants::new(self.database.clone(), Some(settings))
     }
 
     /// The transaction can't go on.

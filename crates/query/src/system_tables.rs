@@ -13,14 +13,16 @@ use lazybase_cluster::{Instance, TaskStatus};
 use lazybase_engine::manifest::{Manifest, Run, RunKind, SegmentFormat};
 use lazybase_model::{Error, Layout, Result, ScuNumber};
 
-use crate::settings::Shown;
+use crate::settings::{Settings, Shown};
 
+mod status;
 #[cfg(test)]
 mod tests;
 
 /// Their names.
-pub(crate) const NAMES: [&str; 8] = [
+pub(crate) const NAMES: [&str; 10] = [
     "lag",
+    "pins",
     "producers",
     "runs",
     "scus",
@@ -28,16 +30,17 @@ pub(crate) const NAMES: [&str; 8] = [
     "settings",
     "tables",
     "tasks",
+    "troubles",
 ];
 
 /// The rows of a system table, if there is one of that name.
 pub(crate) fn rows(
     name: &str,
     instance: &Instance,
-    settings: &[Shown],
+    settings: &Settings,
 ) -> Result<Option<RecordBatch>> {
     let columns = match name {
-        "settings" => settings_columns(settings),
+        "settings" => settings_columns(&settings.all()),
         "lag" => lag(&instance.manifest(), instance.now_micros()),
         "producers" => producers(&instance.manifest()),
         "runs" => runs(&instance.manifest()),
@@ -45,6 +48,8 @@ pub(crate) fn rows(
         "segments" => segments(&instance.manifest()),
         "tables" => tables(&instance.manifest()),
         "tasks" => tasks(instance),
+        "pins" => status::pins(&instance.pins()),
+        "troubles" => status::troubles(&instance.status()),
         _ => return Ok(None),
     };
     RecordBatch::try_from_iter_with_nullable(

@@ -31,7 +31,7 @@ mod verify;
 pub use collect::Sweep;
 pub use edit::{Edit, RetiredRun};
 pub use graph::Edge;
-pub use pins::{Pin, Pins};
+pub use pins::{Pin, PinStatus, Pins};
 pub use state::{
     KeyRange, LogPiece, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry,
     ScuTime, SegmentFormat, SegmentMeta, TableState,

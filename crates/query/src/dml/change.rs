@@ -21,6 +21,7 @@ use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
+use crate::context::stored_tables;
 use crate::keys::named_keys;
 use crate::literal::{Literal, to_array};
 use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
@@ -151,15 +152,15 @@ fn blind_values(
     set: &[(usize, Expr)],
     rows: usize,
 ) -> Result<Vec<(usize, ArrayRef)>> {
-    let (context, _) = session.context(None, None);
+    let constants = session.constants();
     let defaults = Defaults::of(table)?;
     set.iter()
         .map(|(at, expr)| {
             let place = place(table, *at, 1);
             let values = match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, rows)?,
-                None if is_default(expr) => defaults.values(&context, table, *at, rows, 1)?,
-                None => to_column(&context.constant(expr, rows)?, &place)?,
+                None if is_default(expr) => defaults.values(&constants, table, *at, rows, 1)?,
+                None => to_column(&constants.context().constant(expr, rows)?, &place)?,
             };
             Ok((*at, checked_cells(values, false, &place)?))
         })
@@ -200,8 +201,7 @@ impl Found<'_> {
             self.selection,
         )?;
         let statement = Statement::Query(query);
-        let (names_only, _) = session.context(None, None);
-        let tables = names_only.stored_tables(&statement, session.instance())?;
+        let tables = stored_tables(&statement, &session.database)?;
         let ids = tables.iter().map(|table| table.id).collect();
         let snapshot = session.newest(Some(ids)).await?;
         let hidden = self.table.hidden_key.then_some(self.table.id);
@@ -243,7 +243,7 @@ async fn update_found(
 ) -> Result<u64> {
     let table = found.table;
     let defaults = Defaults::of(table)?;
-    let (context, _) = session.context(None, None);
+    let constants = session.constants();
     // Constants reach their column as they are written; all else comes with the query.
     let asked = |expr: &Expr| Literal::of(expr).is_none() && !is_default(expr);
     let exprs = set.iter().map(|(_, expr)| expr).filter(|expr| asked(expr));
@@ -262,7 +262,7 @@ async fn update_found(
             let new = match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, count)?,
                 None if is_default(expr) => {
-                    defaults.values(&context, table, *at, count, rows + 1)?
+                    defaults.values(&constants, table, *at, count, rows + 1)?
                 }
                 None => match answered.next() {
                     Some(column) => to_column(column, &place)?,

@@ -8,7 +8,7 @@ use lazybase_model::{ColumnDefault, Error, Result, Table};
 
 use crate::cast::{place, to_column};
 use crate::changes::repeated;
-use crate::context::Context;
+use crate::context::Constants;
 use crate::error::from_parser;
 use crate::literal::{Literal, to_array};
 
@@ -51,7 +51,7 @@ impl Defaults {
     /// The default of a column for `rows` rows: another value for each where it is volatile.
     pub(crate) fn values(
         &self,
-        context: &Context,
+        constants: &Constants,
         table: &Table,
         column: usize,
         rows: usize,
@@ -62,7 +62,7 @@ impl Defaults {
             None => Ok(new_null_array(place.data_type(), rows)),
             Some(expr) => match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, rows),
-                None => to_column(&context.constant(expr, rows)?, &place),
+                None => to_column(&constants.context().constant(expr, rows)?, &place),
             },
         }
     }

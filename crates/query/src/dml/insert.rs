@@ -18,7 +18,8 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, visit_expressions,
+    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement,
+    visit_expressions,
 };
 use futures::stream::{BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
@@ -30,7 +31,7 @@ use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::{insert_or_set, insert_or_set_other, upserts};
 use crate::clauses::Clauses;
-use crate::context::Context;
+use crate::context::Constants;
 use crate::error::{from_arrow, from_datafusion, nearest};
 use crate::literal::{Literal, to_array};
 use crate::parse::{
@@ -79,7 +80,8 @@ pub(crate) async fn insert(
             let batches = ours(opened.rows, sql);
             write_rows(session, &table, &given, batches, &conflict, &mut sink).await?
         }
-        InsertSource::Query(query) => {
+        InsertSource::Query(mut query) => {
+            name_apart(&mut query);
             let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
             check_arity(&given, opened.rows.schema().fields().len())?;
             let batches = ours(opened.rows, sql);
@@ -151,6 +153,28 @@ fn values_given(given: Vec<usize>, names: &[String], rows: &[Vec<Expr>]) -> Resu
         false => {
             check_arity(&given, width)?;
             Ok(given)
+        }
+    }
+}
+
+/// Names apart the columns of `SELECT x, x`: they go to the table by their places, but the
+/// planner wants each name once.
+fn name_apart(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    let mut seen: Vec<String> = Vec::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        if let SelectItem::UnnamedExpr(expr) = item {
+            let text = expr.to_string();
+            if seen.contains(&text) {
+                *item = SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: Ident::with_quote('"', format!("{text} in place {at}")),
+                };
+            } else {
+                seen.push(text);
+            }
         }
     }
 }
@@ -330,7 +354,7 @@ async fn write_values(
     conflict: &Conflict,
     sink: &mut Sink,
 ) -> Result<u64> {
-    let (context, _) = session.context(None, None);
+    let constants = session.constants();
     let defaults = Defaults::of(table)?;
     let mut written = 0_u64;
     for chunk in rows.chunks(VALUES_ROWS) {
@@ -339,11 +363,11 @@ async fn write_values(
         for (place, at) in given.iter().enumerate() {
             let cells: Vec<&Expr> = chunk.iter().map(|row| &row[place]).collect();
             columns.push(cells_of(
-                &context, &defaults, table, *at, &cells, first_row,
+                &constants, &defaults, table, *at, &cells, first_row,
             )?);
         }
         let maker = RowMaker {
-            context: &context,
+            constants: &constants,
             defaults: &defaults,
             table,
             given,
@@ -357,7 +381,7 @@ async fn write_values(
 
 /// One column of VALUES.
 fn cells_of(
-    context: &Context,
+    constants: &Constants,
     defaults: &Defaults,
     table: &Table,
     at: usize,
@@ -373,8 +397,8 @@ fn cells_of(
         let place = place(table, at, row);
         values.push(match Literal::of(cell) {
             Some(literal) => to_array(&[literal], &place)?,
-            None if is_default(cell) => defaults.values(context, table, at, 1, row)?,
-            None => to_column(&context.constant(cell, 1)?, &place)?,
+            None if is_default(cell) => defaults.values(constants, table, at, 1, row)?,
+            None => to_column(&constants.context().constant(cell, 1)?, &place)?,
         });
     }
     let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
@@ -390,10 +414,10 @@ pub(crate) async fn write_rows(
     conflict: &Conflict,
     sink: &mut Sink,
 ) -> Result<u64> {
-    let (context, _) = session.context(None, None);
+    let constants = session.constants();
     let defaults = Defaults::of(table)?;
     let maker = RowMaker {
-        context: &context,
+        constants: &constants,
         defaults: &defaults,
         table,
         given,
@@ -417,7 +441,7 @@ pub(crate) async fn write_rows(
 
 /// Makes whole rows, and changes of them.
 pub(crate) struct RowMaker<'m> {
-    pub(crate) context: &'m Context,
+    pub(crate) constants: &'m Constants,
     pub(crate) defaults: &'m Defaults,
     pub(crate) table: &'m Table,
     /// The positions of the columns given.
@@ -457,9 +481,10 @@ impl RowMaker<'_> {
             .map(|at| {
                 let values = match self.given.iter().position(|given| *given == at) {
                     Some(place) => Arc::clone(&columns[place]),
-                    None => self
-                        .defaults
-                        .values(self.context, self.table, at, rows, first_row)?,
+                    None => {
+                        self.defaults
+                            .values(self.constants, self.table, at, rows, first_row)?
+                    }
                 };
                 checked_cells(values, key.contains(&at), &place(self.table, at, first_row))
             })
@@ -498,9 +523,15 @@ impl RowMaker<'_> {
                     }
                     None if is_default(expr) => {
                         self.defaults
-                            .values(self.context, self.table, *at, rows, first_row)?
+                            .values(self.constants, self.table, *at, rows, first_row)?
                     }
-                    None => to_column(&self.context.evaluate(expr, &schema, &excluded)?, &place)?,
+                    None => to_column(
+                        &self
+                            .constants
+                            .context()
+                            .evaluate(expr, &schema, &excluded)?,
+                        &place,
+                    )?,
                 };
                 Ok((*at, checked_cells(values, false, &place)?))
             })

@@ -2,10 +2,12 @@
 //!
 //! The same file must give the same answers whether its rows are in the open SCU, unsorted, half
 //! sorted, partly merged, or all in the authority. So each file runs five times, on a fresh
-//! database, with the pipeline driven between its statements.
+//! database, with the pipeline driven between its statements. `SLT=part-of-a-name` chooses files,
+//! `SLT_TRACE=1` prints each statement before it runs.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod api;
 mod stages;
 
 use std::fmt;
@@ -44,8 +46,13 @@ impl AsyncDB for Connection {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failed> {
-        let writing = self.session.in_transaction();
-        self.pipeline.before(writing).await.map_err(Failed)?;
+        if std::env::var_os("SLT_TRACE").is_some() {
+            eprintln!("{sql}");
+        }
+        self.pipeline
+            .before(self.session.in_transaction())
+            .await
+            .map_err(Failed)?;
         let mut answers = self.session.execute(sql).await.map_err(Failed)?;
         self.pipeline
             .after(self.session.in_transaction())
@@ -151,4 +158,44 @@ async fn partly_merged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn authority() {
     run_all(Mix::Authority).await;
+}
+
+/// The mixes are what they say: an answer's stamp tells the stages that were read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_mix_reads_the_stages_that_it_is_named_for() {
+    use lazybase_model::Stage;
+    for (mix, stages) in [
+        (Mix::Open, vec![Stage::Open]),
+        (Mix::Unsorted, vec![Stage::Ingested]),
+        (Mix::HalfSorted, vec![Stage::Ingested, Stage::Sorted]),
+        (
+            Mix::PartlyMerged,
+            vec![Stage::Ingested, Stage::Sorted, Stage::Authority],
+        ),
+        (Mix::Authority, vec![Stage::Authority]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let pipeline = Arc::new(Pipeline::new(database.clone(), mix));
+        pipeline.start().await.unwrap();
+        let mut connection = Connection {
+            session: database.session(),
+            pipeline,
+        };
+        connection
+            .run("CREATE TABLE t (k INT PRIMARY KEY)")
+            .await
+            .unwrap();
+        // Turns 1 and 5 sort, turn 3 merges, turn 6 leaves its row unsorted.
+        for key in 1..=6 {
+            connection
+                .run(&format!("INSERT INTO t VALUES ({key})"))
+                .await
+                .unwrap();
+        }
+        connection.run("SELECT k FROM t").await.unwrap();
+        let stamp = connection.session.last_stamp().unwrap();
+        assert_eq!(stamp.sources.stages(), stages, "{mix:?}: {stamp}");
+        database.close().await.unwrap();
+    }
 }
