@@ -101,7 +101,7 @@ impl Shape {
 }
 
 const TEXTS: [(&str, usize); 12] = [
-    ("text", 30),
+    ("text", 36),
     ("author_name", 3),
     ("author_handle", 2),
     ("author_location", 4),
@@ -110,8 +110,8 @@ const TEXTS: [(&str, usize); 12] = [
     ("place", 4),
     ("hashtags", 5),
     ("mentions", 5),
-    ("urls", 12),
-    ("reply_text", 24),
+    ("urls", 18),
+    ("reply_text", 32),
     ("language", 1),
 ];
 const NUMBERS: [&str; 9] = [
@@ -209,7 +209,7 @@ pub(crate) fn data_bytes(rows: &RecordBatch) -> usize {
 
 /// A vocabulary: words of 2 to 11 letters.
 fn words(seeded: &mut Seeded) -> Vec<String> {
-    (0..20_000)
+    (0..2_000)
         .map(|_| {
             let letters = 2 + seeded.below(10);
             (0..letters)
@@ -225,9 +225,12 @@ fn sentence(seeded: &mut Seeded, words: &[String], count: usize, text: &mut Stri
         if at > 0 {
             text.push(' ');
         }
-        // Squaring makes low ranks frequent, as in real text.
-        let draw = (seeded.below(1 << 20) * seeded.below(1 << 20)) >> 20;
-        text.push_str(&words[(draw as usize * words.len()) >> 20]);
+        // A power of the draw makes low ranks frequent, as in real text.
+        let draw = || seeded.below(1 << 16);
+        let product: u64 = std::iter::repeat_with(draw)
+            .take(4)
+            .fold(1 << 16, |rank, draw| (rank * draw) >> 16);
+        text.push_str(&words[(product as usize * words.len()) >> 16]);
     }
 }
 

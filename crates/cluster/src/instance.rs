@@ -149,7 +149,6 @@ impl Instance {
             reader: Reader::new(env.clone(), settings.cache_bytes),
             changed: watch::Sender::new(manifest.number),
             tasks: Mutex::default(),
-            layouts: Mutex::default(),
             env,
             settings,
             manifests,

@@ -1,6 +1,6 @@
 //! What the coordinator, the workers and the readers of one process share.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use lazybase_engine::env::Env;
@@ -8,7 +8,7 @@ use lazybase_engine::manifest::ManifestStore;
 use lazybase_engine::read::Reader;
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::{CoordinatorClock, Ingest};
-use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, Table, TableId};
+use lazybase_model::{Error, Result, ScuNumber, Table};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -29,7 +29,6 @@ pub(crate) struct Shared {
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,
-    pub(crate) layouts: Mutex<HashMap<(TableId, SchemaVersion), Arc<RowLayout>>>,
 }
 
 /// What the status shows of the work.
@@ -139,13 +138,6 @@ impl Shared {
 
     /// The layout of a table's rows.
     pub(crate) fn layout(&self, table: &Arc<Table>) -> Result<Arc<RowLayout>> {
-        let mut layouts = self.layouts.lock();
-        let key = (table.id, table.version);
-        if let Some(layout) = layouts.get(&key) {
-            return Ok(Arc::clone(layout));
-        }
-        let layout = Arc::new(RowLayout::primary(table)?);
-        layouts.insert(key, Arc::clone(&layout));
-        Ok(layout)
+        self.reader.layout(table)
     }
 }

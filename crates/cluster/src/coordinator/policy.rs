@@ -16,8 +16,8 @@
 //! 3. **Rest.** When nothing comes in, everything goes to the authority; where that takes long, a
 //!    last round makes best effort fresh before. So does what has come to
 //!    rest in one range: the later, the dearer it is.
-//! 4. **Ranges** are cut where their base outgrows a merge task; the last one at its end when keys
-//!    rise, so that new rows do not rewrite old ones.
+//! 4. **Ranges** are cut where their base outgrows a merge task, and where all runs together fill
+//!    several; the last one at its end when keys rise, so that new rows do not rewrite old ones.
 //!
 //! Reads [`Manifest`] and [`Load`]; no clock, no I/O. Invariants: a proposal takes adjacent current
 //! runs that no running task reads; a settled state has no proposals.
@@ -173,6 +173,9 @@ const REST_SCUS_MAX: u64 = 512;
 const IDLE_BYTES: u64 = 48 << 20;
 /// How often a longer pause counts before that.
 const IDLE_FACTOR: u32 = 3;
+/// A range whose runs fill so many merge tasks is cut before they are merged: a range is merged by
+/// one worker at a time, and the others would look on.
+const CROWDED_TASKS: u64 = 2;
 /// So many runs without data in a range are folded into the run before them.
 const FOLD_LINKS: usize = 32;
 
@@ -185,7 +188,9 @@ pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
         .iter()
         .map(|chain| (chain, policy.split(chain)))
         .partition(|(_, split)| split.is_some());
-    ranked.extend(split.into_iter().filter_map(|(_, split)| split));
+    // A range that is to be cut gets no new merges: it is cut when those that run are done.
+    let quiet = split.into_iter().filter(|(chain, _)| !chain.is_busy());
+    ranked.extend(quiet.filter_map(|(_, split)| split));
     for (chain, _) in chains {
         policy.merges(chain, &mut ranked);
     }
@@ -298,29 +303,32 @@ impl<'a> Policy<'a> {
             .collect()
     }
 
-    /// A cut that comes before any merge of the range.
+    /// A cut that comes before any further merge of the range.
     fn split(&self, chain: &Chain) -> Option<Ranked> {
-        let base = chain.base()?;
-        if chain.is_busy() {
-            return None;
-        }
-        let most = self.settings.split_bytes.min(self.settings.task_bytes);
-        let at = if base.bytes > most {
-            chain.middle()
-        } else if base.bytes >= self.settings.split_bytes / 2 {
-            chain.rising_edge()
-        } else {
-            None
-        };
         Some(Ranked {
             urgency: URGENCY_SPLIT,
             bytes: 0,
             proposal: Proposal::Split {
                 view: chain.view,
                 low: chain.low.clone(),
-                at: at?,
+                at: self.cut(chain)?,
             },
         })
+    }
+
+    /// Where the range should be cut, if it should.
+    fn cut(&self, chain: &Chain) -> Option<Key> {
+        let base = chain.base()?;
+        let most = self.settings.split_bytes.min(self.settings.task_bytes);
+        if base.bytes > most {
+            chain.middle()
+        } else if chain.bytes() > CROWDED_TASKS * most {
+            chain.middle_of_all()
+        } else if base.bytes >= self.settings.split_bytes / 2 {
+            chain.rising_edge()
+        } else {
+            None
+        }
     }
 
     fn merges(&self, chain: &Chain, ranked: &mut Vec<Ranked>) {

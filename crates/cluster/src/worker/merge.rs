@@ -218,7 +218,14 @@ impl Attempt<'_> {
                 let range = range.clone();
                 async move {
                     let rows = segment.read_extent(extent, &counters).await?;
-                    rows.clip(&layout.codec, &range)
+                    let (min, max) = (
+                        segment.extents().min_key(extent),
+                        segment.extents().max_key(extent),
+                    );
+                    match range.encloses(min, max) {
+                        true => Ok(rows.as_ref().clone()),
+                        false => rows.clip(&layout.codec, &range),
+                    }
                 }
             })
             .boxed()

@@ -42,6 +42,12 @@ impl KeyRange {
         self.low.as_ref().is_none_or(|low| low <= key)
             && self.high.as_ref().is_none_or(|high| key < high)
     }
+
+    /// Whether all keys from `min` to `max` lie in the range.
+    pub fn encloses(&self, min: &[u8], max: &[u8]) -> bool {
+        self.low.as_ref().is_none_or(|low| low.as_bytes() <= min)
+            && self.high.as_ref().is_none_or(|high| max < high.as_bytes())
+    }
 }
 
 impl fmt::Display for KeyRange {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use lazybase_model::{Error, Result, Stage, TableId};
 
@@ -13,7 +13,7 @@ use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
 use crate::manifest::{Run, RunKind, SegmentMeta};
-use crate::segment::{RowLayout, key_hash};
+use crate::segment::{FoundRows, RowLayout, key_hash};
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
 
 impl Snapshot {
@@ -34,24 +34,26 @@ impl Snapshot {
         let schema = output_schema(&layout, projection)?;
         let mut rows = Vec::new();
         for key in keys {
-            if let Some(row) = self.row(&layout, key, buffered).await? {
-                rows.push(row.data.project(projection).map_err(arrow_internal)?);
+            if let Some((batch, at)) = self.row(&layout, key, buffered).await? {
+                let cell = |column: &usize| batch.data.column(*column).slice(at, 1);
+                rows.push(projection.iter().map(cell).collect());
             }
         }
         self.check_pin()?;
         joined(&schema, &rows)
     }
 
-    /// The row of a key at the snapshot's horizon.
+    /// The row of a key at the snapshot's horizon: a batch, and where in it.
     async fn row(
         &self,
         layout: &Arc<RowLayout>,
         key: &Key,
         buffered: &[ChangeBatch],
-    ) -> Result<Option<ChangeBatch>> {
+    ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
         let mut changes = Vec::new();
         for batch in buffered.iter().rev() {
-            if take_total(&mut changes, find_rows(layout, batch, key)?) {
+            let found = find_rows(layout, batch, key)?.into_iter().map(alone);
+            if take_total(&mut changes, found) {
                 return settle(layout, changes);
             }
         }
@@ -64,14 +66,14 @@ impl Snapshot {
             if !found.is_empty() {
                 self.note_unsorted(scu.scu().0, *batches, scu.is_sealed());
             }
-            if take_total(&mut changes, found) {
+            if take_total(&mut changes, found.into_iter().map(alone)) {
                 return settle(layout, changes);
             }
         }
         let hash = key_hash(key.as_bytes());
         for run in self.inner.runs_at(layout.table.id, key)?.into_iter().rev() {
             let found = self.find_in_run(layout, run, key, hash).await?;
-            if take_total(&mut changes, found.into_iter().collect()) {
+            if take_total(&mut changes, found) {
                 break;
             }
         }
@@ -85,7 +87,7 @@ impl Snapshot {
         run: &Arc<Run>,
         key: &Key,
         hash: u64,
-    ) -> Result<Option<ChangeBatch>> {
+    ) -> Result<Option<FoundRows>> {
         let Some(meta) = segment_of(run, key) else {
             return Ok(None);
         };
@@ -101,8 +103,7 @@ impl Snapshot {
         let found = cache
             .point(&segment, extent, key.as_bytes(), &inner.counters)
             .await;
-        let found = found.map_err(|error| self.name_damage(error, layout, run))?;
-        Ok(found.map(|found| found.rows.slice(found.at.start, found.at.len())))
+        found.map_err(|error| self.name_damage(error, layout, run))
     }
 
     pub(super) fn name_damage(&self, error: Error, layout: &RowLayout, run: &Run) -> Error {
@@ -141,10 +142,22 @@ pub(super) fn stage_of(kind: RunKind) -> Stage {
     }
 }
 
+/// The change of one key that a batch holds and nothing else.
+fn alone(rows: ChangeBatch) -> FoundRows {
+    let at = 0..rows.rows();
+    let rows = Arc::new(rows);
+    FoundRows { rows, at }
+}
+
+/// Whether a change makes all older ones of its key void.
+fn is_total(change: &FoundRows) -> bool {
+    change.at.len() == 1 && change.rows.kind(change.at.start).is_total()
+}
+
 /// Adds what an older source holds of the key (newest first); whether nothing before matters.
-fn take_total(changes: &mut Vec<ChangeBatch>, found: Vec<ChangeBatch>) -> bool {
+fn take_total(changes: &mut Vec<FoundRows>, found: impl IntoIterator<Item = FoundRows>) -> bool {
     for change in found {
-        let total = change.rows() == 1 && change.kind(0).is_total();
+        let total = is_total(&change);
         changes.push(change);
         if total {
             return true;
@@ -172,18 +185,26 @@ pub fn find_rows(layout: &RowLayout, batch: &ChangeBatch, key: &Key) -> Result<V
     Ok(found)
 }
 
-/// The row that a key's changes make, newest first, of nothing.
-fn settle(layout: &RowLayout, mut changes: Vec<ChangeBatch>) -> Result<Option<ChangeBatch>> {
+/// The row that a key's changes make, newest first, of nothing: a batch, and where in it.
+fn settle(
+    layout: &RowLayout,
+    mut changes: Vec<FoundRows>,
+) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
     match changes.first() {
         None => return Ok(None),
-        Some(newest) if newest.rows() == 1 && newest.kind(0).is_total() => {
-            return Ok(newest.kind(0).makes_row().then(|| newest.clone()));
+        Some(newest) if is_total(newest) => {
+            let row = newest.rows.kind(newest.at.start).makes_row();
+            return Ok(row.then(|| (Arc::clone(&newest.rows), newest.at.start)));
         }
         Some(_) => {}
     }
     changes.reverse();
     let shape = MergeShape::of(layout);
-    let mut sources: Vec<Option<ChangeBatch>> = changes.into_iter().map(Some).collect();
+    let rows = |change: FoundRows| change.rows.slice(change.at.start, change.at.len());
+    let mut sources: Vec<Option<ChangeBatch>> = changes
+        .into_iter()
+        .map(|change| Some(rows(change)))
+        .collect();
     let mut merger = Merger::new(
         &shape,
         sources.len(),
@@ -196,7 +217,7 @@ fn settle(layout: &RowLayout, mut changes: Vec<ChangeBatch>) -> Result<Option<Ch
                 let next = sources.get_mut(source).and_then(Option::take);
                 merger.supply(source, next)?;
             }
-            Step::Output(rows) if rows.rows() > 0 => return Ok(Some(rows)),
+            Step::Output(rows) if rows.rows() > 0 => return Ok(Some((Arc::new(rows), 0))),
             Step::Output(_) => {}
             Step::Done => return Ok(None),
         }
@@ -213,14 +234,18 @@ fn segment_of<'r>(run: &'r Run, key: &Key) -> Option<&'r Arc<SegmentMeta>> {
         .filter(|segment| segment.min_key <= *key)
 }
 
-fn joined(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<RecordBatch> {
+/// One batch of rows, each given as its cells.
+fn joined(schema: &SchemaRef, rows: &[Vec<ArrayRef>]) -> Result<RecordBatch> {
     let columns = match rows {
         [] => return Ok(RecordBatch::new_empty(Arc::clone(schema))),
-        [row] => row.columns().to_vec(),
-        rows => arrow::compute::concat_batches(&rows[0].schema(), rows)
-            .map_err(arrow_internal)?
-            .columns()
-            .to_vec(),
+        [row] => row.clone(),
+        rows => (0..schema.fields().len())
+            .map(|column| {
+                let cells: Vec<&dyn Array> = rows.iter().map(|row| &*row[column]).collect();
+                arrow::compute::concat(&cells).map_err(arrow_internal)
+            })
+            .collect::<Result<_>>()?,
     };
-    RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow_internal)
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(arrow_internal)
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
@@ -102,8 +102,11 @@ struct PartWork {
 
 /// The Arrow schema of the projected columns, as the table declares them.
 pub(super) fn output_schema(layout: &RowLayout, projection: &[usize]) -> Result<SchemaRef> {
-    let schema: Schema = layout.table.arrow_schema().as_ref().clone();
-    let projected = schema.project(projection).map_err(arrow_internal);
+    let declared = &layout.declared;
+    if projection.iter().copied().eq(0..declared.fields().len()) {
+        return Ok(Arc::clone(declared));
+    }
+    let projected = declared.project(projection).map_err(arrow_internal);
     projected.map(Arc::new)
 }
 

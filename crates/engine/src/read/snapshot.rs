@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lazybase_model::freshness::DisplayDuration;
 use lazybase_model::{
-    Error, Freshness, Horizon, OnMiss, Result, ScuNumber, SourceCounts, Stamp, Table, TableId,
-    limits,
+    Error, Freshness, Horizon, OnMiss, Result, SchemaVersion, ScuNumber, SourceCounts, Stamp,
+    Table, TableId, limits,
 };
 use parking_lot::Mutex;
 
@@ -17,6 +17,9 @@ use crate::env::Env;
 use crate::manifest::{Manifest, Pin, Pins};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
 use crate::stages::ingest::UnsortedScu;
+
+/// The most layouts that are kept: far more than a database has tables in use.
+const LAYOUTS_MAX: usize = 4096;
 
 /// What all reads of a database share.
 #[derive(Debug, Clone)]
@@ -29,6 +32,8 @@ pub struct Reader {
     pub pins: Pins,
     /// Unsorted data that a read had to sort or index: kept, not repeated.
     pub unsorted: Arc<UnsortedCache>,
+    /// The layouts of tables that were read or written.
+    layouts: Arc<Mutex<HashMap<(TableId, SchemaVersion), Arc<RowLayout>>>>,
     /// The paths of the newest manifest that was read.
     index: Arc<Mutex<Option<KeptIndex>>>,
 }
@@ -84,7 +89,6 @@ pub(super) struct Inner {
     pub(super) unsorted: Vec<(Arc<UnsortedScu>, u32)>,
     pub(super) counters: Arc<ReadCounters>,
     pub(super) opened: Mutex<SourceCounts>,
-    layouts: Mutex<HashMap<TableId, Arc<RowLayout>>>,
     asked: Freshness,
     pin: Pin,
 }
@@ -96,9 +100,28 @@ impl Reader {
             cache: Arc::new(SegmentCache::new(cache_bytes)),
             pins: Pins::new(Arc::clone(&env.clock), limits::PIN_LIFETIME),
             unsorted: Arc::default(),
+            layouts: Arc::default(),
             index: Arc::default(),
             env,
         }
+    }
+
+    /// The layout of a table's rows: made once for each schema.
+    ///
+    /// # Errors
+    /// `Invalid` when a key column's type has no order.
+    pub fn layout(&self, table: &Arc<Table>) -> Result<Arc<RowLayout>> {
+        let key = (table.id, table.version);
+        let mut layouts = self.layouts.lock();
+        if let Some(layout) = layouts.get(&key) {
+            return Ok(Arc::clone(layout));
+        }
+        if layouts.len() >= LAYOUTS_MAX {
+            layouts.clear();
+        }
+        let layout = Arc::new(RowLayout::primary(table)?);
+        layouts.insert(key, Arc::clone(&layout));
+        Ok(layout)
     }
 
     /// The paths of a manifest: made once for each.
@@ -157,7 +180,6 @@ impl Reader {
                 unsorted,
                 counters: Arc::default(),
                 opened: Mutex::default(),
-                layouts: Mutex::default(),
                 asked: ask.freshness,
                 pin: ask.pin,
             }),
@@ -221,15 +243,10 @@ impl Snapshot {
     /// # Errors
     /// `NotFound` when the table is not in the snapshot.
     pub fn layout(&self, table: TableId) -> Result<Arc<RowLayout>> {
-        if let Some(layout) = self.inner.layouts.lock().get(&table) {
-            return Ok(Arc::clone(layout));
-        }
         let state = self.inner.manifest.tables.get(&table).ok_or_else(|| {
             Error::not_found(format!("table {table} is not in the snapshot")).with_sqlstate("42P01")
         })?;
-        let layout = Arc::new(RowLayout::primary(&state.table)?);
-        self.inner.layouts.lock().insert(table, Arc::clone(&layout));
-        Ok(layout)
+        self.inner.reader.layout(&state.table)
     }
 
     /// Fails once the pin is lost.

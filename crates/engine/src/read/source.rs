@@ -148,11 +148,11 @@ impl PieceReader {
                     let inside = match &*source {
                         Source::Run { segments, .. } => {
                             let extents = segments[segment].extents();
-                            encloses(&range, extents.min_key(piece), extents.max_key(piece))
+                            range.encloses(extents.min_key(piece), extents.max_key(piece))
                         }
                         Source::Memory { chunks, .. } => {
                             let chunk = &chunks[piece];
-                            encloses(&range, chunk.min_key.as_bytes(), chunk.max_key.as_bytes())
+                            range.encloses(chunk.min_key.as_bytes(), chunk.max_key.as_bytes())
                         }
                     };
                     if inside {
@@ -166,12 +166,6 @@ impl PieceReader {
             })
             .boxed()
     }
-}
-
-/// Whether all keys from `min` to `max` lie in the range.
-pub(super) fn encloses(range: &KeyRange, min: &[u8], max: &[u8]) -> bool {
-    range.low.as_ref().is_none_or(|low| low.as_bytes() <= min)
-        && range.high.as_ref().is_none_or(|high| max < high.as_bytes())
 }
 
 /// Plain rows of the authority. Readers ask for no hidden columns, so the distances of the columns'

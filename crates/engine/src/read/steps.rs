@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::scan::SourceDescription;
-use super::source::{Source, Stretch, encloses, intersection};
+use super::source::{Source, Stretch, intersection};
 use crate::key::Key;
 use crate::manifest::KeyRange;
 
@@ -169,7 +169,7 @@ fn push(steps: &mut Vec<ReadStep>, sources: &[Source], cluster: &[Piece<'_>], ra
         };
     }
     let only = &cluster[0];
-    let inside = encloses(range, only.min, only.max);
+    let inside = range.encloses(only.min, only.max);
     if let Some(ReadStep::Alone { stretch, whole, .. }) = steps.last_mut() {
         let follows = stretch.source == only.source
             && stretch.segment == only.segment

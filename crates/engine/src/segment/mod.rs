@@ -55,6 +55,8 @@ pub struct RowLayout {
     pub table: Arc<Table>,
     /// The columns as stored: the table's, all nullable but the key.
     pub schema: SchemaRef,
+    /// The columns as the table declares them: what readers are given.
+    pub declared: SchemaRef,
     /// The view's key.
     pub codec: KeyCodec,
 }
@@ -74,6 +76,7 @@ impl RowLayout {
         Ok(RowLayout {
             table: Arc::clone(table),
             schema: Arc::new(Schema::new(fields)),
+            declared: table.arrow_schema(),
             codec,
         })
     }

@@ -133,6 +133,11 @@ impl Chain {
             .filter(|link| link.kind == RunKind::Base && !link.busy)
     }
 
+    /// The bytes of all runs in the range.
+    pub(super) fn bytes(&self) -> u64 {
+        self.links.iter().map(|link| link.bytes).sum()
+    }
+
     /// The bytes after the base.
     pub(super) fn bytes_after_base(&self) -> u64 {
         let after = self.links.iter().filter(|link| link.kind != RunKind::Base);
@@ -179,23 +184,43 @@ impl Chain {
         }
     }
 
-    /// Where to cut the range in two near equal parts: at the start of a segment of its base.
+    /// Where to cut the range so that its base falls in two near equal parts.
     pub(super) fn middle(&self) -> Option<Key> {
-        let base = self.base()?;
-        let total: u64 = base.segments.iter().map(|segment| segment.bytes).sum();
+        let segments = self.base()?.segments.iter();
+        self.balanced(segments).map(|(_, key)| key)
+    }
+
+    /// Where to cut the range so that all its runs together fall in two near equal parts; nothing
+    /// if one part would be small.
+    pub(super) fn middle_of_all(&self) -> Option<Key> {
+        let segments = self.links.iter().flat_map(|link| &link.segments);
+        let total: u64 = segments.clone().map(|segment| segment.bytes).sum();
+        let (off, key) = self.balanced(segments)?;
+        (off <= total / 2).then_some(key)
+    }
+
+    /// The start of the segment that parts these segments best, and by how many bytes the parts
+    /// differ.
+    fn balanced<'s>(
+        &self,
+        segments: impl Iterator<Item = &'s Arc<SegmentMeta>>,
+    ) -> Option<(u64, Key)> {
+        let mut starts: Vec<(&Key, u64)> = segments
+            .map(|segment| (&segment.min_key, segment.bytes))
+            .collect();
+        starts.sort_unstable();
+        let total: u64 = starts.iter().map(|(_, bytes)| bytes).sum();
         let mut before: u64 = 0;
         let mut best: Option<(u64, &Key)> = None;
-        for segment in &base.segments {
+        for (start, bytes) in starts {
             let off = before.abs_diff(total - before);
-            if self.low.as_ref().is_none_or(|low| *low < segment.min_key)
-                && before > 0
-                && best.is_none_or(|(least, _)| off < least)
-            {
-                best = Some((off, &segment.min_key));
+            let inside = self.low.as_ref().is_none_or(|low| low < start) && before > 0;
+            if inside && best.is_none_or(|(least, _)| off < least) {
+                best = Some((off, start));
             }
-            before += segment.bytes;
+            before += bytes;
         }
-        best.map(|(_, key)| key.clone())
+        best.map(|(off, key)| (off, key.clone()))
     }
 
     /// For keys that rise: the end of the last range's base, if newer runs go on behind it. New

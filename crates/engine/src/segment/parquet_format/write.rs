@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
+use lazybase_model::limits::EXTENT_BYTES;
 use lazybase_model::{Error, Result, ScuNumber};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
@@ -36,8 +37,6 @@ use crate::segment::writer::{WriteOptions, fresh_name};
 /// The most uncompressed bytes of a row group of more than one row.
 const GROUP_BYTES_MAX: usize = 32 << 20;
 const GROUP_ROWS_MAX: usize = 128 << 10;
-/// The uncompressed bytes that a page of an average column aims at.
-const PAGE_BYTES: usize = 12 << 10;
 /// Larger dictionaries would be decoded for each point read.
 const DICTIONARY_BYTES: usize = 8 << 10;
 
@@ -49,10 +48,16 @@ pub(in crate::segment) fn group_rows(bytes: usize, rows: usize, options: &WriteO
     aimed.min(of_bytes(GROUP_BYTES_MAX))
 }
 
-/// The rows of a page: a power of two.
-fn page_rows(bytes: usize, rows: usize, columns: usize) -> usize {
-    let wanted = (PAGE_BYTES * rows * columns / bytes.max(1)).clamp(64, 8192);
-    1 << wanted.ilog2()
+/// The rows of a page, where `rows` rows take `bytes`: the power of two with which the pages of the
+/// same rows, of all columns, come next to an extent's bytes. A point read takes as much.
+fn page_rows(bytes: usize, rows: usize) -> usize {
+    let wanted = (EXTENT_BYTES * rows / bytes.max(1)).clamp(64, 8192);
+    let below = 1 << wanted.ilog2();
+    if wanted - below > 2 * below - wanted {
+        2 * below
+    } else {
+        below
+    }
 }
 
 fn internal(error: ParquetError) -> Error {
@@ -159,7 +164,7 @@ impl ParquetFile {
         (bytes, rows): (usize, usize),
     ) -> Result<ParquetFile> {
         let schema = file_schema(&layout.schema, has_column_scus);
-        let page_rows = page_rows(bytes, rows, schema.fields().len());
+        let page_rows = page_rows(bytes, rows);
         let options =
             ArrowWriterOptions::new().with_properties(properties(layout, codec, page_rows)?);
         let (writer, groups_factory) =
