@@ -40,12 +40,22 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", thousands(number))
 }
 
-/// Microseconds in the unit that keeps them readable: `85 us`, `1.2 ms`, `3.40 s`.
+/// Microseconds with three digits in the unit that keeps them readable: `85 us`, `1.23 ms`,
+/// `3.40 s`.
 pub(crate) fn micros(count: u64) -> String {
     match count {
-        0..1_000 => format!("{count} us"),
-        1_000..1_000_000 => format!("{:.1} ms", count as f64 / 1e3),
-        _ => format!("{:.2} s", count as f64 / 1e6),
+        0 => "0 s".to_owned(),
+        1..1_000 => format!("{count} us"),
+        1_000..999_500 => format!("{} ms", three_digits(count as f64 / 1e3)),
+        _ => format!("{} s", three_digits(count as f64 / 1e6)),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 

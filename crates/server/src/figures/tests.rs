@@ -14,8 +14,13 @@ fn numbers_are_readable() {
     assert_eq!(counted(1, "row"), "1 row");
     assert_eq!(counted(2_000, "batch"), "2,000 batches");
     assert_eq!(micros(85), "85 us");
-    assert_eq!(micros(1_230), "1.2 ms");
+    assert_eq!(micros(0), "0 s");
+    assert_eq!(micros(1_230), "1.23 ms");
+    assert_eq!(micros(17_440), "17.4 ms");
+    assert_eq!(micros(999_499), "999 ms");
+    assert_eq!(micros(999_999), "1.00 s");
     assert_eq!(micros(3_400_000), "3.40 s");
+    assert_eq!(micros(61_000_000), "61.0 s");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lazybase_engine::key::Key;
 use lazybase_engine::manifest::{
-    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuTime, TableState,
+    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuTime, SegmentFormat,
+    SegmentMeta, TableState,
 };
 use lazybase_model::{
     DatabaseId, Layout, SchemaVersion, ScuNumber, Span, Table, TableId, View, ViewId,
@@ -19,9 +21,33 @@ fn run(id: u64, kind: RunKind, first: u64, last: u64) -> Arc<Run> {
         kind,
         span: Span::new(ScuNumber(first), ScuNumber(last)),
         changes_through: ScuNumber(last),
-        segments: Vec::new(),
+        segments: vec![Arc::new(segment(id))],
         part: 0,
     })
+}
+
+fn segment(id: u64) -> SegmentMeta {
+    let key = Key::new([1]);
+    SegmentMeta {
+        file: format!("segments/{id}.ext"),
+        format: SegmentFormat::Extent,
+        rows: 1,
+        bytes: 1,
+        raw_bytes: 1,
+        index_offset: 0,
+        index_crc: 0,
+        min_key: key.clone(),
+        max_key: key,
+        all_upserts: true,
+        newest_scu: ScuNumber(1),
+    }
+}
+
+/// A sorted run that nothing changed since its first SCU.
+fn still(id: u64, first: u64, last: u64) -> Arc<Run> {
+    let mut still = run(id, RunKind::Sorted, first, last).as_ref().clone();
+    still.changes_through = ScuNumber(first);
+    Arc::new(still)
 }
 
 fn table(ranges: Vec<Vec<u64>>) -> Arc<TableState> {
@@ -102,6 +128,23 @@ fn the_slowest_range_decides() {
     };
     assert_eq!(reached, expected);
     assert_eq!(reached.scus(), [1, 3, 2, 4]);
+}
+
+#[test]
+fn a_range_where_nothing_is_left_to_do_holds_nothing_up() {
+    let runs = vec![
+        run(1, RunKind::Base, 1, 8),
+        run(2, RunKind::Sorted, 9, 9),
+        still(3, 1, 9),
+    ];
+    let reached = Boundaries::of(&manifest(runs, vec![vec![1, 2], vec![3]]));
+    assert_eq!((reached.merged, reached.authority), (8, 8));
+    let changing = vec![run(1, RunKind::Base, 1, 8), run(2, RunKind::Sorted, 1, 9)];
+    let reached = Boundaries::of(&manifest(changing, vec![vec![1], vec![2]]));
+    assert_eq!(
+        reached.authority, 0,
+        "one run, but of an SCU that has just come"
+    );
 }
 
 #[test]
