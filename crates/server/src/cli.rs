@@ -10,7 +10,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     name = "lazybase",
     version,
     max_term_width = 100,
-    propagate_version = true
+    propagate_version = true,
+    after_help = "\
+A first look, in a folder among temporary files:
+  lazybase demo
+
+A database of your own:
+  export LAZYBASE_DB=my.lb
+  lazybase load flights flights.csv --key day,carrier,flight
+  lazybase sql -c \"SELECT count(*) FROM flights FRESHNESS 'best effort'\"
+  lazybase sql"
 )]
 pub(crate) struct Cli {
     /// The database's folder. `sql` and `load` make it if it is not there.
@@ -136,13 +145,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) op_column: Option<String>,
     /// What to do with a file that can't be taken whole.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub(crate) on_error: OnError,
     /// The files' format, where their names don't say it.
     #[arg(long, value_enum)]
     pub(crate) format: Option<FileFormat>,
     /// What stands between the values of a CSV file.
-    #[arg(long, default_value_t = ',')]
+    #[arg(long, default_value_t = ',', value_name = "CHARACTER")]
     pub(crate) delimiter: char,
     /// A text that means NULL in CSV files, beside the empty one.
     #[arg(long, value_name = "TEXT")]
@@ -182,6 +191,9 @@ pub(crate) struct StatusArgs {
 pub(crate) struct InspectArgs {
     /// A file of a database; without it, the manifest of the database is shown.
     pub(crate) file: Option<PathBuf>,
+    /// Show superseded runs too, which are kept for readers of the past.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
@@ -209,6 +221,10 @@ pub(crate) struct DemoArgs {
     /// How many readers ask questions meanwhile.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub(crate) readers: usize,
+    /// The age in seconds at which an SCU is sealed and goes on to be sorted: 3, or 1 with `--rate
+    /// max`. Older SCUs make fresh answers dearer.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) scu_age: Option<f64>,
     /// Replay only the first days of the year.
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u32>,

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lazybase_cluster::SettleTo;
+use lazybase_cluster::{Settings, SettleTo};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
 use serde_json::json;
@@ -38,7 +38,7 @@ use crate::cli::DemoArgs;
 use crate::failure;
 use crate::figures::{counted, micros, per_second, thousands};
 use crate::open::{self, Missing};
-use crate::wall::{self, Stopwatch};
+use crate::wall;
 use check::Check;
 use data::Source;
 use desk::Desk;
@@ -47,6 +47,7 @@ use readers::{FlightKeys, Reader};
 use replay::{Rate, Replay};
 use report::Report;
 use shared::Shared;
+use stats::LevelSummary;
 use tables::Observations;
 use timeline::Timeline;
 
@@ -68,7 +69,12 @@ pub(crate) async fn run(db: Option<PathBuf>, args: DemoArgs) -> Result<()> {
         counted(source.flights.num_rows() as u64, "flight"),
         folder.display()
     ));
-    let database = open::database(Some(folder.clone()), Missing::Create).await?;
+    let scu_age = args.scu_age.map_or(Ok(rate.scu_age()), positive_seconds)?;
+    let settings = Settings {
+        seal_age: scu_age,
+        ..Settings::default()
+    };
+    let database = open::database_with(Some(folder.clone()), Missing::Create, settings).await?;
     if !args.keep {
         folder::mark_replaceable(&folder)?;
     }
@@ -78,7 +84,26 @@ pub(crate) async fn run(db: Option<PathBuf>, args: DemoArgs) -> Result<()> {
         _ = tokio::signal::ctrl_c() => Err(failure::cancelled()),
     };
     let outcome = open::close(&database, outcome).await?;
-    tell(&outcome, &folder, args.json)
+    let setup = format!(
+        "Rate {}, SCUs of {}, {}; LazyBase {}{}.",
+        rate,
+        micros(crate::figures::as_micros(scu_age)),
+        counted(args.readers as u64, "reader"),
+        env!("CARGO_PKG_VERSION"),
+        if cfg!(debug_assertions) {
+            ", a debug build: a release build is faster"
+        } else {
+            ""
+        },
+    );
+    tell(&outcome, &folder, &setup, args.json)
+}
+
+fn positive_seconds(seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|age| !age.is_zero())
+        .ok_or_else(|| Error::invalid(format!("--scu-age {seconds} is no number of seconds")))
 }
 
 async fn perform(
@@ -113,7 +138,9 @@ async fn perform(
     let mut view = joined(sampling.await.map(Ok))?;
     let desk: Desk = desk?;
     read?;
-    let settled = settle(database, &shared, &mut view).await?;
+    view.note("everything is written; waiting until all of it is in the authority");
+    let settled = settle(database, &shared).await?.saturating_sub(replayed);
+    sampler::look(database, &shared, &mut view);
     view.end();
     let expected = expected::expected(source)?;
     let checks = check::run(database, &expected, &desk).await?;
@@ -159,21 +186,18 @@ fn joined<T>(outcome: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     outcome.unwrap_or_else(|error| Err(Error::internal(format!("the demo stopped: {error}"))))
 }
 
-/// Waits until everything is in the authority; gives how long that took.
-async fn settle(database: &Database, shared: &Shared, view: &mut View) -> Result<Duration> {
-    let stopwatch = Stopwatch::start();
-    view.note("everything is written; waiting until all of it is in the authority");
+/// Waits until everything is in the authority; gives when it was, since the start.
+async fn settle(database: &Database, shared: &Shared) -> Result<Duration> {
     let progress = |_share: f64| {};
     database
         .instance()
         .settle(None, SettleTo::Authority, &progress)
         .await?;
-    sampler::look(database, shared, view);
-    Ok(stopwatch.elapsed())
+    Ok(shared.start.elapsed())
 }
 
 /// Prints the figures, writes the report, fails if a check did.
-fn tell(outcome: &Outcome, folder: &Path, as_json: bool) -> Result<()> {
+fn tell(outcome: &Outcome, folder: &Path, setup: &str, as_json: bool) -> Result<()> {
     let shared = &outcome.shared;
     let (failed, failures) = shared.failures();
     let samples = shared.samples();
@@ -184,6 +208,7 @@ fn tell(outcome: &Outcome, folder: &Path, as_json: bool) -> Result<()> {
     let command = format!("lazybase --db {} sql", folder.display());
     let report = Report {
         headline: &headline,
+        setup,
         command: &command,
         levels: &levels,
         samples: &samples,
@@ -192,7 +217,7 @@ fn tell(outcome: &Outcome, folder: &Path, as_json: bool) -> Result<()> {
         failures: &failures,
     };
     let path = folder.join("report.html");
-    wall::write_file(&path, report.html()?.as_bytes())?;
+    wall::write_file(&path, report.html().as_bytes())?;
     let wrong = outcome.checks.iter().filter(|check| !check.passed).count() as u64;
     if as_json {
         let figures = json!({
@@ -212,11 +237,7 @@ fn tell(outcome: &Outcome, folder: &Path, as_json: bool) -> Result<()> {
         });
         println!("{figures}");
     } else {
-        println!(
-            "{headline}\n\n{}\n{}",
-            stats::summary_table(&levels),
-            checks_text(outcome)
-        );
+        println!("{}", closing(&headline, &levels, outcome));
         println!("report: {}\nlook around: {command}", path.display());
     }
     for failure in &failures {
@@ -232,9 +253,22 @@ fn tell(outcome: &Outcome, folder: &Path, as_json: bool) -> Result<()> {
     }
 }
 
+/// What a run says in the end: what happened, what freshness cost, what was read, what was checked.
+fn closing(headline: &str, levels: &[LevelSummary], outcome: &Outcome) -> String {
+    format!(
+        "{headline}\n\nWhat freshness cost\n{}\nWhat was read: the share of answers that read \
+         each stage\n{}\n{}\n{}",
+        stats::cost_table(levels),
+        stats::read_table(levels),
+        stats::price(levels).unwrap_or_default(),
+        checks_text(outcome),
+    )
+}
+
 fn headline(outcome: &Outcome, changes: u64, queries: u64) -> String {
     format!(
-        "{} in {} in {:.1} s ({}/s), {} meanwhile; all of it in the authority {} later",
+        "{} in {}, {:.1} s ({} changes/s);\n{} meanwhile; all of it in the authority {} after \
+         the last write",
         counted(changes, "change"),
         counted(
             outcome.shared.batches.load(Ordering::Relaxed),

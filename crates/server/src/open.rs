@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lazybase_cluster::Settings;
 use lazybase_model::{Error, Result};
 use lazybase_query::{Database, OpenOptions};
 
@@ -24,9 +25,18 @@ pub(crate) fn folder(db: Option<PathBuf>) -> Result<PathBuf> {
 
 /// Opens the database.
 pub(crate) async fn database(db: Option<PathBuf>, missing: Missing) -> Result<Database> {
+    database_with(db, missing, Settings::default()).await
+}
+
+/// Opens the database with settings of its own.
+pub(crate) async fn database_with(
+    db: Option<PathBuf>,
+    missing: Missing,
+    settings: Settings,
+) -> Result<Database> {
     let options = OpenOptions {
         create: missing == Missing::Create,
-        ..OpenOptions::default()
+        settings,
     };
     Database::open_with(folder(db)?, options).await
 }

@@ -50,6 +50,16 @@ impl Question {
         }
     }
 
+    /// What it asks, for people.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Question::Cut => "Do all tables agree with the tally?",
+            Question::Carriers => "Flights and mean delay by carrier",
+            Question::Late => "Who is in the air an hour late?",
+            Question::Flight => "One flight by its key",
+        }
+    }
+
     /// The statement. `key` is the condition that names one flight.
     pub(super) fn sql(self, level: Freshness, key: &str) -> String {
         let select = match self {
@@ -162,6 +172,14 @@ impl AckLog {
     /// All changes so far were acknowledged at `at`.
     pub(super) fn push(&mut self, at: u64, changes: u64) {
         self.entries.push((at, changes));
+    }
+
+    /// How stale an answer is at `now` that holds the first `batches` batches: since the next one
+    /// was acknowledged; 0 if there is none.
+    pub(super) fn staleness(&self, batches: u64, now: u64) -> u64 {
+        let next = usize::try_from(batches).ok();
+        let next = next.and_then(|next| self.entries.get(next));
+        next.map_or(0, |(at, _)| now.saturating_sub(*at))
     }
 
     /// The changes that an answer asked at `asked` must contain.

@@ -14,6 +14,7 @@ use super::desk::Desk;
 use super::shared::Shared;
 use super::tables::{Observations, target};
 use super::timeline::{Event, Kind, Step, Timeline};
+use crate::figures::thousands;
 use crate::wall;
 
 /// Changes a second.
@@ -40,12 +41,30 @@ impl std::str::FromStr for Rate {
     }
 }
 
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Rate::Max => f.write_str("as fast as the database takes it"),
+            Rate::Limited(rate) => write!(f, "{} changes a second", thousands(*rate as u64)),
+        }
+    }
+}
+
 impl Rate {
     /// The simulated minutes of one batch: at full speed, larger ones.
     pub(super) fn step_minutes(self) -> i64 {
         match self {
             Rate::Max => 240,
             Rate::Limited(_) => 30,
+        }
+    }
+
+    /// The age at which SCUs are sealed unless the user says: at full speed a year would otherwise
+    /// be one or two SCUs. At a rate to watch, some seconds keep unsorted data in sight.
+    pub(super) fn scu_age(self) -> Duration {
+        match self {
+            Rate::Max => Duration::from_secs(1),
+            Rate::Limited(_) => Duration::from_secs(3),
         }
     }
 

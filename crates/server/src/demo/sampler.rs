@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lazybase_engine::manifest::Manifest;
+use lazybase_model::ScuNumber;
 use lazybase_query::Database;
 
 use super::live::View;
 use super::shared::Shared;
 use super::stats::PipelineSample;
-use crate::pipeline::{Boundaries, staleness_micros};
+use crate::pipeline::Boundaries;
 use crate::wall;
 
 const EVERY: Duration = Duration::from_millis(200);
@@ -28,22 +29,27 @@ pub(super) async fn run(database: Database, shared: Arc<Shared>, mut view: View)
 /// One look.
 pub(super) fn look(database: &Database, shared: &Shared, view: &mut View) {
     let instance = database.instance();
-    let sample = sample(&instance.manifest(), instance.now_micros(), shared);
+    let sample = sample(&instance.manifest(), shared);
     shared.pipeline().push(sample);
     view.show(&sample, shared);
 }
 
-fn sample(manifest: &Manifest, now_micros: i64, shared: &Shared) -> PipelineSample {
+fn sample(manifest: &Manifest, shared: &Shared) -> PipelineSample {
     let reached = Boundaries::of(manifest);
-    let newest = manifest.times.last_key_value();
-    let sealed_batches = newest.map_or(0, |(_, time)| time.batches_through);
+    let batches_through = |boundary: u64| {
+        let time = manifest.times.get(&ScuNumber(boundary));
+        time.map_or(0, |time| time.batches_through)
+    };
     let batches = shared.batches.load(Ordering::Relaxed);
+    let now = shared.start.micros();
+    let acks = shared.acks();
     PipelineSample {
-        at_us: shared.start.micros(),
+        at_us: now,
         changes: shared.changes.load(Ordering::Acquire),
-        open_batches: batches.saturating_sub(sealed_batches),
+        open_batches: batches.saturating_sub(batches_through(reached.ingested)),
         scus: reached.scus(),
+        // By the acknowledgements that the demo has seen, so that the open SCU counts too.
         staleness_us: [reached.sorted, reached.merged, reached.authority]
-            .map(|boundary| staleness_micros(manifest, boundary, now_micros)),
+            .map(|boundary| acks.staleness(batches_through(boundary), now)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lazybase_model::{SourceCounts, Stamp};
+use lazybase_model::{SourceCounts, Stage, Stamp};
 use serde::Serialize;
 
 use super::questions::{LEVELS, Question};
@@ -72,10 +72,30 @@ pub(super) struct LevelSummary {
     pub(super) stages: BTreeMap<&'static str, u64>,
     /// Acknowledged batches that an answer left out.
     pub(super) left_out_median: u64,
-    pub(super) bytes_median: u64,
+    /// Runs, SCUs and batches that an answer opened.
+    pub(super) sources_median: u64,
+    /// Bytes that an answer fetched; what memory holds costs none.
+    pub(super) bytes_mean: u64,
     pub(super) bytes_total: u64,
     /// Median latency by question.
     pub(super) latency_by_question_us: BTreeMap<&'static str, u64>,
+}
+
+/// The stages that answers can read, freshest first.
+pub(super) const STAGES: [Stage; 5] = [
+    Stage::Open,
+    Stage::Ingested,
+    Stage::Sorted,
+    Stage::Merged,
+    Stage::Authority,
+];
+
+impl LevelSummary {
+    /// How many of a hundred answers read a stage; 1 where it was fewer, but some.
+    pub(super) fn percent(&self, stage: Stage) -> u64 {
+        let count = self.stages.get(stage.name()).copied().unwrap_or(0);
+        (count * 100).div_ceil(self.queries.max(1))
+    }
 }
 
 /// Sums up each freshness, stalest first.
@@ -92,6 +112,14 @@ pub(super) fn summarise(samples: &[Sample]) -> Vec<LevelSummary> {
         .collect()
 }
 
+fn opened(sources: &SourceCounts) -> u64 {
+    sources.open_batches
+        + sources.unsorted_scus
+        + sources.sorted_runs
+        + sources.merged_runs
+        + sources.authority_runs
+}
+
 fn summarise_level(asked: String, samples: &[&Sample]) -> LevelSummary {
     let collect = |value: fn(&Sample) -> u64| -> Vec<u64> {
         samples.iter().map(|sample| value(sample)).collect()
@@ -99,7 +127,8 @@ fn summarise_level(asked: String, samples: &[&Sample]) -> LevelSummary {
     let mut staleness = collect(|sample| sample.staleness_us);
     let mut latency = collect(|sample| sample.latency_us);
     let mut left_out = collect(|sample| sample.left_out);
-    let mut bytes = collect(|sample| sample.sources.bytes_read);
+    let mut sources = collect(|sample| opened(&sample.sources));
+    let bytes = collect(|sample| sample.sources.bytes_read);
     let mut stages = BTreeMap::new();
     for stage in samples.iter().flat_map(|sample| sample.sources.stages()) {
         *stages.entry(stage.name()).or_default() += 1;
@@ -119,63 +148,83 @@ fn summarise_level(asked: String, samples: &[&Sample]) -> LevelSummary {
         latency_p99_us: quantile(&mut latency, 0.99),
         stages,
         left_out_median: quantile(&mut left_out, 0.5),
-        bytes_median: quantile(&mut bytes, 0.5),
+        sources_median: quantile(&mut sources, 0.5),
+        bytes_mean: bytes.iter().sum::<u64>() / bytes.len().max(1) as u64,
         bytes_total: bytes.iter().sum(),
         latency_by_question_us: by_question,
     }
 }
 
-/// The headers of [`summary_rows`].
-pub(super) const SUMMARY_HEADERS: [&str; 8] = [
-    "asked",
-    "queries",
-    "stale by",
-    "at most",
-    "latency",
-    "p99",
-    "bytes read",
-    "stages read",
-];
-
-/// The summary as cells of text.
-pub(super) fn summary_rows(levels: &[LevelSummary]) -> Vec<Vec<String>> {
-    levels
-        .iter()
-        .map(|level| {
-            vec![
-                level.asked.clone(),
-                thousands(level.queries),
-                micros(level.staleness_median_us),
-                micros(level.staleness_max_us),
-                micros(level.latency_median_us),
-                micros(level.latency_p99_us),
-                bytes(level.bytes_median),
-                stages_text(level),
-            ]
-        })
-        .collect()
+/// What it cost, as an aligned table.
+pub(super) fn cost_table(levels: &[LevelSummary]) -> String {
+    let row = |level: &LevelSummary| {
+        vec![
+            level.asked.clone(),
+            thousands(level.queries),
+            micros(level.staleness_median_us),
+            micros(level.staleness_max_us),
+            micros(level.latency_median_us),
+            micros(level.latency_p99_us),
+        ]
+    };
+    let headers = [
+        "asked",
+        "answers",
+        "stale by",
+        "at most",
+        "latency",
+        "99 of 100",
+    ];
+    let right = [false, true, true, true, true, true];
+    print_rows(
+        &headers,
+        &right,
+        &levels.iter().map(row).collect::<Vec<_>>(),
+    )
 }
 
-/// The summary as an aligned table.
-pub(super) fn summary_table(levels: &[LevelSummary]) -> String {
-    let right = [false, true, true, true, true, true, true, false];
-    print_rows(&SUMMARY_HEADERS, &right, &summary_rows(levels))
+/// What was read, as an aligned table: the share of answers that read each stage.
+pub(super) fn read_table(levels: &[LevelSummary]) -> String {
+    let row = |level: &LevelSummary| {
+        let mut cells = vec![level.asked.clone()];
+        cells.extend(STAGES.iter().map(|stage| match level.percent(*stage) {
+            0 => "-".to_owned(),
+            percent => format!("{percent} %"),
+        }));
+        cells.push(thousands(level.sources_median));
+        cells.push(bytes(level.bytes_mean));
+        cells
+    };
+    let mut headers = vec!["asked"];
+    headers.extend(STAGES.iter().map(|stage| stage.name()));
+    headers.extend(["sources", "bytes"]);
+    let right: Vec<bool> = (0..headers.len()).map(|at| at > 0).collect();
+    print_rows(
+        &headers,
+        &right,
+        &levels.iter().map(row).collect::<Vec<_>>(),
+    )
 }
 
-/// Stages in the order of the flow, each with the share of answers that read it.
-fn stages_text(level: &LevelSummary) -> String {
-    let flow = lazybase_model::Stage::ALL.into_iter().rev();
-    let shares: Vec<String> = flow
-        .filter_map(|stage| {
-            let count = level.stages.get(stage.name())?;
-            let percent = (count * 100).div_ceil(level.queries.max(1));
-            Some(match percent {
-                100 => stage.name().to_owned(),
-                percent => format!("{} {percent}%", stage.name()),
-            })
-        })
-        .collect();
-    shares.join(", ")
+/// The price of freshness in one sentence; nothing where there is nothing to compare.
+pub(super) fn price(levels: &[LevelSummary]) -> Option<String> {
+    let (stale, fresh) = (levels.first()?, levels.last()?);
+    if stale.latency_median_us == 0 || fresh.queries == 0 {
+        return None;
+    }
+    let ratio = fresh.latency_median_us as f64 / stale.latency_median_us as f64;
+    let compared = match ratio {
+        ..0.9 => "less than",
+        ..1.1 => "about as long as",
+        _ => &format!("{ratio:.1} times as long as"),
+    };
+    Some(format!(
+        "An answer with everything acknowledged took {},\n{compared} one at best effort ({}), \
+         which was {} old.",
+        micros(fresh.latency_median_us),
+        micros(stale.latency_median_us),
+        micros(stale.staleness_median_us),
+    ))
 }
 
 #[cfg(test)]

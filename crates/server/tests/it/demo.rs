@@ -20,8 +20,10 @@ fn a_few_days_pass_all_checks() {
     assert!(said.ok, "{}{}", said.out, said.err);
     assert!(said.out.contains("\"passed\":true"), "{}", said.out);
     let report = std::fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(report.contains("<svg "));
+    assert!(report.contains("<svg ") && report.contains("All checks passed"));
     assert_eq!(place.rows("SELECT count(*) FROM airlines"), "16\n");
+    let said = alone(&["demo", "--scu-age", "0", "--dir", text(&folder)]);
+    assert!(!said.ok && said.err.contains("--scu-age"), "{}", said.err);
     let said = alone(&[
         "demo",
         "--days",
@@ -32,4 +34,19 @@ fn a_few_days_pass_all_checks() {
         text(&folder),
     ]);
     assert!(said.ok, "{}{}", said.out, said.err);
+    for told in [
+        "What freshness cost",
+        "What was read",
+        "all passed",
+        "report: ",
+    ] {
+        assert!(said.out.contains(told), "{told}: {}", said.out);
+    }
+    for line in said
+        .out
+        .lines()
+        .filter(|line| !line.contains(text(&folder)))
+    {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
 }

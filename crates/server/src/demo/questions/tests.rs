@@ -52,6 +52,15 @@ fn freshness_says_what_must_be_there() {
 }
 
 #[test]
+fn staleness_counts_from_the_first_batch_left_out() {
+    let mut log = AckLog::default();
+    log.push(500_000, 10);
+    log.push(1_500_000, 20);
+    let stale = |batches| log.staleness(batches, 2_000_000);
+    assert_eq!([0, 1, 2, 3].map(stale), [1_500_000, 500_000, 0, 0]);
+}
+
+#[test]
 fn the_clause_stands_last() {
     for (level, clause) in LEVELS.into_iter().zip(["'best effort'", "10", "1", "0"]) {
         for question in Question::ALL {

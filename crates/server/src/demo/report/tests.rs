@@ -14,6 +14,7 @@ fn report(samples: &[Sample], pipeline: &[PipelineSample]) -> String {
     ];
     Report {
         headline: "a & b",
+        setup: "c > d",
         command: "lazybase --db d sql",
         levels: &summarise(samples),
         samples,
@@ -22,7 +23,6 @@ fn report(samples: &[Sample], pipeline: &[PipelineSample]) -> String {
         failures: &[],
     }
     .html()
-    .unwrap()
 }
 
 #[test]
@@ -47,15 +47,17 @@ fn the_report_stands_alone() {
         })
         .collect();
     let page = report(&samples, &pipeline);
-    assert_eq!(page.matches("<svg ").count(), 4);
-    assert!(page.contains("currentColor") && !page.contains("#010203"));
+    assert_eq!(page.matches("<svg ").count(), 4 + 4 + 2);
+    assert!(page.contains("1 of 2 checks passed") && page.contains("1 check failed"));
+    assert!(page.contains("prefers-color-scheme: dark"));
     assert!(page.contains("a &amp; b") && page.contains("1 &lt; 2"));
-    for outside in ["<script", "href=", "src=", "url("] {
+    for outside in ["<script", "href=", "src=", "url(", "@import", "NaN"] {
         assert!(!page.contains(outside), "{outside}");
     }
 }
 
 #[test]
 fn a_run_without_answers_has_a_report_too() {
-    assert!(report(&[], &[]).contains("</html>"));
+    let page = report(&[], &[]);
+    assert!(page.contains("</html>") && !page.contains("NaN") && !page.contains("inf"));
 }

@@ -3,7 +3,7 @@
 use lazybase_model::SourceCounts;
 
 use super::super::questions::Question;
-use super::{Sample, summarise, summary_table};
+use super::{Sample, cost_table, price, read_table, summarise};
 
 fn sample(level: usize, latency_us: u64, open_batches: u64) -> Sample {
     Sample {
@@ -36,8 +36,22 @@ fn answers_are_summed_up_by_what_they_asked() {
     assert_eq!(levels[0].staleness_max_us, 600);
     assert_eq!(levels[1].queries, 0);
     assert_eq!(levels[3].stages[&"open"], 1);
-    let table = summary_table(&levels);
-    let last = table.lines().last().unwrap();
-    assert!(last.ends_with("authority, open 50%"), "{table}");
-    assert!(table.contains("best effort"), "{table}");
+    let cost = cost_table(&levels);
+    assert!(cost.contains("best effort"), "{cost}");
+    let read = read_table(&levels);
+    let last: Vec<&str> = read.lines().last().unwrap().split_whitespace().collect();
+    let expected = "0 50 % - - - 100 % 1 2.0 KiB";
+    assert_eq!(last.join(" "), expected, "{read}");
+    for line in cost.lines().chain(read.lines()) {
+        assert!(line.len() <= 80, "{line:?} is wider than a plain terminal");
+    }
+}
+
+#[test]
+fn the_price_is_told_as_it_is() {
+    let price = |stale, fresh| price(&summarise(&[sample(0, stale, 0), sample(3, fresh, 1)]));
+    assert!(price(100, 250).unwrap().contains("2.5 times as long as"));
+    assert!(price(100, 104).unwrap().contains("about as long as"));
+    assert!(price(100, 50).unwrap().contains("less than"));
+    assert_eq!(super::price(&summarise(&[])), None);
 }
