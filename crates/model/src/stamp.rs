@@ -157,8 +157,14 @@ impl fmt::Display for Stamp {
         }
         write!(
             f,
-            ", {} extents, {} bytes",
-            self.sources.extents_read, self.sources.bytes_read
+            ", {} extent{}, {} bytes",
+            self.sources.extents_read,
+            if self.sources.extents_read == 1 {
+                ""
+            } else {
+                "s"
+            },
+            self.sources.bytes_read
         )?;
         match &self.advice {
             Some(advice) => write!(f, "; {advice}"),

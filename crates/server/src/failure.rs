@@ -1,17 +1,21 @@
 //! Errors as the command line shows them: the fact, then detail, then a hint, each on its line;
 //! and the exit status that goes with each.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use arrow::error::ArrowError;
 use lazybase_model::{Error, ErrorKind};
 use parquet::errors::ParquetError;
 
-/// Writes an error to standard error.
+/// Writes an error to standard error, its first word red where that is a terminal.
 pub(crate) fn print(error: &Error) {
+    let mut text = text(error);
+    if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        text = text.replacen("error:", "\u{1b}[1;31merror:\u{1b}[0m", 1);
+    }
     // Standard error that can't be written leaves nobody to tell.
-    drop(io::stderr().lock().write_all(text(error).as_bytes()));
+    drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
 /// An error in up to three lines.

@@ -14,6 +14,7 @@ mod execute;
 mod feed;
 mod interactive;
 mod meta;
+mod pointer;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
@@ -34,6 +35,8 @@ pub(crate) struct Shell {
     session: Session,
     format: Format,
     timing: bool,
+    /// Whether each row is written as lines of its own, however narrow.
+    records: bool,
     quiet: bool,
     colour_out: bool,
     colour_err: bool,
@@ -60,6 +63,7 @@ fn serve(runtime: &Runtime, database: &Database, args: SqlArgs) -> Result<()> {
         session: database.session(),
         format: args.format,
         timing: false,
+        records: false,
         quiet: args.quiet,
         colour_out: colour && io::stdout().is_terminal(),
         colour_err: colour && io::stderr().is_terminal(),

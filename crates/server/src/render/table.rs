@@ -1,5 +1,6 @@
 //! Aligned tables: widths come from the first rows, later rows follow them, so that a result of
-//! any length passes in bounded memory.
+//! any length passes in bounded memory. Where they are wider than the terminal, each row becomes
+//! lines of its own.
 
 use std::io::Write;
 
@@ -15,11 +16,18 @@ use crate::figures::counted;
 /// The rows that are looked at before the widths are fixed.
 const SAMPLE_ROWS: usize = 1_000;
 
+/// The columns of EXPLAIN.
+const PLAN_HEADERS: [&str; 2] = ["plan_type", "plan"];
+
 /// How a table is dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TableStyle {
     /// Dim what is no data: for terminals.
     pub(crate) colour: bool,
+    /// The columns of the terminal: wider tables are written row by row.
+    pub(crate) width: Option<usize>,
+    /// Write row by row, however narrow the table is.
+    pub(crate) records: bool,
 }
 
 type Cells = Vec<Option<String>>;
@@ -32,8 +40,22 @@ pub(crate) struct TableWriter<W: Write> {
     right: Vec<bool>,
     /// Rows that wait for the widths.
     waiting: Vec<Cells>,
-    widths: Option<Vec<usize>>,
+    layout: Option<Layout>,
+    /// All rows so far.
     rows: u64,
+    /// Those that were written.
+    written: u64,
+}
+
+/// How rows stand, decided once.
+enum Layout {
+    /// Below each other, in columns of these widths.
+    Columns(Vec<usize>),
+    /// Each as lines of its own, the names before the values.
+    Records {
+        /// The width of the names.
+        names: usize,
+    },
 }
 
 impl<W: Write> TableWriter<W> {
@@ -46,8 +68,9 @@ impl<W: Write> TableWriter<W> {
             headers: fields.iter().map(|f| shown(f.name())).collect(),
             right: fields.iter().map(|f| f.data_type().is_numeric()).collect(),
             waiting: Vec::new(),
-            widths: None,
+            layout: None,
             rows: 0,
+            written: 0,
         }
     }
 
@@ -62,7 +85,7 @@ impl<W: Write> TableWriter<W> {
             self.waiting.push(row.collect());
         }
         self.rows += batch.num_rows() as u64;
-        if self.widths.is_some() || self.waiting.len() >= SAMPLE_ROWS {
+        if self.layout.is_some() || self.waiting.len() >= SAMPLE_ROWS {
             self.put_waiting()?;
         }
         Ok(())
@@ -90,20 +113,58 @@ impl<W: Write> TableWriter<W> {
 
     fn put_waiting(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.waiting);
-        let widths = match self.widths.take() {
-            Some(widths) => widths,
-            None => {
-                let widths = fit(&self.headers, &rows);
-                self.put_header(&widths)?;
-                widths
-            }
+        let layout = match self.layout.take() {
+            Some(layout) => layout,
+            None => self.begin(&rows)?,
         };
         let mut text = String::new();
         for row in &rows {
-            self.lay_out(row, &widths, &mut text);
+            self.written += 1;
+            match &layout {
+                Layout::Columns(widths) => self.lay_out(row, widths, &mut text),
+                Layout::Records { names } => self.spell_out(row, *names, &mut text),
+            }
         }
-        self.widths = Some(widths);
+        self.layout = Some(layout);
         self.put(&text)
+    }
+
+    /// Decides how rows stand, by the first ones.
+    fn begin(&mut self, rows: &[Cells]) -> Result<Layout> {
+        let widths = fit(&self.headers, rows);
+        // A blank on each side of a column, and a rule between two.
+        let width: usize = widths.iter().map(|width| width + 3).sum();
+        let too_wide = self.style.width.is_some_and(|most| width > most + 1);
+        // A plan's lines are read below each other, wherever it is written to.
+        let is_plan = self.headers == PLAN_HEADERS;
+        if self.style.records || too_wide || is_plan {
+            let names = self.headers.iter().map(|header| header.width()).max();
+            return Ok(Layout::Records {
+                names: names.unwrap_or(0),
+            });
+        }
+        self.put_header(&widths)?;
+        Ok(Layout::Columns(widths))
+    }
+
+    fn spell_out(&self, row: &Cells, names: usize, text: &mut String) {
+        *text += &self.dim(&format!("-- row {}", self.written));
+        text.push('\n');
+        for (header, cell) in self.headers.iter().zip(row) {
+            let gap = " ".repeat(names - header.width());
+            let value = match cell.as_deref() {
+                None => self.dim("NULL"),
+                // Lines of a text stay lines, below each other.
+                Some(cell) if cell.contains('\n') => cell
+                    .trim_end()
+                    .split('\n')
+                    .map(shown)
+                    .collect::<Vec<_>>()
+                    .join(&format!("\n{} | ", " ".repeat(names + 1))),
+                Some(_) => cell_text(cell.as_deref()),
+            };
+            *text += &format!(" {header}{gap} | {value}\n");
+        }
     }
 
     fn put_header(&mut self, widths: &[usize]) -> Result<()> {

@@ -70,6 +70,32 @@ fn more_rows_than_the_sample_follow_the_same_widths() {
 }
 
 #[test]
+fn what_is_too_wide_is_written_row_by_row() {
+    let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a\nb"), None]));
+    let number: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("n", number), ("text", text)]).unwrap();
+    let written = |width, records| {
+        let mut bytes = Vec::new();
+        let style = TableStyle {
+            colour: false,
+            width,
+            records,
+        };
+        let mut writer = ResultWriter::new(Format::Table, batch.schema(), style, &mut bytes);
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    let columns = " n | text\n---+------\n 1 | a\\nb\n 2 | NULL\n(2 rows)\n";
+    assert_eq!(written(None, false), columns);
+    assert_eq!(written(Some(10), false), columns);
+    let rows =
+        "-- row 1\n n    | 1\n text | a\n      | b\n-- row 2\n n    | 2\n text | NULL\n(2 rows)\n";
+    assert_eq!(written(Some(9), false), rows);
+    assert_eq!(written(None, true), rows);
+}
+
+#[test]
 fn control_characters_and_lists_stay_on_their_line() {
     let list = vec![Some(vec![Some(1), None]), None];
     let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(list));

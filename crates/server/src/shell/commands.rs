@@ -8,7 +8,7 @@ use lazybase_model::{ColumnDefault, Layout, Result, Table};
 use super::meta::{self, Meta};
 use super::{Next, Shell};
 use crate::failure;
-use crate::figures::{bytes, thousands};
+use crate::figures::{bytes, counted, thousands};
 use crate::render::{print_rows, sql_type};
 use crate::status::TableFigures;
 
@@ -20,7 +20,10 @@ impl Shell {
             Meta::Tables => put(&list_tables(&self.database.instance().manifest()))?,
             Meta::Describe(name) => {
                 let instance = self.database.instance();
-                let table = instance.table(&name)?;
+                let table = instance.table(&name).map_err(|error| match error.hint() {
+                    Some(_) => error,
+                    None => error.with_hint("\\d lists the tables"),
+                })?;
                 put(&describe(&instance.manifest(), &table))?;
             }
             Meta::Timing(choice) => {
@@ -28,6 +31,13 @@ impl Shell {
                 self.remark(match self.timing {
                     true => "timing is on",
                     false => "timing is off",
+                });
+            }
+            Meta::Records(choice) => {
+                self.records = choice.unwrap_or(!self.records);
+                self.remark(match self.records {
+                    true => "each row is written as lines of its own",
+                    false => "only rows that are too wide are written as lines of their own",
                 });
             }
             Meta::Format(format) => {
@@ -111,9 +121,9 @@ fn describe(manifest: &Manifest, table: &Table) -> String {
     if let Some(state) = manifest.tables.get(&table.id) {
         let figures = TableFigures::of(manifest, state);
         text += &format!(
-            "{} stored rows in {} runs, {}\n",
-            thousands(figures.rows),
-            figures.runs,
+            "{} in {}, {}\n",
+            counted(figures.rows, "stored row"),
+            counted(figures.runs, "run"),
             bytes(figures.bytes)
         );
     }

@@ -15,12 +15,13 @@ const KEYWORDS: &str = "\
     BEGIN READ ONLY|COMMIT|ROLLBACK|EXPLAIN|COPY|SHOW|SHOW lazybase.last_answer|\
     SET lazybase.freshness =|TEXT|BIGINT|DOUBLE|BOOLEAN|PAUSE STAGE|RESUME STAGE";
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "\\d",
     "\\dt",
     "\\freshness",
     "\\format",
     "\\timing",
+    "\\x",
     "\\q",
     "\\?",
     "\\help",

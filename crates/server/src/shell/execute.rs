@@ -1,13 +1,13 @@
 //! Runs statements and shows their answers: rows to standard output, all else to standard error.
 
 use std::future::Future;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use futures::StreamExt;
 use lazybase_model::Result;
 use lazybase_query::split_statements;
 
-use super::Shell;
+use super::{Shell, pointer};
 use crate::cli::Format;
 use crate::failure;
 use crate::figures;
@@ -19,7 +19,8 @@ impl Shell {
     pub(super) async fn run_sql(&mut self, text: &str) -> Result<()> {
         for statement in split_statements(text)? {
             let stopwatch = Stopwatch::start();
-            until_interrupted(self.run_statement(&statement)).await?;
+            let run = until_interrupted(self.run_statement(&statement)).await;
+            run.map_err(|error| pointer::pointed(error, &statement))?;
             if self.timing {
                 self.remark(&format!("time {}", figures::micros(stopwatch.micros())));
             }
@@ -60,6 +61,8 @@ impl Shell {
     ) -> ResultWriter<BufWriter<io::Stdout>> {
         let style = TableStyle {
             colour: self.colour_out && self.format == Format::Table,
+            width: terminal_width(),
+            records: self.records,
         };
         let out = BufWriter::with_capacity(64 << 10, io::stdout());
         ResultWriter::new(self.format, schema, style, out)
@@ -77,6 +80,13 @@ impl Shell {
         // Nobody can be told that standard error is gone.
         drop(io::stderr().lock().write_all(line.as_bytes()));
     }
+}
+
+/// The columns of the terminal that results go to, if they do.
+fn terminal_width() -> Option<usize> {
+    let terminal = io::stdout().is_terminal();
+    let (columns, _) = terminal.then(crossterm::terminal::size)?.ok()?;
+    (columns > 0).then_some(usize::from(columns))
 }
 
 /// Ends the statement when the user presses Ctrl-C: dropping it cancels it.

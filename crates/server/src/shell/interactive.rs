@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::complete::Words;
 use super::feed::Item;
-use super::{Next, Shell};
+use super::{Next, Shell, meta};
 use crate::failure;
 use crate::wall;
 
@@ -22,7 +22,11 @@ const MENU: &str = "completion";
 /// Reads and runs statements until the user leaves.
 pub(super) fn run(runtime: &Runtime, mut shell: Shell) -> Result<()> {
     let mut editor = editor(&shell)?;
-    shell.remark("\\? lists the shell's commands; a statement ends with a semicolon");
+    shell.remark(concat!(
+        "LazyBase ",
+        env!("CARGO_PKG_VERSION"),
+        ": \\? for help; a statement ends with a semicolon"
+    ));
     loop {
         let prompt = Marker {
             in_transaction: shell.session.in_transaction(),
@@ -43,9 +47,10 @@ fn run_text(runtime: &Runtime, shell: &mut Shell, text: &str) -> Next {
     if trimmed.is_empty() {
         return Next::Continue;
     }
-    let item = match trimmed.starts_with('\\') {
-        true => Item::Command(trimmed.to_owned()),
-        false => Item::Sql(text.to_owned()),
+    let item = match (meta::plain_word(trimmed), trimmed.starts_with('\\')) {
+        (Some(command), _) => Item::Command(command.to_owned()),
+        (None, true) => Item::Command(trimmed.to_owned()),
+        (None, false) => Item::Sql(text.to_owned()),
     };
     match runtime.block_on(shell.run_item(item)) {
         Ok(next) => next,
@@ -92,6 +97,7 @@ impl Validator for UntilSemicolon {
         let trimmed = line.trim();
         let done = trimmed.is_empty()
             || trimmed.starts_with('\\')
+            || meta::plain_word(trimmed).is_some()
             || (trimmed.contains(';') && lazybase_query::is_complete(line));
         match done {
             true => ValidationResult::Complete,

@@ -8,19 +8,22 @@ use crate::names::folded;
 
 /// What `\?` shows.
 pub(super) const HELP: &str = "\
-\\d             list the tables
+\\d             list the tables, with key, rows and size (so does \\dt)
 \\d TABLE       a table's columns, key and size
-\\dt            list the tables with rows and bytes
 \\freshness     show the freshness that queries ask when they name none
 \\freshness F   set it: seconds, 500ms, or best effort
 \\format F      write results as table, csv or json
+\\x [on|off]    write each row as lines of its own; otherwise only what is too wide
 \\timing        show how long statements take, or stop
-\\q             leave (so does Ctrl-D)
+\\q             leave (so do Ctrl-D, exit and quit)
 \\?             this list
 
+Tab completes, Up and Ctrl-R find what was typed before, Ctrl-C stops a statement.
+
 A statement ends with a semicolon. A query says how fresh its answer must be:
-  SELECT count(*) FROM flights FRESHNESS 10;
-  SELECT count(*) FROM flights FRESHNESS 'best effort';
+  SELECT count(*) FROM flights FRESHNESS 0;              -- everything acknowledged
+  SELECT count(*) FROM flights FRESHNESS 10;             -- at most ten seconds old
+  SELECT count(*) FROM flights FRESHNESS 'best effort';  -- whatever is cheap to read
 The line under each answer is its stamp: as of when it is true, and what was read.
 ";
 
@@ -33,6 +36,8 @@ pub(super) enum Meta {
     Describe(String),
     /// `\timing [on|off]`.
     Timing(Option<bool>),
+    /// `\x [on|off]`.
+    Records(Option<bool>),
     /// `\format F`.
     Format(Format),
     /// `\freshness` alone.
@@ -59,6 +64,9 @@ pub(super) fn parse(line: &str) -> Result<Meta> {
         ("\\timing", "") => Ok(Meta::Timing(None)),
         ("\\timing", "on") => Ok(Meta::Timing(Some(true))),
         ("\\timing", "off") => Ok(Meta::Timing(Some(false))),
+        ("\\x", "") => Ok(Meta::Records(None)),
+        ("\\x", "on") => Ok(Meta::Records(Some(true))),
+        ("\\x", "off" | "auto") => Ok(Meta::Records(Some(false))),
         ("\\format", format) => Format::from_str(format, true)
             .map(Meta::Format)
             .map_err(|_| {
@@ -69,9 +77,19 @@ pub(super) fn parse(line: &str) -> Result<Meta> {
         ("\\?" | "\\h" | "\\help", _) => Ok(Meta::Help),
         ("\\q" | "\\quit", _) => Ok(Meta::Quit),
         _ => {
-            Err(Error::invalid(format!("unknown command {line:?}"))
+            Err(Error::invalid(format!("unknown command {line}"))
                 .with_hint("\\? lists the commands"))
         }
+    }
+}
+
+/// What people type who look for a way out, or for help.
+pub(super) fn plain_word(line: &str) -> Option<&'static str> {
+    let word = line.trim().trim_end_matches(';').trim_end().to_lowercase();
+    match word.as_str() {
+        "exit" | "quit" => Some("\\q"),
+        "help" => Some("\\?"),
+        _ => None,
     }
 }
 

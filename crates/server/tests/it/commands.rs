@@ -109,3 +109,61 @@ fn the_inside_can_be_looked_at() {
     }
     assert!(files >= 3, "{files}");
 }
+
+#[test]
+fn errors_show_the_place_and_the_way_out() {
+    let place = filled();
+    let err = place.fails(&["sql", "-c", "SELECT id\nFROM t WHERE id = = 2"]);
+    assert!(
+        err.contains("syntax error") && err.contains("\n  FROM t WHERE id = = 2\n"),
+        "{err}"
+    );
+    assert!(!err.contains("Line:"), "{err}");
+    let caret = err.lines().find(|line| line.trim() == "^");
+    assert!(caret.is_some_and(|caret| caret.len() > 4), "{err}");
+    let err = place.fails(&["sql", "-c", "\\d absent"]);
+    assert!(err.contains("hint: \\d lists the tables"), "{err}");
+    let err = place.fails(&["sql", "-c", "\\nonsense"]);
+    assert!(err.contains("unknown command \\nonsense\n"), "{err}");
+    let absent = place.path("absent.csv");
+    let err = place.fails(&["load", "t", text(&absent)]);
+    assert_eq!(err.matches("absent.csv").count(), 1, "{err}");
+}
+
+#[test]
+fn rows_can_be_written_as_lines_of_their_own() {
+    let script = "\\x on\nSELECT * FROM t WHERE id = 2;\n\\x off\nSELECT count(*) AS n FROM t;\n";
+    let said = filled().run_with(&["sql"], script);
+    let expected = "-- row 1\n id   | 2\n name | NULL\n(1 row)\n n\n---\n 3\n(1 row)\n";
+    assert_eq!(said.out, expected, "{}", said.err);
+    let plan = filled().ok(&["sql", "-c", "EXPLAIN SELECT count(*) FROM t"]);
+    assert!(
+        plan.starts_with("-- row 1\n plan_type | horizon\n"),
+        "{plan}"
+    );
+    assert!(!plan.contains("\\n"), "{plan}");
+}
+
+#[test]
+fn inspect_leaves_out_what_is_superseded() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE; INSERT INTO t VALUES (4, 'd'); SETTLE"]);
+    let short = place.ok(&["inspect"]);
+    assert!(
+        short.contains("superseded, ") && short.contains("--all"),
+        "{short}"
+    );
+    let all = place.ok(&["inspect", "--all"]);
+    assert!(all.lines().count() > short.lines().count(), "{all}");
+    assert!(!all.contains("..="), "{all}");
+}
+
+#[test]
+fn the_help_shows_where_to_begin() {
+    let said = alone(&["--help"]);
+    assert!(
+        said.ok && said.out.contains("lazybase demo"),
+        "{}",
+        said.out
+    );
+}

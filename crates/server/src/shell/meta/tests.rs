@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lazybase_model::Freshness;
 
-use super::{Meta, parse, set_freshness};
+use super::{Meta, parse, plain_word, set_freshness};
 use crate::cli::Format;
 
 #[test]
@@ -15,6 +15,9 @@ fn commands_are_read() {
         ("\\dt;", Meta::Tables),
         ("\\d Flights", Meta::Describe("flights".to_owned())),
         ("\\d \"Fl\"\"x\"", Meta::Describe("Fl\"x".to_owned())),
+        ("\\x", Meta::Records(None)),
+        ("\\x on", Meta::Records(Some(true))),
+        ("\\x auto", Meta::Records(Some(false))),
         ("\\timing", Meta::Timing(None)),
         ("\\timing off", Meta::Timing(Some(false))),
         ("\\format CSV", Meta::Format(Format::Csv)),
@@ -29,9 +32,22 @@ fn commands_are_read() {
     ] {
         assert_eq!(parse(text).unwrap(), expected, "{text}");
     }
-    for text in ["\\x", "\\format pdf", "\\freshness soon", "\\timing maybe"] {
+    for text in [
+        "\\nonsense",
+        "\\x maybe",
+        "\\format pdf",
+        "\\freshness soon",
+        "\\timing maybe",
+    ] {
         assert!(parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn words_that_people_try_are_commands() {
+    assert_eq!(plain_word(" Exit; "), Some("\\q"));
+    assert_eq!(plain_word("help"), Some("\\?"));
+    assert_eq!(plain_word("help me"), None);
 }
 
 #[test]
