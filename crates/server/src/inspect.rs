@@ -24,7 +24,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: InspectArgs) -> Result<()> {
         Some(file) => file_text(db, &file)?,
         None => {
             let database = open::database(db, Missing::Refuse).await?;
-            let text = manifest_text(&database.instance().manifest());
+            let text = manifest_text(&database.instance().manifest(), args.all);
             open::close(&database, Ok(text)).await?
         }
     };
@@ -48,7 +48,7 @@ fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
 }
 
 /// All that a manifest says, table by table.
-fn manifest_text(manifest: &Manifest) -> String {
+fn manifest_text(manifest: &Manifest, all: bool) -> String {
     let reached = Boundaries::of(manifest);
     let mut text = format!(
         "database {}, manifest {}, epoch {}\n\
@@ -77,7 +77,7 @@ fn manifest_text(manifest: &Manifest) -> String {
         text.push_str(&line);
     }
     for state in manifest.tables.values() {
-        text.push_str(&table_text(manifest, state));
+        text.push_str(&table_text(manifest, state, all));
     }
     for (name, mark) in &manifest.producers {
         let line = format!(
@@ -89,7 +89,7 @@ fn manifest_text(manifest: &Manifest) -> String {
     text
 }
 
-fn table_text(manifest: &Manifest, state: &TableState) -> String {
+fn table_text(manifest: &Manifest, state: &TableState, all: bool) -> String {
     let table = &state.table;
     let mut text = format!(
         "\ntable {} ({}, view {}), from SCU {} on\n  columns {}\n",
@@ -106,10 +106,25 @@ fn table_text(manifest: &Manifest, state: &TableState) -> String {
             at + 1,
             state.ranges.len()
         ));
+        let (mut kept, mut kept_bytes) = (0, 0);
         for entry in &range.runs {
-            if let Some(run) = manifest.runs.get(&entry.id) {
+            let Some(run) = manifest.runs.get(&entry.id) else {
+                continue;
+            };
+            if all || entry.is_current() {
                 text.push_str(&run_text(run, entry.is_current()));
+            } else {
+                kept += 1;
+                kept_bytes += run.bytes();
             }
+        }
+        if kept > 0 {
+            text.push_str(&format!(
+                "    and {} that are superseded, {}, kept for readers of the past (--all \
+                 shows them)\n",
+                counted(kept, "run"),
+                bytes(kept_bytes)
+            ));
         }
     }
     text
@@ -140,6 +155,14 @@ fn range_text(range: &RangeState) -> String {
     text
 }
 
+fn span_text(first: u64, last: u64) -> String {
+    match last {
+        last if last < first => "of no SCU".to_owned(),
+        last if last == first => format!("SCU {last}"),
+        last => format!("SCUs {first} to {last}"),
+    }
+}
+
 fn run_text(run: &Run, current: bool) -> String {
     let kind = match run.kind {
         lazybase_engine::manifest::RunKind::Sorted => "sorted",
@@ -148,9 +171,9 @@ fn run_text(run: &Run, current: bool) -> String {
     };
     let kept = if current { "" } else { ", superseded" };
     let mut text = format!(
-        "    run {}: {kind}, SCUs {}, {}, {}{kept}\n",
+        "    run {}: {kind}, {}, {}, {}{kept}\n",
         run.id.0,
-        run.span,
+        span_text(run.span.first.0, run.span.last.0),
         counted(run.rows(), "stored row"),
         bytes(run.bytes()),
     );

@@ -172,7 +172,10 @@ impl Status {
                 figures.row(name, thousands(scus), staleness)
             })
             .collect();
-        rows.push(self.superseded.row("(kept)", String::new(), String::new()));
+        rows.push(
+            self.superseded
+                .row("superseded", String::new(), String::new()),
+        );
         let headers = [
             "stage",
             "SCUs",

@@ -53,7 +53,11 @@ impl<'a> FileLoad<'a> {
     /// Loads the file; errors say its name.
     pub(super) async fn run(&self, loaded: &mut Loaded) -> Result<()> {
         let outcome = self.load(loaded).await;
-        outcome.map_err(|error| error.within(self.path.display()))
+        let place = self.path.display().to_string();
+        outcome.map_err(|error| match error.message().starts_with(&place) {
+            true => error,
+            false => error.within(place),
+        })
     }
 
     async fn load(&self, loaded: &mut Loaded) -> Result<()> {

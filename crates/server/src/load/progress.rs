@@ -6,8 +6,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::figures::counted;
 
+/// Fits a terminal of 80 columns: a line that wraps can't be drawn over.
 const SHAPE: &str =
-    "[{bar:40}] {bytes}/{total_bytes} {msg} {binary_bytes_per_sec} {elapsed} (left {eta})";
+    "{percent:>3} % [{bar:20}] {msg}, {bytes} at {binary_bytes_per_sec}, {eta} left";
 
 /// Shows itself in a terminal only.
 pub(super) struct Progress {
@@ -22,6 +23,8 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(SHAPE) {
             bar.set_style(style.progress_chars("=> "));
         }
+        bar.set_message(counted(0, "row"));
+        bar.tick();
         Progress {
             bar,
             rows: Cell::new(0),

@@ -149,7 +149,7 @@ fn in_use(root: &Path) -> Error {
     let root = root.display();
     let error = Error::conflict(format!("database folder {root} is in use by {owner}"))
         .with_sqlstate("55006")
-        .with_hint("connect to that process, or stop it first");
+        .with_hint("one process at a time has a database: end that one first");
     if detail.is_empty() {
         error
     } else {
