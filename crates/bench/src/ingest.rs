@@ -12,6 +12,7 @@ use lazybase_model::Layout;
 use crate::Outcome;
 use crate::base::{self, Running};
 use crate::data::Pool;
+use crate::limits::SmallSyncs;
 use crate::report::{Report, median};
 
 /// Measures large batches, then batches of one row.
@@ -30,7 +31,13 @@ pub(crate) fn measure(report: &Report, pool: &Pool, folder: &Path, quick: bool) 
     let running = Running { instance, table };
     report.note("ingest: sort, merge and authority are paused");
     large_batches(report, pool, &running, megabytes)?;
-    single_rows(report, pool, &running, if quick { 100 } else { 500 })?;
+    single_rows(
+        report,
+        pool,
+        &running,
+        folder,
+        if quick { 100 } else { 500 },
+    )?;
     running.close()?;
     Ok(())
 }
@@ -63,21 +70,27 @@ fn large_batches(report: &Report, pool: &Pool, running: &Running, megabytes: f64
     Ok(())
 }
 
-fn single_rows(report: &Report, pool: &Pool, running: &Running, times: usize) -> Outcome<()> {
-    let mut micros = Vec::with_capacity(times);
+/// One row after the other. The disk's mood changes from second to second, so each commit is
+/// followed by a bare sync, and the two are compared with each other.
+fn single_rows(
+    report: &Report,
+    pool: &Pool,
+    running: &Running,
+    folder: &Path,
+    times: usize,
+) -> Outcome<()> {
+    let mut syncs = SmallSyncs::new(folder, times)?;
+    let (mut commits, mut controls) = (Vec::new(), Vec::new());
     for at in 0..times {
         let start = Instant::now();
         block_on(base::append(running, pool, at, vec![-1 - at as i64]))?;
-        micros.push(start.elapsed().as_secs_f64() * 1e6);
+        commits.push(start.elapsed().as_secs_f64() * 1e6);
+        controls.push(syncs.next_micros()?);
     }
-    let median = median(&mut micros);
-    report.figure(pool.shape(), "commit_one_row_median_us", median);
-    if let Some(fdatasync) = report.known_limit("fdatasync_median_us") {
-        report.figure(
-            pool.shape(),
-            "commit_one_row_fdatasync_ratio",
-            median / fdatasync,
-        );
-    }
+    let (commit, control) = (median(&mut commits), median(&mut controls));
+    let figure = |name: &str, value| report.figure(pool.shape(), name, value);
+    figure("commit_one_row_median_us", commit);
+    figure("commit_one_row_beside_sync_us", control);
+    figure("commit_one_row_fdatasync_ratio", commit / control);
     Ok(())
 }

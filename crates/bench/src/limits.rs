@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use lazybase_engine::change_batch::ChangeBatch;
@@ -65,27 +65,50 @@ fn sequential_write(folder: &Path, block: &[u8], blocks: usize) -> Outcome<f64> 
     Ok(rate)
 }
 
-/// The median microseconds until 4 KiB, written into a file that is there already, are durable.
 fn small_syncs(folder: &Path, times: usize) -> Outcome<f64> {
-    let path = folder.join("sync");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .open(&path)?;
-    let step = 4096;
-    file.write_all_at(&vec![0; step * times], 0)?;
-    file.sync_all()?;
-    let content = vec![7; step];
-    let mut micros = Vec::with_capacity(times);
-    for at in 0..times {
-        let start = Instant::now();
-        file.write_all_at(&content, (at * step) as u64)?;
-        file.sync_data()?;
-        micros.push(start.elapsed().as_secs_f64() * 1e6);
+    let mut syncs = SmallSyncs::new(folder, times)?;
+    let times: Outcome<Vec<f64>> = (0..times).map(|_| syncs.next_micros()).collect();
+    Ok(median(&mut times?))
+}
+
+/// What durability costs by itself: 4 KiB written into a file that is there already, and a sync.
+pub(crate) struct SmallSyncs {
+    path: PathBuf,
+    file: File,
+    at: u64,
+}
+
+impl SmallSyncs {
+    const STEP: usize = 4096;
+
+    /// A file for so many syncs.
+    pub(crate) fn new(folder: &Path, times: usize) -> Outcome<SmallSyncs> {
+        let path = folder.join("sync");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .open(&path)?;
+        file.write_all_at(&vec![0; Self::STEP * times], 0)?;
+        file.sync_all()?;
+        Ok(SmallSyncs { path, file, at: 0 })
     }
-    std::fs::remove_file(path)?;
-    Ok(median(&mut micros))
+
+    /// The microseconds until the next 4 KiB are durable.
+    pub(crate) fn next_micros(&mut self) -> Outcome<f64> {
+        let start = Instant::now();
+        self.file.write_all_at(&[7; Self::STEP], self.at)?;
+        self.file.sync_data()?;
+        self.at += Self::STEP as u64;
+        Ok(start.elapsed().as_secs_f64() * 1e6)
+    }
+}
+
+impl Drop for SmallSyncs {
+    fn drop(&mut self) {
+        // It lies in a folder that is removed as a whole.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// MB/s of a copy that does not fit the caches.

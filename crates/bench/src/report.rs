@@ -123,15 +123,6 @@ impl Report {
         self.figures.lock().expect("no holder panics").push(figure);
     }
 
-    /// A figure of the machine that was taken before.
-    pub(crate) fn known_limit(&self, name: &str) -> Option<f64> {
-        let figures = self.figures.lock().expect("no holder panics");
-        let found = figures
-            .iter()
-            .find(|f| f.section == "limits" && f.name == name);
-        found.map(|figure| figure.value)
-    }
-
     /// Whether every figure that has a target meets it.
     pub(crate) fn all_met(&self) -> bool {
         let figures = self.figures.lock().expect("no holder panics");

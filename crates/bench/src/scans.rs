@@ -42,9 +42,9 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, quick: bool) ->
     block_on(sql::write_plain(&running, &plain))?;
     running.close()?;
 
-    let clean = sql::measure(base, &plain, None)?;
+    let clean = sql::measure(report, base, &plain, None)?;
     clean.say(report, base.shape, "sql_scan");
-    let updated = sql::measure(base, &plain, Some(pool))?;
+    let updated = sql::measure(report, base, &plain, Some(pool))?;
     updated.say(report, base.shape, "sql_scan_updated");
 
     std::fs::remove_dir_all(&plain)?;

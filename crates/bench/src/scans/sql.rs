@@ -135,7 +135,12 @@ impl Times {
 
 /// Runs the queries over the settled table, where both sides must give the same answers; or with
 /// `updates` from a pool, that are made first and not merged, where they can't.
-pub(super) fn measure(base: &Base, plain: &Path, updates: Option<&Pool>) -> Outcome<Times> {
+pub(super) fn measure(
+    report: &Report,
+    base: &Base,
+    plain: &Path,
+    updates: Option<&Pool>,
+) -> Outcome<Times> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -163,6 +168,7 @@ pub(super) fn measure(base: &Base, plain: &Path, updates: Option<&Pool>) -> Outc
         for query in queries(base.shape) {
             let same = updates.is_none();
             let (our, their) = one_query(&session, &context, query, same).await?;
+            report.note(&format!("{our:.1} ms, plain {their:.1} ms: {query}"));
             times.ours.push(our);
             times.plain.push(their);
         }

@@ -322,7 +322,7 @@ impl<'a> Policy<'a> {
         let most = self.settings.split_bytes.min(self.settings.task_bytes);
         if base.bytes > most {
             chain.middle()
-        } else if chain.bytes() > CROWDED_TASKS * most {
+        } else if chain.bytes() > most.saturating_mul(CROWDED_TASKS) {
             chain.middle_of_all()
         } else if base.bytes >= self.settings.split_bytes / 2 {
             chain.rising_edge()

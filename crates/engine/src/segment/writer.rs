@@ -232,8 +232,11 @@ impl SegmentWriter {
         let versions = batches.iter().any(has_column_scus);
         let rows = batches.iter().map(ChangeBatch::rows).sum();
         let bytes = batches.iter().map(|b| rows_bytes(b, 0, b.rows())).sum();
+        let sample = batches.iter().max_by_key(|batch| batch.rows());
         let fits = |file: &ParquetFile| file.accepts(versions);
-        let mut file = self.parquet_file(fits, versions, (bytes, rows)).await?;
+        let mut file = self
+            .parquet_file(fits, versions, (bytes, rows), sample)
+            .await?;
         file.write_group(batches, &keys).await?;
         self.file = Some(File::Parquet(file));
         self.close_full_file().await
@@ -243,7 +246,9 @@ impl SegmentWriter {
         self.follow(&extent.min_key, extent.max_key.clone())?;
         let size = (extent.raw_len as usize, extent.rows as usize);
         let fits = |file: &ParquetFile| file.accepts_group(group);
-        let mut file = self.parquet_file(fits, group.has_column_scus, size).await?;
+        let mut file = self
+            .parquet_file(fits, group.has_column_scus, size, None)
+            .await?;
         let info = GroupInfo {
             min_key: &extent.min_key,
             max_key: &extent.max_key,
@@ -263,6 +268,7 @@ impl SegmentWriter {
         fits: impl Fn(&ParquetFile) -> bool,
         versions: bool,
         size: (usize, usize),
+        sample: Option<&ChangeBatch>,
     ) -> Result<Box<ParquetFile>> {
         match self.file.take() {
             Some(File::Parquet(file)) if fits(&file) => return Ok(file),
@@ -270,7 +276,7 @@ impl SegmentWriter {
         }
         self.close_file().await?;
         let (layout, codec) = (&self.layout, self.options.codec);
-        let file = ParquetFile::create(&self.env, layout, codec, versions, size).await?;
+        let file = ParquetFile::create(&self.env, layout, codec, versions, size, sample).await?;
         Ok(Box::new(file))
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Memory is bounded by one row group: its rows, and its encoded bytes until the store has them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
+use arrow_row::{RowConverter, SortField};
 use bytes::Bytes;
 use lazybase_model::limits::EXTENT_BYTES;
 use lazybase_model::{Error, Result, ScuNumber};
@@ -39,6 +41,11 @@ const GROUP_BYTES_MAX: usize = 32 << 20;
 const GROUP_ROWS_MAX: usize = 128 << 10;
 /// Larger dictionaries would be decoded for each point read.
 const DICTIONARY_BYTES: usize = 8 << 10;
+/// Rows that are looked at to tell whether a column repeats itself.
+const SAMPLED_ROWS: usize = 1024;
+/// A column gets a dictionary where so many sampled rows share a value on average: one that
+/// outgrows its dictionary would leave a useless page, which each point read decodes.
+const ROWS_A_VALUE: usize = 8;
 
 /// The rows of a row group, where `rows` rows take `bytes`.
 pub(in crate::segment) fn group_rows(bytes: usize, rows: usize, options: &WriteOptions) -> usize {
@@ -49,9 +56,10 @@ pub(in crate::segment) fn group_rows(bytes: usize, rows: usize, options: &WriteO
 }
 
 /// The rows of a page, where `rows` rows take `bytes`: the power of two with which the pages of the
-/// same rows, of all columns, come next to an extent's bytes. A point read takes as much.
+/// same rows, of all columns, come next to two extents' bytes. A point read takes as much; smaller
+/// pages would slow scans down.
 fn page_rows(bytes: usize, rows: usize) -> usize {
-    let wanted = (EXTENT_BYTES * rows / bytes.max(1)).clamp(64, 8192);
+    let wanted = (2 * EXTENT_BYTES * rows / bytes.max(1)).clamp(64, 8192);
     let below = 1 << wanted.ilog2();
     if wanted - below > 2 * below - wanted {
         2 * below
@@ -102,8 +110,37 @@ pub(in crate::segment) struct ParquetFile {
     newest_scu: u64,
 }
 
-/// How the columns of a file are encoded.
-fn properties(layout: &RowLayout, codec: Codec, page_rows: usize) -> Result<WriterProperties> {
+/// The columns, not of the key, that repeat themselves in these rows.
+fn repeating(layout: &RowLayout, sample: &ChangeBatch) -> Result<Vec<ColumnPath>> {
+    let rows = sample.rows().min(SAMPLED_ROWS);
+    let mut found = Vec::new();
+    for (index, field) in layout.schema.fields().iter().enumerate() {
+        let as_row = vec![SortField::new(field.data_type().clone())];
+        let nested = field.data_type().is_nested() || !RowConverter::supports_fields(&as_row);
+        if nested || layout.codec.indices().contains(&index) {
+            continue;
+        }
+        let converter = RowConverter::new(as_row);
+        let column = sample.data.column(index).slice(0, rows);
+        let cells = converter
+            .and_then(|mut converter| converter.convert_columns(&[column]))
+            .map_err(|error| Error::internal(format!("a column can't be sampled: {error}")))?;
+        let values: HashSet<&[u8]> = cells.iter().map(|cell| cell.data()).collect();
+        let bytes: usize = values.iter().map(|value| value.len()).sum();
+        if values.len() * ROWS_A_VALUE <= rows && bytes <= DICTIONARY_BYTES / 2 {
+            found.push(ColumnPath::new(vec![field.name().clone()]));
+        }
+    }
+    Ok(found)
+}
+
+/// How the columns of a file are encoded; `dictionaries` names those that get one.
+fn properties(
+    layout: &RowLayout,
+    codec: Codec,
+    page_rows: usize,
+    dictionaries: Vec<ColumnPath>,
+) -> Result<WriterProperties> {
     let compression = match codec {
         Codec::None => Compression::UNCOMPRESSED,
         Codec::Lz4 => Compression::LZ4_RAW,
@@ -115,16 +152,17 @@ fn properties(layout: &RowLayout, codec: Codec, page_rows: usize) -> Result<Writ
         .set_compression(compression)
         .set_data_page_row_count_limit(page_rows)
         .set_write_batch_size(page_rows)
+        .set_dictionary_enabled(false)
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_column_dictionary_enabled(scu(), false)
         .set_column_encoding(scu(), Encoding::DELTA_BINARY_PACKED)
         .set_sorting_columns(sorting(layout));
     for index in layout.codec.indices() {
         let key = ColumnPath::new(vec![layout.schema.field(*index).name().clone()]);
-        builder = builder
-            .set_column_dictionary_enabled(key.clone(), false)
-            .set_column_statistics_enabled(key, EnabledStatistics::Page);
+        builder = builder.set_column_statistics_enabled(key, EnabledStatistics::Page);
+    }
+    for column in dictionaries {
+        builder = builder.set_column_dictionary_enabled(column, true);
     }
     Ok(builder.build())
 }
@@ -155,18 +193,22 @@ fn leaf_count(data_type: &DataType) -> usize {
 }
 
 impl ParquetFile {
-    /// Begins a file for rows of which `rows` take `bytes`.
+    /// Begins a file for rows of which `rows` take `bytes` and which are like `sample`; where there
+    /// is none, only encoded row groups are to come.
     pub(in crate::segment) async fn create(
         env: &Env,
         layout: &RowLayout,
         codec: Codec,
         has_column_scus: bool,
         (bytes, rows): (usize, usize),
+        sample: Option<&ChangeBatch>,
     ) -> Result<ParquetFile> {
         let schema = file_schema(&layout.schema, has_column_scus);
         let page_rows = page_rows(bytes, rows);
-        let options =
-            ArrowWriterOptions::new().with_properties(properties(layout, codec, page_rows)?);
+        let dictionaries = sample.map(|rows| repeating(layout, rows)).transpose()?;
+        let dictionaries = dictionaries.unwrap_or_default();
+        let properties = properties(layout, codec, page_rows, dictionaries)?;
+        let options = ArrowWriterOptions::new().with_properties(properties);
         let (writer, groups_factory) =
             ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&schema), options)
                 .and_then(ArrowWriter::into_serialized_writer)
