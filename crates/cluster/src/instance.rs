@@ -415,7 +415,12 @@ impl Instance {
             None => Ok(()),
             Some(stage) => Err(
                 Error::unavailable(format!("stage {} is paused", stage.name()))
-                    .with_hint(format!("RESUME STAGE {}", stage.name())),
+                    .with_detail("what waits for the pipeline would wait for ever")
+                    .with_hint(format!(
+                        "RESUME STAGE {}",
+                        stage.name().to_ascii_uppercase()
+                    ))
+                    .with_sqlstate("55000"),
             ),
         }
     }
@@ -441,8 +446,8 @@ impl Instance {
     }
 
     /// The snapshots that readers hold, the oldest first.
-    pub fn pins(&self) -> Vec<lazybase_engine::manifest::PinStatus> {
-        self.shared.reader.pins.list()
+    pub fn pins(&self) -> Vec<crate::status::HeldPin> {
+        crate::status::pins(&self.shared)
     }
 
     /// What the status shows.

@@ -1,11 +1,13 @@
 //! What the status shows: how much of the data is in which stage, how far each stage lags, what
 //! runs, what went wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use lazybase_engine::manifest::{Manifest, RunKind};
+use lazybase_engine::manifest::{Manifest, PinStatus, RunKind};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
 use lazybase_engine::read::summary;
+use lazybase_engine::stages::ingest::WaitingWriter;
 use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
 
 use crate::shared::{FinishedTask, Shared, StageTotals, Trouble};
@@ -37,6 +39,10 @@ pub struct Status {
     pub stages: BTreeMap<&'static str, StageHoldings>,
     /// Why writers wait, if they do.
     pub throttle: Option<String>,
+    /// The writers that wait at this moment, with why.
+    pub waiting: Vec<WaitingWriter>,
+    /// The snapshot that holds the oldest manifest.
+    pub oldest_pin: Option<HeldPin>,
     /// Tasks that run.
     pub running: Vec<TaskStatus>,
     /// The last tasks that ended.
@@ -107,6 +113,10 @@ pub(crate) fn status(shared: &Shared) -> Status {
         ]),
         stages: holdings(&manifest, authority, ingest.open_batches, ingest.open_bytes),
         throttle: ingest.throttled,
+        waiting: ingest.waiting,
+        oldest_pin: pins(shared)
+            .into_iter()
+            .min_by_key(|held| held.pin.manifest),
         running: board.running.clone(),
         finished: board.finished.iter().cloned().collect(),
         troubles: board.troubles.iter().cloned().collect(),
@@ -114,6 +124,53 @@ pub(crate) fn status(shared: &Shared) -> Status {
         totals: board.totals,
         log_bytes_written: ingest.log_bytes_written,
     }
+}
+
+/// A reader's snapshot, and what it keeps from being removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldPin {
+    /// Who holds it, since when, at which horizon.
+    pub pin: PinStatus,
+    /// The bytes of segments that the newest manifest no longer names.
+    pub held_bytes: u64,
+}
+
+/// The snapshots that readers hold, the oldest first.
+pub(crate) fn pins(shared: &Shared) -> Vec<HeldPin> {
+    let pins = &shared.reader.pins;
+    let manifests: BTreeMap<u64, Arc<Manifest>> = pins
+        .manifests()
+        .into_iter()
+        .map(|manifest| (manifest.number, manifest))
+        .collect();
+    let current = shared.manifests.current();
+    let held: BTreeMap<u64, u64> = manifests
+        .iter()
+        .map(|(number, manifest)| (*number, held_bytes(manifest, &current)))
+        .collect();
+    let with_bytes = |pin: PinStatus| HeldPin {
+        held_bytes: held.get(&pin.manifest).copied().unwrap_or(0),
+        pin,
+    };
+    pins.list().into_iter().map(with_bytes).collect()
+}
+
+/// The bytes of segments that a pinned manifest names and the current one does not.
+fn held_bytes(pinned: &Manifest, current: &Manifest) -> u64 {
+    let segments = |manifest: &'_ Manifest| -> Vec<(String, u64)> {
+        let runs = manifest.runs.values().flat_map(|run| run.segments.iter());
+        runs.map(|segment| (segment.file.clone(), segment.bytes))
+            .collect()
+    };
+    let named: HashSet<String> = segments(current)
+        .into_iter()
+        .map(|(file, _)| file)
+        .collect();
+    let held: BTreeMap<String, u64> = segments(pinned).into_iter().collect();
+    held.into_iter()
+        .filter(|(file, _)| !named.contains(file))
+        .map(|(_, bytes)| bytes)
+        .sum()
 }
 
 /// The newest SCU that the base runs alone reach in every range.

@@ -20,7 +20,8 @@ mod status;
 mod tests;
 
 /// Their names.
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 11] = [
+    "back_pressure",
     "lag",
     "pins",
     "producers",
@@ -48,6 +49,7 @@ pub(crate) fn rows(
         "segments" => segments(&instance.manifest()),
         "tables" => tables(&instance.manifest()),
         "tasks" => tasks(instance),
+        "back_pressure" => status::back_pressure(&instance.status()),
         "pins" => status::pins(&instance.pins()),
         "troubles" => status::troubles(&instance.status()),
         _ => return Ok(None),

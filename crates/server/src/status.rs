@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use lazybase_cluster::Instance;
 use lazybase_engine::manifest::{Manifest, RunKind, SegmentFormat, TableState};
 use lazybase_model::Result;
 use serde::Serialize;
 
 use crate::cli::{ReportFormat, StatusArgs};
 use crate::failure;
-use crate::figures::{bytes, counted, micros, thousands};
+use crate::figures::{as_micros, bytes, counted, micros, thousands};
 use crate::open::{self, Missing};
 use crate::pipeline::{Boundaries, staleness_micros};
 use crate::render::print_rows;
@@ -79,13 +80,35 @@ struct Status {
     superseded: KindFigures,
     tables: Vec<(String, TableFigures)>,
     producers: Vec<(String, u64)>,
+    /// What holds writers back, and who waits.
+    back_pressure: BackPressure,
+    /// The reader's snapshot that keeps the oldest files.
+    oldest_snapshot: Option<OldestSnapshot>,
+    /// Stages that are paused.
+    paused: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct BackPressure {
+    /// Why writers have to wait, if they have to.
+    reason: Option<String>,
+    /// Who waits at this moment, and why.
+    waiting: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize)]
+struct OldestSnapshot {
+    owner: String,
+    horizon: String,
+    age_us: u64,
+    /// The bytes of superseded files that it alone keeps.
+    held_bytes: u64,
 }
 
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: StatusArgs) -> Result<()> {
     let database = open::database(db, Missing::Refuse).await?;
-    let instance = database.instance();
-    let status = Status::of(&instance.manifest(), instance.now_micros());
+    let status = Status::of(database.instance());
     let text = match args.format {
         ReportFormat::Text => status.text(),
         ReportFormat::Json => format!("{}\n", serde_json::json!(status)),
@@ -94,8 +117,29 @@ pub(crate) async fn run(db: Option<PathBuf>, args: StatusArgs) -> Result<()> {
     open::close(&database, written.map_err(|error| failure::stdout(&error))).await
 }
 
+/// The status of a running database, for people.
+pub(crate) fn text(instance: &Instance) -> String {
+    Status::of(instance).text()
+}
+
 impl Status {
-    fn of(manifest: &Manifest, now_micros: i64) -> Status {
+    fn of(instance: &Instance) -> Status {
+        let mut status = Status::of_manifest(&instance.manifest(), instance.now_micros());
+        let running = instance.status();
+        let waiting = running.waiting.into_iter();
+        status.back_pressure.reason = running.throttle;
+        status.back_pressure.waiting = waiting.map(|writer| (writer.who, writer.why)).collect();
+        status.oldest_snapshot = running.oldest_pin.map(|held| OldestSnapshot {
+            owner: held.pin.owner,
+            horizon: held.pin.horizon.to_string(),
+            age_us: as_micros(held.pin.age),
+            held_bytes: held.held_bytes,
+        });
+        status.paused = running.paused.iter().map(|stage| stage.name()).collect();
+        status
+    }
+
+    fn of_manifest(manifest: &Manifest, now_micros: i64) -> Status {
         let boundaries = Boundaries::of(manifest);
         let Boundaries {
             ingested,
@@ -121,6 +165,12 @@ impl Status {
             superseded: KindFigures::default(),
             tables: Vec::new(),
             producers: Vec::new(),
+            back_pressure: BackPressure {
+                reason: None,
+                waiting: Vec::new(),
+            },
+            oldest_snapshot: None,
+            paused: Vec::new(),
         };
         status.count_runs(manifest);
         for state in manifest.tables.values() {
@@ -190,6 +240,33 @@ impl Status {
         text += &self.tables_text();
         for (name, number) in &self.producers {
             text += &format!("producer {name}: last batch {number}\n");
+        }
+        text + &self.waiting_text()
+    }
+
+    /// Who waits and why, and what readers hold.
+    fn waiting_text(&self) -> String {
+        let BackPressure { reason, waiting } = &self.back_pressure;
+        let mut text = match reason {
+            None => "\nwriters are not held back\n".to_owned(),
+            Some(reason) => format!("\nwriters are held back: {reason}\n"),
+        };
+        for (who, why) in waiting {
+            text += &format!("{who} waits: {why}\n");
+        }
+        text += &match &self.oldest_snapshot {
+            None => "no snapshot is held\n".to_owned(),
+            Some(oldest) => format!(
+                "oldest snapshot: held by {:?} for {} at horizon {}, keeps {} of \
+                 superseded files\n",
+                oldest.owner,
+                micros(oldest.age_us),
+                oldest.horizon,
+                bytes(oldest.held_bytes),
+            ),
+        };
+        if !self.paused.is_empty() {
+            text += &format!("paused: {}\n", self.paused.join(", "));
         }
         text
     }

@@ -55,8 +55,14 @@ fn stage(rest: &[&str]) -> Result<StageName> {
         ["STAGE", "MERGE"] => Ok(StageName::Merge),
         ["STAGE", "AUTHORITY"] => Ok(StageName::Authority),
         ["STAGE", "INGEST"] => Ok(StageName::Ingest),
+        ["STAGE", other] => Err(Error::not_found(format!(
+            "there is no stage {:?}",
+            other.to_lowercase()
+        ))
+        .with_hint("the stages are INGEST, SORT, MERGE and AUTHORITY")
+        .with_sqlstate("42704")),
         _ => Err(usage(
-            "PAUSE | RESUME STAGE INGEST | SORT | MERGE | AUTHORITY",
+            "PAUSE STAGE or RESUME STAGE, then INGEST, SORT, MERGE or AUTHORITY",
         )),
     }
 }

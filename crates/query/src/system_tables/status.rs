@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array};
-use lazybase_cluster::Status;
-use lazybase_engine::manifest::PinStatus;
+use lazybase_cluster::{HeldPin, Status};
 
 use super::{Columns, counts, moments, texts};
 
@@ -25,7 +24,8 @@ pub(super) fn troubles(status: &Status) -> Columns {
 }
 
 /// Who holds snapshots, and how old they are.
-pub(super) fn pins(pins: &[PinStatus]) -> Columns {
+pub(super) fn pins(held: &[HeldPin]) -> Columns {
+    let pins: Vec<_> = held.iter().map(|held| &held.pin).collect();
     vec![
         (
             "owner",
@@ -39,6 +39,32 @@ pub(super) fn pins(pins: &[PinStatus]) -> Columns {
         (
             "age_seconds",
             seconds(pins.iter().map(|pin| pin.age.as_secs_f64())),
+        ),
+        (
+            "held_bytes",
+            counts(held.iter().map(|held| held.held_bytes)),
+        ),
+    ]
+}
+
+/// Who waits for the pipeline at this moment, and why.
+pub(super) fn back_pressure(status: &Status) -> Columns {
+    let mut waiting: Vec<(String, String)> = status
+        .waiting
+        .iter()
+        .map(|writer| (writer.who.clone(), writer.why.clone()))
+        .collect();
+    if let (true, Some(why)) = (waiting.is_empty(), &status.throttle) {
+        waiting.push(("the next writer".to_owned(), why.clone()));
+    }
+    vec![
+        (
+            "who",
+            texts(waiting.iter().map(|(who, _)| Some(who.as_str()))),
+        ),
+        (
+            "why",
+            texts(waiting.iter().map(|(_, why)| Some(why.as_str()))),
         ),
     ]
 }

@@ -17,6 +17,7 @@ impl Shell {
         match meta::parse(line)? {
             Meta::Quit => return Ok(Next::Quit),
             Meta::Help => put(meta::HELP)?,
+            Meta::Status => put(&crate::status::text(self.database.instance()))?,
             Meta::Tables => put(&list_tables(&self.database.instance().manifest()))?,
             Meta::Describe(name) => {
                 let instance = self.database.instance();

@@ -20,6 +20,7 @@ const COMMANDS: [&str; 9] = [
     "\\dt",
     "\\freshness",
     "\\format",
+    "\\status",
     "\\timing",
     "\\x",
     "\\q",

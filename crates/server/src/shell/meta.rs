@@ -15,6 +15,7 @@ pub(super) const HELP: &str = "\
 \\format F      write results as table, csv or json
 \\x [on|off]    write each row as lines of its own; otherwise only what is too wide
 \\timing        show how long statements take, or stop
+\\status        what is in which stage, who waits, and who holds snapshots
 \\q             leave (so do Ctrl-D, exit and quit)
 \\?             this list
 
@@ -44,6 +45,8 @@ pub(super) enum Meta {
     ShowFreshness,
     /// `\freshness F`.
     SetFreshness(Freshness),
+    /// `\status`.
+    Status,
     /// `\?`.
     Help,
     /// `\q`.
@@ -74,6 +77,7 @@ pub(super) fn parse(line: &str) -> Result<Meta> {
             }),
         ("\\freshness", "") => Ok(Meta::ShowFreshness),
         ("\\freshness", bound) => bound.trim_matches('\'').parse().map(Meta::SetFreshness),
+        ("\\status", "") => Ok(Meta::Status),
         ("\\?" | "\\h" | "\\help", _) => Ok(Meta::Help),
         ("\\q" | "\\quit", _) => Ok(Meta::Quit),
         _ => {

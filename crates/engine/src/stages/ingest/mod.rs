@@ -46,6 +46,7 @@ mod files;
 mod frame;
 mod gather;
 mod recover;
+mod waiting;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -66,12 +67,14 @@ pub use describe::describe_log;
 pub use files::LogStart;
 pub use frame::FramePlace;
 pub use recover::{Recovered, open_sealed, recover};
+pub use waiting::WaitingWriter;
 pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
 
 use crate::env::Env;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry, ScuTime};
 use accepted::MemoryBudget;
 use committer::{Committer, Event};
+use waiting::{Waiting, WaitsFor};
 
 #[cfg(test)]
 mod tests;
@@ -240,6 +243,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) queue: Arc<Semaphore>,
     pub(crate) throttle: watch::Sender<Option<String>>,
+    waiting: Arc<Waiting>,
     /// Whether the open SCU is sealed by age and size.
     pub(crate) sealing: AtomicBool,
     /// Sealed SCUs that are not sorted, oldest first, and the open one behind them.
@@ -254,6 +258,29 @@ impl Shared {
     pub(crate) fn open_scu(&self) -> Arc<UnsortedScu> {
         let live = self.live.load();
         Arc::clone(live.last().expect("there is always an open SCU"))
+    }
+
+    /// The writers that wait, with why.
+    fn waiting_writers(&self) -> Vec<WaitingWriter> {
+        let free = self.queue.available_permits() as u64;
+        let queued = self.options.queue_bytes_max.saturating_sub(free);
+        let stages = self.throttle.borrow().clone();
+        let why = |what| match (what, &stages) {
+            (WaitsFor::Stages, Some(reason)) => reason.clone(),
+            (WaitsFor::Stages, None) => "the stages have caught up: it goes on".to_owned(),
+            (WaitsFor::Log, _) => format!(
+                "{} MiB wait for the log, {} MiB may",
+                queued >> 20,
+                self.options.queue_bytes_max >> 20
+            ),
+        };
+        let waiting = self.waiting.list().into_iter();
+        waiting
+            .map(|(who, what)| WaitingWriter {
+                who,
+                why: why(what),
+            })
+            .collect()
     }
 
     /// The bytes that one thing may take of the queue: never more than there is.
@@ -289,6 +316,8 @@ pub struct IngestStatus {
     pub log_bytes_kept: u64,
     /// Why writers wait, if they do.
     pub throttled: Option<String>,
+    /// The writers that wait at this moment.
+    pub waiting: Vec<WaitingWriter>,
     /// What the log's store last failed with.
     pub last_failure: Option<String>,
 }
@@ -330,6 +359,7 @@ impl Ingest {
             queue: Arc::new(Semaphore::new(queue_permits.min(Semaphore::MAX_PERMITS))),
             options,
             throttle: watch::Sender::new(None),
+            waiting: Arc::default(),
             live: ArcSwap::from_pointee(live),
             sealing: AtomicBool::new(true),
             log_bytes_written: AtomicU64::new(0),
@@ -460,6 +490,7 @@ impl Ingest {
             log_bytes_written: shared.log_bytes_written.load(Ordering::Relaxed),
             log_bytes_kept: shared.log_bytes_kept.load(Ordering::Relaxed),
             throttled: shared.throttle.borrow().clone(),
+            waiting: shared.waiting_writers(),
             last_failure: shared.last_failure.lock().clone(),
         }
     }

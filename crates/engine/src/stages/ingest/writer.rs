@@ -22,6 +22,7 @@ use super::content::ContentHasher;
 use super::frame::commit::ProducerStamp;
 use super::frame::data::{DataEncoder, decode_parts, raw_bytes};
 use super::frame::{EncodedFrame, commit};
+use super::waiting::{Entered, WaitsFor};
 use super::{LogCompression, Shared, stopped};
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
 
@@ -354,6 +355,7 @@ impl BatchWriter {
     /// Waits while writers are held back, then for room in the queue.
     async fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit> {
         if self.shared.throttle.borrow().is_some() {
+            let _waiting = self.waits(WaitsFor::Stages);
             let mut throttle = self.shared.throttle.subscribe();
             throttle
                 .wait_for(Option::is_none)
@@ -361,10 +363,21 @@ impl BatchWriter {
                 .map_err(|_| stopped())?;
         }
         let share = self.shared.queue_share(bytes);
-        Arc::clone(&self.shared.queue)
-            .acquire_many_owned(share)
-            .await
-            .map_err(|_| stopped())
+        let queue = Arc::clone(&self.shared.queue);
+        if let Ok(permit) = Arc::clone(&queue).try_acquire_many_owned(share) {
+            return Ok(permit);
+        }
+        let _waiting = self.waits(WaitsFor::Log);
+        queue.acquire_many_owned(share).await.map_err(|_| stopped())
+    }
+
+    /// Shows this writer among those that wait, until the guard is dropped.
+    fn waits(&self, what: WaitsFor) -> Entered {
+        let who = match &self.producer {
+            Some((number, _)) => format!("producer {}", number.name),
+            None => format!("batch {}", self.id),
+        };
+        self.shared.waiting.enter(self.id, who, what)
     }
 }
 

@@ -341,9 +341,13 @@ fn writers_wait_for_room_in_the_queue_and_while_they_are_throttled() {
     let commit = waiting.commit();
     let (first, ()) = world.run(futures::future::join(commit, async move {
         assert_eq!(ingest.open_scu().acknowledged(), 0);
+        let waiting = ingest.status().waiting;
+        assert_eq!(waiting.len(), 1, "{waiting:?}");
+        assert!(waiting[0].why.contains("behind"), "{waiting:?}");
         ingest.set_throttle(None);
     }));
     first.unwrap();
+    assert!(world.ingest.status().waiting.is_empty());
 }
 
 #[test]
