@@ -127,17 +127,22 @@ pub(crate) fn uuid_text(values: &ArrayRef) -> ArrayRef {
         .map(|row| {
             (!uuids.is_null(row)).then(|| {
                 text.clear();
-                for (at, byte) in uuids.value(row).iter().enumerate() {
-                    if matches!(at, 4 | 6 | 8 | 10) {
-                        text.push('-');
-                    }
-                    write!(text, "{byte:02x}").expect("writing to a string cannot fail");
-                }
+                spell_uuid(uuids.value(row), &mut text);
                 text.clone()
             })
         })
         .collect();
     Arc::new(texts)
+}
+
+/// Appends the one spelling that SQL shows of a UUID.
+pub(crate) fn spell_uuid(bytes: &[u8], text: &mut String) {
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+    }
 }
 
 /// The bytes of a UUID's text, hyphens or not.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -29,12 +29,14 @@ use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::ScanNotes;
+use crate::uuid_literals::UuidLiterals;
 
 /// The parts of a context that are the same for all statements, made once: functions and rules.
 pub(crate) fn base() -> SessionState {
     SessionStateBuilder::new()
         .with_config(Settings::default().config)
         .with_default_features()
+        .with_analyzer_rule(Arc::new(UuidLiterals))
         .build()
 }
 
@@ -73,6 +75,18 @@ impl Context {
             execute_stream(plan, self.state.task_ctx())
         };
         run.await.map_err(|error| from_datafusion(&error, sql))
+    }
+
+    /// The types of a statement's parameters by their names, where the planner finds them.
+    pub(crate) async fn parameter_types(
+        &self,
+        statement: Statement,
+        sql: &str,
+    ) -> Result<HashMap<String, Option<DataType>>> {
+        let statement = PlannerStatement::Statement(Box::new(statement));
+        let plan = self.state.statement_to_plan(statement).await;
+        plan.and_then(|plan| plan.get_parameter_types())
+            .map_err(|error| from_datafusion(&error, sql))
     }
 
     /// The values of a constant expression for `rows` rows: one a row where it is volatile.
@@ -138,13 +152,19 @@ pub(crate) fn stored_tables(statement: &Statement, database: &Database) -> Resul
                 None if functions.contains_key(name) => {}
                 None => {
                     let known = manifest.tables.values().map(|s| s.table.name.as_str());
-                    return Err(unknown_table(name, known));
+                    let functions = functions.keys().map(String::as_str);
+                    return Err(unknown_table(name, known.chain(functions)));
                 }
             },
             Some(SYSTEM_SCHEMA) if !system_tables::NAMES.contains(&name) => {
                 return Err(unknown_table(name, system_tables::NAMES.into_iter()));
             }
-            Some(_) => {}
+            Some(SYSTEM_SCHEMA | "information_schema") => {}
+            Some(schema) => {
+                return Err(Error::not_found(format!("there is no schema {schema:?}"))
+                    .with_hint("tables live in public, system tables in lazybase")
+                    .with_sqlstate("3F000"));
+            }
         }
     }
     Ok(tables)

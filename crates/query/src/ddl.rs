@@ -49,13 +49,12 @@ pub(crate) async fn create(
         return create_as(session, create, query, clauses, sql).await;
     }
     check_defaults(session, &create)?;
-    let notices = std::mem::take(&mut create.notices);
     session
         .instance()
         .create_table(spec(&create), create.if_not_exists)
         .await?;
     session.note_ddl();
-    Ok(AnswerStream::done("CREATE TABLE", 0).with_notices(notices))
+    Ok(AnswerStream::done("CREATE TABLE", 0))
 }
 
 fn spec(create: &CreateTable) -> TableSpec {
@@ -112,8 +111,11 @@ async fn create_as(
         }
         create.columns.push(Column {
             id: ColumnId(id),
-            data_type: types::storable(field.data_type())
-                .map_err(|error| error.within(format_args!("column {name:?}")))?,
+            data_type: match types::is_uuid(field) {
+                true => types::UUID,
+                false => types::storable(field.data_type())
+                    .map_err(|error| error.within(format_args!("column {name:?}")))?,
+            },
             name,
             nullable: true,
             default: ColumnDefault::Null,
@@ -140,8 +142,7 @@ async fn create_as(
             let stamp = opened.snapshot.as_ref().map(|snapshot| snapshot.stamp());
             Ok(AnswerStream::done(format!("SELECT {rows}"), rows)
                 .with_token(token)
-                .with_stamp(stamp)
-                .with_notices(create.notices))
+                .with_stamp(stamp))
         }
         Err(error) => {
             // The table must not outlive the failed query; the query's error is what matters.

@@ -8,10 +8,13 @@ use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
-use lazybase_model::{Error, ErrorKind};
+use lazybase_model::Error;
 
+mod planner;
 #[cfg(test)]
 mod tests;
+
+use planner::{from_execution, from_plan, in_sql};
 
 /// Our error, so that it can travel through DataFusion and come out again.
 pub(crate) fn into_datafusion(error: Error) -> DataFusionError {
@@ -40,7 +43,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::SchemaError(error, _) => from_schema(error, sql),
         DataFusionError::Plan(message) => from_plan(message),
         DataFusionError::NotImplemented(message) => {
-            Error::invalid(first_line(message)).with_sqlstate("0A000")
+            Error::invalid(in_sql(&first_line(message))).with_sqlstate("0A000")
         }
         DataFusionError::Configuration(message) => {
             Error::invalid(first_line(message)).with_sqlstate("22023")
@@ -71,7 +74,10 @@ pub(crate) fn from_arrow(error: &ArrowError) -> Error {
             Error::invalid(first_line(message)).with_sqlstate("22003")
         }
         ArrowError::CastError(message) | ArrowError::ParseError(message) => {
-            Error::invalid(first_line(message)).with_sqlstate("22P02")
+            match from_execution(message) {
+                known if known.sqlstate() != "22000" => known,
+                other => other.with_sqlstate("22P02"),
+            }
         }
         ArrowError::NotYetImplemented(message) => {
             Error::invalid(first_line(message)).with_sqlstate("0A000")
@@ -159,45 +165,6 @@ pub(crate) fn unknown_table<'n>(name: &str, known: impl Iterator<Item = &'n str>
         Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
         None => error.with_hint("SHOW TABLES lists the tables"),
     }
-}
-
-fn from_plan(message: &str) -> Error {
-    let line = first_line(message);
-    let lower = line.to_ascii_lowercase();
-    let sqlstate = if lower.contains("invalid function") {
-        "42883"
-    } else if lower.starts_with("table") && lower.contains("not found") {
-        "42P01"
-    } else if lower.contains("type_coercion") || lower.contains("coerc") {
-        "42804"
-    } else if lower.contains("must appear in the group by") || lower.contains("group by") {
-        "42803"
-    } else {
-        "42000"
-    };
-    let error = Error::invalid(line).with_sqlstate(sqlstate);
-    match message.split_once("Did you mean '") {
-        Some((_, rest)) => match rest.split_once('\'') {
-            Some((near, _)) => error.with_hint(format!("perhaps {near} is meant")),
-            None => error,
-        },
-        None => error,
-    }
-}
-
-fn from_execution(message: &str) -> Error {
-    let line = first_line(message);
-    let lower = line.to_ascii_lowercase();
-    let sqlstate = if lower.contains("divide by zero") {
-        "22012"
-    } else if lower.contains("overflow") {
-        "22003"
-    } else if lower.contains("cast") || lower.contains("pars") {
-        "22P02"
-    } else {
-        "22000"
-    };
-    Error::new(ErrorKind::Invalid, line).with_sqlstate(sqlstate)
 }
 
 fn first_line(message: &str) -> String {

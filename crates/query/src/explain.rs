@@ -1,20 +1,32 @@
-//! EXPLAIN: the horizon that was chosen, the sources by stage, what was pruned, then DataFusion's
-//! plan.
+//! EXPLAIN: the horizon that was chosen, how each table is reached, its sources by stage with what
+//! was pruned, then DataFusion's plan; a line a row.
+//!
+//! ```text
+//!   horizon 40+3, complete (asked 0)
+//!   scan of t: a range of the key, 2 sources
+//!     sorted     run r7 of SCUs 41..=41: 1 of 1 extents, 2.1 KiB in 1 segment
+//!     authority  run r5 of SCUs 1..=40: 3 of 120 extents, 1.2 MiB in 1 segment
+//!   plan
+//!     FilterExec: n@2 = 1, projection=[v@1]
+//!       LazyScanExec: table=t, ...
+//! ```
 //!
 //! Reads what a query reads when it is planned (and, with ANALYZE, when it runs).
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, StringArray};
+use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::stream::StreamExt;
 use lazybase_engine::read::SourceDescription;
-use lazybase_model::Result;
+use lazybase_model::{Error, Result, Stamp};
 
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
-use crate::parse::unsupported;
+use crate::error::from_arrow;
+use crate::parse::{convert, unsupported};
+use crate::point::{self, PointRead};
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::table::ScanNote;
@@ -26,63 +38,119 @@ pub(crate) async fn explain(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
-    match &statement {
-        Statement::Explain { statement, .. } if matches!(**statement, Statement::Query(_)) => {}
-        _ => {
-            return Err(unsupported("EXPLAIN is for queries")
-                .with_detail("writes by key read nothing; others run the query of their WHERE"));
-        }
+    let Statement::Explain {
+        statement: inner,
+        analyze,
+        verbose,
+        ..
+    } = &statement
+    else {
+        return Err(Error::internal("the statement was seen to be EXPLAIN"));
+    };
+    let Statement::Query(query) = inner.as_ref() else {
+        return Err(unsupported("EXPLAIN is for queries")
+            .with_detail("writes by key read nothing; others run the query of their WHERE"));
+    };
+    let (analyze, verbose) = (*analyze, *verbose);
+    let query = convert::reading(query.clone())?;
+    let manifest = session.instance().manifest();
+    let find = |name: &str| {
+        let state = manifest.table_named(name);
+        state.map(|state| Arc::clone(&state.table))
+    };
+    if let Some(point) = point::recognise(&query, find)? {
+        return explain_point(session, point, clauses, analyze).await;
     }
     let opened = read::open(session, statement, clauses, sql).await?;
-    let schema = Arc::new(Schema::new(vec![
-        Field::new("plan_type", DataType::Utf8, false),
-        Field::new("plan", DataType::Utf8, false),
-    ]));
     let mut plan: Vec<RecordBatch> = Vec::new();
     let mut rows = ours(opened.rows, sql);
     while let Some(batch) = rows.next().await {
         plan.push(batch?);
     }
-    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     let stamp = opened.snapshot.as_ref().map(|snapshot| snapshot.stamp());
-    if let Some(stamp) = &stamp {
-        lines.push(("horizon".to_owned(), stamp.to_string()));
-    }
+    lines.extend(stamp.as_ref().map(|stamp| horizon(stamp, analyze)));
     for note in opened.notes.lock().iter() {
-        lines.push((format!("scan of {}", note.table), describe(note)));
+        lines.extend(describe(note));
     }
-    let head = RecordBatch::try_new(
-        Arc::clone(&schema),
-        vec![
-            Arc::new(StringArray::from_iter_values(
-                lines.iter().map(|(kind, _)| kind),
-            )),
-            Arc::new(StringArray::from_iter_values(
-                lines.iter().map(|(_, text)| text),
-            )),
-        ],
-    )
-    .map_err(|error| crate::error::from_arrow(&error))?;
-    let batches = std::iter::once(head).chain(plan).map(|batch| {
-        batch
-            .with_schema(Arc::clone(&schema))
-            .map_err(|error| crate::error::from_arrow(&error))
-    });
-    let batches: Vec<Result<RecordBatch>> = batches.collect();
-    let rows = futures::stream::iter(batches).boxed();
-    Ok(AnswerStream::rows(
-        schema,
-        rows,
-        opened.snapshot,
-        Arc::clone(session),
-    ))
+    for batch in &plan {
+        lines.extend(plan_lines(batch, verbose));
+    }
+    Ok(told(lines)?.with_stamp(stamp))
+}
+
+/// A read of full keys: nothing is planned for it.
+async fn explain_point(
+    session: &Arc<Shared>,
+    point: PointRead,
+    clauses: &Clauses,
+    analyze: bool,
+) -> Result<AnswerStream> {
+    let reads = format!(
+        "read of {} by key: {}, past the planner",
+        point.table.name,
+        counted(point.keys.encoded.len(), "key")
+    );
+    if !analyze {
+        let tables = Some(vec![point.table.id]);
+        let stamp = session.snapshot(clauses, tables).await?.stamp();
+        return Ok(told(vec![horizon(&stamp, false), reads])?.with_stamp(Some(stamp)));
+    }
+    let answer = read::point_read(session, point, clauses).await?;
+    let answer = answer.collect().await?;
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(answer.stamp.as_ref().map(|stamp| horizon(stamp, true)));
+    lines.push(reads);
+    lines.push(format!("  {}", counted(answer.rows as usize, "row")));
+    Ok(told(lines)?.with_stamp(answer.stamp))
+}
+
+/// The lines as an answer.
+fn told(lines: Vec<String>) -> Result<AnswerStream> {
+    let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, false)]));
+    let lines = Arc::new(StringArray::from(lines));
+    let batch = RecordBatch::try_new(schema, vec![lines]).map_err(|error| from_arrow(&error))?;
+    Ok(AnswerStream::of_batch("EXPLAIN", batch))
+}
+
+/// The horizon; what was read belongs to it only where the query ran.
+fn horizon(stamp: &Stamp, ran: bool) -> String {
+    let text = stamp.to_string();
+    match (ran, text.split_once(')')) {
+        (false, Some((chosen, _))) => format!("{chosen})"),
+        _ => text,
+    }
+}
+
+/// The lines of the plans that DataFusion gives.
+fn plan_lines(batch: &RecordBatch, verbose: bool) -> Vec<String> {
+    let (kinds, plans) = (batch.column(0), batch.column(1));
+    let (Some(kinds), Some(plans)) = (kinds.as_string_opt::<i32>(), plans.as_string_opt::<i32>())
+    else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    for (kind, plan) in kinds.iter().zip(plans) {
+        let (kind, plan) = (kind.unwrap_or_default(), plan.unwrap_or_default());
+        match kind {
+            "logical_plan" if !verbose => continue,
+            "physical_plan" | "Plan with Metrics" if !verbose => lines.push("plan".to_owned()),
+            kind => lines.push(kind.to_owned()),
+        }
+        lines.extend(plan.lines().map(|line| format!("  {line}")));
+    }
+    lines
 }
 
 /// A scan in words: how rows are reached, then a line for each source.
-fn describe(note: &ScanNote) -> String {
-    let mut lines = vec![note.access.clone()];
+fn describe(note: &ScanNote) -> Vec<String> {
+    let sources = match note.sources.len() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "source")),
+    };
+    let mut lines = vec![format!("scan of {}: {}{sources}", note.table, note.access)];
     lines.extend(note.sources.iter().map(source));
-    lines.join("\n")
+    lines
 }
 
 fn source(source: &SourceDescription) -> String {
@@ -94,8 +162,21 @@ fn source(source: &SourceDescription) -> String {
         extents_pruned,
         bytes,
     } = source;
-    format!(
-        "  {stage}: {name}, {segments} segments, {extents} extents, {extents_pruned} pruned, \
-         {bytes} bytes"
-    )
+    let all = extents + extents_pruned;
+    let read = match segments {
+        0 => String::new(),
+        count => format!(
+            ": {extents} of {} in {}",
+            counted(all, "extent"),
+            counted(*count, "segment")
+        ),
+    };
+    format!("  {:<9}  {name}{read}, {bytes} bytes", stage.name())
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }

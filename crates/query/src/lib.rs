@@ -41,6 +41,7 @@ mod system_tables;
 mod table;
 mod transaction;
 mod types;
+mod uuid_literals;
 
 pub use answer::{Answer, AnswerStream};
 pub use appender::{Appender, Op};

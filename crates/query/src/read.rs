@@ -91,7 +91,8 @@ pub(crate) async fn run(
     })
 }
 
-async fn point_read(
+/// Answers a read of named keys, past the planner.
+pub(crate) async fn point_read(
     session: &Arc<Shared>,
     point: PointRead,
     clauses: &Clauses,

@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Poll;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::SortOptions;
@@ -28,7 +29,9 @@ use datafusion::physical_expr::{
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::limit::LimitStream;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -107,11 +110,7 @@ impl Shape {
 /// A column's field as SQL shows it.
 pub(crate) fn shown_field(table: &Table, at: usize) -> Field {
     let column = &table.columns[at];
-    Field::new(
-        &column.name,
-        types::shown(&column.data_type),
-        column.nullable,
-    )
+    types::shown_field(&column.name, &column.data_type, column.nullable)
 }
 
 fn shown_column(column: &ArrayRef) -> ArrayRef {
@@ -268,9 +267,10 @@ impl DisplayAs for LazyScanExec {
                 let extents: usize = sources.iter().map(|source| source.extents).sum();
                 write!(
                     f,
-                    ", partitions={}, sources={}, extents={extents}, pruned={pruned}",
+                    ", partitions={}, sources={}, extents={extents} of {}",
                     partitions.len(),
-                    sources.len()
+                    sources.len(),
+                    extents + pruned,
                 )?;
             }
         }
@@ -325,13 +325,20 @@ impl ExecutionPlan for LazyScanExec {
         _: Arc<TaskContext>,
     ) -> DataFusionResult<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let counted = metrics.clone();
         let shape = self.shape.clone();
-        let rows = self.rows(partition).map(move |rows| {
-            let rows = rows.map_err(into_datafusion)?;
-            let shown = shape.show(&rows)?;
-            counted.record_output(shown.num_rows());
-            Ok(shown)
+        let mut read = self.rows(partition);
+        let rows = stream::poll_fn(move |context| {
+            // Reading is part of the time: the store answers while it is polled.
+            let _timer = metrics.elapsed_compute().timer();
+            let rows = match read.poll_next_unpin(context) {
+                Poll::Ready(Some(rows)) => rows,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            };
+            let shown = rows
+                .map_err(into_datafusion)
+                .and_then(|rows| shape.show(&rows));
+            Poll::Ready(Some(shown.map(|rows| rows.record_output(&metrics))))
         });
         let schema = Arc::clone(&self.shape.schema);
         let rows: SendableRecordBatchStream =

@@ -3,6 +3,7 @@
 //! Reads and writes values in the session only. Invariant SET-1: an unknown name is an error with
 //! the nearest known one, never ignored.
 
+use datafusion::common::format::MetricType;
 use datafusion::prelude::SessionConfig;
 use lazybase_model::{Error, Freshness, OnMiss, Result};
 
@@ -95,6 +96,8 @@ fn default_config() -> SessionConfig {
         .with_information_schema(true);
     // Texts are kept as Utf8: literals of another layout would be cast row by row.
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // What EXPLAIN ANALYZE shows is for users of the database.
+    config.options_mut().explain.analyze_level = MetricType::Summary;
     config
 }
 

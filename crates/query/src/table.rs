@@ -66,7 +66,10 @@ impl LazyTable {
         }
     }
 
-    fn note(&self, access: String, sources: Vec<SourceDescription>) {
+    fn note(&self, mut access: String, sources: Vec<SourceDescription>) {
+        if !self.buffered.is_empty() {
+            access += ", with the transaction's own changes";
+        }
         self.notes.lock().push(ScanNote {
             table: self.table.name.clone(),
             access,

@@ -16,6 +16,7 @@
 //! Invariant TYP-1: a stored FixedSizeBinary(16) is a UUID and nothing else; SQL shows it as
 //! lower-case text, whose order and equality are those of the bytes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
@@ -38,6 +39,14 @@ const UTC: &str = "+00:00";
 /// # Errors
 /// `Invalid` (0A000) for types that are not kept, with a hint at one that is.
 pub(crate) fn from_sql(sql: &SqlType) -> Result<DataType> {
+    if let Some(kept) = without_length(sql) {
+        return Err(
+            Error::invalid(format!("{sql}: the length would not be enforced"))
+                .with_detail(format!("values are kept as {kept}, whatever their length"))
+                .with_hint(format!("write {kept}"))
+                .with_sqlstate("0A000"),
+        );
+    }
     use DataType as A;
     use SqlType as S;
     Ok(match sql {
@@ -141,17 +150,53 @@ fn unknown(sql: &SqlType) -> Error {
     error.with_hint(hint)
 }
 
-/// Whether the declaration asks for a length that is not enforced.
-pub(crate) fn has_ignored_length(sql: &SqlType) -> bool {
-    matches!(
-        sql,
-        SqlType::Character(Some(_))
-            | SqlType::Char(Some(_))
-            | SqlType::CharacterVarying(Some(_))
-            | SqlType::CharVarying(Some(_))
-            | SqlType::Varchar(Some(_))
-            | SqlType::Nvarchar(Some(_))
-    )
+/// What a type is kept as whose declaration asks for a length or precision that nothing keeps.
+fn without_length(sql: &SqlType) -> Option<&'static str> {
+    use SqlType as S;
+    match sql {
+        S::Character(Some(_))
+        | S::Char(Some(_))
+        | S::CharacterVarying(Some(_))
+        | S::CharVarying(Some(_))
+        | S::Varchar(Some(_))
+        | S::Nvarchar(Some(_))
+        | S::CharacterLargeObject(Some(_))
+        | S::CharLargeObject(Some(_))
+        | S::Clob(Some(_))
+        | S::String(Some(_)) => Some("TEXT"),
+        S::Binary(Some(_)) | S::Varbinary(Some(_)) | S::Blob(Some(_)) | S::Bytes(Some(_)) => {
+            Some("BYTEA")
+        }
+        S::Time(Some(digits), _) if *digits != 6 => Some("TIME"),
+        S::Timestamp(Some(digits), zone) if *digits != 6 => Some(match zone {
+            TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => "TIMESTAMP WITH TIME ZONE",
+            TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => "TIMESTAMP",
+        }),
+        S::Datetime(Some(digits)) | S::TimestampNtz(Some(digits)) if *digits != 6 => {
+            Some("TIMESTAMP")
+        }
+        _ => None,
+    }
+}
+
+/// The mark of a field whose text is a UUID's.
+const UUID_MARK: (&str, &str) = ("lazybase.type", "uuid");
+
+/// A field of a stored type as SQL sees it: UUIDs are text, and marked.
+pub(crate) fn shown_field(name: &str, stored: &DataType, nullable: bool) -> Field {
+    let field = Field::new(name, shown(stored), nullable);
+    match *stored == UUID {
+        true => field.with_metadata(HashMap::from([(
+            UUID_MARK.0.to_owned(),
+            UUID_MARK.1.to_owned(),
+        )])),
+        false => field,
+    }
+}
+
+/// Whether a field's text is a UUID's.
+pub(crate) fn is_uuid(field: &Field) -> bool {
+    field.metadata().get(UUID_MARK.0).map(String::as_str) == Some(UUID_MARK.1)
 }
 
 /// The type that a column gets whose values come from a query or a file of Arrow type `given`.

@@ -12,7 +12,7 @@ use super::{folded, table_name, unsupported};
 use crate::types;
 
 /// A table as declared.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CreateTable {
     pub(crate) name: String,
     pub(crate) if_not_exists: bool,
@@ -24,8 +24,6 @@ pub(crate) struct CreateTable {
     pub(crate) comment: Option<String>,
     /// AS SELECT.
     pub(crate) query: Option<Box<Query>>,
-    /// What the user should know about the declaration.
-    pub(crate) notices: Vec<String>,
 }
 
 pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
@@ -38,7 +36,6 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         layout: Layout::default(),
         comment: create.comment.as_ref().map(comment_text),
         query: create.query,
-        notices: Vec::new(),
     };
     for column in &create.columns {
         add_column(&mut table, column)?;
@@ -96,12 +93,6 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
     }
     let data_type = types::from_sql(&column.data_type)
         .map_err(|error| error.within(format_args!("column {name:?}")))?;
-    if types::has_ignored_length(&column.data_type) {
-        table.notices.push(format!(
-            "column {name:?}: the length of {} is not enforced, it is kept as TEXT",
-            column.data_type
-        ));
-    }
     let mut made = Column {
         id: ColumnId(u32::try_from(table.columns.len()).unwrap_or(u32::MAX)),
         name,

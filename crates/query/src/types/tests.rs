@@ -38,7 +38,7 @@ fn types_are_read_and_named() {
         ("decimal(12, 2)", "DECIMAL(12, 2)"),
         ("decimal(60, 2)", "DECIMAL(60, 2)"),
         ("text", "TEXT"),
-        ("varchar(20)", "TEXT"),
+        ("varchar", "TEXT"),
         ("bytea", "BYTEA"),
         ("uuid", "UUID"),
         ("date", "DATE"),
@@ -52,6 +52,29 @@ fn types_are_read_and_named() {
     ] {
         assert_eq!(name(&parse(text).unwrap()), name_expected, "{text}");
     }
+}
+
+#[test]
+fn lengths_that_nothing_keeps_are_refused() {
+    for (text, kept) in [
+        ("varchar(20)", "TEXT"),
+        ("char(2)", "TEXT"),
+        ("character varying(5)", "TEXT"),
+        ("varbinary(16)", "BYTEA"),
+        ("time(0)", "TIME"),
+        ("timestamp(3)", "TIMESTAMP"),
+        ("timestamp(3) with time zone", "TIMESTAMP WITH TIME ZONE"),
+        ("varchar(3)[]", "TEXT"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert_eq!(error.sqlstate(), "0A000", "{text}");
+        assert_eq!(
+            error.hint(),
+            Some(format!("write {kept}").as_str()),
+            "{text}"
+        );
+    }
+    assert!(parse("timestamp(6)").is_ok());
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! What the planner says, in LazyBase's words: a short fact, SQL's names of types, a hint.
+//!
+//! Reads messages of DataFusion; no I/O. A message that is not known comes out as its first
+//! line, so that another version's wording costs polish and never an error.
+
+use lazybase_model::{Error, ErrorKind};
+
+use super::{first_line, nearest};
+
+/// Functions that need OVER.
+const WINDOW_FUNCTIONS: [&str; 8] = [
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+];
+
+/// Arrow's names of types with SQL's. Longer names stand before those that they begin with.
+const TYPES: [(&str, &str); 18] = [
+    ("LargeUtf8", "TEXT"),
+    ("Utf8View", "TEXT"),
+    ("Utf8", "TEXT"),
+    ("Boolean", "BOOLEAN"),
+    ("UInt16", "SMALLINT UNSIGNED"),
+    ("UInt32", "INT UNSIGNED"),
+    ("UInt64", "BIGINT UNSIGNED"),
+    ("UInt8", "TINYINT UNSIGNED"),
+    ("Int16", "SMALLINT"),
+    ("Int32", "INT"),
+    ("Int64", "BIGINT"),
+    ("Int8", "TINYINT"),
+    ("Float32", "REAL"),
+    ("Float64", "DOUBLE PRECISION"),
+    ("Decimal128", "DECIMAL"),
+    ("Decimal256", "DECIMAL"),
+    ("Date32", "DATE"),
+    ("Timestamp(µs)", "TIMESTAMP"),
+];
+
+/// A message that the planner gave.
+pub(super) fn from_plan(message: &str) -> Error {
+    let known = unknown_function(message)
+        .or_else(|| wrong_arguments(message))
+        .or_else(|| not_grouped(message))
+        .or_else(|| not_cast(message));
+    if let Some(error) = known {
+        return error;
+    }
+    let line = in_sql(&first_line(message));
+    let lower = line.to_ascii_lowercase();
+    let sqlstate = if lower.starts_with("table") && lower.contains("not found")
+        || lower.starts_with("invalid qualifier")
+    {
+        "42P01"
+    } else if lower.contains("coerc") || lower.contains("non-boolean") {
+        "42804"
+    } else if lower.contains("group by") || lower.contains("aggregate function") {
+        "42803"
+    } else if lower.contains("limit must be") {
+        "2201W"
+    } else if lower.contains("out of bounds") || lower.contains("with position") {
+        "42P10"
+    } else if lower.contains("number of columns") || lower.contains("too many columns") {
+        "42601"
+    } else {
+        "42000"
+    };
+    Error::invalid(line).with_sqlstate(sqlstate)
+}
+
+/// A message that a value's way met.
+pub(super) fn from_execution(message: &str) -> Error {
+    if let Some(error) = not_cast(message) {
+        return error;
+    }
+    let line = in_sql(&first_line(message));
+    let lower = line.to_ascii_lowercase();
+    let sqlstate = if lower.contains("divide by zero") {
+        "22012"
+    } else if lower.contains("overflow") {
+        "22003"
+    } else if lower.contains("cast") || lower.contains("pars") {
+        "22P02"
+    } else {
+        "22000"
+    };
+    Error::new(ErrorKind::Invalid, line).with_sqlstate(sqlstate)
+}
+
+/// The text between the first two quotes after `before`.
+fn quoted<'m>(message: &'m str, before: &str) -> Option<&'m str> {
+    let rest = &message[message.find(before)? + before.len()..];
+    rest.split_once('\'').map(|(name, _)| name)
+}
+
+fn unknown_function(message: &str) -> Option<Error> {
+    let name = quoted(message, "Invalid function '")?;
+    let error = Error::not_found(format!("there is no function {name:?}")).with_sqlstate("42883");
+    if WINDOW_FUNCTIONS.contains(&name) {
+        return Some(error.with_hint(format!("it needs a window: {name}(...) OVER (...)")));
+    }
+    let suggested = quoted(message, "Did you mean '");
+    Some(match nearest(name, suggested.into_iter()) {
+        Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
+        None => error.with_hint("SHOW FUNCTIONS lists the functions"),
+    })
+}
+
+fn wrong_arguments(message: &str) -> Option<Error> {
+    let wrong = |name: &str| {
+        Error::invalid(format!("function {name:?} does not take these arguments"))
+            .with_hint("CAST them to the types that are meant")
+            .with_sqlstate("42883")
+    };
+    if message.contains("failed to match any signature") {
+        let error = wrong(quoted(message, "Function '")?);
+        let given = message
+            .split_once("but received ")
+            .and_then(|(_, rest)| rest.split_once("(DataType: "))
+            .and_then(|(_, rest)| rest.split_once(')'));
+        return Some(match given {
+            Some((given, _)) => error.with_detail(format!("given: {}", in_sql(given))),
+            None => error,
+        });
+    }
+    if let Some((_, call)) = message.split_once("given name and argument types '") {
+        let call = call.split('\'').next().unwrap_or(call);
+        let name = call.split('(').next().unwrap_or(call);
+        return Some(wrong(name).with_detail(format!("given: {}", in_sql(call))));
+    }
+    None
+}
+
+fn not_grouped(message: &str) -> Option<Error> {
+    let (before, _) = message.split_once(" must appear in the GROUP BY clause")?;
+    let column = before
+        .rsplit_once("olumn ")
+        .map_or(before, |(_, name)| name);
+    Some(
+        Error::invalid(format!(
+            "column {column} must stand in GROUP BY, or inside an aggregate function"
+        ))
+        .with_sqlstate("42803"),
+    )
+}
+
+/// A text that is no value of the type it is compared with or cast to.
+fn not_cast(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("Cannot cast string '")?;
+    let (value, rest) = rest.rsplit_once("' to value of ")?;
+    let wanted = rest.split_once(" type").map_or(rest, |(wanted, _)| wanted);
+    let wanted = in_sql(wanted);
+    let sqlstate = match wanted.as_str() {
+        "DATE" | "TIME" => "22007",
+        other if other.starts_with("TIMESTAMP") => "22007",
+        _ => "22P02",
+    };
+    Some(Error::invalid(format!("{value:?} is not of type {wanted}")).with_sqlstate(sqlstate))
+}
+
+/// A message with SQL's names of types.
+pub(super) fn in_sql(message: &str) -> String {
+    let mut text = message.to_owned();
+    for (arrow, sql) in TYPES {
+        if text.contains(arrow) {
+            text = text.replace(arrow, sql);
+        }
+    }
+    // Some messages show the parser's own values: nobody wants to read them.
+    match text.split_once(" { ") {
+        Some((before, _)) if before.contains(' ') => {
+            let cut = before.rsplit_once(' ').map_or(before, |(cut, _)| cut);
+            cut.to_owned()
+        }
+        _ => text,
+    }
+}

@@ -1,0 +1,115 @@
+//! UUIDs in any spelling: SQL sees a UUID as lower-case text, so a constant that a UUID column is
+//! compared with is written that way too.
+//!
+//! A rule of the planner; reads and gives plans. Invariant UUI-1: only constants change that
+//! stand beside a column which is marked as a UUID, and only in their letter case and hyphens.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::cast::{parse_uuid, spell_uuid};
+use crate::types::is_uuid;
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct UuidLiterals;
+
+impl AnalyzerRule for UuidLiterals {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(rewrite)?.data)
+    }
+
+    fn name(&self) -> &str {
+        "uuid_literals"
+    }
+}
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let schema = merge_schema(&plan.inputs());
+    if !schema.fields().iter().any(|field| is_uuid(field)) {
+        return Ok(Transformed::no(plan));
+    }
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|expr| Ok(compared(expr, &schema)))?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    })
+}
+
+/// A comparison with its constants spelt as the column's values are.
+fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_comparison(op) && names_uuid(&left, schema) =>
+        {
+            let right = Box::new(spelt(*right));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_comparison(op) && names_uuid(&right, schema) =>
+        {
+            let left = Box::new(spelt(*left));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::InList(list) if names_uuid(&list.expr, schema) => {
+            Transformed::yes(Expr::InList(InList {
+                list: list.list.into_iter().map(spelt).collect(),
+                ..list
+            }))
+        }
+        Expr::Between(between) if names_uuid(&between.expr, schema) => {
+            Transformed::yes(Expr::Between(Between {
+                low: Box::new(spelt(*between.low)),
+                high: Box::new(spelt(*between.high)),
+                ..between
+            }))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
+}
+
+fn names_uuid(expr: &Expr, schema: &DFSchema) -> bool {
+    match expr {
+        Expr::Column(column) => schema
+            .qualified_field_from_column(column)
+            .is_ok_and(|(_, field)| is_uuid(field)),
+        _ => false,
+    }
+}
+
+/// A constant that is a UUID, in lower case with hyphens; anything else as it is.
+fn spelt(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
+            let mut spelling = String::with_capacity(36);
+            match parse_uuid(&text) {
+                Some(bytes) => spell_uuid(&bytes, &mut spelling),
+                None => spelling = text,
+            }
+            Expr::Literal(ScalarValue::Utf8(Some(spelling)), metadata)
+        }
+        other => other,
+    }
+}
