@@ -1,35 +1,40 @@
-//! COPY: a query's rows to a file, and a file's rows to a table, batch by batch.
+//! COPY: a query's rows to a file, and the rows of a file or of standard input to a table, batch
+//! by batch.
+//!
+//! ```text
+//!   COPY TO     query -> batches -> csv | json | parquet | arrow -> file
+//!   COPY FROM   file | standard input -> csv::Records | json | parquet | arrow -> one batch
+//! ```
 //!
 //! Reads and writes files that the user names, which are no part of the database. Invariant
 //! CPY-1: memory is bounded by a few batches, whatever the size of the file. Invariant CPY-2: a
 //! COPY FROM is one batch: all of the file, or nothing.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
-use futures::stream::{self, BoxStream, StreamExt};
-use lazybase_model::{Error, Result, Table};
+use futures::stream::StreamExt;
+use lazybase_model::{Error, Result};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
-use crate::dml::insert::{Conflict, column, columns_given, write_rows};
+use crate::dml::insert::{Conflict, write_rows};
 use crate::dml::sink::Sink;
 use crate::error::from_arrow;
-use crate::parse::{CopyFile, CopySource, Statement as Ours, parse};
+use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse};
 use crate::read;
-use crate::scan::Shape;
 use crate::session::{Shared, ours};
 
-/// The rows that are read from a file at once.
-const FILE_BATCH_ROWS: usize = 8192;
+mod csv;
+mod input;
+
+pub(crate) use input::Input;
 
 /// The formats of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,30 +42,66 @@ enum Format {
     Csv,
     Json,
     Parquet,
+    Arrow,
 }
 
 impl Format {
     /// As the options say, or the file's ending.
     fn of(file: &CopyFile) -> Result<Format> {
-        let ending = Path::new(&file.path)
-            .extension()
-            .and_then(|ending| ending.to_str());
-        let named = file
-            .format
-            .as_deref()
-            .or(ending)
-            .unwrap_or("csv")
-            .to_lowercase();
+        let named = match &file.format {
+            Some(format) => format.clone(),
+            None => ending(file).unwrap_or_else(|| "csv".to_owned()),
+        };
         match named.as_str() {
-            "csv" | "tsv" | "txt" | "text" => Ok(Format::Csv),
+            "csv" | "tsv" => Ok(Format::Csv),
+            "txt" if file.format.is_none() => Ok(Format::Csv),
             "json" | "jsonl" | "ndjson" => Ok(Format::Json),
             "parquet" => Ok(Format::Parquet),
+            "arrow" | "arrows" | "feather" | "ipc" => Ok(Format::Arrow),
             other => Err(
                 Error::invalid(format!("COPY does not know the format {other:?}"))
-                    .with_hint("write WITH (FORMAT csv), json or parquet")
+                    .with_hint("write WITH (FORMAT csv), json, parquet or arrow")
                     .with_sqlstate("22023"),
             ),
         }
+    }
+}
+
+/// The ending of the file's name, in lower case.
+fn ending(file: &CopyFile) -> Option<String> {
+    match &file.place {
+        CopyPlace::Input => None,
+        CopyPlace::File(path) => {
+            let ending = Path::new(path).extension()?.to_str()?;
+            Some(ending.to_lowercase())
+        }
+    }
+}
+
+/// What a `COPY ... FROM STDIN` reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyInput {
+    /// Lines: CSV or JSON.
+    Lines,
+    /// Bytes that are no text: Parquet or Arrow.
+    Bytes,
+}
+
+/// What a statement reads from standard input; `None` where it reads nothing from there.
+pub fn copy_input(sql: &str) -> Option<CopyInput> {
+    // Most statements are no COPY, and are not read twice.
+    let word = |text: &str, word: &str| text.to_ascii_uppercase().contains(word);
+    if !word(sql, "COPY") || !word(sql, "STDIN") {
+        return None;
+    }
+    match parse(sql).ok()?.statement {
+        Ours::CopyFrom { file, .. } if file.place == CopyPlace::Input => {
+            match Format::of(&file).ok()? {
+                Format::Csv | Format::Json => Some(CopyInput::Lines),
+                Format::Parquet | Format::Arrow => Some(CopyInput::Bytes),
+            }
+        }
+        _ => None,
     }
 }
 
@@ -77,21 +118,24 @@ pub(crate) async fn copy_to(
     sql: &str,
 ) -> Result<AnswerStream> {
     let format = Format::of(file)?;
+    let CopyPlace::File(path) = &file.place else {
+        return Err(Error::internal("COPY TO goes to a file"));
+    };
     let query = match source {
         CopySource::Query(query) => query,
         CopySource::Table { name, columns } => whole_table(&name, &columns)?,
     };
     let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
-    let mut writer = FileRows::create(file, format, &schema)?;
+    let mut writer = FileRows::create(path, file, format, &schema)?;
     let mut batches = ours(opened.rows, sql);
     let mut rows = 0_u64;
     while let Some(batch) = batches.next().await {
         let batch = batch?;
         rows += batch.num_rows() as u64;
-        writer.write(&batch, &file.path)?;
+        writer.write(&batch, path)?;
     }
-    writer.finish(&file.path)?;
+    writer.finish(path)?;
     let stamp = opened.snapshot.map(|snapshot| snapshot.stamp());
     if let Some(stamp) = &stamp {
         session.note_stamp(stamp.clone());
@@ -120,21 +164,23 @@ enum FileRows {
     Csv(Box<arrow::csv::Writer<BufWriter<File>>>),
     Json(arrow::json::LineDelimitedWriter<BufWriter<File>>),
     Parquet(Box<ArrowWriter<BufWriter<File>>>),
+    Arrow(Box<arrow::ipc::writer::FileWriter<BufWriter<File>>>),
 }
 
 impl FileRows {
-    fn create(file: &CopyFile, format: Format, schema: &SchemaRef) -> Result<FileRows> {
+    fn create(path: &str, file: &CopyFile, format: Format, schema: &SchemaRef) -> Result<FileRows> {
         #[expect(
             clippy::disallowed_methods,
             reason = "a file that the user names is no part of the database"
         )]
-        let made = File::create(&file.path).map_err(io(&file.path))?;
+        let made = File::create(path).map_err(io(path))?;
         let made = BufWriter::new(made);
         Ok(match format {
             Format::Csv => FileRows::Csv(Box::new(
                 arrow::csv::WriterBuilder::new()
                     .with_header(file.header)
                     .with_delimiter(delimiter(file)?)
+                    .with_quote(ascii(file.quote, "quote values")?)
                     .with_null(file.null.clone())
                     .build(made),
             )),
@@ -142,6 +188,10 @@ impl FileRows {
             Format::Parquet => FileRows::Parquet(Box::new(
                 ArrowWriter::try_new(made, Arc::clone(schema), None)
                     .map_err(|error| Error::invalid(error.to_string()).with_sqlstate("0A000"))?,
+            )),
+            Format::Arrow => FileRows::Arrow(Box::new(
+                arrow::ipc::writer::FileWriter::try_new(made, schema)
+                    .map_err(|error| from_arrow(&error))?,
             )),
         })
     }
@@ -151,6 +201,7 @@ impl FileRows {
         match self {
             FileRows::Csv(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
             FileRows::Json(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
+            FileRows::Arrow(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
             FileRows::Parquet(writer) => writer
                 .write(batch)
                 .map_err(|error| failed(error.to_string())),
@@ -165,6 +216,7 @@ impl FileRows {
                 writer.finish().map_err(|error| from_arrow(&error))?;
                 writer.into_inner()
             }
+            FileRows::Arrow(writer) => writer.into_inner().map_err(|error| from_arrow(&error))?,
             FileRows::Parquet(writer) => writer
                 .into_inner()
                 .map_err(|error| failed(error.to_string()))?,
@@ -174,12 +226,22 @@ impl FileRows {
     }
 }
 
+/// What stands between the values of CSV: as given, or by the file's ending.
 fn delimiter(file: &CopyFile) -> Result<u8> {
-    u8::try_from(file.delimiter).map_err(|_| {
-        Error::invalid(format!("{:?} can't separate values", file.delimiter))
+    match (file.delimiter, ending(file).as_deref()) {
+        (Some(delimiter), _) => ascii(delimiter, "separate values"),
+        (None, Some("tsv")) => Ok(b'\t'),
+        (None, _) => Ok(b','),
+    }
+}
+
+fn ascii(given: char, what: &str) -> Result<u8> {
+    match u8::try_from(given) {
+        Ok(byte) if byte.is_ascii() && !matches!(byte, b'\n' | b'\r') => Ok(byte),
+        _ => Err(Error::invalid(format!("{given:?} can't {what}"))
             .with_hint("use one ASCII character")
-            .with_sqlstate("22023")
-    })
+            .with_sqlstate("22023")),
+    }
 }
 
 /// COPY FROM.
@@ -188,10 +250,15 @@ pub(crate) async fn copy_from(
     table: &str,
     columns: &[String],
     file: &CopyFile,
+    input: Option<Input>,
 ) -> Result<AnswerStream> {
     let table = session.database.table(table)?;
     let format = Format::of(file)?;
-    let (given, batches) = read_file(&table, columns, file, format)?;
+    let name = match &file.place {
+        CopyPlace::File(path) => path.as_str(),
+        CopyPlace::Input => "standard input",
+    };
+    let (given, batches) = input::rows(&table, columns, file, format, input)?;
     let mut sink = Sink::of(session);
     let rows = write_rows(
         session,
@@ -202,121 +269,7 @@ pub(crate) async fn copy_from(
         &mut sink,
     )
     .await
-    .map_err(|error| error.within(&file.path))?;
+    .map_err(|error| error.within(name))?;
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done(format!("COPY {rows}"), rows).with_token(token))
-}
-
-type Batches = BoxStream<'static, Result<RecordBatch>>;
-
-/// The columns that a file gives, and its rows.
-fn read_file(
-    table: &Arc<Table>,
-    columns: &[String],
-    file: &CopyFile,
-    format: Format,
-) -> Result<(Vec<usize>, Batches)> {
-    let opened = File::open(&file.path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::not_found(format!("{}: there is no such file", file.path)).with_sqlstate("58P01")
-        }
-        _ => io(&file.path)(error),
-    })?;
-    match format {
-        Format::Csv => {
-            let given = columns_given(table, columns)?;
-            let reader = csv_reader(table, &given, file, opened)?;
-            let null = file.null.clone();
-            let batches = reader.map(move |batch| with_nulls(batch, &null));
-            Ok((given, stream::iter(batches).boxed()))
-        }
-        Format::Json => {
-            let given = columns_given(table, columns)?;
-            let schema = Shape::new(Arc::clone(table), given.clone()).schema;
-            let nullable: Vec<Field> = schema
-                .fields()
-                .iter()
-                .map(|field| field.as_ref().clone().with_nullable(true))
-                .collect();
-            let reader = arrow::json::ReaderBuilder::new(Arc::new(Schema::new(nullable)))
-                .with_batch_size(FILE_BATCH_ROWS)
-                .build(BufReader::new(opened))
-                .map_err(|error| from_arrow(&error))?;
-            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
-        }
-        Format::Parquet => {
-            let broken = |error: parquet::errors::ParquetError| {
-                Error::invalid(format!("{}: {error}", file.path)).with_sqlstate("22P04")
-            };
-            let reader = ParquetRecordBatchReaderBuilder::try_new(opened)
-                .map_err(broken)?
-                .with_batch_size(FILE_BATCH_ROWS)
-                .build()
-                .map_err(broken)?;
-            let given = match columns.is_empty() {
-                true => named_by(table, &arrow::array::RecordBatchReader::schema(&reader))?,
-                false => columns_given(table, columns)?,
-            };
-            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
-        }
-    }
-}
-
-/// Columns by the names that a file gives them.
-fn named_by(table: &Table, schema: &Schema) -> Result<Vec<usize>> {
-    let names = schema.fields().iter().map(|field| field.name());
-    names
-        .map(|name| match table.column_index(name) {
-            Some(_) => column(table, name),
-            None => column(table, &name.to_lowercase()),
-        })
-        .collect()
-}
-
-fn csv_reader(
-    table: &Table,
-    given: &[usize],
-    file: &CopyFile,
-    opened: File,
-) -> Result<arrow::csv::Reader<File>> {
-    // Texts reach their column as they are written: then an error names the row.
-    let fields: Vec<Field> = given
-        .iter()
-        .map(|at| Field::new(&table.columns[*at].name, DataType::Utf8, true))
-        .collect();
-    arrow::csv::ReaderBuilder::new(Arc::new(Schema::new(fields)))
-        .with_header(file.header)
-        .with_delimiter(delimiter(file)?)
-        .with_batch_size(FILE_BATCH_ROWS)
-        .build(opened)
-        .map_err(|error| from_arrow(&error))
-}
-
-fn arrow_batch(batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch> {
-    batch.map_err(|error| from_arrow(&error))
-}
-
-/// The cells that say NULL as nulls; empty ones are nulls already.
-fn with_nulls(batch: Result<RecordBatch, ArrowError>, null: &str) -> Result<RecordBatch> {
-    let batch = arrow_batch(batch)?;
-    if null.is_empty() {
-        return Ok(batch);
-    }
-    let columns =
-        batch.columns().iter().map(
-            |column| match column.as_any().downcast_ref::<StringArray>() {
-                None => Arc::clone(column),
-                Some(texts) => {
-                    let texts = texts.iter().map(|text| text.filter(|text| *text != null));
-                    Arc::new(texts.collect::<StringArray>()) as ArrayRef
-                }
-            },
-        );
-    debug_assert!(
-        batch
-            .columns()
-            .iter()
-            .all(|column| column.len() == batch.num_rows())
-    );
-    RecordBatch::try_new(batch.schema(), columns.collect()).map_err(|error| from_arrow(&error))
 }

@@ -31,46 +31,67 @@ pub(crate) struct NamedKeys {
     pub(crate) encoded: Vec<Key>,
 }
 
-/// The keys, if the predicate is `key = constant` for each column of the key, joined by AND, or
-/// IN lists of constants, and nothing else. `None` leaves it to the planner.
+/// Keys whose columns are constants or parameters: one constant a key in each column.
+#[derive(Debug)]
+pub(crate) struct KeyPattern {
+    columns: Vec<Vec<Literal>>,
+}
+
+impl KeyPattern {
+    /// The keys, with values for the parameters. `None` leaves the predicate to the planner.
+    ///
+    /// # Errors
+    /// `Invalid` for keys that no row can have.
+    pub(crate) fn keys(&self, table: &Table, values: &[Literal]) -> Result<Option<NamedKeys>> {
+        let key = table.key_indices();
+        let mut arrays = Vec::with_capacity(key.len());
+        for (literals, index) in self.columns.iter().zip(&key) {
+            let place = place(table, *index, 1);
+            let literals: Vec<Literal> = literals.iter().map(|l| l.bound(values)).collect();
+            let fits = literals
+                .iter()
+                .all(|literal| literal.compares_with(place.data_type()));
+            match to_array(&literals, &place) {
+                // The planner says what is wrong with a constant, or compares it after a cast.
+                Ok(array) if fits => arrays.push(checked_cells(array, true, &place)?),
+                _ => return Ok(None),
+            }
+        }
+        distinct(arrays, table).map(Some)
+    }
+}
+
+/// The keys that a predicate names; `None` leaves it to the planner.
 pub(crate) fn named_keys(
     predicate: &Expr,
     table: &Table,
     alias: &str,
 ) -> Result<Option<NamedKeys>> {
+    match key_pattern(predicate, table, alias) {
+        Some(pattern) => pattern.keys(table, &[]),
+        None => Ok(None),
+    }
+}
+
+/// The keys, if the predicate is `key = constant` for each column of the key, joined by AND, or
+/// IN lists of constants, and nothing else; a parameter counts as a constant.
+pub(crate) fn key_pattern(predicate: &Expr, table: &Table, alias: &str) -> Option<KeyPattern> {
     if table.hidden_key {
-        return Ok(None);
+        return None;
     }
     let key = table.key_indices();
     let mut choices: Vec<Option<Vec<Literal>>> = vec![None; key.len()];
     let mut rows = None;
     if !collect(predicate, table, alias, &key, &mut choices, &mut rows) {
-        return Ok(None);
+        return None;
     }
     let columns = match (rows, choices.iter().all(Option::is_none)) {
         (Some(columns), true) => columns,
-        (None, false) => match choices.into_iter().collect::<Option<Vec<_>>>() {
-            Some(choices) => product(choices),
-            None => return Ok(None),
-        },
-        _ => return Ok(None),
+        (None, false) => product(choices.into_iter().collect::<Option<Vec<_>>>()?),
+        _ => return None,
     };
-    if columns.iter().any(|column| column.len() > KEYS_MAX) {
-        return Ok(None);
-    }
-    let mut arrays = Vec::with_capacity(key.len());
-    for (literals, index) in columns.iter().zip(&key) {
-        let place = place(table, *index, 1);
-        let fits = literals
-            .iter()
-            .all(|literal| literal.compares_with(place.data_type()));
-        match to_array(literals, &place) {
-            // The planner says what is wrong with a constant, or compares it after a cast.
-            Ok(array) if fits => arrays.push(checked_cells(array, true, &place)?),
-            _ => return Ok(None),
-        }
-    }
-    distinct(arrays, table).map(Some)
+    let few = columns.iter().all(|column| column.len() <= KEYS_MAX);
+    few.then_some(KeyPattern { columns })
 }
 
 /// Takes an AND of conditions apart; false if one of them is not understood.
@@ -97,9 +118,9 @@ fn collect(
             op: BinaryOperator::Eq,
             right,
         } => {
-            let (column, constant) = match Literal::of(right) {
+            let (column, constant) = match Literal::or_parameter(right) {
                 Some(literal) => (left, literal),
-                None => match Literal::of(left) {
+                None => match Literal::or_parameter(left) {
                     Some(literal) => (right, literal),
                     None => return false,
                 },
@@ -117,7 +138,11 @@ fn collect(
                         .map(|columns| *rows = Some(columns))
                         .is_some()
             }
-            column => match list.iter().map(Literal::of).collect::<Option<Vec<_>>>() {
+            column => match list
+                .iter()
+                .map(Literal::or_parameter)
+                .collect::<Option<Vec<_>>>()
+            {
                 Some(literals) => choose(column, literals, table, alias, key, choices),
                 None => false,
             },
@@ -183,7 +208,7 @@ fn tuples(
             return None;
         }
         for (value, place) in values.iter().zip(&places) {
-            chosen[*place].push(Literal::of(value)?);
+            chosen[*place].push(Literal::or_parameter(value)?);
         }
     }
     Some(chosen)

@@ -13,6 +13,10 @@
 //! follow from a filter, what a value becomes in its column) is a plain function with tests of
 //! its own; what an answer is made of comes from `lazybase-engine`.
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/user/rust.md")]
+mod guide {}
+
 mod answer;
 mod appender;
 mod cast;
@@ -30,6 +34,7 @@ mod keys;
 mod literal;
 mod parse;
 mod point;
+mod prepared;
 mod prune;
 mod read;
 mod scan;
@@ -42,9 +47,13 @@ mod table;
 mod transaction;
 mod types;
 mod uuid_literals;
+mod value;
 
 pub use answer::{Answer, AnswerStream};
 pub use appender::{Appender, Op};
+pub use copy::{CopyInput, copy_input};
 pub use database::{Database, OpenOptions};
+pub use prepared::Prepared;
 pub use session::Session;
 pub use split::{is_complete, split_statements};
+pub use value::Value;

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{Expr, TypedString, UnaryOperator, Value};
 use lazybase_model::Result;
 
 use crate::cast::{Place, from_bytes, from_text};
+use crate::parse::parameters::number_of;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ pub(crate) enum Literal {
     Number(String),
     Text(String),
     Bytes(Vec<u8>),
+    /// `$1`, `$2`, ...: a value that is given when the statement runs.
+    Parameter(usize),
 }
 
 impl Literal {
@@ -50,6 +53,21 @@ impl Literal {
         }
     }
 
+    /// The constant or the parameter that an expression is.
+    pub(crate) fn or_parameter(expr: &Expr) -> Option<Literal> {
+        number_of(expr)
+            .map(Literal::Parameter)
+            .or_else(|| Literal::of(expr))
+    }
+
+    /// A parameter's value, if it has one; everything else is itself.
+    pub(crate) fn bound(&self, values: &[Literal]) -> Literal {
+        match self {
+            Literal::Parameter(number) => values.get(number - 1).unwrap_or(self).clone(),
+            other => other.clone(),
+        }
+    }
+
     fn of_value(value: &Value) -> Option<Literal> {
         match value {
             Value::Null => Some(Literal::Null),
@@ -68,7 +86,7 @@ impl Literal {
     /// without a cast that may fail or lose something.
     pub(crate) fn compares_with(&self, data_type: &DataType) -> bool {
         match self {
-            Literal::Null => false,
+            Literal::Null | Literal::Parameter(_) => false,
             Literal::Bool(_) => *data_type == DataType::Boolean,
             Literal::Number(number) => match data_type {
                 integer if integer.is_integer() => !number.contains(['.', 'e', 'E']),
@@ -89,7 +107,7 @@ impl Literal {
 
     fn text(&self, data_type: &DataType) -> Option<String> {
         match self {
-            Literal::Null | Literal::Bytes(_) => None,
+            Literal::Null | Literal::Bytes(_) | Literal::Parameter(_) => None,
             Literal::Bool(value) => Some(value.to_string()),
             Literal::Number(number) => Some(whole(number, data_type)),
             Literal::Text(text) => Some(text.clone()),

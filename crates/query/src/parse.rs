@@ -19,12 +19,15 @@ use crate::error::from_parser;
 
 pub(crate) mod convert;
 pub(crate) mod create;
+pub(crate) mod parameters;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use convert::{CopyFile, CopySource, Delete, Insert, InsertSource, OnConflict, Update};
+pub(crate) use convert::{
+    CopyFile, CopyPlace, CopySource, Delete, Insert, InsertSource, OnConflict, Update,
+};
 pub(crate) use create::CreateTable;
 
 /// The names that all stored tables live under.
@@ -45,7 +48,7 @@ pub(crate) struct Parsed {
 }
 
 /// What a statement asks for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Statement {
     Query(Box<ast::Query>),
     /// The whole EXPLAIN, as sqlparser gives it.
@@ -117,15 +120,68 @@ impl Statement {
 /// # Errors
 /// `Invalid`: 42601 for what is no SQL, 0A000 for what LazyBase does not do.
 pub(crate) fn parse(sql: &str) -> Result<Parsed> {
-    match parse_with(&PostgreSqlDialect {}, sql) {
-        Ok(parsed) => Ok(parsed),
+    read(sql)?.finish()
+}
+
+/// A statement that was read: its parameters may still wait for their values.
+#[derive(Debug, Clone)]
+pub(crate) struct Unbound {
+    pub(crate) text: Text,
+    pub(crate) clauses: Clauses,
+}
+
+impl Unbound {
+    /// The statement, with what parameters it has left as they are.
+    ///
+    /// # Errors
+    /// `Invalid` (0A000) for what LazyBase does not do.
+    pub(crate) fn finish(self) -> Result<Parsed> {
+        let statement = match self.text {
+            Text::Ours(statement) => *statement,
+            Text::Sql(statement) => convert::statement(*statement)?,
+        };
+        known(statement, self.clauses)
+    }
+}
+
+/// A statement as it was read.
+#[derive(Debug, Clone)]
+pub(crate) enum Text {
+    /// Read by its tokens; such statements have no parameters.
+    Ours(Box<Statement>),
+    /// Read by sqlparser.
+    Sql(Box<ast::Statement>),
+}
+
+/// Reads one statement and leaves its parameters as they are.
+///
+/// # Errors
+/// `Invalid`: 42601 for what is no SQL.
+pub(crate) fn read(sql: &str) -> Result<Unbound> {
+    match read_with(&PostgreSqlDialect {}, sql) {
+        Ok(read) => Ok(read),
         Err(Failure::Known(error)) => Err(error),
-        Err(Failure::Syntax(error)) => match parse_with(&GenericDialect {}, sql) {
-            Ok(parsed) => Ok(parsed),
+        Err(Failure::Syntax(error)) => match read_with(&GenericDialect {}, sql) {
+            Ok(read) => Ok(read),
             Err(Failure::Known(error)) => Err(error),
             Err(Failure::Syntax(_)) => Err(from_parser(&error, sql)),
         },
     }
+}
+
+/// A statement with its clauses, if it takes clauses.
+///
+/// # Errors
+/// `Invalid` (42601) for clauses that mean nothing there.
+pub(crate) fn known(statement: Statement, clauses: Clauses) -> Result<Parsed> {
+    if !clauses.is_empty() && !statement.takes_clauses() {
+        return Err(
+            Error::invalid("this statement takes no clause about freshness")
+                .with_detail("FRESHNESS, AFTER, AS OF and ON MISS are for statements that read")
+                .with_sqlstate("42601"),
+        );
+    }
+    Ok(Parsed { statement, clauses })
 }
 
 /// Why a dialect could not read a statement.
@@ -148,35 +204,27 @@ impl From<Error> for Failure {
     }
 }
 
-fn parse_with(dialect: &dyn Dialect, sql: &str) -> Result<Parsed, Failure> {
+fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let mut tokens = tokenize(dialect, sql)?;
     let clauses = take_clauses(&mut tokens)?;
-    let statement = match words::statement(&tokens)? {
-        Some(statement) => statement,
-        None => {
-            let mut parser = Parser::new(dialect)
-                .with_recursion_limit(RECURSION_LIMIT)
-                .with_tokens_with_locations(tokens);
-            let statement = parser.parse_statement()?;
-            let left = parser.peek_token();
-            if left.token != Token::EOF {
-                return Err(parser
-                    .expected::<()>("end of statement", left)
-                    .map_or_else(Failure::Syntax, |()| {
-                        Failure::Known(Error::internal("a token was both there and not"))
-                    }));
-            }
-            convert::statement(statement)?
-        }
-    };
-    if !clauses.is_empty() && !statement.takes_clauses() {
-        return Err(Failure::Known(
-            Error::invalid("this statement takes no clause about freshness")
-                .with_detail("FRESHNESS, AFTER, AS OF and ON MISS are for statements that read")
-                .with_sqlstate("42601"),
-        ));
+    if let Some(statement) = words::statement(&tokens)? {
+        let text = Text::Ours(Box::new(statement));
+        return Ok(Unbound { text, clauses });
     }
-    Ok(Parsed { statement, clauses })
+    let mut parser = Parser::new(dialect)
+        .with_recursion_limit(RECURSION_LIMIT)
+        .with_tokens_with_locations(tokens);
+    let statement = parser.parse_statement()?;
+    let left = parser.peek_token();
+    if left.token != Token::EOF {
+        return Err(parser
+            .expected::<()>("end of statement", left)
+            .map_or_else(Failure::Syntax, |()| {
+                Failure::Known(Error::internal("a token was both there and not"))
+            }));
+    }
+    let text = Text::Sql(Box::new(statement));
+    Ok(Unbound { text, clauses })
 }
 
 fn tokenize(dialect: &dyn Dialect, sql: &str) -> Result<Vec<TokenWithSpan>, ParserError> {

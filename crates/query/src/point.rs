@@ -10,9 +10,11 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
     WildcardAdditionalOptions,
 };
+use lazybase_engine::manifest::Manifest;
 use lazybase_model::{Result, Table};
 
-use crate::keys::{NamedKeys, named_keys};
+use crate::keys::{KeyPattern, NamedKeys, key_pattern};
+use crate::literal::Literal;
 use crate::parse::{folded, table_name};
 
 #[cfg(test)]
@@ -29,6 +31,38 @@ pub(crate) struct PointRead {
     pub(crate) names: Vec<String>,
 }
 
+/// A point read whose keys may be parameters.
+#[derive(Debug)]
+pub(crate) struct PointPattern {
+    table: Arc<Table>,
+    keys: KeyPattern,
+    projection: Vec<usize>,
+    names: Vec<String>,
+}
+
+impl PointPattern {
+    /// Whether its table is still the one that it was made for.
+    pub(crate) fn is_current(&self, manifest: &Manifest) -> bool {
+        manifest.table_named(&self.table.name).is_some_and(|state| {
+            state.table.id == self.table.id && state.table.version == self.table.version
+        })
+    }
+
+    /// The read with these values; `None` leaves it to the planner.
+    ///
+    /// # Errors
+    /// `Invalid` for keys that no row can have.
+    pub(crate) fn bind(&self, values: &[Literal]) -> Result<Option<PointRead>> {
+        let keys = self.keys.keys(&self.table, values)?;
+        Ok(keys.map(|keys| PointRead {
+            table: Arc::clone(&self.table),
+            keys,
+            projection: self.projection.clone(),
+            names: self.names.clone(),
+        }))
+    }
+}
+
 /// The point read that a query is, if it is one.
 ///
 /// # Errors
@@ -37,29 +71,32 @@ pub(crate) fn recognise(
     query: &Query,
     find: impl Fn(&str) -> Option<Arc<Table>>,
 ) -> Result<Option<PointRead>> {
-    let Some(select) = plain_select(query) else {
-        return Ok(None);
-    };
+    match pattern(query, find) {
+        Some(pattern) => pattern.bind(&[]),
+        None => Ok(None),
+    }
+}
+
+/// The point read that a query is, whatever its keys are, if it is one.
+pub(crate) fn pattern(
+    query: &Query,
+    find: impl Fn(&str) -> Option<Arc<Table>>,
+) -> Option<PointPattern> {
+    let select = plain_select(query)?;
     let ([from], Some(predicate)) = (select.from.as_slice(), &select.selection) else {
-        return Ok(None);
+        return None;
     };
-    let Some((name, alias)) = plain_table(from) else {
-        return Ok(None);
-    };
-    let Some(table) = find(&name) else {
-        return Ok(None);
-    };
+    let (name, alias) = plain_table(from)?;
+    let table = find(&name)?;
     let alias = alias.unwrap_or(name);
-    let Some((projection, names)) = columns(select, &table, &alias) else {
-        return Ok(None);
-    };
-    let keys = named_keys(predicate, &table, &alias)?;
-    Ok(keys.map(|keys| PointRead {
+    let (projection, names) = columns(select, &table, &alias)?;
+    let keys = key_pattern(predicate, &table, &alias)?;
+    Some(PointPattern {
         table,
         keys,
         projection,
         names,
-    }))
+    })
 }
 
 /// The SELECT of a query that has nothing but columns, one FROM and a WHERE.

@@ -9,6 +9,7 @@
 //! Invariant SES-1: the floor only rises: with each horizon that an answer had, and each token
 //! that a write got. Unless `lazybase.monotonic` is off, every snapshot is at or after it.
 
+use std::io::BufRead;
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
@@ -22,23 +23,29 @@ use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
 use crate::context::{Constants, Context};
 use crate::database::Database;
-use crate::parse::{Parsed, Statement, parse};
+use crate::parse::{self, Parsed, Statement};
+use crate::prepared::{Prepared, refuse_parameters};
 use crate::settings::Settings;
 use crate::split::split_statements;
 use crate::transaction::Transaction;
+use crate::value::Value;
 use crate::{copy, ddl, dml, explain, read, show};
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
     shared: Arc<Shared>,
-    /// Held while a statement is started, so that two never mix.
-    gate: tokio::sync::Mutex<()>,
 }
+
+/// Hears how far a statement has come, from 0 to 1.
+type Progress = Arc<dyn Fn(f64) + Send + Sync>;
 
 /// What a session's answers and writes share with it.
 pub(crate) struct Shared {
     pub(crate) database: Database,
     pub(crate) state: Mutex<State>,
+    /// Held while a statement is started, so that two never mix.
+    pub(crate) gate: tokio::sync::Mutex<()>,
+    progress: Mutex<Option<Progress>>,
 }
 
 /// What a session remembers.
@@ -57,8 +64,9 @@ impl Session {
             shared: Arc::new(Shared {
                 database,
                 state: Mutex::new(State::default()),
+                gate: tokio::sync::Mutex::new(()),
+                progress: Mutex::new(None),
             }),
-            gate: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -80,15 +88,60 @@ impl Session {
     /// `Invalid` when the text is not one statement, and whatever the statement meets before its
     /// first row.
     pub async fn query(&self, sql: &str) -> Result<AnswerStream> {
-        let statements = split_statements(sql)?;
-        let [statement] = statements.as_slice() else {
-            return Err(
-                Error::invalid(format!("{} statements, not one", statements.len()))
-                    .with_sqlstate("42601"),
-            );
-        };
-        let _running = self.gate.lock().await;
-        let answer = run(&self.shared, statement).await;
+        self.start(sql, None).await
+    }
+
+    /// Runs one `COPY ... FROM STDIN`, whose data are `input` up to its end.
+    ///
+    /// # Errors
+    /// As [`Session::query`]; then nothing of the data is kept.
+    pub async fn copy_from(
+        &self,
+        sql: &str,
+        input: impl BufRead + Send + 'static,
+    ) -> Result<AnswerStream> {
+        self.start(sql, Some(Box::new(input))).await
+    }
+
+    /// Reads one statement with parameters `$1`, `$2`, ..., to be run any number of times.
+    ///
+    /// A read by full keys, such as `SELECT * FROM t WHERE k = $1`, is then neither parsed nor
+    /// planned again. Other statements are planned each time, for each time they read another
+    /// snapshot.
+    ///
+    /// ```no_run
+    /// # async fn example(session: lazybase_query::Session) -> lazybase_model::Result<()> {
+    /// let find = session.prepare("SELECT name FROM users WHERE id = $1").await?;
+    /// for id in [1_i64, 2, 3] {
+    ///     println!("{} rows", find.execute(&[id.into()]).await?.rows);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` when the text is not one statement, `NotFound` for names that mean nothing.
+    pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
+        Prepared::new(Arc::clone(&self.shared), &one_statement(sql)?).await
+    }
+
+    /// Runs one statement with values for `$1`, `$2`, ..., to its end.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`] and [`Prepared::execute`].
+    pub async fn execute_with(&self, sql: &str, values: &[Value]) -> Result<Answer> {
+        self.prepare(sql).await?.execute(values).await
+    }
+
+    /// Tells `listener` how far a statement that takes long (SETTLE) has come, from 0 to 1.
+    pub fn on_progress(&self, listener: impl Fn(f64) + Send + Sync + 'static) {
+        *self.shared.progress.lock() = Some(Arc::new(listener));
+    }
+
+    async fn start(&self, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
+        let statement = one_statement(sql)?;
+        let _running = self.shared.gate.lock().await;
+        let answer = run(&self.shared, &statement, input).await;
         if answer.is_err() {
             self.shared.fail_transaction();
         }
@@ -122,9 +175,34 @@ impl Session {
     }
 }
 
-/// Does one statement.
-async fn run(session: &Arc<Shared>, sql: &str) -> Result<AnswerStream> {
-    let Parsed { statement, clauses } = parse(sql)?;
+/// The statement that a text is.
+fn one_statement(sql: &str) -> Result<String> {
+    let mut statements = split_statements(sql)?;
+    match (statements.pop(), statements.len()) {
+        (Some(statement), 0) => Ok(statement),
+        (last, others) => Err(Error::invalid(format!(
+            "{} statements, not one",
+            others + usize::from(last.is_some())
+        ))
+        .with_sqlstate("42601")),
+    }
+}
+
+/// Does one statement, which has no parameters.
+async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
+    let unbound = parse::read(sql)?;
+    refuse_parameters(&unbound, sql)?;
+    dispatch(session, unbound.finish()?, sql, input).await
+}
+
+/// Does one statement; `sql` is its text, for messages.
+pub(crate) async fn dispatch(
+    session: &Arc<Shared>,
+    parsed: Parsed,
+    sql: &str,
+    input: Option<copy::Input>,
+) -> Result<AnswerStream> {
+    let Parsed { statement, clauses } = parsed;
     session.check_allowed(&statement)?;
     match statement {
         Statement::Query(query) => read::query(session, query, &clauses, sql).await,
@@ -142,14 +220,20 @@ async fn run(session: &Arc<Shared>, sql: &str) -> Result<AnswerStream> {
             table,
             columns,
             file,
-        } => copy::copy_from(session, &table, &columns, &file).await,
+        } => copy::copy_from(session, &table, &columns, &file, input).await,
         Statement::Settle { table, to } => {
             let instance = session.instance();
             let table = match table {
                 Some(name) => Some(session.database.table(&name)?.id),
                 None => None,
             };
-            instance.settle(table, to, &|_| {}).await?;
+            let progress = session.progress.lock().clone();
+            let tell = |share: f64| {
+                if let Some(progress) = &progress {
+                    progress(share);
+                }
+            };
+            instance.settle(table, to, &tell).await?;
             Ok(AnswerStream::done("SETTLE", 0))
         }
         Statement::Pause(stage) => {
@@ -170,6 +254,14 @@ impl Shared {
         self.database.instance()
     }
 
+    /// Whether the transaction, if there is one, lets a query run.
+    pub(crate) fn check_may_read(&self) -> Result<()> {
+        match &self.state.lock().transaction {
+            Some(transaction) if transaction.failed => Err(failed_transaction()),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the transaction, if there is one, lets the statement run.
     fn check_allowed(&self, statement: &Statement) -> Result<()> {
         let state = self.state.lock();
@@ -181,11 +273,7 @@ impl Shared {
             Statement::Commit | Statement::Rollback | Statement::RollbackTo(_)
         );
         if transaction.failed && !ends {
-            return Err(
-                Error::invalid("the transaction has failed: nothing of it is kept")
-                    .with_hint("ROLLBACK ends it, ROLLBACK TO a savepoint goes on from there")
-                    .with_sqlstate("25P02"),
-            );
+            return Err(failed_transaction());
         }
         match statement {
             Statement::CreateTable(_)
@@ -377,6 +465,12 @@ impl Shared {
         self.note_token(acknowledged.token);
         Ok(AnswerStream::done("COMMIT", 0).with_token(Some(acknowledged.token)))
     }
+}
+
+fn failed_transaction() -> Error {
+    Error::invalid("the transaction has failed: nothing of it is kept")
+        .with_hint("ROLLBACK ends it, ROLLBACK TO a savepoint goes on from there")
+        .with_sqlstate("25P02")
 }
 
 /// A stream of DataFusion's as one of ours.

@@ -10,14 +10,16 @@
 
 mod commands;
 mod complete;
+mod copy_data;
 mod execute;
 mod feed;
 mod interactive;
 mod meta;
 mod pointer;
+mod waiting;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::io::{self, BufReader, Cursor, IsTerminal};
 use std::path::PathBuf;
 
 use lazybase_model::{Error, Freshness, Result};
@@ -27,7 +29,9 @@ use tokio::runtime::Runtime;
 use crate::cli::{Format, SqlArgs};
 use crate::failure;
 use crate::open::{self, Missing};
+use copy_data::Script;
 use feed::{Feed, Item};
+use waiting::WaitBar;
 
 /// One user's shell: a session and how its results are shown.
 pub(crate) struct Shell {
@@ -40,6 +44,9 @@ pub(crate) struct Shell {
     quiet: bool,
     colour_out: bool,
     colour_err: bool,
+    wait: WaitBar,
+    /// What follows a `COPY ... FROM STDIN`: the script itself, or standard input.
+    data: Script,
 }
 
 /// What to do after a statement or command.
@@ -67,21 +74,29 @@ fn serve(runtime: &Runtime, database: &Database, args: SqlArgs) -> Result<()> {
         quiet: args.quiet,
         colour_out: colour && io::stdout().is_terminal(),
         colour_err: colour && io::stderr().is_terminal(),
+        wait: WaitBar::default(),
+        data: Script::standard_input(),
     };
+    if !args.quiet {
+        let wait = shell.wait.clone();
+        shell.session.on_progress(move |share| wait.show(share));
+    }
     if let Some(bound) = &args.freshness {
         let bound: Freshness = bound.parse()?;
         runtime.block_on(shell.session.execute(&meta::set_freshness(bound)))?;
     }
     if !args.command.is_empty() {
         for text in &args.command {
-            runtime.block_on(shell.run_script(text.as_bytes()))?;
+            let statements = Script::new(Cursor::new(text.clone().into_bytes()));
+            runtime.block_on(shell.run_script(&statements))?;
         }
         return shell.end();
     }
     if !args.file.is_empty() {
         for path in &args.file {
             let opened = File::open(path).map_err(|error| failure::io(path.display(), &error))?;
-            let run = runtime.block_on(shell.run_script(BufReader::new(opened)));
+            shell.data = Script::new(BufReader::new(opened));
+            let run = runtime.block_on(shell.run_script(&shell.data.clone()));
             run.map_err(|error| error.within(path.display()))?;
         }
         return shell.end();
@@ -89,16 +104,15 @@ fn serve(runtime: &Runtime, database: &Database, args: SqlArgs) -> Result<()> {
     if io::stdin().is_terminal() {
         return interactive::run(runtime, shell);
     }
-    runtime.block_on(shell.run_script(io::stdin().lock()))?;
+    runtime.block_on(shell.run_script(&shell.data.clone()))?;
     shell.end()
 }
 
 impl Shell {
     /// Runs statements and commands line by line, so that a script of any length streams.
-    async fn run_script(&mut self, script: impl BufRead) -> Result<()> {
+    async fn run_script(&mut self, script: &Script) -> Result<()> {
         let mut feed = Feed::new(lazybase_query::is_complete);
-        for line in script.lines() {
-            let line = line.map_err(|error| failure::io("script", &error))?;
+        while let Some(line) = script.line()? {
             if let Some(item) = feed.line(&line)
                 && self.run_item(item).await? == Next::Quit
             {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, Statement, TableWithJoins, visit_expressions,
+    Expr, Ident, Query, SelectItem, SetExpr, Statement, TableWithJoins, WildcardAdditionalOptions,
+    visit_expressions,
 };
 use futures::stream::StreamExt;
 use lazybase_model::{Error, Result, Table};
@@ -207,6 +208,24 @@ impl Found<'_> {
         let hidden = self.table.hidden_key.then_some(self.table.id);
         read::run(session, statement, Some(snapshot), hidden, sql).await
     }
+}
+
+/// The query that finds the rows of an UPDATE or DELETE and its new values: for what the planner
+/// can tell about the statement before it runs.
+pub(crate) fn rows_of(
+    table: &str,
+    alias: Option<String>,
+    values: Vec<Expr>,
+    from: Vec<TableWithJoins>,
+    selection: Option<Expr>,
+) -> Result<Box<Query>> {
+    let mut items = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+    for (place, expr) in values.into_iter().enumerate() {
+        let alias = Ident::with_quote('"', format!("__set_{place}"));
+        items.push(SelectItem::ExprWithAlias { expr, alias });
+    }
+    let alias = alias.unwrap_or_else(|| table.to_owned());
+    query(table, &alias, items, from, selection)
 }
 
 /// `SELECT items FROM table AS alias, from WHERE selection`.

@@ -11,7 +11,7 @@ use lazybase_model::{Error, Result};
 use super::{Statement, column_name, create, folded, table_name, unsupported, words};
 
 /// INSERT INTO.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Insert {
     pub(crate) table: String,
     /// The columns given; all, if empty.
@@ -21,7 +21,7 @@ pub(crate) struct Insert {
 }
 
 /// Where the rows of an INSERT come from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum InsertSource {
     Values(Vec<Vec<Expr>>),
     Query(Box<Query>),
@@ -29,7 +29,7 @@ pub(crate) enum InsertSource {
 }
 
 /// ON CONFLICT.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OnConflict {
     /// The columns named, if any are.
     pub(crate) target: Option<Vec<String>>,
@@ -38,7 +38,7 @@ pub(crate) struct OnConflict {
 }
 
 /// UPDATE.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Update {
     pub(crate) table: String,
     pub(crate) alias: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Update {
 }
 
 /// DELETE FROM.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Delete {
     pub(crate) table: String,
     pub(crate) alias: Option<String>,
@@ -56,25 +56,37 @@ pub(crate) struct Delete {
 }
 
 /// What COPY TO writes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum CopySource {
     Table { name: String, columns: Vec<String> },
     Query(Box<Query>),
 }
 
-/// The file of a COPY.
-#[derive(Debug)]
+/// Where a COPY reads or writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CopyPlace {
+    File(String),
+    /// Standard input: what the client sends after the statement.
+    Input,
+}
+
+/// The file of a COPY, and how it is written.
+#[derive(Debug, Clone)]
 pub(crate) struct CopyFile {
-    pub(crate) path: String,
+    pub(crate) place: CopyPlace,
     /// In lower case; by the file's ending where not given.
     pub(crate) format: Option<String>,
     pub(crate) header: bool,
-    pub(crate) delimiter: char,
+    /// By the file's ending where not given.
+    pub(crate) delimiter: Option<char>,
+    pub(crate) quote: char,
+    /// What makes a quote stand for itself inside quotes.
+    pub(crate) escape: char,
     /// How NULL is written.
     pub(crate) null: String,
 }
 
-pub(super) fn statement(statement: Ast) -> Result<Statement> {
+pub(crate) fn statement(statement: Ast) -> Result<Statement> {
     Ok(match statement {
         Ast::Query(query) => Statement::Query(reading(query)?),
         Ast::Explain { .. } => Statement::Explain(Box::new(statement)),
@@ -359,13 +371,26 @@ fn copy(statement: Ast) -> Result<Statement> {
         return Err(unsupported("COPY's options stand in parentheses")
             .with_hint("write WITH (FORMAT csv, HEADER)"));
     }
-    let CopyTarget::File { filename } = target else {
-        return Err(
-            unsupported("COPY FROM STDIN and TO STDOUT are not supported here")
-                .with_hint("name a file, or use lazybase load and lazybase export"),
-        );
+    let place = match (target, to) {
+        (CopyTarget::File { filename }, _) => CopyPlace::File(filename),
+        (CopyTarget::Stdin, false) => CopyPlace::Input,
+        (CopyTarget::Stdout, true) => {
+            return Err(unsupported("COPY TO STDOUT is not supported")
+                .with_hint("name a file, or run the query with lazybase sql --format csv"));
+        }
+        (CopyTarget::Program { .. }, _) => {
+            return Err(unsupported("COPY does not run programs")
+                .with_hint("pipe the program's output into lazybase sql -c 'COPY t FROM STDIN'"));
+        }
+        (target, _) => {
+            return Err(
+                Error::invalid(format!("COPY can't go that way with {target}"))
+                    .with_hint("COPY t FROM STDIN reads; COPY t TO 'file' writes")
+                    .with_sqlstate("42601"),
+            );
+        }
     };
-    let file = copy_file(filename, &options)?;
+    let file = copy_file(place, &options)?;
     match (source, to) {
         (ast::CopySource::Query(query), _) => Ok(Statement::CopyTo {
             source: CopySource::Query(reading(query)?),
@@ -395,27 +420,37 @@ fn copy(statement: Ast) -> Result<Statement> {
     }
 }
 
-fn copy_file(path: String, options: &[CopyOption]) -> Result<CopyFile> {
+fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
     let mut file = CopyFile {
-        path,
+        place,
         format: None,
         header: false,
-        delimiter: ',',
+        delimiter: None,
+        quote: '"',
+        escape: '"',
         null: String::new(),
     };
+    let mut escape = None;
     for option in options {
         match option {
             CopyOption::Format(format) => file.format = Some(format.value.to_lowercase()),
             CopyOption::Header(header) => file.header = *header,
-            CopyOption::Delimiter(delimiter) => file.delimiter = *delimiter,
+            CopyOption::Delimiter(delimiter) => file.delimiter = Some(*delimiter),
+            CopyOption::Quote(quote) => file.quote = *quote,
+            CopyOption::Escape(given) => escape = Some(*given),
             CopyOption::Null(null) => file.null.clone_from(null),
+            CopyOption::Encoding(name)
+                if matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8") => {}
             other => {
                 return Err(
-                    unsupported(format!("COPY's option {other} is not supported"))
-                        .with_hint("there are FORMAT, HEADER, DELIMITER and NULL"),
+                    unsupported(format!("COPY's option {other} is not supported")).with_hint(
+                        "there are FORMAT, HEADER, DELIMITER, NULL, QUOTE and ESCAPE, \
+                             and files are UTF-8",
+                    ),
                 );
             }
         }
     }
+    file.escape = escape.unwrap_or(file.quote);
     Ok(file)
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{DataType, Int64Type};
 use futures::StreamExt;
-use lazybase_query::{Answer, Database, Op};
+use lazybase_query::{Answer, Database, Op, Value};
 
 async fn database(folder: &tempfile::TempDir) -> Database {
     let database = Database::open(folder.path().join("db")).await.unwrap();
@@ -181,30 +181,53 @@ async fn explain_shows_the_horizon_and_the_sources() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;
     ask(&database, "INSERT INTO t (k) VALUES (1)").await;
-    let answer = ask(&database, "EXPLAIN SELECT v FROM t WHERE k > 0 AND n = 1").await;
-    let lines: Vec<(String, String)> = answer
-        .batches
-        .iter()
-        .flat_map(|batch| {
-            let (kinds, plans) = (batch.column(0).as_string::<i32>(), batch.column(1));
-            let plans = plans.as_string::<i32>();
-            (0..batch.num_rows())
-                .map(|row| (kinds.value(row).to_owned(), plans.value(row).to_owned()))
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    assert_eq!(lines[0].0, "horizon");
-    assert_eq!(lines[1].0, "scan of t");
+    let explain = async |sql: &str| -> Vec<String> {
+        let answer = ask(&database, sql).await;
+        let lines = answer.batches.iter();
+        lines
+            .flat_map(|batch| {
+                let lines = batch.column(0).as_string::<i32>().iter();
+                lines
+                    .map(|line| line.unwrap().to_owned())
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    let lines = explain("EXPLAIN SELECT v FROM t WHERE k > 0 AND n = 1").await;
+    assert!(lines[0].starts_with("horizon "), "{lines:#?}");
+    assert!(lines[0].ends_with("complete (asked 0)"), "{lines:#?}");
+    assert_eq!(lines[1], "scan of t: a range of the key, 1 source");
+    assert!(lines[2].starts_with("  open"), "{lines:#?}");
+    assert_eq!(lines[3], "plan");
     assert!(
-        lines[1].1.starts_with("a range of the key"),
-        "{}",
-        lines[1].1
+        lines.last().unwrap().contains("LazyScanExec: table=t"),
+        "{lines:#?}"
     );
-    let plan = lines
+    ask(&database, "SETTLE").await;
+    let lines = explain("EXPLAIN ANALYZE SELECT v FROM t WHERE n = 1").await;
+    assert!(lines[0].contains("read authority"), "{lines:#?}");
+    assert_eq!(lines[1], "scan of t: the whole table, 1 source");
+    let source = "  authority  run r";
+    assert!(lines[2].starts_with(source), "{lines:#?}");
+    assert!(
+        lines[2].contains(": 1 of 1 extent in 1 segment, "),
+        "{lines:#?}"
+    );
+    let ran = lines
         .iter()
-        .find(|(kind, _)| kind == "physical_plan")
+        .find(|line| line.contains("LazyScanExec"))
         .unwrap();
-    assert!(plan.1.contains("LazyScanExec: table=t"), "{}", plan.1);
+    assert!(ran.contains("output_rows=1"), "{lines:#?}");
+    let lines = explain("EXPLAIN SELECT v FROM t WHERE k = 1").await;
+    assert_eq!(lines[1], "read of t by key: 1 key, past the planner");
+    let lines = explain("EXPLAIN ANALYZE SELECT v FROM t WHERE k IN (1, 9)").await;
+    assert_eq!(lines[1], "read of t by key: 2 keys, past the planner");
+    assert_eq!(lines[2], "  1 row");
+    let lines = explain("EXPLAIN VERBOSE SELECT v FROM t").await;
+    assert!(
+        lines.iter().any(|line| line == "logical_plan"),
+        "{lines:#?}"
+    );
     database.close().await.unwrap();
 }
 
@@ -276,5 +299,252 @@ async fn empty_batches_and_repeated_keys_are_defined() {
     appender.commit().await.unwrap();
     let answer = ask(&database, "SELECT k, v FROM t ORDER BY k").await;
     assert_eq!(pairs(&answer), expected(&[(1, "c"), (2, "first")]));
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copy_reads_what_the_caller_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let copy = "COPY t (k, v) FROM STDIN WITH (HEADER)";
+    let data: &[u8] = b"k,v\n1,a\n2,\"\"\n";
+    let answer = session.copy_from(copy, data).await.unwrap();
+    assert_eq!(answer.tag(), "COPY 2");
+    assert!(answer.token().is_some());
+    let json: &[u8] = b"{\"k\":3,\"v\":\"c\"}\n";
+    let copy = "COPY t (k, v) FROM STDIN WITH (FORMAT json)";
+    session.copy_from(copy, json).await.unwrap();
+    let broken: &[u8] = b"4,x\nfive,y\n";
+    let error = session
+        .copy_from("COPY t (k, v) FROM STDIN", broken)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(error.sqlstate(), "22P02");
+    assert!(error.message().contains("row 2"), "{error}");
+    let unknown: &[u8] = b"{\"k\":5,\"w\":1}\n";
+    assert!(session.copy_from(copy, unknown).await.is_err());
+    let answer = ask(&database, "SELECT k, v FROM t ORDER BY k").await;
+    assert_eq!(pairs(&answer), expected(&[(1, "a"), (2, ""), (3, "c")]));
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parquet_and_arrow_come_through_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    session
+        .execute("INSERT INTO t (k) SELECT x FROM generate_series(1, 20000) AS s (x)")
+        .await
+        .unwrap();
+    for format in ["parquet", "arrow"] {
+        let path = folder.path().join(format!("t.{format}"));
+        let name = path.to_str().unwrap();
+        session
+            .execute(&format!("COPY t TO '{name}'; DELETE FROM t WHERE k > 100"))
+            .await
+            .unwrap();
+        let input = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
+        let copy = format!("COPY t FROM STDIN WITH (FORMAT {format})");
+        let answer = session.copy_from(&copy, input).await.unwrap();
+        assert_eq!(answer.row_count(), 20_000, "{format}");
+        let count = "SELECT k FROM t";
+        assert_eq!(ask(&database, count).await.rows, 20_000);
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_get_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let insert = session
+        .prepare("INSERT INTO t (k, v, n) VALUES ($1, $2, $3), ($1 + 10, upper($2), $3)")
+        .await
+        .unwrap();
+    assert_eq!(insert.parameters(), 3);
+    assert_eq!(
+        insert.parameter_types(),
+        [
+            Some(DataType::Int64),
+            Some(DataType::Utf8),
+            Some(DataType::Int64)
+        ]
+    );
+    for (k, v) in [(1_i64, "it's"), (2, "$1")] {
+        let n: Option<i64> = (k == 1).then_some(-5);
+        let answer = insert
+            .execute(&[k.into(), v.into(), n.into()])
+            .await
+            .unwrap();
+        assert_eq!(answer.tag, "INSERT 0 2");
+    }
+    let answer = ask(&database, "SELECT k, v FROM t ORDER BY k").await;
+    assert_eq!(
+        pairs(&answer),
+        expected(&[(1, "it's"), (2, "$1"), (11, "IT'S"), (12, "$1")])
+    );
+    let found = session
+        .prepare("SELECT k, v FROM t WHERE n = $1 AND v <> $2 ORDER BY k LIMIT $3")
+        .await
+        .unwrap();
+    let types = found.parameter_types();
+    assert_eq!(types[..2], [Some(DataType::Int64), Some(DataType::Utf8)]);
+    let answer = found
+        .execute(&[Value::Int(-5), "x".into(), 1_i64.into()])
+        .await
+        .unwrap();
+    assert_eq!(pairs(&answer), expected(&[(1, "it's")]));
+    let update = session
+        .prepare("UPDATE t SET v = $2 WHERE k = $1")
+        .await
+        .unwrap();
+    assert_eq!(
+        update.parameter_types(),
+        [Some(DataType::Int64), Some(DataType::Utf8)]
+    );
+    update.execute(&[1_i64.into(), "one".into()]).await.unwrap();
+    let delete = "DELETE FROM t WHERE v = $1 OR k IN ($2, $3)";
+    let values = [Value::from("IT'S"), Value::Int(2), Value::Int(12)];
+    let answer = session.execute_with(delete, &values).await.unwrap();
+    assert_eq!(answer.tag, "DELETE 3");
+    let answer = ask(&database, "SELECT k, v FROM t").await;
+    assert_eq!(pairs(&answer), expected(&[(1, "one")]));
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_read_by_key_passes_the_planner() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    session
+        .execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+        .await
+        .unwrap();
+    let find = session
+        .prepare("SELECT k, v FROM t WHERE k = $1 FRESHNESS 0")
+        .await
+        .unwrap();
+    assert!(find.reads_keys());
+    assert_eq!(find.parameter_types(), [Some(DataType::Int64)]);
+    let answer = find.execute(&[2_i64.into()]).await.unwrap();
+    assert_eq!(pairs(&answer), expected(&[(2, "b")]));
+    assert_eq!(
+        pairs(&find.execute(&["3".into()]).await.unwrap()),
+        expected(&[(3, "c")])
+    );
+    for absent in [Value::Null, Value::Float(2.5), Value::Int(9)] {
+        let answer = find.execute(&[absent]).await.unwrap();
+        assert_eq!(answer.rows, 0);
+        assert_eq!(answer.schema.fields().len(), 2);
+    }
+    let several = session
+        .prepare("SELECT k, v FROM t WHERE k IN ($1, $2, 3)")
+        .await
+        .unwrap();
+    assert!(several.reads_keys());
+    let answer = several
+        .execute(&[1_i64.into(), 1_i64.into()])
+        .await
+        .unwrap();
+    assert_eq!(pairs(&answer), expected(&[(1, "a"), (3, "c")]));
+    // Own changes of a transaction are seen; a failed one reads nothing.
+    session
+        .execute("BEGIN; UPDATE t SET v = 'B' WHERE k = 2")
+        .await
+        .unwrap();
+    let answer = find.execute(&[2_i64.into()]).await.unwrap();
+    assert_eq!(pairs(&answer), expected(&[(2, "B")]));
+    session.execute("SELECT nothing FROM t").await.unwrap_err();
+    let error = find.execute(&[2_i64.into()]).await.unwrap_err();
+    assert_eq!(error.sqlstate(), "25P02");
+    session.execute("ROLLBACK").await.unwrap();
+    // The table is another one: the statement is read again.
+    session
+        .execute(
+            "DROP TABLE t; CREATE TABLE t (v TEXT, k BIGINT PRIMARY KEY); \
+                  INSERT INTO t VALUES ('new', 2)",
+        )
+        .await
+        .unwrap();
+    let answer = find.execute(&[2_i64.into()]).await.unwrap();
+    assert_eq!(pairs(&answer), expected(&[(2, "new")]));
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let code = |error: lazybase_model::Error| error.sqlstate().to_owned();
+    let refused = async |sql: &str| code(session.execute(sql).await.unwrap_err());
+    assert_eq!(refused("SELECT * FROM t WHERE k = $1").await, "42P02");
+    assert_eq!(refused("INSERT INTO t (k) VALUES ($1)").await, "42P02");
+    let prepare = async |sql: &str| code(session.prepare(sql).await.err().unwrap());
+    assert_eq!(prepare("SELECT * FROM nothing WHERE k = $1").await, "42P01");
+    assert_eq!(prepare("SELECT nothing FROM t WHERE k = $1").await, "42703");
+    assert_eq!(prepare("SELECT 1; SELECT 2").await, "42601");
+    assert_eq!(prepare("SELECT * FROM t WHERE k = $0").await, "42P02");
+    let given = async |sql: &str, values: &[Value]| {
+        code(session.execute_with(sql, values).await.unwrap_err())
+    };
+    let find = "SELECT * FROM t WHERE k = $1";
+    assert_eq!(given(find, &[]).await, "08P01");
+    assert_eq!(given(find, &[Value::Int(1), Value::Int(2)]).await, "08P01");
+    let insert = "INSERT INTO t (k, v) VALUES ($1, $2)";
+    assert_eq!(given(insert, &[Value::Null, "x".into()]).await, "23502");
+    assert_eq!(given(insert, &["x".into(), "x".into()]).await, "22P02");
+    // Values of every kind arrive as they are.
+    let all = "SELECT $1 AS a, $2 AS b, $3 AS c, $4 AS d, $5 AS e, $6 AS f";
+    let values = [
+        Value::Int(i64::MIN),
+        Value::UInt(u64::MAX),
+        Value::Float(f64::NEG_INFINITY),
+        Value::Float(-1.5e300),
+        Value::Bytes(vec![0, 255]),
+        Value::Bool(true),
+    ];
+    let answer = session.execute_with(all, &values).await.unwrap();
+    let shown: Vec<String> = answer.batches[0]
+        .columns()
+        .iter()
+        .map(|column| arrow::util::display::array_value_to_string(column, 0).unwrap())
+        .collect();
+    let expected = [
+        "-9223372036854775808",
+        "18446744073709551615",
+        "-inf",
+        "-1.5e300",
+        "00ff",
+        "true",
+    ];
+    assert_eq!(shown, expected);
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settle_tells_how_far_it_has_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    session.on_progress(move |share| told.lock().unwrap().push(share));
+    session
+        .execute("INSERT INTO t (k) VALUES (1); SETTLE")
+        .await
+        .unwrap();
+    let heard = heard.lock().unwrap().clone();
+    assert!(
+        heard.iter().all(|share| (0.0..=1.0).contains(share)),
+        "{heard:?}"
+    );
+    assert!(heard.is_sorted(), "{heard:?}");
+    assert_eq!(heard.last(), Some(&1.0));
     database.close().await.unwrap();
 }

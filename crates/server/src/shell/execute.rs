@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use futures::StreamExt;
 use lazybase_model::Result;
-use lazybase_query::split_statements;
+use lazybase_query::{AnswerStream, CopyInput, split_statements};
 
 use super::{Shell, pointer};
 use crate::cli::Format;
@@ -20,6 +20,7 @@ impl Shell {
         for statement in split_statements(text)? {
             let stopwatch = Stopwatch::start();
             let run = until_interrupted(self.run_statement(&statement)).await;
+            self.wait.clear();
             run.map_err(|error| pointer::pointed(error, &statement))?;
             if self.timing {
                 self.remark(&format!("time {}", figures::micros(stopwatch.micros())));
@@ -30,7 +31,10 @@ impl Shell {
 
     /// Writes rows as they come: a result may be larger than memory.
     async fn run_statement(&self, statement: &str) -> Result<()> {
-        let mut answer = self.session.query(statement).await?;
+        let mut answer = match lazybase_query::copy_input(statement) {
+            None => self.session.query(statement).await?,
+            Some(kind) => self.copy_from(statement, kind).await?,
+        };
         if answer.returns_rows() {
             let mut writer = self.result_writer(answer.schema());
             while let Some(batch) = answer.next().await {
@@ -53,6 +57,20 @@ impl Shell {
             self.remark(&stamp.to_string());
         }
         Ok(())
+    }
+
+    /// Sends what follows the statement, up to the line that ends it.
+    async fn copy_from(&self, statement: &str, kind: CopyInput) -> Result<AnswerStream> {
+        if self.data.is_terminal() {
+            self.remark("give the rows, a line each; a line with \\. alone ends them");
+        }
+        let data = self.data.copy_data(kind)?;
+        let copied = self.session.copy_from(statement, data).await;
+        if copied.is_err() && self.data.is_terminal() {
+            // What is still to come are rows, and no statements.
+            self.data.skip_copy_data(kind)?;
+        }
+        copied
     }
 
     fn result_writer(

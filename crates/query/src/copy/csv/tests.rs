@@ -1,0 +1,115 @@
+//! Tests of `copy::csv`.
+
+use std::io::BufReader;
+
+use arrow::array::{Array, AsArray};
+
+use super::*;
+
+fn dialect() -> Dialect {
+    Dialect {
+        delimiter: b',',
+        quote: b'"',
+        escape: b'"',
+        null: Vec::new(),
+        header: false,
+    }
+}
+
+/// The rows, read with buffers of every small size: cuts may fall anywhere.
+fn rows_of(text: &str, dialect: &Dialect, width: usize) -> Result<Vec<Vec<Option<String>>>> {
+    let names: Vec<String> = (0..width).map(|at| format!("c{at}")).collect();
+    let mut seen = None;
+    for capacity in [1, 2, 3, 7, 4096] {
+        let input = BufReader::with_capacity(capacity, text.as_bytes());
+        let records = Records::new(input, dialect.clone(), names.clone())?;
+        let mut rows = Vec::new();
+        for batch in records {
+            let batch = batch?;
+            for row in 0..batch.num_rows() {
+                let cell = |column: &ArrayRef| {
+                    let texts = column.as_string::<i32>();
+                    (!texts.is_null(row)).then(|| texts.value(row).to_owned())
+                };
+                rows.push(batch.columns().iter().map(cell).collect());
+            }
+        }
+        let same = seen.get_or_insert_with(|| rows.clone());
+        assert_eq!(*same, rows, "{text:?} in buffers of {capacity}");
+    }
+    Ok(seen.unwrap_or_default())
+}
+
+fn shown(text: &str, width: usize) -> Vec<String> {
+    let rows = rows_of(text, &dialect(), width).unwrap();
+    let cell = |cell: &Option<String>| cell.clone().unwrap_or_else(|| "NULL".to_owned());
+    rows.iter()
+        .map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|"))
+        .collect()
+}
+
+#[test]
+fn an_empty_field_is_null_and_a_quoted_empty_one_is_text() {
+    assert_eq!(shown("a,,b\na,\"\",b\n", 3), ["a|NULL|b", "a||b"]);
+    assert_eq!(shown("\n\"\"\nx", 1), ["NULL", "", "x"]);
+    assert_eq!(shown(",\n", 2), ["NULL|NULL"]);
+}
+
+#[test]
+fn quotes_hold_delimiters_lines_and_quotes() {
+    assert_eq!(
+        shown("\"a,b\",\"c\nd\"\n\"e\"\"f\",g\n", 2),
+        ["a,b|c\nd", "e\"f|g"]
+    );
+    // A quote may begin inside a field, as with PostgreSQL.
+    assert_eq!(shown("a\"b,c\"d,e\n", 2), ["ab,cd|e"]);
+}
+
+#[test]
+fn lines_end_in_every_way_and_the_last_needs_no_end() {
+    let expected = ["1|a", "2|b", "3|c"];
+    assert_eq!(shown("1,a\n2,b\n3,c", 2), expected);
+    assert_eq!(shown("1,a\r\n2,b\r\n3,c\r\n", 2), expected);
+    assert_eq!(shown("1,a\r2,b\r3,c\r", 2), expected);
+    assert_eq!(shown("\u{feff}1,a\n\n2,b\n3,c\n\n", 2), expected);
+    assert!(shown("", 2).is_empty());
+}
+
+#[test]
+fn the_options_are_kept() {
+    let other = Dialect {
+        delimiter: b';',
+        quote: b'\'',
+        escape: b'\\',
+        null: b"n/a".to_vec(),
+        header: true,
+    };
+    let rows = rows_of("k;v\n1;n/a\n'n/a';''\n'it\\'s';\n", &other, 2).unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        rows,
+        [
+            vec![text("1"), None],
+            vec![text("n/a"), text("")],
+            vec![text("it's"), text("")],
+        ]
+    );
+}
+
+#[test]
+fn what_is_broken_is_named() {
+    let error = |text: &str| rows_of(text, &dialect(), 2).unwrap_err();
+    let short = error("1,2\n3\n");
+    assert_eq!(short.sqlstate(), "22P04");
+    assert!(short.message().contains("row 2 (line 2) has 1 values"));
+    assert!(error("1,2\r\n3\r\n").message().contains("row 2 (line 2)"));
+    assert!(error("\"1\n\",2\n3\n").message().contains("row 2 (line 3)"));
+    assert!(error("1,2\n\"a\n\"\n").message().contains("row 2 (line 2)"));
+    assert!(error("1,\"2\n").message().contains("never closed"));
+    let bytes: &[u8] = b"a,\xff\n";
+    let names = vec!["a".to_owned(), "b".to_owned()];
+    let mut records = Records::new(bytes, dialect(), names).unwrap();
+    let error = records.next().unwrap().unwrap_err();
+    assert_eq!(error.sqlstate(), "22021");
+    assert!(records.next().is_none());
+}

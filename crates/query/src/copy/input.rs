@@ -1,0 +1,186 @@
+//! The rows of a file, or of standard input, as batches for a table.
+//!
+//! Reads what the user names or sends; writes nothing, but for a nameless temporary file where
+//! Parquet comes through a pipe: its directory stands at its end.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use futures::stream::{self, BoxStream, StreamExt};
+use lazybase_model::{Error, Result, Table};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::csv::{Dialect, Records};
+use super::{Format, ascii, delimiter, io};
+use crate::dml::insert::{column, columns_given};
+use crate::error::from_arrow;
+use crate::parse::{CopyFile, CopyPlace};
+use crate::scan::Shape;
+
+/// The data of a `COPY ... FROM STDIN`.
+pub(crate) type Input = Box<dyn BufRead + Send>;
+
+/// The rows that are read at once.
+const BATCH_ROWS: usize = 8192;
+
+/// How a file of Arrow's begins; after this and zeros comes the stream.
+const ARROW_FILE_MAGIC: &[u8] = b"ARROW1";
+
+type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+/// Where the bytes come from.
+enum Source {
+    File(File),
+    Input(Input),
+}
+
+impl Source {
+    fn open(place: &CopyPlace, input: Option<Input>) -> Result<Source> {
+        match (place, input) {
+            (CopyPlace::Input, Some(input)) => Ok(Source::Input(input)),
+            (CopyPlace::Input, None) => Err(Error::invalid("COPY FROM STDIN has no data here")
+                .with_hint(
+                    "lazybase sql sends what follows the statement; in Rust, call \
+                     session.copy_from",
+                )
+                .with_sqlstate("0A000")),
+            (CopyPlace::File(path), _) => {
+                let opened = File::open(path).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        Error::not_found(format!("{path}: there is no such file"))
+                            .with_sqlstate("58P01")
+                    }
+                    _ => io(path)(error),
+                })?;
+                Ok(Source::File(opened))
+            }
+        }
+    }
+
+    fn reader(self) -> Input {
+        match self {
+            Source::File(file) => Box::new(BufReader::with_capacity(64 << 10, file)),
+            Source::Input(input) => input,
+        }
+    }
+
+    /// A file that can be read at any place.
+    fn file(self) -> Result<File> {
+        match self {
+            Source::File(file) => Ok(file),
+            Source::Input(mut input) => {
+                let name = "a temporary file";
+                let mut spooled = tempfile::tempfile().map_err(io(name))?;
+                io::copy(&mut input, &mut spooled).map_err(io(name))?;
+                spooled.rewind().map_err(io(name))?;
+                Ok(spooled)
+            }
+        }
+    }
+}
+
+/// The columns that the data give, and their rows.
+pub(super) fn rows(
+    table: &Arc<Table>,
+    columns: &[String],
+    file: &CopyFile,
+    format: Format,
+    input: Option<Input>,
+) -> Result<(Vec<usize>, Batches)> {
+    let source = Source::open(&file.place, input)?;
+    match format {
+        Format::Csv => {
+            let given = columns_given(table, columns)?;
+            let dialect = Dialect {
+                delimiter: delimiter(file)?,
+                quote: ascii(file.quote, "quote values")?,
+                escape: ascii(file.escape, "escape quotes")?,
+                null: file.null.clone().into_bytes(),
+                header: file.header,
+            };
+            let names = given.iter().map(|at| table.columns[*at].name.clone());
+            let records = Records::new(source.reader(), dialect, names.collect())?;
+            Ok((given, stream::iter(records).boxed()))
+        }
+        Format::Json => {
+            let given = columns_given(table, columns)?;
+            let schema = Shape::new(Arc::clone(table), given.clone()).schema;
+            let fields = schema.fields().iter();
+            let nullable: Vec<Field> = fields
+                .map(|field| field.as_ref().clone().with_nullable(true))
+                .collect();
+            let reader = arrow::json::ReaderBuilder::new(Arc::new(Schema::new(nullable)))
+                .with_batch_size(BATCH_ROWS)
+                .with_strict_mode(true)
+                .build(source.reader())
+                .map_err(|error| from_arrow(&error))?;
+            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
+        }
+        Format::Parquet => {
+            let broken = |error: parquet::errors::ParquetError| {
+                Error::invalid(format!("not a Parquet file: {error}")).with_sqlstate("22P04")
+            };
+            let reader = ParquetRecordBatchReaderBuilder::try_new(source.file()?)
+                .map_err(broken)?
+                .with_batch_size(BATCH_ROWS)
+                .build()
+                .map_err(broken)?;
+            let given = given_by(table, columns, &reader.schema())?;
+            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
+        }
+        Format::Arrow => {
+            let mut bytes = source.reader();
+            skip_magic(&mut bytes)?;
+            let reader = StreamReader::try_new(bytes, None).map_err(|error| {
+                Error::invalid(format!("no Arrow data: {error}")).with_sqlstate("22P04")
+            })?;
+            let given = given_by(table, columns, &reader.schema())?;
+            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
+        }
+    }
+}
+
+/// A file of Arrow's is its stream between a magic word and a directory.
+fn skip_magic(bytes: &mut Input) -> Result<()> {
+    let failed = |error| io("arrow data")(error);
+    if !bytes
+        .fill_buf()
+        .map_err(failed)?
+        .starts_with(ARROW_FILE_MAGIC)
+    {
+        return Ok(());
+    }
+    bytes.consume(ARROW_FILE_MAGIC.len());
+    loop {
+        let zeros = bytes.fill_buf().map_err(failed)?;
+        let length = zeros.iter().take_while(|byte| **byte == 0).count();
+        let more = length > 0 && length == zeros.len();
+        bytes.consume(length);
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// The columns that are listed, in the order of the data; else by the names that the data give.
+fn given_by(table: &Table, columns: &[String], schema: &Schema) -> Result<Vec<usize>> {
+    if !columns.is_empty() {
+        return columns_given(table, columns);
+    }
+    let names = schema.fields().iter().map(|field| field.name());
+    names
+        .map(|name| match table.column_index(name) {
+            Some(_) => column(table, name),
+            None => column(table, &name.to_lowercase()),
+        })
+        .collect()
+}
+
+fn arrow_batch(batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch> {
+    batch.map_err(|error| from_arrow(&error))
+}

@@ -1,0 +1,239 @@
+//! Statements that are read once and run many times, with values for `$1`, `$2`, ...
+//!
+//! ```text
+//!   prepare: text -> tree -> types of the parameters; a read of full keys -> a pattern of it
+//!   query:   values -> the pattern's keys -> Snapshot::get          (nothing is planned)
+//!            values -> the tree's constants -> as any other statement
+//! ```
+//!
+//! Reads and writes through the session. Invariant PRE-1: a pattern is used only while its table
+//! is the one that it was made for.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::ast;
+use lazybase_model::{Error, ErrorKind, Result};
+
+use crate::answer::{Answer, AnswerStream};
+use crate::context::stored_tables;
+use crate::dml::change::rows_of;
+use crate::dml::defaults::is_default;
+use crate::literal::Literal;
+use crate::parse::convert;
+use crate::parse::parameters::{self, number_of};
+use crate::parse::{self, Insert, InsertSource, Statement, Text, Unbound};
+use crate::point::{self, PointPattern};
+use crate::read;
+use crate::session::{Shared, dispatch};
+use crate::types;
+use crate::value::Value;
+
+/// A statement of one session, read once. Made by [`crate::Session::prepare`].
+pub struct Prepared {
+    session: Arc<Shared>,
+    sql: String,
+    statement: Unbound,
+    types: Vec<Option<DataType>>,
+    point: Option<PointPattern>,
+}
+
+impl Prepared {
+    /// Reads a statement and finds out what it can about its parameters.
+    pub(crate) async fn new(session: Arc<Shared>, sql: &str) -> Result<Prepared> {
+        let statement = parse::read(sql)?;
+        let count = match &statement.text {
+            Text::Ours(_) => 0,
+            Text::Sql(tree) => parameters::count(tree)?,
+        };
+        let mut prepared = Prepared {
+            session,
+            sql: sql.to_owned(),
+            types: vec![None; count],
+            point: None,
+            statement,
+        };
+        if let Text::Sql(tree) = &prepared.statement.text {
+            let tree = tree.as_ref().clone();
+            prepared.look(tree).await?;
+        }
+        Ok(prepared)
+    }
+
+    /// How many values the statement needs.
+    pub fn parameters(&self) -> usize {
+        self.types.len()
+    }
+
+    /// The type of each parameter, where the statement tells it: of the column that it is
+    /// compared with or goes to.
+    pub fn parameter_types(&self) -> &[Option<DataType>] {
+        &self.types
+    }
+
+    /// Whether the statement reads rows by full keys, and so is planned no more.
+    pub fn reads_keys(&self) -> bool {
+        self.point.is_some()
+    }
+
+    /// Runs the statement with these values; its rows come as a stream.
+    ///
+    /// # Errors
+    /// `Invalid` (08P01) for another number of values than there are parameters, and whatever
+    /// the statement meets before its first row.
+    pub async fn query(&self, values: &[Value]) -> Result<AnswerStream> {
+        if values.len() != self.types.len() {
+            return Err(Error::invalid(format!(
+                "the statement has {} parameters, {} values are given",
+                self.types.len(),
+                values.len()
+            ))
+            .with_sqlstate("08P01"));
+        }
+        let _running = self.session.gate.lock().await;
+        let answer = self.run(values).await;
+        if answer.is_err() {
+            self.session.fail_transaction();
+        }
+        answer
+    }
+
+    /// Runs the statement with these values, to its end.
+    ///
+    /// # Errors
+    /// As [`Prepared::query`], and whatever is met later.
+    pub async fn execute(&self, values: &[Value]) -> Result<Answer> {
+        self.query(values).await?.collect().await
+    }
+
+    async fn run(&self, values: &[Value]) -> Result<AnswerStream> {
+        let clauses = self.statement.clauses;
+        let manifest = self.session.instance().manifest();
+        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&manifest)) {
+            let literals: Vec<Literal> = values.iter().map(Value::literal).collect();
+            if let Some(point) = pattern.bind(&literals)? {
+                self.session.check_may_read()?;
+                return read::point_read(&self.session, point, &clauses).await;
+            }
+        }
+        let statement = match &self.statement.text {
+            Text::Ours(statement) => statement.as_ref().clone(),
+            Text::Sql(tree) => {
+                let mut tree = tree.clone();
+                parameters::bind(&mut tree, values);
+                convert::statement(*tree)?
+            }
+        };
+        let parsed = parse::known(statement, clauses)?;
+        dispatch(&self.session, parsed, &self.sql, None).await
+    }
+
+    /// What the statement tells before it runs: a pattern of keys, types of parameters, and
+    /// names that mean nothing.
+    async fn look(&mut self, tree: ast::Statement) -> Result<()> {
+        let manifest = self.session.instance().manifest();
+        let clauses = self.statement.clauses;
+        let statement = parse::known(convert::statement(tree)?, clauses)?.statement;
+        match statement {
+            Statement::Query(query) => {
+                let find = |name: &str| {
+                    let state = manifest.table_named(name);
+                    state.map(|state| Arc::clone(&state.table))
+                };
+                self.point = point::pattern(&query, find);
+                self.look_at_query(query).await
+            }
+            Statement::Insert(insert) => self.look_at_insert(*insert).await,
+            Statement::Update(update) => {
+                for (column, value) in &update.assignments {
+                    self.goes_to(value, &update.table, column)?;
+                }
+                let values = update.assignments.into_iter().map(|(_, value)| value);
+                let (alias, from) = (update.alias, update.from);
+                let values = values.filter(|value| !is_default(value)).collect();
+                let rows = rows_of(&update.table, alias, values, from, update.selection)?;
+                self.look_at_query(rows).await
+            }
+            Statement::Delete(delete) => {
+                let (alias, selection) = (delete.alias, delete.selection);
+                let rows = rows_of(&delete.table, alias, Vec::new(), Vec::new(), selection)?;
+                self.look_at_query(rows).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the types that the planner finds for a query's parameters.
+    async fn look_at_query(&mut self, query: Box<ast::Query>) -> Result<()> {
+        if self.types.is_empty() {
+            return Ok(());
+        }
+        let (context, _) = self.session.context(None, None);
+        let statement = ast::Statement::Query(query);
+        stored_tables(&statement, &self.session.database)?;
+        match context.parameter_types(statement, &self.sql).await {
+            Ok(found) => {
+                for (name, data_type) in found {
+                    let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+                    let place = number.and_then(|number| self.types.get_mut(number - 1));
+                    if let (Some(place @ None), Some(data_type)) = (place, data_type) {
+                        *place = Some(data_type);
+                    }
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(error),
+            // Without the values the planner can't type every expression: it may with them.
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn look_at_insert(&mut self, insert: Insert) -> Result<()> {
+        let table = self.session.database.table(&insert.table)?;
+        let given = crate::dml::insert::columns_given(&table, &insert.columns)?;
+        match insert.source {
+            InsertSource::Values(rows) => {
+                for row in &rows {
+                    for (value, at) in row.iter().zip(&given) {
+                        self.is_of(value, &table.columns[*at].data_type);
+                    }
+                }
+                Ok(())
+            }
+            InsertSource::Query(query) => self.look_at_query(query).await,
+            InsertSource::Defaults => Ok(()),
+        }
+    }
+
+    fn goes_to(&mut self, value: &ast::Expr, table: &str, column: &str) -> Result<()> {
+        let table = self.session.database.table(table)?;
+        let at = crate::dml::insert::column(&table, column)?;
+        self.is_of(value, &table.columns[at].data_type);
+        Ok(())
+    }
+
+    fn is_of(&mut self, value: &ast::Expr, data_type: &DataType) {
+        let place = number_of(value).and_then(|number| self.types.get_mut(number - 1));
+        if let Some(place @ None) = place {
+            *place = Some(types::shown(data_type));
+        }
+    }
+}
+
+/// Refuses a statement that needs values; `sql` is its text, which mostly has no sign of any.
+pub(crate) fn refuse_parameters(statement: &Unbound, sql: &str) -> Result<()> {
+    if !sql.contains(['$', '?', ':', '@']) {
+        return Ok(());
+    }
+    let Text::Sql(tree) = &statement.text else {
+        return Ok(());
+    };
+    match parameters::count(tree)? {
+        0 => Ok(()),
+        count => Err(Error::invalid(format!(
+            "the statement needs {count} values: it has parameters"
+        ))
+        .with_hint("the Rust API gives them: session.execute_with(sql, &[value])")
+        .with_sqlstate("42P02")),
+    }
+}

@@ -1,0 +1,156 @@
+//! Scripts, and the data that follow a `COPY ... FROM STDIN` in them.
+//!
+//! ```text
+//!   COPY t FROM STDIN;      <- a statement
+//!   1,one                   <- data
+//!   2,two
+//!   \.                      <- ends the data; so does the end of the script
+//!   SELECT count(*) FROM t; <- a statement again
+//! ```
+//!
+//! Reads lines; memory holds one at a time.
+
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lazybase_model::{Error, Result};
+use lazybase_query::CopyInput;
+
+use crate::failure;
+
+/// The line that ends the data.
+const END_OF_DATA: &[u8] = b"\\.";
+
+/// A text that is read line by line. Clones read on where the others are.
+#[derive(Clone)]
+pub(super) struct Script {
+    input: Arc<Mutex<Box<dyn BufRead + Send>>>,
+    standard_input: bool,
+}
+
+impl Script {
+    /// A text from its beginning.
+    pub(super) fn new(input: impl BufRead + Send + 'static) -> Script {
+        Script {
+            input: Arc::new(Mutex::new(Box::new(input))),
+            standard_input: false,
+        }
+    }
+
+    /// Standard input.
+    pub(super) fn standard_input() -> Script {
+        Script {
+            standard_input: true,
+            ..Script::new(BufReader::with_capacity(64 << 10, io::stdin()))
+        }
+    }
+
+    /// Whether somebody types it.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.standard_input && io::stdin().is_terminal()
+    }
+
+    /// The next line, without its end; `None` at the end of the text.
+    pub(super) fn line(&self) -> Result<Option<String>> {
+        let mut line = String::new();
+        let read = self.lock().read_line(&mut line);
+        if read.map_err(|error| failure::io("script", &error))? == 0 {
+            return Ok(None);
+        }
+        let end = line.trim_end_matches(['\n', '\r']).len();
+        line.truncate(end);
+        Ok(Some(line))
+    }
+
+    /// The data that follow a statement.
+    ///
+    /// # Errors
+    /// `Invalid` for data that are no lines amid a script.
+    pub(super) fn copy_data(&self, kind: CopyInput) -> Result<CopyData> {
+        if kind == CopyInput::Bytes && !self.standard_input {
+            return Err(
+                Error::invalid("Parquet and Arrow data can't stand in a script")
+                    .with_hint("name the file: COPY t FROM 'file', or pipe it into sql -c"),
+            );
+        }
+        Ok(CopyData {
+            script: self.clone(),
+            lines: kind == CopyInput::Lines,
+            buffer: Vec::new(),
+            at: 0,
+            ended: false,
+        })
+    }
+
+    /// Leaves out what is left of the data.
+    pub(super) fn skip_copy_data(&self, kind: CopyInput) -> Result<()> {
+        let mut data = self.copy_data(kind)?;
+        io::copy(&mut data, &mut io::sink())
+            .map(drop)
+            .map_err(|error| failure::io("script", &error))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Box<dyn BufRead + Send>> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The data of one `COPY ... FROM STDIN`.
+pub(super) struct CopyData {
+    script: Script,
+    /// Whether a line may end them.
+    lines: bool,
+    buffer: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+impl CopyData {
+    /// Takes the next line or stretch of bytes.
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.clear();
+        self.at = 0;
+        let mut input = self.script.lock();
+        if self.lines {
+            input.read_until(b'\n', &mut self.buffer)?;
+            let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line == END_OF_DATA {
+                self.buffer.clear();
+            }
+        } else {
+            let stretch = input.fill_buf()?;
+            self.buffer.extend_from_slice(stretch);
+            let taken = stretch.len();
+            input.consume(taken);
+        }
+        self.ended = self.buffer.is_empty();
+        Ok(())
+    }
+}
+
+impl Read for CopyData {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let stretch = self.fill_buf()?;
+        let taken = stretch.len().min(into.len());
+        into[..taken].copy_from_slice(&stretch[..taken]);
+        self.consume(taken);
+        Ok(taken)
+    }
+}
+
+impl BufRead for CopyData {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.buffer.len() && !self.ended {
+            self.fill()?;
+        }
+        Ok(&self.buffer[self.at..])
+    }
+
+    fn consume(&mut self, taken: usize) {
+        self.at += taken;
+    }
+}
+
+#[cfg(test)]
+mod tests;
