@@ -16,8 +16,8 @@ use crate::figures::counted;
 /// The rows that are looked at before the widths are fixed.
 const SAMPLE_ROWS: usize = 1_000;
 
-/// The columns of EXPLAIN.
-const PLAN_HEADERS: [&str; 2] = ["plan_type", "plan"];
+/// The one column of EXPLAIN.
+const PLAN_HEADERS: [&str; 1] = ["plan"];
 
 /// How a table is dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,9 +135,9 @@ impl<W: Write> TableWriter<W> {
         // A blank on each side of a column, and a rule between two.
         let width: usize = widths.iter().map(|width| width + 3).sum();
         let too_wide = self.style.width.is_some_and(|most| width > most + 1);
-        // A plan's lines are read below each other, wherever it is written to.
+        // A plan's lines are read below each other, however wide they are.
         let is_plan = self.headers == PLAN_HEADERS;
-        if self.style.records || too_wide || is_plan {
+        if self.style.records || (too_wide && !is_plan) {
             let names = self.headers.iter().map(|header| header.width()).max();
             return Ok(Layout::Records {
                 names: names.unwrap_or(0),

@@ -15,7 +15,7 @@ const KEYWORDS: &str = "\
     BEGIN READ ONLY|COMMIT|ROLLBACK|EXPLAIN|COPY|SHOW|SHOW lazybase.last_answer|\
     SET lazybase.freshness =|TEXT|BIGINT|DOUBLE|BOOLEAN|PAUSE STAGE|RESUME STAGE";
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "\\d",
     "\\dt",
     "\\freshness",

@@ -138,7 +138,7 @@ fn rows_can_be_written_as_lines_of_their_own() {
     assert_eq!(said.out, expected, "{}", said.err);
     let plan = filled().ok(&["sql", "-c", "EXPLAIN SELECT count(*) FROM t"]);
     assert!(
-        plan.starts_with("-- row 1\n plan_type | horizon\n"),
+        plan.contains("\n horizon 1, complete (asked 0)\n"),
         "{plan}"
     );
     assert!(!plan.contains("\\n"), "{plan}");
@@ -166,4 +166,69 @@ fn the_help_shows_where_to_begin() {
         "{}",
         said.out
     );
+}
+
+#[test]
+fn data_follow_copy_from_stdin() {
+    let place = Place::new();
+    place.ok(&["sql", "-c", CREATE]);
+    let script = "COPY t FROM STDIN;\n1,a\n2,\"\"\n\\.\nSELECT count(*) AS n FROM t;\n\
+        COPY t (id) FROM STDIN WITH (FORMAT json);\n{\"id\":3}\n";
+    let said = place.run_with(&["sql", "--format", "csv"], script);
+    assert!(said.ok, "{}", said.err);
+    assert_eq!(said.out, "n\n2\n");
+    assert!(said.err.contains("COPY 2, token"), "{}", said.err);
+    let copy = "COPY t FROM STDIN; SELECT count(*) AS n FROM t";
+    let said = place.run_with(&["sql", "--format", "csv", "-c", copy], "4,d\n5,\n");
+    assert!(said.ok, "{}", said.err);
+    assert_eq!(said.out, "n\n5\n");
+    let rows = place.rows("SELECT id, name IS NULL FROM t ORDER BY id");
+    assert_eq!(rows, "1,false\n2,false\n3,true\n4,false\n5,true\n");
+    // One batch: nothing of broken data stays.
+    let said = place.run_with(&["sql", "-c", "COPY t FROM STDIN"], "6,x\nseven,y\n");
+    assert!(
+        !said.ok && said.err.contains("standard input"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("row 2"), "{}", said.err);
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "5\n");
+    let file = place.file(
+        "a.sql",
+        "COPY t FROM STDIN;\n8,h\n\\.\nDELETE FROM t WHERE id < 8;\n",
+    );
+    place.ok(&["sql", "-f", &file]);
+    assert_eq!(place.rows("SELECT id, name FROM t"), "8,h\n");
+}
+
+#[test]
+fn parquet_comes_through_standard_input_but_not_amid_a_script() {
+    let place = filled();
+    let file = place.path("t.parquet");
+    place.ok(&["export", "t", text(&file)]);
+    let bytes = std::fs::read(&file).unwrap();
+    place.ok(&["sql", "-c", "DELETE FROM t"]);
+    let copy = "COPY t FROM STDIN WITH (FORMAT parquet)";
+    let said = place.run_with_bytes(&["sql", "-c", copy], &bytes);
+    assert!(said.ok, "{}", said.err);
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+    let script = place.file("a.sql", &format!("{copy};\nPAR1\n"));
+    let err = place.fails(&["sql", "-f", &script]);
+    assert!(err.contains("can't stand in a script"), "{err}");
+}
+
+#[test]
+fn the_status_says_who_waits_and_who_holds_snapshots() {
+    let place = filled();
+    let status = place.ok(&["status"]);
+    assert!(status.contains("writers are not held back"), "{status}");
+    assert!(status.contains("no snapshot is held"), "{status}");
+    let script = "SET application_name = 'report'; BEGIN; SELECT count(*) FROM t;\n\
+        \\status\nROLLBACK; PAUSE STAGE MERGE;\n\\status\n";
+    let said = place.run_with(&["sql"], script);
+    assert!(said.out.contains("held by \"report\""), "{}", said.out);
+    assert!(said.out.contains("paused: merge"), "{}", said.out);
+    // Nothing draws bars where nobody looks.
+    let said = place.run(&["sql", "-c", "SETTLE"]);
+    assert_eq!(said.err, "SETTLE\n");
 }

@@ -7,5 +7,6 @@
 
 mod commands;
 mod demo;
+mod documents;
 mod load;
 mod run;

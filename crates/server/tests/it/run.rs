@@ -50,18 +50,18 @@ impl Place {
 
     /// Runs with a text on standard input.
     pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Said {
+        self.run_with_bytes(args, input.as_bytes())
+    }
+
+    /// Runs with bytes on standard input.
+    pub(crate) fn run_with_bytes(&self, args: &[&str], input: &[u8]) -> Said {
         let mut command = self.command(args);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(input.as_bytes())
-            .unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
         said(&child.wait_with_output().unwrap())
     }
 
