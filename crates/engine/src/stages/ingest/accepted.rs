@@ -235,6 +235,12 @@ impl UnsortedScu {
         self.state.read().files.clone()
     }
 
+    /// The log file that holds its first commit frame.
+    pub(crate) fn first_commit_file(&self) -> Option<u64> {
+        let state = self.state.read();
+        state.batches.first().map(|batch| batch.commit.file)
+    }
+
     /// What the manifest keeps of it.
     pub(crate) fn entry(&self) -> ScuEntry {
         let state = self.state.read();

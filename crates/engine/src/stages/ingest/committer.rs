@@ -157,7 +157,9 @@ impl Committer {
             .map(|(scu, files)| (*scu, numbers(files)))
             .collect();
         let needed = kept.values().flatten().copied().collect();
-        let files = LogFiles::open(&env, shared.options.log_file_bytes, opening.log, &needed).await;
+        let chain_from = chain_from(&opening.unsorted);
+        let bytes = shared.options.log_file_bytes;
+        let files = LogFiles::open(&env, bytes, opening.log, &needed, chain_from).await;
         shared
             .log_bytes_kept
             .store(files.bytes(), Ordering::Relaxed);
@@ -486,13 +488,15 @@ impl Committer {
         self.shared.live.store(Arc::new(live));
     }
 
-    /// Lets go of the files that nothing needs: no SCU, no open batch.
+    /// Lets go of the files that nothing needs: no SCU, no open batch, and not the chain of
+    /// headers that leads recovery to batches that may not be in the manifest.
     async fn collect(&mut self) {
         let mut needed: BTreeSet<u64> = self.kept.values().flatten().copied().collect();
         needed.extend(self.shared.open_scu().files());
         let parts = self.batches.values().flat_map(|batch| &batch.parts);
         needed.extend(parts.filter_map(|part| part.place.map(|place| place.file)));
-        self.files.collect(&needed).await;
+        let chain_from = chain_from(&self.shared.live.load());
+        self.files.collect(&needed, chain_from).await;
         self.shared
             .log_bytes_kept
             .store(self.files.bytes(), Ordering::Relaxed);
@@ -504,4 +508,10 @@ impl Committer {
         let age = self.shared.options.seal_age;
         self.seal_due = Some(Box::pin(async move { clock.sleep(age).await }));
     }
+}
+
+/// The log file from which on recovery may have to walk, for the first of these SCUs; those that
+/// are sorted are in the manifest.
+fn chain_from(unsorted: &[Arc<UnsortedScu>]) -> Option<u64> {
+    unsorted.iter().find_map(|scu| scu.first_commit_file())
 }

@@ -3,7 +3,8 @@
 //! Reads and writes log files through the environment's store. Invariant LOG-3: a file's first
 //! frame is written only when everything before it in the log is durable, and its header says
 //! where the file before it ends. Invariant LOG-4: a file whose sync failed is never synced again
-//! and never used again.
+//! and never used again. Invariant LOG-5: files are begun in the order of their numbers. Invariant
+//! LOG-6: no file goes that was begun after one that holds a batch which the manifest may not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,12 +65,13 @@ pub struct LogStart {
 }
 
 impl LogFiles {
-    /// Goes on after `start`; `needed` files stay.
+    /// Goes on after `start`; `needed` files stay, and all from `chain_from` on.
     pub(super) async fn open(
         env: &Env,
         file_bytes: u64,
         start: LogStart,
         needed: &BTreeSet<u64>,
+        chain_from: Option<u64>,
     ) -> LogFiles {
         let (maker, requests) = mpsc::unbounded_channel();
         env.spawner.spawn(
@@ -88,7 +90,7 @@ impl LogFiles {
             pool: Vec::new(),
             failed: BTreeSet::new(),
         };
-        files.collect(needed).await;
+        files.collect(needed, chain_from).await;
         files.prepare_spare();
         files
     }
@@ -111,7 +113,10 @@ impl LogFiles {
         let needed = FILE_HEADER_BYTES + bytes;
         let next = match needed <= self.file_bytes {
             true => self.next_file().await?,
-            false => self.make(needed.next_multiple_of(4096)).await?,
+            false => {
+                self.set_spare_aside().await;
+                self.make(needed.next_multiple_of(4096)).await?
+            }
         };
         self.close_current();
         let (number, file) = next;
@@ -189,6 +194,16 @@ impl LogFiles {
         self.make(self.file_bytes).await
     }
 
+    /// Gives up the file that was made ready, because one with a higher number is begun first:
+    /// recovery takes the highest number that was begun for the log's end (LOG-5).
+    async fn set_spare_aside(&mut self) {
+        if let Some((_, receiver)) = self.spare.take()
+            && let Ok(Ok((number, _))) = receiver.await
+        {
+            self.closed.insert(number, self.file_bytes);
+        }
+    }
+
     async fn make(&mut self, bytes: u64) -> Made {
         let number = self.take_number();
         let recycle = match bytes == self.file_bytes {
@@ -204,9 +219,11 @@ impl LogFiles {
         number
     }
 
-    /// Keeps closed files that are not `needed` for later, or deletes them.
-    pub(super) async fn collect(&mut self, needed: &BTreeSet<u64>) {
-        let unneeded = |number: &u64| !needed.contains(number);
+    /// Keeps closed files that are not `needed` for later, or deletes them. From `chain_from` on
+    /// all stay: each file's header leads to the one before it (LOG-6).
+    pub(super) async fn collect(&mut self, needed: &BTreeSet<u64>, chain_from: Option<u64>) {
+        let unneeded =
+            |number: &u64| !needed.contains(number) && chain_from.is_none_or(|from| *number < from);
         let numbers: Vec<u64> = self.closed.keys().copied().filter(unneeded).collect();
         for number in numbers {
             let bytes = self.closed.remove(&number);

@@ -33,7 +33,7 @@
 //! 6. A table's schema version is checked when the commit is ordered, so that no batch is
 //!    acknowledged under a schema that a DDL statement has already replaced.
 //!
-//! Invariants: LOG-1..4 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
+//! Invariants: LOG-1..6 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
 //! GRP-1 (`committer/group.rs`), REC-1..2 (`recover.rs`), CLK-1 (`clock.rs`).
 
 mod accepted;

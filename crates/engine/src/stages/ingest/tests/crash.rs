@@ -100,7 +100,8 @@ impl Runner {
     }
 }
 
-/// Small and large batches, groups, a batch over files and SCUs, one that is dropped, recycling.
+/// Small and large batches, groups, a batch over files and SCUs, one that is dropped, a frame
+/// larger than a file, recycling.
 fn busy_run(with_manifest: bool) -> Run {
     let mut runner = Runner::new();
     runner.upload(1, 5);
@@ -117,6 +118,17 @@ fn busy_run(with_manifest: bool) -> Run {
     }
     for round in 0..4 {
         runner.upload(100, 40);
+        if round == 1 {
+            // A frame that takes a file of its own, while a file of the usual size is ready.
+            runner.upload(1, 12 << 10);
+        }
+        if round == 2 {
+            // Files that hold nothing but frames of a batch that is dropped, between others.
+            let dropped = runner.write(600, 40);
+            runner.upload(2, 5);
+            drop(dropped);
+            runner.upload(2, 5);
+        }
         let group = (0..2).map(|_| runner.write(round + 1, 10)).collect();
         runner.commit(group);
         runner.world.seal();
