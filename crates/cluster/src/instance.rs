@@ -521,6 +521,7 @@ fn ingest_options(settings: &Settings) -> IngestOptions {
         seal_age: settings.seal_age,
         seal_bytes: settings.seal_bytes,
         batch_bytes_max: settings.batch_bytes_max,
+        log_file_bytes: settings.log_file_bytes,
         memory_bytes: settings.unsorted_memory,
         compression: settings.log_compression,
         ..IngestOptions::default()

@@ -26,6 +26,12 @@ pub struct Settings {
     pub unsorted_bytes_max: u64,
     /// The bytes that one merge task reads at most, where the key range can still be split.
     pub merge_task_bytes: u64,
+    /// How many runs a merge joins.
+    pub merge_fan_in: usize,
+    /// The size of a key range's base at which the range is split.
+    pub range_split_bytes: u64,
+    /// The size of one log file.
+    pub log_file_bytes: u64,
     /// How many attempts run at once.
     pub workers: usize,
     /// Whether the log is compressed.
@@ -44,6 +50,9 @@ impl Default for Settings {
             unsorted_memory: limits::UNSORTED_MEMORY_BYTES,
             unsorted_bytes_max: limits::UNSORTED_BYTES_MAX,
             merge_task_bytes: limits::MERGE_TASK_BYTES,
+            merge_fan_in: limits::MERGE_FAN_IN,
+            range_split_bytes: limits::RANGE_SPLIT_BYTES,
+            log_file_bytes: limits::LOG_FILE_BYTES,
             workers: limits::WORKERS,
             log_compression: LogCompression::None,
         }

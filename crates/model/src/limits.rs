@@ -21,7 +21,7 @@ pub const TRANSACTION_BYTES_MAX: u64 = 1 << 30;
 pub const SEAL_AGE: Duration = Duration::from_secs(1);
 /// The size at which the open SCU is sealed, in bytes of its log (setting `seal_bytes`).
 pub const SEAL_BYTES: u64 = 256 << 20;
-/// The size of one log file, preallocated.
+/// The size of one log file, preallocated (setting `log_file_bytes`).
 pub const LOG_FILE_BYTES: u64 = 64 << 20;
 /// The most uncompressed bytes in one log frame: larger batches take several frames.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -44,11 +44,12 @@ pub const SORT_MEMORY_BYTES: u64 = 192 << 20;
 /// The bytes of decoded extents that are kept (setting `cache_bytes`).
 pub const CACHE_BYTES: u64 = 256 << 20;
 
-/// How many runs a merge joins (section 3.3 of the paper: the fan-in of the merge tree).
+/// How many runs a merge joins (section 3.3 of the paper: the fan-in of the merge tree;
+/// setting `merge_fan_in`).
 pub const MERGE_FAN_IN: usize = 8;
 /// The bytes that one merge task reads at most, where the key range can still be split.
 pub const MERGE_TASK_BYTES: u64 = 256 << 20;
-/// The size of a key range's base at which the range is split.
+/// The size of a key range's base at which the range is split (setting `range_split_bytes`).
 pub const RANGE_SPLIT_BYTES: u64 = 256 << 20;
 /// The most runs that a best-effort read meets in one key range.
 pub const BEST_EFFORT_RUNS_MAX: usize = 4;

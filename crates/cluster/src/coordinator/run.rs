@@ -78,7 +78,9 @@ impl Coordinator {
     pub(crate) fn new(parts: CoordinatorParts) -> Self {
         let settings = &parts.shared.settings;
         let policy = PolicySettings {
+            fan_in: settings.merge_fan_in.max(2),
             task_bytes: settings.merge_task_bytes,
+            split_bytes: settings.range_split_bytes,
             unsorted_bytes_max: settings.unsorted_bytes_max,
             ..PolicySettings::default()
         };

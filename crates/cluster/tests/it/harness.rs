@@ -57,20 +57,26 @@ fn column(name: &str, data_type: DataType) -> Column {
     }
 }
 
-pub(crate) fn create(instance: &Instance, name: &str) -> Arc<Table> {
-    let spec = TableSpec {
+/// The test's table; without a key its rows get the hidden one.
+pub(crate) fn spec(name: &str, key: &[&str]) -> TableSpec {
+    TableSpec {
         name: name.to_owned(),
         columns: vec![
             column("id", DataType::Int64),
             column("count", DataType::Int64),
             column("note", DataType::Utf8),
         ],
-        key: vec!["id".to_owned()],
+        key: key.iter().map(|name| (*name).to_owned()).collect(),
         layout: Layout::Scan,
         comment: None,
-    };
-    let created = block_on(instance.create_table(spec, false)).expect("the table is created");
-    created.expect("it was not there before")
+    }
+}
+
+pub(crate) fn create(instance: &Instance, name: &str) -> Arc<Table> {
+    let created = block_on(instance.create_table(spec(name, &["id"]), false));
+    created
+        .expect("the table is created")
+        .expect("it was not there before")
 }
 
 /// One batch of changes in the stored form.

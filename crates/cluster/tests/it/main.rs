@@ -1,9 +1,10 @@
 //! The running database, tested through its handle: random batches over random stages against a
-//! naive model, crashes, and what operators do.
+//! naive model, crashes, kills, full disks, batches larger than memory, and what operators do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crash;
 mod harness;
+mod kill;
 mod model;
 mod stages;
