@@ -7,4 +7,5 @@ mod crash;
 mod harness;
 mod kill;
 mod model;
+mod mounts;
 mod stages;
