@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod big_batch;
 mod crash;
 mod harness;
 mod kill;
