@@ -25,7 +25,7 @@ pub(crate) fn folder(db: Option<PathBuf>) -> Result<PathBuf> {
 
 /// Opens the database.
 pub(crate) async fn database(db: Option<PathBuf>, missing: Missing) -> Result<Database> {
-    database_with(db, missing, Settings::default()).await
+    database_with(db, missing, settings()?).await
 }
 
 /// Opens the database with settings of its own.
@@ -39,6 +39,23 @@ pub(crate) async fn database_with(
         settings,
     };
     Database::open_with(folder(db)?, options).await
+}
+
+/// The environment variable that sets the largest batch.
+const BATCH_BYTES_MAX: &str = "LAZYBASE_BATCH_BYTES_MAX";
+
+/// The settings of the database, as far as the environment changes them.
+fn settings() -> Result<Settings> {
+    let mut settings = Settings::default();
+    if let Some(text) = std::env::var_os(BATCH_BYTES_MAX) {
+        let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
+        settings.batch_bytes_max = bytes.ok_or_else(|| {
+            Error::invalid(format!(
+                "{BATCH_BYTES_MAX} is not a number of bytes: {text:?}"
+            ))
+        })?;
+    }
+    Ok(settings)
 }
 
 /// Closes the database after a command; the command's own error comes first.

@@ -9,4 +9,5 @@ mod commands;
 mod demo;
 mod documents;
 mod load;
+mod refused;
 mod run;

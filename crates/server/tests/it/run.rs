@@ -36,7 +36,8 @@ impl Place {
         path.to_str().unwrap().to_owned()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    /// `lazybase --db DIR args`, to be run.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lazybase"));
         command.arg("--db").arg(self.path("db")).args(args);
         command.env_remove("LAZYBASE_DB").stdin(Stdio::null());
