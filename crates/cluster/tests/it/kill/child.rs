@@ -82,9 +82,9 @@ fn live(folder: &Path, bases: &Marks) -> Checked<()> {
     let [a, b, c, d] = marks;
     say(format_args!("opened {a} {b} {c} {d} {scratch}"));
     let progress = Progress::default();
-    for writer in 0..WRITERS {
-        progress.begun[writer].store(marks[writer], Ordering::SeqCst);
-        progress.heard[writer].push(marks[writer]);
+    for (writer, mark) in marks.iter().enumerate() {
+        progress.begun[writer].store(*mark, Ordering::SeqCst);
+        progress.heard[writer].push(*mark);
     }
     say(format_args!("writing"));
     thread::scope(|scope| {
