@@ -33,10 +33,13 @@ pub struct Reader {
     /// Unsorted data that a read had to sort or index: kept, not repeated.
     pub unsorted: Arc<UnsortedCache>,
     /// The layouts of tables that were read or written.
-    layouts: Arc<Mutex<HashMap<(TableId, SchemaVersion), Arc<RowLayout>>>>,
+    layouts: Arc<Mutex<Layouts>>,
     /// The paths of the newest manifest that was read.
     index: Arc<Mutex<Option<KeptIndex>>>,
 }
+
+/// Layouts by table and version.
+type Layouts = HashMap<(TableId, SchemaVersion), Arc<RowLayout>>;
 
 /// A manifest's number and its paths.
 type KeptIndex = (u64, Arc<ReadIndex>);
