@@ -22,7 +22,7 @@ use crate::coordinator::{
     Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, no_table,
 };
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::{DamageState, DamageStatus, Shared, is_log};
 use crate::task::StageName;
 use crate::worker::{WorkerContext, WorkerHandle};
 
@@ -165,6 +165,7 @@ impl Instance {
                     env: shared.env.clone(),
                     settings: shared.settings.clone(),
                     cache: Arc::clone(&shared.reader.cache),
+                    damaged: shared.reader.damaged.clone(),
                     reports: events.clone(),
                 };
                 WorkerHandle::spawn(number, context)
@@ -398,10 +399,29 @@ impl Instance {
                 return Ok(());
             }
             self.refuse_paused(to)?;
+            self.refuse_lost(table, to)?;
             tokio::select! {
                 changed = changed.changed() => changed.map_err(|_| closed())?,
                 () = self.shared.env.clock.sleep(Duration::from_millis(250)) => {}
             }
+        }
+    }
+
+    /// What is lost never comes to rest.
+    fn refuse_lost(&self, table: Option<TableId>, to: SettleTo) -> Result<()> {
+        let board = self.shared.tasks.lock();
+        let waited_for = |(file, lost): &(&String, &DamageStatus)| {
+            lost.state == DamageState::Lost
+                && match lost.table {
+                    None => is_log(file),
+                    of => to == SettleTo::Authority && (table.is_none() || of == table),
+                }
+        };
+        match board.damage.iter().find(waited_for) {
+            None => Ok(()),
+            Some((_, lost)) => Err(Error::corrupt(&lost.what)
+                .with_detail(&lost.place)
+                .with_hint("run `lazybase verify` to see what is damaged")),
         }
     }
 

@@ -24,7 +24,7 @@ pub use coordinator::TableSpec;
 pub use instance::{Acknowledgement, AsOf, BatchWriter, Instance, SettleTo, SnapshotRequest};
 pub use lazybase_engine::stages::ingest::{BatchNumber, LogCompression, WaitingWriter};
 pub use settings::Settings;
-pub use shared::{FinishedTask, StageTotals, Trouble};
+pub use shared::{DamageState, DamageStatus, FinishedTask, StageTotals, Trouble};
 pub use status::{HeldPin, StageHoldings, Status};
 pub use task::{StageName, TaskId, TaskStatus};
 pub use verify::VerifyReport;

@@ -1,6 +1,6 @@
 //! What the coordinator, the workers and the readers of one process share.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use lazybase_engine::env::Env;
@@ -8,7 +8,7 @@ use lazybase_engine::manifest::ManifestStore;
 use lazybase_engine::read::Reader;
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::{CoordinatorClock, Ingest};
-use lazybase_model::{Error, Result, ScuNumber, Table};
+use lazybase_model::{Error, Result, ScuNumber, Table, TableId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -39,6 +39,8 @@ pub(crate) struct TaskBoard {
     pub(crate) troubles: VecDeque<Trouble>,
     pub(crate) paused: Vec<StageName>,
     pub(crate) totals: StageTotals,
+    /// Files that were seen damaged since the database was opened, by name.
+    pub(crate) damage: BTreeMap<String, DamageStatus>,
 }
 
 /// A task that ended.
@@ -65,6 +67,49 @@ pub struct Trouble {
     pub message: String,
     /// How often in a row.
     pub times: u64,
+}
+
+/// A file that was seen damaged.
+#[derive(Debug, Clone)]
+pub struct DamageStatus {
+    /// Table, view and SCUs of what it holds.
+    pub place: String,
+    /// What was seen.
+    pub what: String,
+    /// What became of it.
+    pub state: DamageState,
+    /// The table whose newest answers need it, once that is known.
+    pub table: Option<TableId>,
+}
+
+/// Whether a file is one of the log's.
+pub(crate) fn is_log(file: &str) -> bool {
+    file.starts_with("log/")
+}
+
+/// What became of a file that was seen damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamageState {
+    /// It will be read back in full.
+    Suspected,
+    /// An earlier stage holds its rows: they are being written again.
+    Healing,
+    /// Its rows are in another file.
+    Healed,
+    /// Nothing holds its rows any more.
+    Lost,
+}
+
+impl DamageState {
+    /// The name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            DamageState::Suspected => "suspected",
+            DamageState::Healing => "healing",
+            DamageState::Healed => "healed",
+            DamageState::Lost => "lost",
+        }
+    }
 }
 
 /// Bytes written since the database was opened, by stage: what write amplification is made of.
@@ -115,7 +160,7 @@ impl Shared {
             StageName::Sort => totals.sort_bytes_written += report.bytes_written,
             StageName::Merge => totals.merge_bytes_written += report.bytes_written,
             StageName::Authority => totals.authority_bytes_written += report.bytes_written,
-            StageName::Ingest => {}
+            StageName::Ingest | StageName::Heal => {}
         }
         totals.failed_attempts += u64::from(report.outcome.is_err());
         board.finished.push_back(FinishedTask {

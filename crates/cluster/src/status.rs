@@ -10,7 +10,7 @@ use lazybase_engine::read::summary;
 use lazybase_engine::stages::ingest::WaitingWriter;
 use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
 
-use crate::shared::{FinishedTask, Shared, StageTotals, Trouble};
+use crate::shared::{DamageStatus, FinishedTask, Shared, StageTotals, Trouble};
 use crate::task::{StageName, TaskStatus};
 
 /// A running database at one moment.
@@ -51,6 +51,8 @@ pub struct Status {
     pub troubles: Vec<Trouble>,
     /// Stages that are paused.
     pub paused: Vec<StageName>,
+    /// Files that were seen damaged since the database was opened, by name.
+    pub damage: BTreeMap<String, DamageStatus>,
     /// Bytes written by stage since the database was opened.
     pub totals: StageTotals,
     /// Bytes written to the log since the database was opened.
@@ -121,6 +123,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         finished: board.finished.iter().cloned().collect(),
         troubles: board.troubles.iter().cloned().collect(),
         paused: board.paused.clone(),
+        damage: board.damage.clone(),
         totals: board.totals,
         log_bytes_written: ingest.log_bytes_written,
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, SegmentMeta};
+use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, ScuEntry, SegmentMeta};
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_model::{Result, ScuNumber, Span, TableId, ViewId};
@@ -19,6 +19,8 @@ pub enum StageName {
     Merge,
     /// Merging into the authority.
     Authority,
+    /// Making damaged files again; never paused.
+    Heal,
 }
 
 impl StageName {
@@ -37,6 +39,7 @@ impl StageName {
             StageName::Sort => "sort",
             StageName::Merge => "merge",
             StageName::Authority => "authority",
+            StageName::Heal => "heal",
         }
     }
 }
@@ -67,7 +70,7 @@ pub(crate) struct Task {
     pub(crate) work: Work,
 }
 
-/// The two shapes of stage work.
+/// The shapes of stage work.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
     /// Sort all tables of an SCU.
@@ -82,6 +85,43 @@ pub(crate) enum Work {
         inputs: Vec<Arc<Run>>,
         output: RunKind,
     },
+    /// Read suspected files back in full.
+    Check {
+        segments: Vec<(Arc<RowLayout>, Arc<SegmentMeta>)>,
+    },
+    /// Make the damaged files of a run again.
+    Heal { layout: Arc<RowLayout>, heal: Heal },
+}
+
+/// From what damaged files are made again.
+#[derive(Debug, Clone)]
+pub(crate) enum Heal {
+    /// From the log of an SCU: all parts of its run.
+    Sort {
+        entry: Arc<ScuEntry>,
+        runs: Vec<Arc<Run>>,
+    },
+    /// From what the run was made of.
+    Merge {
+        run: Arc<Run>,
+        files: Vec<String>,
+        pieces: Vec<HealPiece>,
+    },
+}
+
+/// Keys of a damaged file, and the runs whose changes make its rows.
+#[derive(Debug, Clone)]
+pub(crate) struct HealPiece {
+    pub(crate) range: KeyRange,
+    pub(crate) inputs: Vec<Arc<Run>>,
+}
+
+/// Files of a run that were made again.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    pub(crate) run: RunId,
+    pub(crate) files: Vec<String>,
+    pub(crate) segments: Vec<Arc<SegmentMeta>>,
 }
 
 /// What an attempt made: files that nothing names until the coordinator adopts them.
@@ -102,6 +142,13 @@ pub(crate) enum Output {
         changes_through: ScuNumber,
         segments: Vec<Arc<SegmentMeta>>,
     },
+    /// Suspected files, by what reading them back in full showed.
+    Checked {
+        whole: Vec<String>,
+        damaged: Vec<String>,
+    },
+    /// Damaged files made again.
+    Healed { runs: Vec<Replaced> },
 }
 
 /// How an attempt ended.

@@ -1,34 +1,59 @@
-//! Re-reading everything that the newest manifest names, against checksums and invariants.
+//! Re-reading every file of the database, against checksums and invariants; what is damaged is
+//! handed over to be healed.
+//!
+//! ```text
+//!   segments of all runs, logs of all SCUs, manifest files --damage--> coordinator heals
+//!                                                   report: healed, healable, lost
+//! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use lazybase_engine::manifest::{Manifest, SegmentMeta, check};
+use lazybase_engine::manifest::{Manifest, SegmentMeta, check, verify_files};
 use lazybase_engine::segment::{RowLayout, verify_segment};
-use lazybase_engine::stages::ingest::UnsortedScu;
+use lazybase_engine::stages::ingest::open_sealed;
 use lazybase_model::{Error, Result};
 
-use crate::shared::Shared;
+use crate::shared::{DamageState, Shared};
+
+/// How long a verification waits for damaged files to be made again.
+const HEALING_MAX: Duration = Duration::from_secs(60);
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a verification found.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyReport {
-    /// Segments and logs of unsorted SCUs that were read back in full.
+    /// Segments, logs and manifest files that were read back in full.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Stored rows seen.
     pub rows: u64,
-    /// What is wrong, a line each; empty when all is well.
+    /// What is wrong and can't be made good, a line each; empty when all is well.
     pub problems: Vec<String>,
+    /// What was wrong, and is made again from an earlier stage.
+    pub healed: Vec<String>,
+    /// What is wrong and will be healed, but was not yet.
+    pub healable: Vec<String>,
 }
 
-/// Reads back all segments and logs; `progress` hears the share that is done, from 0 to 1.
+impl VerifyReport {
+    /// Whether everything is whole now.
+    pub fn is_whole(&self) -> bool {
+        self.problems.is_empty() && self.healable.is_empty()
+    }
+}
+
+/// Damage found: a line for each file.
+type Found = BTreeMap<String, String>;
+
+/// Reads back all files; `progress` hears the share that is done, from 0 to 1.
 pub(crate) async fn verify(
     shared: &Shared,
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<VerifyReport> {
-    let unsorted = shared.ingest.unsorted();
     let pin = shared
         .reader
         .pins
@@ -38,44 +63,163 @@ pub(crate) async fn verify(
     if let Err(error) = check::check_loaded(&manifest) {
         report.problems.push(error.to_string());
     }
+    let mut found = Found::new();
     let segments = segments_of(&manifest)?;
     let total: u64 = segments.iter().map(|(_, meta, _)| meta.bytes).sum();
     for (layout, meta, place) in &segments {
         let checked = verify_segment(&shared.env, layout, meta).await;
-        note(&mut report, checked, place);
+        if checked.is_ok() && shared.reader.damaged.files().1.contains_key(&meta.file) {
+            // Somebody restored it, or what failed was the read.
+            shared.reader.damaged.forget([meta.file.as_str()]);
+            shared.tasks.lock().damage.remove(&meta.file);
+        }
+        note(shared, &mut report, &mut found, checked, place);
         report.files += 1;
         report.rows += meta.rows;
         report.bytes += meta.bytes;
         progress(report.bytes as f64 / total.max(1) as f64);
         pin.check()?;
     }
-    for scu in unsorted
-        .iter()
-        .filter(|scu| scu.scu() > manifest.sorted_through)
-    {
-        let read = verify_log(shared, &manifest, scu).await;
-        note(&mut report, read, &format!("log of SCU {}", scu.scu()));
-        report.files += 1;
-    }
+    verify_logs(shared, &manifest, &mut report, &mut found).await;
+    verify_manifest(shared, &mut report).await?;
+    wait_for_healing(shared, &found, &mut report).await;
     Ok(report)
 }
 
-fn note(report: &mut VerifyReport, checked: Result<()>, place: &str) {
-    if let Err(error) = checked {
-        report.problems.push(format!("{place}: {error}"));
+fn note(
+    shared: &Shared,
+    report: &mut VerifyReport,
+    found: &mut Found,
+    checked: Result<()>,
+    place: &str,
+) {
+    let Err(error) = checked else {
+        return;
+    };
+    let line = format!("{place}: {error}");
+    match error.damaged_file() {
+        Some(file) => {
+            shared.reader.damaged.note(&error);
+            found.entry(file.to_owned()).or_insert(line);
+        }
+        None => report.problems.push(line),
+    }
+}
+
+/// Reads back the logs of all SCUs that are kept, whatever of them is held in memory.
+async fn verify_logs(
+    shared: &Shared,
+    manifest: &Manifest,
+    report: &mut VerifyReport,
+    found: &mut Found,
+) {
+    let store = &*shared.env.store;
+    let mut files = BTreeSet::new();
+    for entry in manifest
+        .scus
+        .range(..=manifest.sorted_through)
+        .map(|(_, entry)| entry)
+    {
+        let checked = match open_sealed(store, entry).await {
+            Ok(scu) => scu.check_log(store).await,
+            Err(error) => Err(error),
+        };
+        let kept = shared.manifests.current().scus.contains_key(&entry.scu);
+        // It may have been forgotten, and its files written again, while it was read.
+        if kept || checked.is_ok() {
+            files.extend(entry.files.iter().cloned());
+            note(
+                shared,
+                report,
+                found,
+                checked,
+                &format!("log of SCU {}", entry.scu),
+            );
+        }
+    }
+    for scu in shared.ingest.unsorted().iter() {
+        let checked = scu.check_log(store).await;
+        let current = shared.manifests.current();
+        let kept = scu.scu() > current.sorted_through || current.scus.contains_key(&scu.scu());
+        if kept || checked.is_ok() {
+            files.extend(scu.log_files());
+            note(
+                shared,
+                report,
+                found,
+                checked,
+                &format!("log of SCU {}", scu.scu()),
+            );
+        }
+    }
+    report.files += files.len() as u64;
+}
+
+/// Reads back the manifest's files. What they say is in memory: damaged ones are replaced.
+async fn verify_manifest(shared: &Shared, report: &mut VerifyReport) -> Result<()> {
+    let store = &*shared.env.store;
+    let listed = store.list("manifest/").await?;
+    report.files += listed.len() as u64;
+    report.bytes += listed.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    if verify_files(store).await?.is_empty() {
+        return Ok(());
+    }
+    // Files that were being replaced are no damage: what is still there at a second look is.
+    let found = verify_files(store).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let replaced = shared.manifests.replace_files().await;
+    let left: BTreeSet<String> = match replaced {
+        Ok(()) => verify_files(store)
+            .await?
+            .iter()
+            .map(Error::to_string)
+            .collect(),
+        Err(error) => {
+            report
+                .problems
+                .push(format!("manifest files can't be replaced: {error}"));
+            found.iter().map(Error::to_string).collect()
+        }
+    };
+    for error in found {
+        let line = error.to_string();
+        match left.contains(&line) {
+            true => report.problems.push(line),
+            false => report.healed.push(line),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the coordinator has settled what becomes of each damaged file.
+async fn wait_for_healing(shared: &Shared, found: &Found, report: &mut VerifyReport) {
+    let begin = shared.env.clock.monotonic();
+    let late = || shared.env.clock.monotonic().saturating_sub(begin) > HEALING_MAX;
+    for (file, line) in found {
+        let line = line.clone();
+        loop {
+            let (_, damaged) = shared.reader.damaged.files();
+            let state = shared
+                .tasks
+                .lock()
+                .damage
+                .get(file)
+                .map(|damage| damage.state);
+            match state {
+                Some(DamageState::Healed) => break report.healed.push(line),
+                Some(DamageState::Lost) => break report.problems.push(line),
+                // It was whole when it was read once more: what failed was the read.
+                None if !damaged.contains_key(file) => break report.healed.push(line),
+                _ if late() => break report.healable.push(line),
+                _ => shared.env.clock.sleep(LOOK_EVERY).await,
+            }
+        }
     }
 }
 
 type Named = (Arc<RowLayout>, Arc<SegmentMeta>, String);
-
-/// Reads back all batches of an unsorted SCU.
-async fn verify_log(shared: &Shared, manifest: &Manifest, scu: &UnsortedScu) -> Result<()> {
-    for state in manifest.tables.values() {
-        scu.read_table(&*shared.env.store, &state.table, u32::MAX)
-            .await?;
-    }
-    Ok(())
-}
 
 /// Every segment once, with its layout and where it belongs.
 fn segments_of(manifest: &Manifest) -> Result<Vec<Named>> {

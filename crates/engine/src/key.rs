@@ -28,6 +28,11 @@ impl Key {
         Key(bytes.into())
     }
 
+    /// The least key after these encoded bytes.
+    pub fn after(bytes: &[u8]) -> Key {
+        Key::new([bytes, &[0]].concat())
+    }
+
     /// The encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

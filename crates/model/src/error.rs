@@ -34,6 +34,9 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// The SQLSTATE of a read that the store refused.
+pub const UNREADABLE: &str = "58030";
+
 /// A short fact, with detail, hint and SQLSTATE where they help.
 #[derive(Debug, Clone)]
 pub struct Error(Box<Parts>);
@@ -45,6 +48,7 @@ struct Parts {
     detail: Option<String>,
     hint: Option<String>,
     sqlstate: Option<&'static str>,
+    file: Option<String>,
 }
 
 impl Error {
@@ -56,6 +60,7 @@ impl Error {
             detail: None,
             hint: None,
             sqlstate: None,
+            file: None,
         }))
     }
 
@@ -110,6 +115,13 @@ impl Error {
         self
     }
 
+    /// The same error, which concerns this stored file.
+    #[must_use]
+    pub fn with_file(mut self, file: impl Into<String>) -> Self {
+        self.0.file = Some(file.into());
+        self
+    }
+
     /// The same error, its message preceded by where it happened.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
@@ -135,6 +147,18 @@ impl Error {
     /// What the user could do.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+
+    /// The stored file that it concerns, where one does.
+    pub fn file(&self) -> Option<&str> {
+        self.0.file.as_deref()
+    }
+
+    /// The stored file whose bytes can't be had as they were written: damaged, missing, cut off,
+    /// or refused by the disk.
+    pub fn damaged_file(&self) -> Option<&str> {
+        let unreadable = self.0.kind == ErrorKind::Corrupt || self.0.sqlstate == Some(UNREADABLE);
+        self.file().filter(|_| unreadable)
     }
 
     /// The five-letter SQLSTATE; by kind where none was given.

@@ -56,6 +56,9 @@ pub const BEST_EFFORT_RUNS_MAX: usize = 4;
 
 /// How long horizons stay readable (setting `retention`).
 pub const RETENTION: Duration = Duration::from_secs(600);
+/// The uncompressed bytes of sorted SCUs whose log is kept, within the retention, to sort them
+/// again if a file is damaged.
+pub const LOG_KEPT_BYTES_MAX: u64 = 256 << 20;
 /// How long a file that nothing names is kept, in case a reader's pin was slow to arrive.
 pub const DELETE_GRACE: Duration = Duration::from_secs(2);
 /// How many manifest edits are replayed at most: a checkpoint follows.

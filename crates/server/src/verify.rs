@@ -31,7 +31,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: VerifyArgs) -> Result<()> {
     bar.finish_and_clear();
     let report = open::close(&database, verified).await?;
     show(&report, args.format, stopwatch.elapsed())?;
-    match report.problems.len() as u64 {
+    match (report.problems.len() + report.healable.len()) as u64 {
         0 => Ok(()),
         n => Err(Error::corrupt(format!("{} found", counted(n, "problem")))
             .with_hint("restore the named files from a backup, or load the data again")),
@@ -49,6 +49,8 @@ fn show(report: &VerifyReport, format: ReportFormat, took: Duration) -> Result<(
                 "rows": report.rows,
                 "seconds": took.as_secs_f64(),
                 "problems": report.problems,
+                "healed": report.healed,
+                "healable": report.healable,
             })
         ),
     };
@@ -61,15 +63,23 @@ fn text(report: &VerifyReport, took: Duration) -> String {
     for problem in &report.problems {
         text += &format!("problem: {problem}\n");
     }
+    for healed in &report.healed {
+        text += &format!("healed: {healed}\n");
+    }
+    for healable in &report.healable {
+        text += &format!("can be healed, open the database for longer: {healable}\n");
+    }
     text += &format!(
         "read {}, {}, {} in {:.1} s: {}\n",
         counted(report.files, "file"),
         bytes(report.bytes),
         counted(report.rows, "stored row"),
         took.as_secs_f64(),
-        match report.problems.len() as u64 {
-            0 => "all of it is whole".to_owned(),
-            n => counted(n, "problem"),
+        match (report.problems.len() as u64, report.is_whole()) {
+            (0, true) if report.healed.is_empty() => "all of it is whole".to_owned(),
+            (0, true) => "all of it is whole now".to_owned(),
+            (0, false) => "healing goes on".to_owned(),
+            (n, _) => counted(n, "problem"),
         }
     );
     text
@@ -89,7 +99,7 @@ mod tests {
             files: 2,
             bytes: 2048,
             rows: 10,
-            problems: Vec::new(),
+            ..VerifyReport::default()
         };
         let took = Duration::from_millis(1500);
         assert_eq!(

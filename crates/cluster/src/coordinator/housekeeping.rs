@@ -29,9 +29,11 @@ impl Coordinator {
     async fn retire(&self, now_micros: i64) -> Result<()> {
         let manifest = self.shared.manifests.current();
         // Attempts read back what they wrote before they report.
+        let (_, damaged) = self.shared.reader.damaged.files();
         let verified = collect::Verified {
-            sorted_through: manifest.sorted_through,
-            unchecked_runs: &BTreeSet::new(),
+            unhealed_runs: &self.healing.unhealed,
+            damaged: &damaged,
+            ..collect::Verified::default()
         };
         let retention = self.shared.settings.retention;
         let Some(edit) = collect::retirable(&manifest, now_micros, retention, verified) else {
@@ -55,6 +57,7 @@ impl Coordinator {
             .sorted
             .values()
             .chain(&self.merged)
+            .chain(&self.healing.made)
             .flat_map(files_of)
             .collect();
         let mut manifests = vec![self.shared.manifests.current()];
@@ -81,6 +84,8 @@ fn files_of(output: &Output) -> Vec<String> {
     let segments: Vec<_> = match output {
         Output::Sorted { runs, .. } => runs.iter().flat_map(|(_, made)| made).collect(),
         Output::Merged { segments, .. } => segments.iter().collect(),
+        Output::Healed { runs } => runs.iter().flat_map(|run| &run.segments).collect(),
+        Output::Checked { .. } => Vec::new(),
     };
     segments
         .into_iter()

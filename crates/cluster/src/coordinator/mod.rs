@@ -11,10 +11,11 @@
 //! Deciding is in [`policy`] (plain functions); this module and its children act.
 //!
 //! Invariant COORD-1: SCUs are sealed and sorts adopted in the order of their numbers.
-//! Invariant COORD-2: no two running tasks share an input run.
+//! Invariant COORD-2: no two running merges share an input run.
 
 mod ddl;
 mod event;
+mod heal;
 mod housekeeping;
 pub mod policy;
 mod run;

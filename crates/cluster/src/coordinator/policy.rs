@@ -101,6 +101,11 @@ pub enum RunningTask {
         /// The runs.
         inputs: Vec<RunId>,
     },
+    /// Damaged runs are made again; their newer forms may be merged meanwhile.
+    Heal {
+        /// The runs; none while suspected files are read back.
+        runs: Vec<RunId>,
+    },
 }
 
 /// What the policy knows beside the manifest.

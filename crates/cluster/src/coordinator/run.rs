@@ -12,11 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ddl::PendingDdl;
 use super::event::{Command, Event};
+use super::heal::Healing;
 use super::policy::{self, PolicySettings, Proposal, RunningTask};
 use super::tasks::work_name;
 use crate::adopt::seal_edit;
 use crate::shared::Shared;
-use crate::task::{Output, Report, StageName, Task, TaskId, TaskStatus};
+use crate::task::{Output, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::worker::WorkerHandle;
 
 /// What a coordinator is made of.
@@ -34,6 +35,19 @@ pub(super) struct Hurry {
     pub(super) sort_needed_through: ScuNumber,
     pub(super) authority_through: ScuNumber,
 }
+
+/// How long a piece of work that failed is left alone.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    until_micros: i64,
+    /// How often it failed in a row.
+    failures: u32,
+}
+
+/// The first rest; it doubles with each failure that damage caused.
+const REST: Duration = Duration::from_millis(500);
+/// How often it doubles at most.
+const REST_DOUBLED_MAX: u32 = 7;
 
 /// A task that runs, and where.
 pub(super) struct Running {
@@ -60,8 +74,9 @@ pub(crate) struct Coordinator {
     pub(super) policy: PolicySettings,
     pub(super) paused: HashSet<StageName>,
     next_task: u64,
-    /// Until when a failed piece of work is left alone, by its first input or SCU.
-    resting: HashMap<String, i64>,
+    /// Failed pieces of work, which are left alone for a while.
+    resting: HashMap<String, Rest>,
+    pub(super) healing: Healing,
     pub(super) housekept_micros: i64,
     pub(super) sweep: Sweep,
     stopping: Option<oneshot::Sender<()>>,
@@ -99,6 +114,7 @@ impl Coordinator {
             paused: HashSet::new(),
             next_task: 1,
             resting: HashMap::new(),
+            healing: Healing::default(),
             housekept_micros: 0,
             sweep: Sweep::new(),
             stopping: None,
@@ -186,6 +202,7 @@ impl Coordinator {
         self.adopt_sorted().await?;
         self.adopt_merged().await?;
         if self.stopping.is_none() {
+            self.heal().await?;
             self.decide().await?;
         }
         self.housekeep().await
@@ -238,15 +255,29 @@ impl Coordinator {
         };
         self.workers[running.worker].busy = false;
         self.shared.note_finished(&running.status, &report);
+        let name = work_name(&running.policy);
+        let failures = self.resting.remove(&name).map_or(0, |rest| rest.failures);
         match report.outcome {
             Ok(output @ Output::Sorted { scu, .. }) => {
                 self.sorted.insert(scu, output);
             }
             Ok(output @ Output::Merged { .. }) => self.merged.push_back(output),
+            Ok(output @ Output::Healed { .. }) => self.healing.made.push(output),
+            Ok(Output::Checked { whole, damaged }) => self.take_checked(whole, damaged),
             Err(error) => {
-                let rest = Duration::from_millis(500).as_micros() as i64;
-                self.resting
-                    .insert(work_name(&running), self.shared.now() + rest);
+                let doubled = match error.damaged_file() {
+                    Some(_) => failures.min(REST_DOUBLED_MAX),
+                    None => 0,
+                };
+                let rest = REST * (1 << doubled);
+                let rest = Rest {
+                    until_micros: self.shared.now() + rest.as_micros() as i64,
+                    failures: failures + 1,
+                };
+                self.resting.insert(name, rest);
+                if matches!(running.policy, RunningTask::Sort { .. }) {
+                    self.lose_log(&error);
+                }
                 self.shared.report_trouble(&error.within(format_args!(
                     "{} of SCUs {}",
                     running.status.stage.name(),
@@ -264,30 +295,31 @@ impl Coordinator {
         let manifest = self.shared.manifests.current();
         let outstanding = self.outstanding();
         let load = self.load(&manifest, &outstanding);
-        self.shared
-            .ingest
-            .set_throttle(policy::throttle(&manifest, &load));
+        // A table that can't be merged any more must not hold up the writers of all others.
+        let throttle = match self.healing.lost_tables.is_empty() {
+            true => policy::throttle(&manifest, &load),
+            false => policy::throttle(&self.without_lost(&manifest), &load),
+        };
         let proposals = policy::propose(&manifest, &load);
+        self.shared.ingest.set_throttle(throttle);
         for proposal in proposals {
             if let Proposal::Split { view, low, at } = proposal {
                 self.commit(Edit::SplitRange { view, low, at }).await?;
                 return Ok(());
             }
-            let Some(worker) = self.workers.iter().position(|worker| !worker.busy) else {
+            if self.workers.iter().all(|worker| worker.busy) {
                 break;
-            };
-            self.start(worker, &manifest, proposal)?;
+            }
+            self.start(&manifest, proposal)?;
         }
         self.publish_tasks();
         Ok(())
     }
 
-    fn start(&mut self, worker: usize, manifest: &Arc<Manifest>, proposal: Proposal) -> Result<()> {
+    fn start(&mut self, manifest: &Arc<Manifest>, proposal: Proposal) -> Result<()> {
         let Some((work, status)) = self.task_of(manifest, &proposal)? else {
             return Ok(());
         };
-        let id = TaskId(self.next_task);
-        self.next_task += 1;
         let policy = match proposal {
             Proposal::Sort { scu } => RunningTask::Sort { scu },
             Proposal::Merge {
@@ -295,22 +327,40 @@ impl Coordinator {
             } => RunningTask::Merge { view, low, inputs },
             Proposal::Split { .. } => return Ok(()),
         };
+        self.launch(work, status, policy);
+        Ok(())
+    }
+
+    /// Gives work to a free worker, unless it is being done or rests after a failure.
+    pub(super) fn launch(&mut self, work: Work, status: TaskStatus, policy: RunningTask) {
+        let Some(worker) = self.workers.iter().position(|worker| !worker.busy) else {
+            return;
+        };
+        let now = self.shared.now();
+        let rests = self.resting.get(&work_name(&policy));
+        let runs = self
+            .running
+            .values()
+            .any(|running| running.policy == policy);
+        if runs || rests.is_some_and(|rest| rest.until_micros > now) {
+            return;
+        }
+        let id = TaskId(self.next_task);
+        self.next_task += 1;
+        self.workers[worker].start(Task { id, work });
         let running = Running {
             worker,
             status: TaskStatus { id, ..status },
             policy,
         };
-        if self
-            .resting
-            .get(&work_name(&running))
-            .is_some_and(|until| *until > self.shared.now())
-        {
-            return Ok(());
-        }
-        let task = Task { id, work };
-        self.workers[worker].start(task);
         self.running.insert(id, running);
-        Ok(())
+    }
+
+    fn without_lost(&self, manifest: &Manifest) -> Manifest {
+        let mut others = manifest.clone();
+        let lost = &self.healing.lost_tables;
+        others.tables.retain(|table, _| !lost.contains(table));
+        others
     }
 
     fn publish_tasks(&self) {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::manifest::{Manifest, Run, RunId, RunKind};
+use lazybase_engine::read::paths::segments_in;
 use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
 
 use super::policy::{Load, Proposal, RunningTask};
-use super::run::{Coordinator, Running};
+use super::run::Coordinator;
 use crate::status::authority_through;
 use crate::task::{Output, StageName, TaskId, TaskStatus, Work};
 
@@ -23,7 +24,6 @@ impl Coordinator {
             .keys()
             .map(|scu| RunningTask::Sort { scu: *scu });
         let merged = self.merged.iter().filter_map(|output| match output {
-            Output::Sorted { .. } => None,
             Output::Merged {
                 view,
                 range,
@@ -34,6 +34,7 @@ impl Coordinator {
                 low: range.low.clone(),
                 inputs: inputs.clone(),
             }),
+            _ => None,
         });
         running.chain(sorted).chain(merged).collect()
     }
@@ -149,6 +150,12 @@ impl Coordinator {
         let Some(runs) = runs.filter(|runs| !runs.is_empty()) else {
             return Ok(None);
         };
+        // What needs a damaged file waits until it is made again.
+        let (_, damaged) = self.shared.reader.damaged.files();
+        let mut segments = runs.iter().flat_map(|run| segments_in(run, &range.range));
+        if segments.any(|segment| damaged.contains_key(&segment.file)) {
+            return Ok(None);
+        }
         let stage = match output {
             RunKind::Base => StageName::Authority,
             RunKind::Merged | RunKind::Sorted => StageName::Merge,
@@ -191,9 +198,10 @@ fn stage_of(proposal: &Proposal) -> StageName {
 }
 
 /// What names a piece of work across its attempts.
-pub(super) fn work_name(running: &Running) -> String {
-    match &running.policy {
+pub(super) fn work_name(task: &RunningTask) -> String {
+    match task {
         RunningTask::Sort { scu } => format!("sort of SCU {scu}"),
         RunningTask::Merge { inputs, .. } => format!("merge of {inputs:?}"),
+        RunningTask::Heal { runs } => format!("healing of {runs:?}"),
     }
 }

@@ -4,6 +4,7 @@
 //! them back in full, and reports. It changes nothing that anybody can see; running it twice is
 //! harmless.
 
+mod heal;
 mod merge;
 mod sort;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lazybase_engine::env::{ActorHandle, Env};
+use lazybase_engine::read::Damaged;
 use lazybase_engine::segment::SegmentCache;
 use tokio::sync::mpsc;
 
@@ -23,6 +25,7 @@ pub(crate) struct WorkerContext {
     pub(crate) env: Env,
     pub(crate) settings: Settings,
     pub(crate) cache: Arc<SegmentCache>,
+    pub(crate) damaged: Damaged,
     pub(crate) reports: mpsc::UnboundedSender<Event>,
 }
 
@@ -85,7 +88,12 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
                 inputs,
                 output,
             } => merge::attempt(&context, &traffic, layout, range, inputs, *output).await,
+            Work::Check { segments } => heal::check(&context, segments).await,
+            Work::Heal { layout, heal } => heal::attempt(&context, &traffic, layout, heal).await,
         };
+        if let Err(error) = &outcome {
+            context.damaged.note(error);
+        }
         let elapsed = context.env.clock.monotonic().saturating_sub(started);
         let report = Report {
             task: task.id,

@@ -19,9 +19,10 @@ pub(super) async fn attempt(
     scu: &Arc<UnsortedScu>,
     layouts: &[Arc<RowLayout>],
 ) -> Result<Output> {
+    let memory = context.settings.sort_memory;
     let mut runs = Vec::new();
     for layout in layouts {
-        for segments in sort_table(context, traffic, scu, layout).await? {
+        for segments in sort_table(context, traffic, scu, layout, memory).await? {
             runs.push((layout.table.primary.id, segments));
         }
     }
@@ -31,23 +32,24 @@ pub(super) async fn attempt(
     })
 }
 
-/// The parts of one table's run, in the order of their changes.
-async fn sort_table(
+/// The parts of one table's run, in the order of their changes, each within `memory` bytes.
+pub(super) async fn sort_table(
     context: &WorkerContext,
     traffic: &Traffic,
     scu: &Arc<UnsortedScu>,
     layout: &Arc<RowLayout>,
+    memory: u64,
 ) -> Result<Vec<Vec<Arc<SegmentMeta>>>> {
     let mut parts = Vec::new();
     let mut held: Vec<ChangeBatch> = Vec::new();
-    let mut held_bytes = 0;
+    let mut held_bytes: u64 = 0;
     for batch in scu.prefix(u32::MAX) {
         for part in batch
             .parts
             .iter()
             .filter(|part| part.table == layout.table.id)
         {
-            if held_bytes > 0 && held_bytes + part.raw_bytes > context.settings.sort_memory {
+            if held_bytes > 0 && held_bytes.saturating_add(part.raw_bytes) > memory {
                 parts.push(sort_part(context, traffic, layout, std::mem::take(&mut held)).await?);
                 held_bytes = 0;
             }

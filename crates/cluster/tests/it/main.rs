@@ -5,6 +5,7 @@
 
 mod big_batch;
 mod crash;
+mod damage;
 mod harness;
 mod kill;
 mod model;

@@ -121,6 +121,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 
 impl From<StoreError> for lazybase_model::Error {
     fn from(error: StoreError) -> Self {
+        use lazybase_model::error::UNREADABLE;
         use lazybase_model::{Error, ErrorKind};
         let message = error.to_string();
         match error {
@@ -131,7 +132,7 @@ impl From<StoreError> for lazybase_model::Error {
                 .with_sqlstate("53100"),
             StoreError::DefinitelyNot { .. } => Error::unavailable(message),
             StoreError::Maybe { .. } => Error::new(ErrorKind::MaybeHappened, message),
-            StoreError::Read { .. } => Error::unavailable(message).with_sqlstate("58030"),
+            StoreError::Read { .. } => Error::unavailable(message).with_sqlstate(UNREADABLE),
         }
     }
 }

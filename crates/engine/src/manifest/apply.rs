@@ -12,7 +12,7 @@ use std::sync::Arc;
 use lazybase_model::table::Table;
 use lazybase_model::{DatabaseId, Error, Result, ScuNumber, Span, TableId, ViewId};
 
-use super::edit::{Edit, RetiredRun};
+use super::edit::{Edit, HealedRun, RetiredRun};
 use super::state::{
     KeyRange, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime,
     SegmentMeta, TableState,
@@ -133,7 +133,7 @@ impl Manifest {
                 times_before,
             } => self.retire(runs, scus, *times_before),
             Edit::OpenProducer { name, epoch } => self.open_producer(name, *epoch),
-            Edit::Heal { run, segments } => self.heal(*run, segments),
+            Edit::Heal { runs } => self.heal(runs),
         }
     }
 
@@ -466,11 +466,13 @@ impl Manifest {
         Ok(())
     }
 
-    fn heal(&mut self, id: RunId, segments: &[Arc<SegmentMeta>]) -> Result<()> {
-        let Some(run) = self.runs.get_mut(&id) else {
-            return Err(Error::not_found(format!("{id} is gone")));
-        };
-        Arc::make_mut(run).segments = segments.to_vec();
+    fn heal(&mut self, healed: &[HealedRun]) -> Result<()> {
+        for HealedRun { run: id, segments } in healed {
+            let Some(run) = self.runs.get_mut(id) else {
+                return Err(Error::not_found(format!("{id} is gone")));
+            };
+            Arc::make_mut(run).segments.clone_from(segments);
+        }
         Ok(())
     }
 }

@@ -18,11 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lazybase_model::limits::LOG_KEPT_BYTES_MAX;
 use lazybase_model::{ScuNumber, ViewId};
 
 use super::edit::{Edit, RetiredRun};
 use super::graph::Edge;
 use super::state::{Manifest, RangeState, RunId};
+use crate::read::damaged::DamagedFiles;
 use crate::read::paths::ReadIndex;
 
 /// What must have been read back in full and checked before its inputs may go.
@@ -32,6 +34,24 @@ pub struct Verified<'v> {
     pub sorted_through: ScuNumber,
     /// Merged and base runs that are not checked yet.
     pub unchecked_runs: &'v BTreeSet<RunId>,
+    /// Runs with damaged files that are still to be made again: what they were made of stays.
+    pub unhealed_runs: &'v BTreeSet<RunId>,
+    /// Logs among these files are of no use.
+    pub damaged: &'v DamagedFiles,
+}
+
+impl Default for Verified<'_> {
+    /// Everything is checked, nothing is damaged.
+    fn default() -> Self {
+        static NO_RUNS: BTreeSet<RunId> = BTreeSet::new();
+        static NO_FILES: DamagedFiles = DamagedFiles::new();
+        Verified {
+            sorted_through: ScuNumber(u64::MAX),
+            unchecked_runs: &NO_RUNS,
+            unhealed_runs: &NO_RUNS,
+            damaged: &NO_FILES,
+        }
+    }
 }
 
 /// Times alone are worth an edit only when there are as many to forget.
@@ -47,10 +67,15 @@ pub fn retirable(
 ) -> Option<Edit> {
     let kept_micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
     let before_micros = now_micros.saturating_sub(kept_micros);
-    let index = ReadIndex::new(manifest);
+    let index = ReadIndex::avoiding(manifest, verified.damaged);
     let common = index.common_horizon();
     let mut runs = Vec::new();
-    for (view, range) in manifest.all_ranges() {
+    let heals = |range: &RangeState| {
+        let mut entries = range.runs.iter();
+        !verified.unhealed_runs.is_empty()
+            && entries.any(|entry| verified.unhealed_runs.contains(&entry.id))
+    };
+    for (view, range) in manifest.all_ranges().filter(|(_, range)| !heals(range)) {
         retire_from(
             manifest,
             view,
@@ -61,12 +86,7 @@ pub fn retirable(
             &mut runs,
         );
     }
-    let sorted = manifest.sorted_through.min(verified.sorted_through);
-    let scus: Vec<ScuNumber> = manifest
-        .scus
-        .range(..=sorted)
-        .map(|(scu, _)| *scu)
-        .collect();
+    let scus = retirable_logs(manifest, before_micros, verified);
     let times_before = oldest_boundary(manifest, before_micros).min(common);
     let times = manifest.times.range(..times_before).count();
     let forgets = !runs.is_empty() || !scus.is_empty() || times > TIMES_PER_EDIT;
@@ -75,6 +95,36 @@ pub fn retirable(
         scus,
         times_before,
     })
+}
+
+/// Logs of sorted SCUs: kept, as earlier representations are, for the retention, so that a damaged
+/// run can be sorted again; but no more of them than a bound.
+fn retirable_logs(
+    manifest: &Manifest,
+    before_micros: i64,
+    verified: Verified<'_>,
+) -> Vec<ScuNumber> {
+    let unhealed = verified.unhealed_runs.iter();
+    let needed: BTreeSet<ScuNumber> = unhealed
+        .filter_map(|id| Some(manifest.runs.get(id)?.span.first))
+        .collect();
+    let sorted = manifest.sorted_through.min(verified.sorted_through);
+    let mut kept_bytes = 0;
+    let mut retirable = Vec::new();
+    for (scu, entry) in manifest.scus.range(..=sorted).rev() {
+        kept_bytes += entry.raw_bytes;
+        let time = manifest.times.get(scu);
+        let old = time.is_none_or(|time| time.last_ack_micros <= before_micros);
+        let pieces = entry.log.iter().map(|piece| &piece.file);
+        let mut files = pieces.chain(&entry.files);
+        let useless = files.any(|file| verified.damaged.contains_key(file));
+        let spare = old || kept_bytes > LOG_KEPT_BYTES_MAX;
+        if useless || (spare && !needed.contains(scu)) {
+            retirable.push(*scu);
+        }
+    }
+    retirable.reverse();
+    retirable
 }
 
 /// The oldest boundary that an answer may still be asked for: the newest one that was complete

@@ -105,13 +105,21 @@ pub enum Edit {
         /// The new session's epoch.
         epoch: u64,
     },
-    /// A file was made again: the run's segments are replaced by equal ones.
+    /// Files were made again: the segments of runs are replaced by equal ones, in all of them at
+    /// once.
     Heal {
-        /// The run.
-        run: RunId,
-        /// Its new segments.
-        segments: Vec<Arc<super::state::SegmentMeta>>,
+        /// The runs.
+        runs: Vec<HealedRun>,
     },
+}
+
+/// A run whose files were made again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealedRun {
+    /// The run.
+    pub run: RunId,
+    /// Its new segments, all of them.
+    pub segments: Vec<Arc<super::state::SegmentMeta>>,
 }
 
 /// A superseded run that leaves one range.

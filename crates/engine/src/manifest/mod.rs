@@ -29,7 +29,7 @@ pub mod store;
 mod verify;
 
 pub use collect::Sweep;
-pub use edit::{Edit, RetiredRun};
+pub use edit::{Edit, HealedRun, RetiredRun};
 pub use graph::Edge;
 pub use pins::{Pin, PinStatus, Pins};
 pub use state::{

@@ -23,10 +23,14 @@ pub fn common_horizon(manifest: &Manifest) -> ScuNumber {
 /// merging is so far behind that there is none, the one with the fewest runs in its worst range.
 pub(super) fn newest_common(index: &ReadIndex) -> ScuNumber {
     let newest = index.sorted_through.0;
+    // What damage keeps from the newest boundary says so to whoever reads it, and holds up no
+    // other range.
+    let lost = |range: &&RangePaths| range.damage_at(index.sorted_through).is_some();
     let ranges: Vec<&RangePaths> = index
         .tables
         .values()
         .flat_map(|table| &table.ranges)
+        .filter(|range| !lost(range))
         .collect();
     // Before the oldest table there is nothing to answer from: true, and of no use.
     let created = index

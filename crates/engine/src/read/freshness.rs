@@ -519,6 +519,9 @@ impl<'a> Chooser<'a> {
     }
 
     fn no_path(&self, at: ScuNumber) -> Error {
+        if let Some(lost) = self.tables.iter().find_map(|table| table.lost_at(at)) {
+            return lost;
+        }
         let newest = self.index.sorted_through;
         if at == newest {
             let broken = self

@@ -7,13 +7,19 @@
 //!   key   --point------> filter, index, one extent a run
 //! ```
 //!
+//! A read that meets damage goes on, at the same horizon, with an earlier representation of the
+//! same changes, or fails and names what is lost (`instead`).
+//!
 //! Invariant READ-1: a read opens no source past its horizon. Invariant READ-2: a row is dropped
 //! or counted before reconciling only where one source alone holds its key range.
 
 pub mod common_horizon;
+pub mod damaged;
 pub mod freshness;
+mod instead;
 pub mod paths;
 mod point;
+pub mod remedy;
 mod scan;
 mod snapshot;
 mod source;
@@ -22,6 +28,7 @@ mod unsorted;
 
 use lazybase_model::Error;
 
+pub use damaged::{Damaged, DamagedFiles};
 pub use point::find_rows;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
 pub use snapshot::{AsOf, Reader, Snapshot, SnapshotAsk, summary};

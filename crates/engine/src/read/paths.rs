@@ -10,6 +10,9 @@
 //!    reaches, so that what its own start costs is known when it comes up.
 //! 3. Each stretch keeps the best edge that ends in it; a path is followed back from there.
 //!
+//! Edges with a damaged file are passed over, so that an earlier representation answers in their
+//! place: the runs that they were made of, or for a sorted SCU its log, if it is still kept.
+//!
 //! Reads a [`Manifest`]; no I/O, no clock. Invariant READ-1: each path holds every change of its
 //! range up to its boundary once, and none after it.
 
@@ -17,12 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
-use lazybase_model::{ScuNumber, TableId, ViewId};
+use lazybase_model::{Error, ScuNumber, Span, TableId, ViewId};
 
 use super::common_horizon;
+use super::damaged::DamagedFiles;
 use crate::key::Key;
 use crate::manifest::{
-    KeyRange, Manifest, RangeState, Run, RunId, RunKind, ScuTime, SegmentMeta, TableState,
+    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SegmentMeta,
+    TableState,
 };
 
 #[cfg(test)]
@@ -85,18 +90,66 @@ pub fn share_of(run: &Run, ranges: &[RangeState], at: usize) -> Share {
     }
 }
 
+/// A damaged file that keeps a run from being read.
+#[derive(Debug, Clone)]
+pub struct Damage {
+    /// What was seen; names the file.
+    pub error: Error,
+    /// The SCUs of the run.
+    pub span: Span,
+}
+
+impl Damage {
+    /// What a reader is told who can't do without the file.
+    pub(super) fn lost(&self, table: &str, view: ViewId) -> Error {
+        let place = format!("table {table:?}, view {view}, SCUs {}", self.span);
+        self.error
+            .clone()
+            .with_detail(format!("{place}: no earlier stage holds these rows"))
+            .with_hint("restore the file from a backup; other tables can be read")
+    }
+}
+
+/// The log entry of a sorted run's SCU, if the SCU can be sorted once more.
+pub(super) fn log_of<'m>(
+    manifest: &'m Manifest,
+    run: &Run,
+    damaged: &DamagedFiles,
+) -> Option<&'m Arc<ScuEntry>> {
+    let entry = manifest.scus.get(&run.span.first)?;
+    let pieces = entry.log.iter().map(|piece| &piece.file);
+    let whole = |file: &String| !damaged.contains_key(file);
+    let sorted = run.kind == RunKind::Sorted;
+    (sorted && pieces.chain(&entry.files).all(whole)).then_some(entry)
+}
+
+/// The first damaged file of a run in a key range.
+pub(super) fn damage_in<'d>(
+    run: &Run,
+    range: &KeyRange,
+    damaged: &'d DamagedFiles,
+) -> Option<&'d Error> {
+    if damaged.is_empty() {
+        return None;
+    }
+    let mut segments = segments_in(run, range).iter();
+    segments.find_map(|segment| damaged.get(&segment.file))
+}
+
 /// One run, or the parts of one sorted SCU, between SCU boundaries.
 #[derive(Debug, Clone)]
-struct Edge {
-    from: u64,
-    to_min: u64,
-    to_max: u64,
+pub(super) struct Edge {
+    pub(super) from: u64,
+    pub(super) to_min: u64,
+    pub(super) to_max: u64,
     /// The runs that hold anything for the range, in the order of parts.
-    runs: Vec<RunId>,
+    pub(super) runs: Vec<RunId>,
     /// The runs that hold nothing for it.
     without: Vec<RunId>,
     work: u64,
     superseded: bool,
+    /// Why it can't be read.
+    pub(super) damage: Option<Damage>,
 }
 
 /// How a boundary is reached best.
@@ -152,19 +205,43 @@ pub struct RangePaths {
     edges: Vec<Edge>,
     cheapest: Vec<Step>,
     fewest: Vec<Step>,
+    /// The cheapest paths if no file were damaged; nothing where none is.
+    undamaged: Vec<Step>,
 }
 
 impl RangePaths {
-    /// The paths of the range at position `at` of a table's ranges.
-    pub fn new(manifest: &Manifest, table: &TableState, at: usize) -> RangePaths {
-        let edges = edges_of(manifest, table, at);
+    /// The paths of the range at position `at` of a table's ranges that need no damaged file.
+    pub fn new(
+        manifest: &Manifest,
+        table: &TableState,
+        at: usize,
+        damaged: &DamagedFiles,
+    ) -> RangePaths {
+        let RangeState { range, runs } = &table.ranges[at];
+        let share = |run: &Run| share_of(run, &table.ranges, at);
+        let edges = edges_of(manifest, runs, share, range, damaged);
         let empty_through = table.created_after.0;
+        let whole = |edge: &Edge| edge.damage.is_none();
         RangePaths {
-            low: table.ranges[at].range.low.clone(),
-            cheapest: sweep(&edges, empty_through, Reach::by_work),
-            fewest: sweep(&edges, empty_through, Reach::by_runs),
+            low: range.low.clone(),
+            cheapest: sweep(&edges, empty_through, Reach::by_work, whole),
+            fewest: sweep(&edges, empty_through, Reach::by_runs, whole),
+            undamaged: match edges.iter().all(whole) {
+                true => Vec::new(),
+                false => sweep(&edges, empty_through, Reach::by_work, |_| true),
+            },
             edges,
         }
+    }
+
+    /// The damage without which a path would end at a boundary; `None` where one does, or would
+    /// not anyway.
+    pub fn damage_at(&self, boundary: ScuNumber) -> Option<&Damage> {
+        if lookup(&self.cheapest, boundary.0).is_some() {
+            return None;
+        }
+        let path = self.follow(&self.undamaged, boundary)?;
+        path.into_iter().rev().find_map(|edge| edge.damage.as_ref())
     }
 
     /// The least work of an answer at a boundary; `None` if no path ends there.
@@ -256,16 +333,33 @@ fn runs_with_data(edges: Vec<&Edge>) -> Vec<RunId> {
         .collect()
 }
 
-/// The edges of a range: its runs, with the parts of one SCU joined.
-fn edges_of(manifest: &Manifest, table: &TableState, at: usize) -> Vec<Edge> {
+/// The edges that runs make for a key range, with the parts of one SCU joined; `share` says what
+/// each run holds of it.
+pub(super) fn edges_of(
+    manifest: &Manifest,
+    runs: &[RunRef],
+    share: impl Fn(&Run) -> Share,
+    range: &KeyRange,
+    damaged: &DamagedFiles,
+) -> Vec<Edge> {
     let mut parts: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     let mut edges: Vec<Edge> = Vec::new();
-    let runs = &table.ranges[at].runs;
     for entry in runs {
         let Some(run) = manifest.runs.get(&entry.id) else {
             continue;
         };
-        let mut edge = edge_of(run, share_of(run, &table.ranges, at), !entry.is_current());
+        let mut edge = edge_of(run, share(run), !entry.is_current());
+        if let Some(error) = damage_in(run, range, damaged) {
+            match log_of(manifest, run, damaged) {
+                Some(_) => edge.work = edge.work.saturating_mul(UNSORTED_WORK),
+                None => {
+                    edge.damage = Some(Damage {
+                        error: error.clone(),
+                        span: run.span,
+                    });
+                }
+            }
+        }
         if run.kind == RunKind::Sorted {
             if let Some(known) = parts.get(&(edge.from, edge.to_max)) {
                 let known = &mut edges[*known];
@@ -274,6 +368,7 @@ fn edges_of(manifest: &Manifest, table: &TableState, at: usize) -> Vec<Edge> {
                 known.without.append(&mut edge.without);
                 known.work += edge.work;
                 known.superseded |= edge.superseded;
+                known.damage = known.damage.take().or(edge.damage);
                 continue;
             }
             parts.insert((edge.from, edge.to_max), edges.len());
@@ -310,16 +405,22 @@ fn edge_of(run: &Run, share: Share, superseded: bool) -> Edge {
         without,
         work,
         superseded,
+        damage: None,
     }
 }
 
-/// Finds the best way to every boundary: the least `rank`. The table is empty up to
-/// `empty_through`.
-fn sweep(edges: &[Edge], empty_through: u64, rank: fn(&Reach) -> Rank) -> Vec<Step> {
+/// Finds the best way over `passable` edges to every boundary: the least `rank`. The table is
+/// empty up to `empty_through`.
+fn sweep(
+    edges: &[Edge],
+    empty_through: u64,
+    rank: fn(&Reach) -> Rank,
+    passable: impl Fn(&Edge) -> bool,
+) -> Vec<Step> {
     let mut begins: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     let mut ends: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     let mut points = BTreeSet::from([0, empty_through + 1]);
-    for (number, edge) in edges.iter().enumerate() {
+    for (number, edge) in edges.iter().enumerate().filter(|(_, edge)| passable(edge)) {
         begins.entry(edge.to_min).or_default().push(number);
         ends.entry(edge.to_max + 1).or_default().push(number);
         points.extend([edge.to_min, edge.to_max + 1]);
@@ -406,6 +507,38 @@ pub(super) struct TablePaths {
 }
 
 impl TablePaths {
+    /// The paths of a table that need no damaged file.
+    pub(super) fn new(
+        manifest: &Manifest,
+        state: &TableState,
+        damaged: &DamagedFiles,
+    ) -> TablePaths {
+        let ranges = 0..state.ranges.len();
+        TablePaths {
+            table: state.table.id,
+            view: state.table.primary.id,
+            name: state.table.name.clone(),
+            created_after: state.created_after,
+            ranges: ranges
+                .map(|at| RangePaths::new(manifest, state, at, damaged))
+                .collect(),
+            newest: None,
+            common: None,
+        }
+    }
+
+    /// The runs of the cheapest answer at a boundary.
+    pub(super) fn cheapest(&self, boundary: ScuNumber) -> Option<Arc<TablePath>> {
+        self.path(boundary, |range| range.cheapest(boundary))
+    }
+
+    /// What a reader is told who needs a boundary that only damage keeps from it.
+    pub(super) fn lost_at(&self, boundary: ScuNumber) -> Option<Error> {
+        let mut ranges = self.ranges.iter();
+        let damage = ranges.find_map(|range| range.damage_at(boundary))?;
+        Some(damage.lost(&self.name, self.view))
+    }
+
     /// The least work of an answer at a boundary; `None` if some range can't end there.
     pub(super) fn least_work(&self, boundary: ScuNumber) -> Option<u64> {
         self.ranges
@@ -450,23 +583,17 @@ pub struct ReadIndex {
 }
 
 impl ReadIndex {
-    /// The index of a manifest.
+    /// The index of a manifest whose files are whole.
     pub fn new(manifest: &Manifest) -> ReadIndex {
-        let tables = manifest.tables.iter().map(|(id, state)| {
-            let ranges = 0..state.ranges.len();
-            let paths = TablePaths {
-                table: *id,
-                view: state.table.primary.id,
-                name: state.table.name.clone(),
-                created_after: state.created_after,
-                ranges: ranges
-                    .map(|at| RangePaths::new(manifest, state, at))
-                    .collect(),
-                newest: None,
-                common: None,
-            };
-            (*id, paths)
-        });
+        ReadIndex::avoiding(manifest, &DamagedFiles::new())
+    }
+
+    /// The index of a manifest without the damaged ones of its files.
+    pub fn avoiding(manifest: &Manifest, damaged: &DamagedFiles) -> ReadIndex {
+        let tables = manifest
+            .tables
+            .iter()
+            .map(|(id, state)| (*id, TablePaths::new(manifest, state, damaged)));
         let mut index = ReadIndex {
             sealed_through: manifest.sealed_through,
             sorted_through: manifest.sorted_through,
@@ -481,7 +608,7 @@ impl ReadIndex {
         index.common = common_horizon::newest_common(&index);
         let (newest, common) = (index.sorted_through, index.common);
         for table in index.tables.values_mut() {
-            table.newest = table.path(newest, |range| range.cheapest(newest));
+            table.newest = table.cheapest(newest);
             table.common = table.path(common, |range| common_horizon::few_runs(range, common));
         }
         index
@@ -528,6 +655,6 @@ impl ReadIndex {
         if boundary == self.common {
             return table.common.clone();
         }
-        table.path(boundary, |range| range.cheapest(boundary))
+        table.cheapest(boundary)
     }
 }

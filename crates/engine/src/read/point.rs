@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use lazybase_model::{Error, Result, Stage, TableId};
+use lazybase_model::{Result, Stage, TableId};
 
 use super::arrow_internal;
+use super::instead::{Covering, Stored};
 use super::scan::output_schema;
-use super::snapshot::Snapshot;
+use super::snapshot::{Reader, Snapshot};
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
-use crate::manifest::{Run, RunKind, SegmentMeta};
+use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
 use crate::segment::{FoundRows, RowLayout, key_hash};
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
 
@@ -34,7 +35,7 @@ impl Snapshot {
         let schema = output_schema(&layout, projection)?;
         let mut rows = Vec::new();
         for key in keys {
-            if let Some((batch, at)) = self.row(&layout, key, buffered).await? {
+            if let Some((batch, at)) = self.whole_row(&layout, key, buffered).await? {
                 let cell = |column: &usize| batch.data.column(*column).slice(at, 1);
                 rows.push(projection.iter().map(cell).collect());
             }
@@ -43,12 +44,29 @@ impl Snapshot {
         joined(&schema, &rows)
     }
 
-    /// The row of a key at the snapshot's horizon: a batch, and where in it.
+    /// The row of a key at the snapshot's horizon, from whatever is whole: a batch, and where in
+    /// it.
+    async fn whole_row(
+        &self,
+        layout: &Arc<RowLayout>,
+        key: &Key,
+        buffered: &[ChangeBatch],
+    ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
+        loop {
+            let covering = self.inner.covering(layout.table.id)?;
+            match self.row(layout, key, buffered, &covering).await {
+                Err(error) if self.may_read_instead(&error, covering.avoids) => {}
+                row => return row.map_err(|error| self.placed(error)),
+            }
+        }
+    }
+
     async fn row(
         &self,
         layout: &Arc<RowLayout>,
         key: &Key,
         buffered: &[ChangeBatch],
+        covering: &Covering,
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
         let mut changes = Vec::new();
         for batch in buffered.iter().rev() {
@@ -71,9 +89,19 @@ impl Snapshot {
             }
         }
         let hash = key_hash(key.as_bytes());
-        for run in self.inner.runs_at(layout.table.id, key)?.into_iter().rev() {
-            let found = self.find_in_run(layout, run, key, hash).await?;
-            if take_total(&mut changes, found) {
+        let stored = self.inner.stored_at(layout.table.id, key, covering)?;
+        for source in stored.into_iter().rev() {
+            let is_total = match source {
+                Stored::Run(run) => take_total(
+                    &mut changes,
+                    self.find_in_run(layout, run, key, hash).await?,
+                ),
+                Stored::Log(entry) => {
+                    let found = self.find_in_log(layout, entry, key).await?;
+                    take_total(&mut changes, found.into_iter().map(alone))
+                }
+            };
+            if is_total {
                 break;
             }
         }
@@ -100,17 +128,22 @@ impl Snapshot {
             return Ok(None);
         };
         self.note_run(run);
-        let found = cache
+        cache
             .point(&segment, extent, key.as_bytes(), &inner.counters)
-            .await;
-        found.map_err(|error| self.name_damage(error, layout, run))
+            .await
     }
 
-    pub(super) fn name_damage(&self, error: Error, layout: &RowLayout, run: &Run) -> Error {
-        error.with_detail(format!(
-            "table {:?}, view {}, SCUs {}",
-            layout.table.name, run.view, run.span
-        ))
+    /// The changes of a key in a sorted SCU, from its log, newest first.
+    async fn find_in_log(
+        &self,
+        layout: &Arc<RowLayout>,
+        entry: &ScuEntry,
+        key: &Key,
+    ) -> Result<Vec<ChangeBatch>> {
+        let scu = self.log_instead(layout, entry).await?;
+        let Reader { env, unsorted, .. } = &self.inner.reader;
+        let key = key.as_bytes();
+        unsorted.find(env, layout, &scu, entry.batches, key).await
     }
 
     pub(super) fn note_run(&self, run: &Run) {

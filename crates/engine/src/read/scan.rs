@@ -17,13 +17,14 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
+use super::instead::{Covering, Stored};
 use super::point::stage_of;
-use super::snapshot::{Inner, Snapshot};
+use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
 use super::steps::{self, ReadStep};
 use crate::change_batch::ChangeBatch;
-use crate::key::{Key, KeyCodec};
-use crate::manifest::{KeyRange, RangeState, Run};
+use crate::key::KeyCodec;
+use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
 use crate::stages::merge::{MergeShape, OutputSize, reconcile};
 use crate::stages::sort::sort_changes;
@@ -93,6 +94,10 @@ struct PartWork {
     layout: Arc<RowLayout>,
     reader: PieceReader,
     sources: Vec<Source>,
+    /// How many of the newest sources are in memory in any case.
+    memory: usize,
+    /// Which set of damaged files the sources avoid.
+    avoids: u64,
     steps: Vec<ReadStep>,
     /// Where the wanted columns stand among those that are read.
     wanted: Vec<usize>,
@@ -117,22 +122,63 @@ impl Snapshot {
     /// `Corrupt` when an index or a log frame is damaged; the store's errors.
     pub async fn plan_scan(&self, request: ScanRequest) -> Result<ScanPlan> {
         let layout = self.layout(request.table)?;
-        let memory = self.memory_sources(&layout, &request.buffered).await?;
+        let memory = self.memory_sources(&layout, &request.buffered).await;
+        let memory = memory.map_err(|error| {
+            self.inner.reader.damaged.note(&error);
+            self.placed(error)
+        })?;
+        let pieces = self.pieces(&layout, &request.range, &memory).await?;
+        self.check_pin()?;
+        assemble(self, &layout, &request, pieces)
+    }
+
+    /// The sources of a key range and the steps that read them; those in memory behind the runs.
+    async fn pieces(
+        &self,
+        layout: &Arc<RowLayout>,
+        range: &KeyRange,
+        memory: &[Source],
+    ) -> Result<Pieces> {
+        loop {
+            let covering = self.inner.covering(layout.table.id)?;
+            match self.pieces_of(layout, range, memory, &covering).await {
+                Ok(of_ranges) => {
+                    return Ok(Pieces {
+                        of_ranges,
+                        memory: memory.len(),
+                        avoids: covering.avoids,
+                    });
+                }
+                Err(error) if self.may_read_instead(&error, covering.avoids) => {}
+                Err(error) => return Err(self.placed(error)),
+            }
+        }
+    }
+
+    async fn pieces_of(
+        &self,
+        layout: &Arc<RowLayout>,
+        range: &KeyRange,
+        memory: &[Source],
+        covering: &Covering,
+    ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
-        for (range, runs) in self.inner.ranges(request.table)? {
-            let Some(clip) = intersection(&range.range, &request.range) else {
+        for (of_table, stored) in self.inner.ranges(layout.table.id, covering)? {
+            let Some(clip) = intersection(&of_table.range, range) else {
                 continue;
             };
             let mut sources = Vec::new();
-            for run in &runs {
-                sources.push(self.run_source(&layout, run, &clip).await?);
+            for source in stored {
+                match source {
+                    Stored::Run(run) => sources.push(self.run_source(layout, run, &clip).await?),
+                    Stored::Log(entry) => sources.extend(self.log_sources(layout, entry).await?),
+                }
             }
             sources.extend(memory.iter().cloned());
             let steps = steps::decompose(&sources, &clip);
             pieces.push((sources, steps, clip));
         }
-        self.check_pin()?;
-        assemble(self, &layout, &request, pieces)
+        Ok(pieces)
     }
 
     /// The unsorted SCUs of the snapshot, and a transaction's own changes, as sorted sources.
@@ -195,7 +241,7 @@ impl Snapshot {
                 .cache
                 .open(&reader.env, layout, meta, &self.inner.counters)
                 .await;
-            segments.push(opened.map_err(|error| self.name_damage(error, layout, run))?);
+            segments.push(opened?);
         }
         if !segments.is_empty() {
             self.note_run(run);
@@ -208,71 +254,35 @@ impl Snapshot {
     }
 }
 
-/// A range of a table, and the runs that are read of it, oldest first.
-type RangeRuns<'m> = (&'m RangeState, Vec<Arc<Run>>);
-
-impl Inner {
-    /// The ranges of a table, in key order, with the runs that the choice takes for each.
-    pub(super) fn ranges(&self, table: TableId) -> Result<Vec<RangeRuns<'_>>> {
-        let state = self
-            .manifest
-            .tables
-            .get(&table)
-            .ok_or_else(|| Error::not_found(format!("table {table} is not in the snapshot")))?;
-        let missing = || Error::internal(format!("no runs were chosen for table {table}"));
-        let path = self.choice.paths.iter().find(|path| path.table == table);
-        let path = path.ok_or_else(missing)?;
-        let mut ranges = Vec::with_capacity(state.ranges.len());
-        for (range, chosen) in state.ranges.iter().zip(&path.ranges) {
-            let runs = chosen
-                .runs
-                .iter()
-                .map(|id| self.manifest.runs.get(id).cloned());
-            ranges.push((range, runs.collect::<Option<Vec<_>>>().ok_or_else(missing)?));
-        }
-        Ok(ranges)
-    }
-
-    /// The runs that the choice takes for a key, oldest first.
-    pub(super) fn runs_at(&self, table: TableId, key: &Key) -> Result<Vec<&Arc<Run>>> {
-        let missing = || Error::internal(format!("no runs were chosen for table {table}"));
-        let state = self.manifest.tables.get(&table).ok_or_else(missing)?;
-        let path = self.choice.paths.iter().find(|path| path.table == table);
-        let path = path.ok_or_else(missing)?;
-        let at = state
-            .ranges
-            .partition_point(|range| range.range.low.as_ref().is_none_or(|low| low <= key));
-        let chosen = path.ranges.get(at.saturating_sub(1)).ok_or_else(missing)?;
-        let runs = chosen.runs.iter().map(|id| self.manifest.runs.get(id));
-        runs.collect::<Option<Vec<_>>>().ok_or_else(missing)
-    }
-}
-
+/// The sources of a key range, the steps that read them, and the range.
 type Piece = (Vec<Source>, Vec<ReadStep>, KeyRange);
+
+/// What is read of some ranges of a table.
+struct Pieces {
+    of_ranges: Vec<Piece>,
+    memory: usize,
+    avoids: u64,
+}
 
 /// Cuts the steps of all ranges into parts, and sums up what they read.
 fn assemble(
     snapshot: &Snapshot,
     layout: &Arc<RowLayout>,
     request: &ScanRequest,
-    pieces: Vec<Piece>,
+    pieces: Pieces,
 ) -> Result<ScanPlan> {
+    let Pieces {
+        of_ranges: pieces,
+        memory,
+        avoids,
+    } = pieces;
     let sums = steps::sum_up(&pieces);
     let caching = sums.bytes < snapshot.inner.reader.cache.bytes() / 4;
     let plain = pieces
         .iter()
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));
     let columns = read_columns(layout, &request.projection, plain);
-    let position = |column: &usize| {
-        columns
-            .binary_search(column)
-            .map_err(|_| Error::internal("a wanted column is not read"))
-    };
-    let wanted = request
-        .projection
-        .iter()
-        .map(position)
-        .collect::<Result<Vec<_>>>()?;
+    let wanted = positions(&columns, &request.projection)?;
     let reader = PieceReader {
         cache: Arc::clone(&snapshot.inner.reader.cache),
         counters: Arc::clone(&snapshot.inner.counters),
@@ -291,6 +301,8 @@ fn assemble(
                     layout: Arc::clone(layout),
                     reader: reader.clone(),
                     sources: sources.clone(),
+                    memory,
+                    avoids,
                     steps,
                     wanted: wanted.clone(),
                     schema: Arc::clone(&schema),
@@ -321,6 +333,13 @@ fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<us
     columns
 }
 
+/// Where the wanted columns stand among those that are read.
+fn positions(columns: &[usize], wanted: &[usize]) -> Result<Vec<usize>> {
+    let missing = |_| Error::internal("a wanted column is not read");
+    let position = |column: &usize| columns.binary_search(column).map_err(missing);
+    wanted.iter().map(position).collect()
+}
+
 /// The key among columns that are read, if all of it is.
 fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<Arc<KeyCodec>>> {
     let place = |key: &usize| columns.binary_search(key).ok();
@@ -339,18 +358,79 @@ fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<Arc<KeyCode
 
 impl ScanPart {
     /// The part's rows: plain, in key order, the projected columns as the table declares them.
-    pub fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
-        let work = Arc::clone(&self.work);
-        stream::iter(0..work.steps.len())
-            .map(move |step| Ok((Arc::clone(&work), step)))
-            .and_then(|(work, step)| async move { work.run(step) })
-            .try_flatten()
-            .boxed()
+    pub fn stream(&self) -> RowStream {
+        Arc::clone(&self.work).stream()
     }
 }
 
+type RowStream = BoxStream<'static, Result<RecordBatch>>;
+
+/// A step that is being read.
+struct Reading {
+    work: Arc<PartWork>,
+    step: usize,
+    rows: RowStream,
+    /// How many rows it has given.
+    given: usize,
+    /// Whether its rows come from other sources than planned: those see to damage themselves.
+    instead: bool,
+}
+
+impl Reading {
+    async fn next(mut self) -> Result<Option<(RecordBatch, Reading)>> {
+        loop {
+            match self.rows.next().await {
+                None => return Ok(None),
+                Some(Ok(rows)) => {
+                    self.given += rows.num_rows();
+                    return Ok(Some((rows, self)));
+                }
+                Some(Err(error)) if self.instead => return Err(error),
+                Some(Err(error)) => {
+                    let rows = self.work.read_instead(self.step, error).await?;
+                    self.rows = skip_rows(rows, self.given);
+                    self.instead = true;
+                }
+            }
+        }
+    }
+}
+
+/// The rows of a stream after the first `count`.
+fn skip_rows(rows: RowStream, count: usize) -> RowStream {
+    if count == 0 {
+        return rows;
+    }
+    let mut left = count;
+    rows.map_ok(move |rows| {
+        let skipped = left.min(rows.num_rows());
+        left -= skipped;
+        rows.slice(skipped, rows.num_rows() - skipped)
+    })
+    .try_filter(|rows| futures::future::ready(rows.num_rows() > 0))
+    .boxed()
+}
+
 impl PartWork {
-    fn run(self: Arc<Self>, step: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    fn stream(self: Arc<Self>) -> RowStream {
+        stream::iter(0..self.steps.len())
+            .map(move |step| Arc::clone(&self).run(step))
+            .try_flatten()
+            .boxed()
+    }
+
+    fn run(self: Arc<Self>, step: usize) -> Result<RowStream> {
+        let reading = Reading {
+            rows: Arc::clone(&self).read(step)?,
+            work: self,
+            step,
+            given: 0,
+            instead: false,
+        };
+        Ok(stream::try_unfold(reading, Reading::next).boxed())
+    }
+
+    fn read(self: Arc<Self>, step: usize) -> Result<RowStream> {
         let rows = match &self.steps[step] {
             ReadStep::Alone { stretch, range, .. } => self.stretch(vec![stretch.clone()], range),
             ReadStep::Reconcile { stretches, range } => self.reconciled(stretches, range)?,
@@ -363,6 +443,50 @@ impl PartWork {
             })
             .try_filter(|rows| futures::future::ready(rows.num_rows() > 0))
             .boxed())
+    }
+
+    /// All rows of a step that met damage, from what is left: the rows of these keys at this
+    /// horizon are the same from any covering set.
+    async fn read_instead(&self, step: usize, error: Error) -> Result<RowStream> {
+        let snapshot = &self.snapshot;
+        if !snapshot.may_read_instead(&error, self.avoids) {
+            return Err(snapshot.placed(error));
+        }
+        let keys = steps::keys_of(&self.sources, &self.steps[step]);
+        let Some(keys) = keys else {
+            return Ok(stream::empty().boxed());
+        };
+        let memory = &self.sources[self.sources.len() - self.memory..];
+        let pieces = snapshot.pieces(&self.layout, &keys, memory).await?;
+        let wanted: Vec<usize> = self
+            .wanted
+            .iter()
+            .map(|at| self.reader.columns[*at])
+            .collect();
+        let columns = read_columns(&self.layout, &wanted, false);
+        let reader = PieceReader {
+            codec: key_codec(&self.layout, &columns)?,
+            columns: columns.into(),
+            ..self.reader.clone()
+        };
+        let wanted = positions(&reader.columns, &wanted)?;
+        let part = |(sources, steps, _)| {
+            let work = PartWork {
+                snapshot: self.snapshot.clone(),
+                layout: Arc::clone(&self.layout),
+                reader: reader.clone(),
+                sources,
+                memory: pieces.memory,
+                avoids: pieces.avoids,
+                steps,
+                wanted: wanted.clone(),
+                schema: Arc::clone(&self.schema),
+                batch_rows: self.batch_rows,
+            };
+            Arc::new(work).stream()
+        };
+        let parts: Vec<RowStream> = pieces.of_ranges.into_iter().map(part).collect();
+        Ok(stream::iter(parts).flatten().boxed())
     }
 
     fn stretch(

@@ -10,8 +10,9 @@ use lazybase_model::{
 };
 use parking_lot::Mutex;
 
+use super::damaged::Damaged;
 use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSummary};
-use super::paths::ReadIndex;
+use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
 use crate::env::Env;
 use crate::manifest::{Manifest, Pin, Pins};
@@ -34,6 +35,8 @@ pub struct Reader {
     pub unsorted: Arc<UnsortedCache>,
     /// The layouts of tables that were read or written.
     layouts: Arc<Mutex<Layouts>>,
+    /// Files that could not be read as they were written.
+    pub damaged: Damaged,
     /// The paths of the newest manifest that was read.
     index: Arc<Mutex<Option<KeptIndex>>>,
 }
@@ -41,8 +44,8 @@ pub struct Reader {
 /// Layouts by table and version.
 type Layouts = HashMap<(TableId, SchemaVersion), Arc<RowLayout>>;
 
-/// A manifest's number and its paths.
-type KeptIndex = (u64, Arc<ReadIndex>);
+/// The numbers of a manifest and of a set of damaged files, and their paths.
+type KeptIndex = ((u64, u64), Arc<ReadIndex>);
 
 /// A horizon of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,10 @@ pub(super) struct Inner {
     pub(super) unsorted: Vec<(Arc<UnsortedScu>, u32)>,
     pub(super) counters: Arc<ReadCounters>,
     pub(super) opened: Mutex<SourceCounts>,
+    /// Which set of damaged files the choice avoids.
+    pub(super) avoids: u64,
+    /// Other paths to the same horizon, with the set of damaged files that each avoids.
+    pub(super) detours: Mutex<HashMap<TableId, (u64, Arc<TablePath>)>>,
     asked: Freshness,
     pin: Pin,
 }
@@ -104,6 +111,7 @@ impl Reader {
             pins: Pins::new(Arc::clone(&env.clock), limits::PIN_LIFETIME),
             unsorted: Arc::default(),
             layouts: Arc::default(),
+            damaged: Damaged::default(),
             index: Arc::default(),
             env,
         }
@@ -127,15 +135,22 @@ impl Reader {
         Ok(layout)
     }
 
-    /// The paths of a manifest: made once for each.
+    /// The paths of a manifest that need no damaged file: made once for each.
     pub fn index(&self, manifest: &Manifest) -> Arc<ReadIndex> {
+        self.index_avoiding(manifest).1
+    }
+
+    /// The same, and which set of damaged files they avoid.
+    fn index_avoiding(&self, manifest: &Manifest) -> (u64, Arc<ReadIndex>) {
+        let (avoids, damaged) = self.damaged.files();
+        let of = (manifest.number, avoids);
         let mut kept = self.index.lock();
         match &*kept {
-            Some((number, index)) if *number == manifest.number => Arc::clone(index),
+            Some((known, index)) if *known == of => (avoids, Arc::clone(index)),
             _ => {
-                let index = Arc::new(ReadIndex::new(manifest));
-                *kept = Some((manifest.number, Arc::clone(&index)));
-                index
+                let index = Arc::new(ReadIndex::avoiding(manifest, &damaged));
+                *kept = Some((of, Arc::clone(&index)));
+                (avoids, index)
             }
         }
     }
@@ -147,7 +162,7 @@ impl Reader {
     /// horizon is outside the retention.
     pub fn snapshot(&self, ask: SnapshotAsk) -> Result<Snapshot> {
         let manifest = Arc::clone(ask.pin.manifest());
-        let index = self.index(&manifest);
+        let (avoids, index) = self.index_avoiding(&manifest);
         let summaries: Vec<UnsortedSummary> = ask.unsorted.iter().map(|scu| summary(scu)).collect();
         let at = match ask.at {
             None => None,
@@ -183,6 +198,8 @@ impl Reader {
                 unsorted,
                 counters: Arc::default(),
                 opened: Mutex::default(),
+                avoids,
+                detours: Mutex::default(),
                 asked: ask.freshness,
                 pin: ask.pin,
             }),

@@ -132,6 +132,23 @@ fn pieces<'s>(sources: &'s [Source], range: &KeyRange) -> Vec<Piece<'s>> {
     pieces
 }
 
+/// The keys of a step: its rows at a horizon are those of the table there, from whatever sources.
+pub(super) fn keys_of(sources: &[Source], step: &ReadStep) -> Option<KeyRange> {
+    let (stretches, range) = match step {
+        ReadStep::Alone { stretch, range, .. } => (std::slice::from_ref(stretch), range),
+        ReadStep::Reconcile { stretches, range } => (stretches.as_slice(), range),
+    };
+    let bound =
+        |stretch: &Stretch, piece: usize| bounds(&sources[stretch.source], stretch.segment, piece);
+    let least = stretches.iter().map(|of| bound(of, of.pieces.start).0);
+    let greatest = stretches.iter().map(|of| bound(of, of.pieces.end - 1).1);
+    let keys = KeyRange {
+        low: least.min().map(Key::new),
+        high: greatest.max().map(Key::after),
+    };
+    intersection(&keys, range)
+}
+
 /// The steps that read a range.
 pub(super) fn decompose(sources: &[Source], range: &KeyRange) -> Vec<ReadStep> {
     let pieces = pieces(sources, range);

@@ -354,8 +354,10 @@ impl Segment {
 
 /// The error with file and table.
 pub(super) fn named(error: Error, layout: &RowLayout, meta: &SegmentMeta) -> Error {
-    error.within(format_args!(
-        "{} of table {:?}",
-        meta.file, layout.table.name
-    ))
+    error
+        .within(format_args!(
+            "{} of table {:?}",
+            meta.file, layout.table.name
+        ))
+        .with_file(&meta.file)
 }

@@ -33,7 +33,8 @@ pub async fn verify_segment(
         SegmentFormat::Extent => file_header(),
         SegmentFormat::Parquet => b"PAR1".to_vec(),
     };
-    if env.store.read(&meta.file, 0..header.len() as u64).await? != header {
+    let read = env.store.read(&meta.file, 0..header.len() as u64).await;
+    if read.map_err(|error| named(error.into(), layout, meta))? != header {
         return Err(named(Error::corrupt("its header is damaged"), layout, meta));
     }
     let (mut all_upserts, mut newest, mut raw_bytes) = (true, 0, 0);

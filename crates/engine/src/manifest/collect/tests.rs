@@ -6,13 +6,12 @@ use super::*;
 use crate::manifest::graph::Paths;
 use crate::manifest::testing::{Draw, Story, key};
 
-static NOTHING: BTreeSet<RunId> = BTreeSet::new();
 const SECOND: i64 = 1_000_000;
 
 fn all_verified() -> Verified<'static> {
     Verified {
         sorted_through: ScuNumber(u64::MAX),
-        unchecked_runs: &NOTHING,
+        ..Verified::default()
     }
 }
 
@@ -89,6 +88,7 @@ fn inputs_stay_until_their_outputs_are_checked() {
     let verified = Verified {
         sorted_through: ScuNumber(4),
         unchecked_runs: &unchecked,
+        ..Verified::default()
     };
     let now = story.now_micros;
     let edit = retirable(&story.manifest, now, Duration::ZERO, verified);

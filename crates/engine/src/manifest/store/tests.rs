@@ -416,8 +416,10 @@ fn golden_story() -> Story {
     story.merge(first, 1, 1, 3);
     let healed = crate::manifest::testing::segment("healed", 0, 200, 1);
     story.apply(Edit::Heal {
-        run: crate::manifest::RunId(3),
-        segments: vec![healed],
+        runs: vec![crate::manifest::HealedRun {
+            run: crate::manifest::RunId(3),
+            segments: vec![healed],
+        }],
     });
     let retire = crate::manifest::collect::retirable(
         &story.manifest,
@@ -425,7 +427,7 @@ fn golden_story() -> Story {
         std::time::Duration::ZERO,
         crate::manifest::collect::Verified {
             sorted_through: ScuNumber(2),
-            unchecked_runs: &std::collections::BTreeSet::new(),
+            ..crate::manifest::collect::Verified::default()
         },
     );
     story.apply(retire.unwrap());

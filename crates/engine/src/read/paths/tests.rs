@@ -198,3 +198,42 @@ fn least_by_trying(runs: &[(u64, u64, u64, usize)], boundary: u64) -> Option<u64
         })
         .min()
 }
+
+#[test]
+fn a_damaged_run_gives_way_to_what_it_was_made_of() {
+    let text = "sealed 103 sorted 103
+         table t
+           range ..
+             base 1..=100 64M old=105
+             base 1..=102 64M
+             sorted 101 1M old=105
+             sorted 102 1M old=105
+             sorted 103 1M";
+    let manifest = literal::manifest(text).unwrap();
+    let damage = |runs: &[u64]| -> DamagedFiles {
+        let files = runs
+            .iter()
+            .flat_map(|run| &manifest.runs[&RunId(*run)].segments);
+        let error = |file: &str| Error::corrupt(format!("{file}: damaged")).with_file(file);
+        files
+            .map(|segment| (segment.file.clone(), error(&segment.file)))
+            .collect()
+    };
+    let newest = ScuNumber(103);
+    let range = |runs: &[u64]| {
+        let state = &manifest.tables[&TableId(1)];
+        RangePaths::new(&manifest, state, 0, &damage(runs))
+    };
+    assert_eq!(ids(range(&[]).cheapest(newest)), Some(vec![2, 5]));
+    assert_eq!(ids(range(&[2]).cheapest(newest)), Some(vec![1, 3, 4, 5]));
+    assert!(range(&[2]).damage_at(newest).is_none());
+    for (lost, named) in [([5].as_slice(), 5), (&[2, 4], 2), (&[1, 2], 2)] {
+        let range = range(lost);
+        assert_eq!(range.cheapest(newest), None, "{lost:?}");
+        let damage = range.damage_at(newest).unwrap();
+        let file = &manifest.runs[&RunId(named)].segments[0].file;
+        assert_eq!(damage.error.file(), Some(file.as_str()), "{lost:?}");
+    }
+    // What never was kept is not called damaged.
+    assert!(range(&[2]).damage_at(ScuNumber(90)).is_none());
+}

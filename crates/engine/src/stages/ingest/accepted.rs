@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 
 use super::frame::commit::{Commit, CommitPart};
 use super::frame::data::{change_schema, decode_data};
-use super::frame::{FrameKind, FramePlace, at, damaged, log_name, read_frame};
+use super::frame::{FrameKind, FramePlace, at, check_header, damaged, log_name, read_frame};
 use crate::change_batch::{ChangeBatch, Scus};
 use crate::env::Store;
 use crate::manifest::state::{LogPiece, ScuEntry, ScuTime};
@@ -239,6 +239,31 @@ impl UnsortedScu {
     pub(crate) fn first_commit_file(&self) -> Option<u64> {
         let state = self.state.read();
         state.batches.first().map(|batch| batch.commit.file)
+    }
+
+    /// The names of the log files that hold its frames.
+    pub fn log_files(&self) -> Vec<String> {
+        self.files().into_iter().map(log_name).collect()
+    }
+
+    /// Reads all its frames back from the log, whatever is held in memory.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming file, offset, table and SCU, when the log does not hold what was
+    /// acknowledged.
+    pub async fn check_log(&self, store: &dyn Store) -> Result<()> {
+        let within = |error: Error| error.within(format!("SCU {}", self.scu));
+        for number in self.files() {
+            check_header(store, number).await.map_err(within)?;
+        }
+        for batch in self.prefix(u32::MAX) {
+            read_frame(store, batch.commit).await.map_err(within)?;
+            for part in &batch.parts {
+                let read = read_frame(store, part.place).await;
+                read.map_err(|error| within(error.within(format!("table {}", part.table))))?;
+            }
+        }
+        Ok(())
     }
 
     /// What the manifest keeps of it.

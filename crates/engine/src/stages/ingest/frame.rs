@@ -483,12 +483,31 @@ impl FrameDamage {
 /// An error that names a place in the log.
 pub(crate) fn damaged(file: &str, offset: u64, what: &str) -> Error {
     Error::corrupt(format!("{file} at offset {offset}: {what}"))
+        .with_file(file)
         .with_hint("run `lazybase verify` to see what is damaged")
+}
+
+/// Reads a file's header back.
+///
+/// # Errors
+/// `Corrupt`, naming the file, when it is damaged.
+pub(crate) async fn check_header(store: &dyn Store, number: u64) -> Result<()> {
+    let name = log_name(number);
+    let first = match store.read(&name, 0..FILE_HEADER_BYTES).await {
+        Ok(first) => first,
+        Err(error) => return Err(damaged(&name, 0, &error.to_string())),
+    };
+    match FileHeader::decode(&first, number) {
+        HeaderState::Valid(_) => Ok(()),
+        _ => Err(damaged(&name, 0, "the file's header is damaged")),
+    }
 }
 
 /// An error with a place in the log before its message.
 pub(crate) fn at(error: Error, file: &str, offset: u64) -> Error {
-    error.within(format!("{file} at offset {offset}"))
+    error
+        .within(format!("{file} at offset {offset}"))
+        .with_file(file)
 }
 
 /// The little-endian number at `offset`, inside `bytes`.

@@ -472,12 +472,12 @@ impl Pipeline {
                 });
             self.runs_max = self.runs_max.max(runs.count());
         }
-        let unchecked_runs = Default::default();
-        let verified = Verified {
-            sorted_through: ScuNumber(u64::MAX),
-            unchecked_runs: &unchecked_runs,
-        };
-        let edit = retirable(&self.manifest, self.now, Duration::ZERO, verified);
+        let edit = retirable(
+            &self.manifest,
+            self.now,
+            Duration::ZERO,
+            Verified::default(),
+        );
         if let Some(edit) = edit {
             self.commit(edit);
             self.contents

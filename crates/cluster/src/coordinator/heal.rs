@@ -1,0 +1,420 @@
+//! Healing: damaged files are read again, made again from what is left, or reported as lost.
+//!
+//! ```text
+//!   any read, merge or verify --notes a file--> suspected --read back in full--> whole: forgotten
+//!                                                   \--> damaged, an earlier stage holds its rows:
+//!                                                   |      the stage runs again -> Edit::Heal
+//!                                                   \--> damaged, nothing holds them: lost, said
+//!                                                          once, kept in the status
+//! ```
+//!
+//! Runs are made again oldest first: what was healed serves to heal what was made of it. Several
+//! runs may name one file; each is healed. A damaged log is healed by sorting what it holds, from
+//! memory. Invariant HEAL-2: while a run waits to be made again, nothing that it is to be made of
+//! is retired.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_engine::manifest::{Edit, HealedRun, Manifest, RetiredRun, Run, RunId, ScuEntry};
+use lazybase_engine::read::DamagedFiles;
+use lazybase_engine::read::paths::segments_in;
+use lazybase_engine::read::remedy::{Piece, Remedy, damaged_files, remedy};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span, TableId};
+
+use super::policy::RunningTask;
+use super::run::Coordinator;
+use crate::shared::{DamageState, DamageStatus, is_log};
+use crate::task::{Heal, HealPiece, Output, Replaced, StageName, TaskId, TaskStatus, Work};
+
+/// How often a lost file is looked at again: somebody may have restored it.
+const LOST_CHECKED_EVERY: Duration = Duration::from_secs(30);
+
+/// What the coordinator knows of damage.
+#[derive(Default)]
+pub(super) struct Healing {
+    /// Files that were read back in full and are damaged, and when that was.
+    confirmed: BTreeMap<String, i64>,
+    /// Runs that wait to be made again.
+    pub(super) unhealed: BTreeSet<RunId>,
+    /// Tables with rows that nothing holds any more.
+    pub(super) lost_tables: BTreeSet<TableId>,
+    /// Damaged logs, each with the SCU up to which everything must be sorted.
+    logs: BTreeMap<String, ScuNumber>,
+    /// Lost files that were reported.
+    reported: BTreeSet<String>,
+    /// What is made again and waits for its edit.
+    pub(super) made: Vec<Output>,
+}
+
+impl Coordinator {
+    /// Does what can be done about damaged files now.
+    pub(super) async fn heal(&mut self) -> Result<()> {
+        self.adopt_healed().await?;
+        let (_, damaged) = self.shared.reader.damaged.files();
+        if damaged.is_empty() {
+            self.healing = Healing::default();
+            return Ok(());
+        }
+        self.heal_logs(&damaged).await?;
+        let manifest = self.shared.manifests.current();
+        let broken: Vec<Arc<Run>> = manifest
+            .runs
+            .values()
+            .filter(|run| !damaged_files(run, &damaged).is_empty())
+            .cloned()
+            .collect();
+        self.settle_states(&broken, &damaged);
+        self.healing.unhealed = broken.iter().map(|run| run.id).collect();
+        self.healing.lost_tables.clear();
+        if self.check_suspects(&manifest, &broken, &damaged)? {
+            return Ok(());
+        }
+        let mut retired = Vec::new();
+        for run in &broken {
+            match remedy(&manifest, run, &damaged) {
+                Some(remedy) => self.start_heal(&manifest, run, remedy, &damaged)?,
+                None => retired.extend(self.lose(&manifest, run, &damaged)),
+            }
+        }
+        self.retire_lost(retired).await
+    }
+
+    /// Reads suspected files back in full; whether there are any.
+    fn check_suspects(
+        &mut self,
+        manifest: &Manifest,
+        broken: &[Arc<Run>],
+        damaged: &DamagedFiles,
+    ) -> Result<bool> {
+        let mut segments = Vec::new();
+        let mut seen = BTreeSet::new();
+        for run in broken {
+            let Some(state) = manifest.table_of_view(run.view) else {
+                continue;
+            };
+            let layout = self.shared.layout(&state.table)?;
+            for segment in &run.segments {
+                let file = &segment.file;
+                let suspected =
+                    damaged.contains_key(file) && !self.healing.confirmed.contains_key(file);
+                if suspected && seen.insert(file.clone()) {
+                    segments.push((Arc::clone(&layout), Arc::clone(segment)));
+                }
+            }
+        }
+        if segments.is_empty() {
+            return Ok(false);
+        }
+        let task = RunningTask::Heal { runs: Vec::new() };
+        let bytes = segments.iter().map(|(_, segment)| segment.bytes).sum();
+        let status = self.heal_status(None, Span::base(ScuNumber::ZERO), bytes);
+        self.launch(Work::Check { segments }, status, task);
+        Ok(true)
+    }
+
+    fn heal_status(&self, table: Option<TableId>, span: Span, bytes: u64) -> TaskStatus {
+        TaskStatus {
+            id: TaskId(0),
+            stage: StageName::Heal,
+            table,
+            span,
+            bytes,
+            started_micros: self.shared.now(),
+        }
+    }
+
+    /// What reading suspected files back in full showed.
+    pub(super) fn take_checked(&mut self, whole: Vec<String>, damaged: Vec<String>) {
+        self.shared
+            .reader
+            .damaged
+            .forget(whole.iter().map(String::as_str));
+        let mut board = self.shared.tasks.lock();
+        for file in &whole {
+            board.damage.remove(file);
+        }
+        let now = self.shared.now();
+        let confirmed = damaged.into_iter().map(|file| (file, now));
+        self.healing.confirmed.extend(confirmed);
+    }
+
+    fn start_heal(
+        &mut self,
+        manifest: &Manifest,
+        run: &Arc<Run>,
+        remedy: Remedy,
+        damaged: &DamagedFiles,
+    ) -> Result<()> {
+        let Some(state) = manifest.table_of_view(run.view) else {
+            return Ok(());
+        };
+        let layout = self.shared.layout(&state.table)?;
+        let (runs, heal) = match remedy {
+            Remedy::Sort { scu, parts } => {
+                let Some(entry) = manifest.scus.get(&scu).cloned() else {
+                    return Ok(());
+                };
+                let runs = parts.iter().filter_map(|id| manifest.runs.get(id));
+                let runs: Vec<Arc<Run>> = runs.cloned().collect();
+                let parts = runs.clone();
+                (parts, Heal::Sort { entry, runs })
+            }
+            Remedy::Merge(pieces) => {
+                let heal = merge_again(manifest, run, &pieces, damaged);
+                (vec![Arc::clone(run)], heal)
+            }
+        };
+        let ids = runs.iter().map(|run| run.id).collect();
+        let bytes = runs.iter().map(|run| run.bytes()).sum();
+        let status = self.heal_status(Some(state.table.id), run.span, bytes);
+        self.note_state(run, damaged, DamageState::Healing, None);
+        let task = RunningTask::Heal { runs: ids };
+        self.launch(Work::Heal { layout, heal }, status, task);
+        Ok(())
+    }
+
+    fn note_state(
+        &self,
+        run: &Run,
+        damaged: &DamagedFiles,
+        state: DamageState,
+        table: Option<TableId>,
+    ) {
+        let mut board = self.shared.tasks.lock();
+        for file in damaged_files(run, damaged) {
+            if let Some(status) = board.damage.get_mut(file) {
+                status.state = state;
+                status.table = table;
+            }
+        }
+    }
+
+    /// Brings the states of damaged files up to date, and forgets files that nothing names.
+    fn settle_states(&mut self, broken: &[Arc<Run>], damaged: &DamagedFiles) {
+        let manifest = self.shared.manifests.current();
+        let mut named: BTreeSet<&str> = BTreeSet::new();
+        let mut board = self.shared.tasks.lock();
+        for run in broken {
+            for file in damaged_files(run, damaged) {
+                named.insert(file);
+                let fresh = || DamageStatus {
+                    place: place(&manifest, run),
+                    what: damaged[file].message().to_owned(),
+                    state: DamageState::Suspected,
+                    table: None,
+                };
+                board.damage.entry(file.to_owned()).or_insert_with(fresh);
+            }
+        }
+        for (file, status) in &mut board.damage {
+            let waits = matches!(status.state, DamageState::Suspected | DamageState::Healing);
+            if waits && !named.contains(file.as_str()) && !is_log(file) {
+                status.state = DamageState::Healed;
+            }
+        }
+        drop(board);
+        let pinned = self.shared.reader.pins.manifests();
+        let pinned_files: BTreeSet<&str> = pinned
+            .iter()
+            .flat_map(|manifest| manifest.runs.values())
+            .flat_map(|run| &run.segments)
+            .map(|segment| segment.file.as_str())
+            .collect();
+        let gone = damaged
+            .keys()
+            .map(String::as_str)
+            .filter(|file| !named.contains(file) && !pinned_files.contains(file) && !is_log(file));
+        self.shared.reader.damaged.forget(gone);
+    }
+
+    /// A run that nothing is left to make again: said once. Where newer runs have replaced it,
+    /// it leaves: the horizons that only it led to can't be answered any more.
+    fn lose(&mut self, manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Vec<RetiredRun> {
+        let mut retired = Vec::new();
+        let mut is_current = false;
+        let Some(state) = manifest.table_of_view(run.view) else {
+            return retired;
+        };
+        let files = damaged_files(run, damaged);
+        let refused = files
+            .iter()
+            .any(|file| damaged[*file].kind() != ErrorKind::Corrupt);
+        for range in &state.ranges {
+            let Some(entry) = range.runs.iter().find(|entry| entry.id == run.id) else {
+                continue;
+            };
+            let mut segments = segments_in(run, &range.range).iter();
+            if !segments.any(|segment| damaged.contains_key(&segment.file)) {
+                continue;
+            }
+            if entry.is_current() || refused {
+                is_current |= entry.is_current();
+                continue;
+            }
+            let of_edge = |other: &RunId| {
+                manifest.runs.get(other).is_some_and(|other| {
+                    other.id == run.id
+                        || (other.part + run.part > 0
+                            && other.kind == run.kind
+                            && other.span == run.span)
+                })
+            };
+            let edge = range.runs.iter().map(|entry| entry.id).filter(of_edge);
+            retired.extend(edge.map(|run| RetiredRun {
+                view: state.table.primary.id,
+                low: range.range.low.clone(),
+                run,
+            }));
+        }
+        if is_current {
+            self.healing.lost_tables.insert(state.table.id);
+        }
+        self.healing.unhealed.remove(&run.id);
+        let needed = is_current.then_some(state.table.id);
+        self.note_state(run, damaged, DamageState::Lost, needed);
+        let now = self.shared.now();
+        for file in files {
+            if self.healing.reported.insert(file.to_owned()) {
+                let error = damaged[file].clone().with_detail(format!(
+                    "{}: no earlier stage holds these rows",
+                    place(manifest, run)
+                ));
+                self.shared.report_trouble(&error);
+            }
+            let checked = self.healing.confirmed.get(file).copied().unwrap_or(now);
+            if now - checked > LOST_CHECKED_EVERY.as_micros() as i64 {
+                self.healing.confirmed.remove(file);
+            }
+        }
+        retired
+    }
+
+    async fn retire_lost(&mut self, mut runs: Vec<RetiredRun>) -> Result<()> {
+        runs.sort_by(|a, b| (a.view, &a.low, a.run).cmp(&(b.view, &b.low, b.run)));
+        runs.dedup();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let edit = Edit::Retire {
+            runs,
+            scus: Vec::new(),
+            times_before: ScuNumber::ZERO,
+        };
+        self.commit(edit).await.map(|_| ())
+    }
+
+    /// What a damaged log holds is sorted; then nobody needs the log.
+    async fn heal_logs(&mut self, damaged: &DamagedFiles) -> Result<()> {
+        for (file, error) in damaged.iter().filter(|(file, _)| is_log(file)) {
+            let through = match self.healing.logs.get(file) {
+                Some(through) => *through,
+                None => {
+                    let open = self.shared.ingest.open_scu();
+                    let holds = open.log_files().contains(file);
+                    let sealed = match holds {
+                        true => self.shared.ingest.seal().await?,
+                        false => self.shared.manifests.current().sealed_through,
+                    };
+                    *self.healing.logs.entry(file.clone()).or_insert(sealed)
+                }
+            };
+            let manifest = self.shared.manifests.current();
+            let mut kept = manifest.scus.range(..=through).map(|(_, entry)| entry);
+            let needed = manifest.sealed_through < through || kept.any(|entry| names(entry, file));
+            let lost = self.healing.reported.contains(file);
+            let state = match (needed, lost) {
+                (false, _) => DamageState::Healed,
+                (true, true) => DamageState::Lost,
+                (true, false) => DamageState::Healing,
+            };
+            let status = DamageStatus {
+                place: format!("log of SCUs up to {through}"),
+                what: error.message().to_owned(),
+                state,
+                table: None,
+            };
+            self.shared.tasks.lock().damage.insert(file.clone(), status);
+            if !needed {
+                self.healing.logs.remove(file);
+                self.shared.reader.damaged.forget([file.as_str()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// A sort could not read its log: nothing else holds what is in it.
+    pub(super) fn lose_log(&mut self, error: &Error) {
+        if let Some(file) = error.damaged_file().filter(|file| is_log(file)) {
+            self.healing.reported.insert(file.to_owned());
+        }
+    }
+
+    /// Commits what was made again, in the place of what it replaces.
+    async fn adopt_healed(&mut self) -> Result<()> {
+        while let Some(Output::Healed { runs }) = self.healing.made.first() {
+            let manifest = self.shared.manifests.current();
+            if let Some(runs) = healed_runs(&manifest, runs) {
+                self.commit(Edit::Heal { runs }).await?;
+            }
+            self.healing.made.remove(0);
+        }
+        Ok(())
+    }
+}
+
+/// The new segments of runs; nothing when one of them is gone or was healed meanwhile.
+fn healed_runs(manifest: &Manifest, replaced: &[Replaced]) -> Option<Vec<HealedRun>> {
+    let of_run = |replaced: &Replaced| {
+        let run = manifest.runs.get(&replaced.run)?;
+        let is_replaced = |file: &String| replaced.files.contains(file);
+        let kept = run.segments.iter().filter(|s| !is_replaced(&s.file));
+        let mut segments: Vec<_> = kept.chain(&replaced.segments).cloned().collect();
+        segments.sort_by(|a, b| a.min_key.cmp(&b.min_key));
+        let known = replaced.files.iter().all(|file| {
+            let mut segments = run.segments.iter();
+            segments.any(|segment| segment.file == *file)
+        });
+        known.then_some(HealedRun {
+            run: run.id,
+            segments,
+        })
+    };
+    replaced.iter().map(of_run).collect()
+}
+
+/// The merges that make the damaged files of a run again.
+fn merge_again(
+    manifest: &Manifest,
+    run: &Arc<Run>,
+    pieces: &[Piece],
+    damaged: &DamagedFiles,
+) -> Heal {
+    let inputs = |piece: &Piece| {
+        let runs = piece.inputs.iter().filter_map(|id| manifest.runs.get(id));
+        HealPiece {
+            range: piece.range.clone(),
+            inputs: runs.cloned().collect(),
+        }
+    };
+    let files = damaged_files(run, damaged);
+    Heal::Merge {
+        run: Arc::clone(run),
+        files: files.into_iter().map(str::to_owned).collect(),
+        pieces: pieces.iter().map(inputs).collect(),
+    }
+}
+
+fn names(entry: &ScuEntry, file: &str) -> bool {
+    let pieces = entry.log.iter().map(|piece| piece.file.as_str());
+    pieces
+        .chain(entry.files.iter().map(String::as_str))
+        .any(|named| named == file)
+}
+
+fn place(manifest: &Manifest, run: &Run) -> String {
+    let state = manifest.table_of_view(run.view);
+    let table = state.map_or("", |state| state.table.name.as_str());
+    format!("table {table:?}, view {}, SCUs {}", run.view, run.span)
+}

@@ -1,0 +1,100 @@
+//! Files that could not be read as they were written: what every later choice of sources avoids.
+//!
+//! ```text
+//!   any read that meets damage --note--> Damaged --files--> sources (freshness, paths)
+//!                                                \-------> coordinator: verify again, heal
+//! ```
+//!
+//! No I/O. Invariant DMG-1: a file that is noted is read by no snapshot taken, and no retry begun,
+//! after it, until it was read back in full and found whole, or was made again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lazybase_model::Error;
+use parking_lot::RwLock;
+
+/// Files by name, each with what was seen of the damage.
+pub type DamagedFiles = BTreeMap<String, Error>;
+
+/// The files of one process that are not to be trusted. Clones are the same set.
+#[derive(Debug, Clone, Default)]
+pub struct Damaged(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Rises with every change of the set; 0 while nothing was ever noted.
+    version: AtomicU64,
+    files: RwLock<Arc<DamagedFiles>>,
+}
+
+impl Damaged {
+    /// Rises with every change of the set.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// The set and its version, as they belong together.
+    pub fn files(&self) -> (u64, Arc<DamagedFiles>) {
+        let files = self.0.files.read();
+        (self.version(), Arc::clone(&files))
+    }
+
+    /// Remembers the file that an error names as damaged, if it names one.
+    pub fn note(&self, error: &Error) {
+        if let Some(file) = error.damaged_file() {
+            self.change(|files| {
+                if files.contains_key(file) {
+                    return false;
+                }
+                files.insert(file.to_owned(), error.clone());
+                true
+            });
+        }
+    }
+
+    /// Forgets files that are whole after all, or that nothing names any more.
+    pub fn forget<'f>(&self, names: impl IntoIterator<Item = &'f str>) {
+        self.change(|files| {
+            names
+                .into_iter()
+                .filter(|name| files.remove(*name).is_some())
+                .count()
+                > 0
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut DamagedFiles) -> bool) {
+        let mut files = self.0.files.write();
+        let mut next = files.as_ref().clone();
+        if change(&mut next) {
+            *files = Arc::new(next);
+            self.0.version.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn damage(file: &str) -> Error {
+        Error::corrupt("checksum mismatch").with_file(file)
+    }
+
+    #[test]
+    fn only_damage_of_a_named_file_is_noted_and_once() {
+        let damaged = Damaged::default();
+        damaged.note(&Error::corrupt("of no file"));
+        damaged.note(&Error::internal("a bug").with_file("segments/a"));
+        assert_eq!(damaged.version(), 0);
+        damaged.note(&damage("segments/a"));
+        damaged.note(&damage("segments/a"));
+        let (version, files) = damaged.files();
+        assert_eq!((version, files.len()), (1, 1));
+        damaged.forget(["segments/a", "segments/b"]);
+        assert_eq!(damaged.version(), 2);
+        assert!(damaged.files().1.is_empty());
+    }
+}
