@@ -208,13 +208,20 @@ impl Coordinator {
                 board.damage.entry(file.to_owned()).or_insert_with(fresh);
             }
         }
+        let mut healed = Vec::new();
         for (file, status) in &mut board.damage {
             let waits = matches!(status.state, DamageState::Suspected | DamageState::Healing);
             if waits && !named.contains(file.as_str()) && !is_log(file) {
                 status.state = DamageState::Healed;
+                // Whoever runs the machine should know of its disk.
+                let what = format!("made again, as it was damaged: {}", status.what);
+                healed.push(Error::corrupt(what).with_detail(&status.place));
             }
         }
         drop(board);
+        healed
+            .iter()
+            .for_each(|error| self.shared.report_trouble(error));
         let pinned = self.shared.reader.pins.manifests();
         let pinned_files: BTreeSet<&str> = pinned
             .iter()

@@ -480,7 +480,13 @@ fn a_scan_that_meets_damage_on_its_way_goes_on_at_the_same_row() {
         let batch = bulk(half, 2, 30_000);
         commit(&instance, &[(&table, &batch)]).unwrap();
         model.apply(&batch);
-        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        // One half in the authority, one sorted: both are damaged below.
+        let to = match half {
+            0 => SettleTo::Authority,
+            _ => SettleTo::Sorted,
+        };
+        block_on(instance.settle(None, to, &|_| {})).unwrap();
+        block_on(instance.pause(StageName::Authority)).unwrap();
     }
     let snapshot = fresh(&instance, Freshness::ZERO);
     let request = ScanRequest {

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use lazybase_model::{Error, Result, Stage, TableId};
+use lazybase_model::{Error, Result, ScuNumber, Span, Stage, TableId};
 
 use super::damaged::DamagedFiles;
 use super::paths::{TablePath, TablePaths, damage_in, log_of};
@@ -203,6 +203,20 @@ impl Snapshot {
         let table = state.map_or("", |state| state.table.name.as_str());
         let place = format!("table {table:?}, view {}, SCUs {}", run.view, run.span);
         error.with_detail(place)
+    }
+
+    /// The error with the view and SCU whose log it names.
+    pub(super) fn of_scu(error: Error, layout: &RowLayout, scu: ScuNumber) -> Error {
+        let table = &layout.table;
+        let span = Span::single(scu);
+        let place = format!(
+            "table {:?}, view {}, SCUs {span}",
+            table.name, table.primary.id
+        );
+        match error.damaged_file() {
+            Some(_) => error.with_detail(place),
+            None => error,
+        }
     }
 
     /// The log of a sorted SCU, opened to be read in place of its damaged run.

@@ -80,7 +80,8 @@ impl Snapshot {
             let found = reader
                 .unsorted
                 .find(&reader.env, layout, scu, *batches, key.as_bytes())
-                .await?;
+                .await
+                .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?;
             if !found.is_empty() {
                 self.note_unsorted(scu.scu().0, *batches, scu.is_sealed());
             }

@@ -198,7 +198,8 @@ impl Snapshot {
             for chunks in reader
                 .unsorted
                 .sorted(&reader.env, layout, scu, *batches)
-                .await?
+                .await
+                .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?
             {
                 if chunks.is_empty() {
                     continue;
