@@ -123,7 +123,7 @@ fn repeating(layout: &RowLayout, sample: &ChangeBatch) -> Result<Vec<ColumnPath>
         let converter = RowConverter::new(as_row);
         let column = sample.data.column(index).slice(0, rows);
         let cells = converter
-            .and_then(|mut converter| converter.convert_columns(&[column]))
+            .and_then(|converter| converter.convert_columns(&[column]))
             .map_err(|error| Error::internal(format!("a column can't be sampled: {error}")))?;
         let values: HashSet<&[u8]> = cells.iter().map(|cell| cell.data()).collect();
         let bytes: usize = values.iter().map(|value| value.len()).sum();
