@@ -61,25 +61,14 @@ struct Reader {
 
 impl Reader {
     fn new() -> Reader {
+        let database = DatabaseId {
+            database: 1,
+            history: 1,
+        };
         Reader {
             manifest: Manifest {
-                number: 1,
-                database: DatabaseId {
-                    database: 1,
-                    history: 1,
-                },
                 epoch: 1,
-                clock_micros: 0,
-                next_table: 1,
-                next_view: 1,
-                next_run: 1,
-                sealed_through: ScuNumber::ZERO,
-                sorted_through: ScuNumber::ZERO,
-                tables: BTreeMap::new(),
-                scus: BTreeMap::new(),
-                times: BTreeMap::new(),
-                runs: BTreeMap::new(),
-                producers: BTreeMap::new(),
+                ..Manifest::created(database, 0)
             },
             tables: Vec::new(),
             shared: Vec::new(),

@@ -1,6 +1,5 @@
 //! A database's ingest in a world of its own, and batches whose rows tell what they are.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, UInt8Array};
@@ -123,24 +122,13 @@ pub(crate) fn ids_of(changes: &[ChangeBatch]) -> Vec<i64> {
 
 /// A manifest without SCUs.
 pub(crate) fn no_manifest() -> Manifest {
+    let database = DatabaseId {
+        database: 1,
+        history: 1,
+    };
     Manifest {
-        number: 1,
-        database: DatabaseId {
-            database: 1,
-            history: 1,
-        },
         epoch: 1,
-        clock_micros: 0,
-        next_table: 1,
-        next_view: 1,
-        next_run: 1,
-        sealed_through: ScuNumber::ZERO,
-        sorted_through: ScuNumber::ZERO,
-        tables: BTreeMap::new(),
-        scus: BTreeMap::new(),
-        times: BTreeMap::new(),
-        runs: BTreeMap::new(),
-        producers: BTreeMap::new(),
+        ..Manifest::created(database, 0)
     }
 }
 
