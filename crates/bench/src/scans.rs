@@ -140,7 +140,8 @@ pub(crate) async fn scan_at(
     Ok((rows, snapshot))
 }
 
-/// The least that a range can cost: its extents, read and decoded, and nothing else.
+/// The least that a range can cost: the rows of its extents among which it lies, read and decoded,
+/// and nothing else.
 struct Bare<'b> {
     running: &'b Running,
     layout: Arc<RowLayout>,
@@ -200,7 +201,9 @@ impl<'b> Bare<'b> {
                 let segment = &self.open[&meta.file];
                 let (low, high) = (low.map(Key::as_bytes), high.map(Key::as_bytes));
                 for extent in segment.extents_overlapping(low, high) {
-                    rows += segment.read_extent(extent, &counters).await?.rows() as u64;
+                    let around = segment.rows_between(extent, low, high);
+                    let read = segment.read_rows(extent, around, None, &counters).await?;
+                    rows += read.rows() as u64;
                 }
             }
         }

@@ -21,6 +21,7 @@ use lazybase_model::{Error, Result};
 
 use crate::key::KeyCodec;
 use crate::manifest::KeyRange;
+use crate::stages::merge::MergeMode;
 
 pub(crate) mod gather;
 pub mod masks;
@@ -192,7 +193,7 @@ impl ChangeBatch {
     /// # Errors
     /// `Internal` when the text of one column would pass 2 GiB.
     pub fn take(&self, rows: &UInt32Array) -> Result<ChangeBatch> {
-        let mut gather = Gather::new(self.data.schema(), false);
+        let mut gather = Gather::new(self.data.schema(), MergeMode::Changes);
         let input = gather.input(&Input::new(self.clone()));
         for &row in rows.values() {
             gather.push(input, row as usize, 1);
@@ -242,7 +243,7 @@ impl ChangeBatch {
         let kept = masks::mask_of(columns.iter().copied(), width);
         let masks = self.masks.as_ref().map(|all| {
             let project = |mask: &[u8]| masks::project(mask, columns, &kept);
-            BinaryArray::from_iter(all.iter().map(|mask| mask.map(project)))
+            project_masks(all, project)
         });
         let column_scus = self.column_scus.as_ref();
         let column_scus = column_scus.map(|all| project_column_scus(all, columns, width));
@@ -364,11 +365,28 @@ fn gather_of(inputs: &[&ChangeBatch]) -> Result<Gather> {
     let first = inputs
         .first()
         .ok_or_else(|| Error::internal("no batches to take rows from"))?;
-    let mut gather = Gather::new(first.data.schema(), false);
+    let mut gather = Gather::new(first.data.schema(), MergeMode::Changes);
     for input in inputs {
         gather.input(&Input::new((*input).clone()));
     }
     Ok(gather)
+}
+
+/// Masks one by one; neighbours are mostly equal, and are then projected once.
+fn project_masks(all: &BinaryArray, project: impl Fn(&[u8]) -> Vec<u8>) -> BinaryArray {
+    let mut projected = BinaryBuilder::with_capacity(all.len(), all.value_data().len());
+    let mut last: Option<(&[u8], Vec<u8>)> = None;
+    for mask in all {
+        match (mask, &last) {
+            (None, _) => projected.append_null(),
+            (Some(mask), Some((of, same))) if *of == mask => projected.append_value(same),
+            (Some(mask), _) => {
+                let (_, new) = last.insert((mask, project(mask)));
+                projected.append_value(new);
+            }
+        }
+    }
+    projected.finish()
 }
 
 fn project_column_scus(

@@ -2,24 +2,29 @@
 //!
 //! A [`Gather`] collects what the next output holds: stretches of input rows, taken whole, and
 //! composed rows, which begin as one input row and have single cells from others. Nothing is
-//! copied until [`Gather::finish`], which then works column by column.
+//! copied until [`Gather::finish`], which then works column by column: a column of one stretch of
+//! which no cell comes from elsewhere is not copied at all, one of numbers is copied stretch by
+//! stretch.
 //!
 //! Invariant G-1: an input is referenced only if a row of it is in the output, so that a batch of
 //! which nothing stays is freed at once. Invariant G-2: what all inputs hold uniformly, and what
 //! none of them holds, stays uniform or absent.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BinaryBuilder, Capacities, MutableArrayData, RecordBatch,
-    RecordBatchOptions, UInt8Array, UInt64Array, make_array,
+    Array, ArrayData, ArrayRef, BinaryArray, BinaryBuilder, BooleanBufferBuilder, Capacities,
+    MutableArrayData, RecordBatch, RecordBatchOptions, UInt8Array, UInt64Array, make_array,
 };
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::interleave;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{ArrowNativeType, DataType, SchemaRef};
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result};
 
 use super::{ChangeBatch, Kinds, Scus};
+use crate::stages::merge::MergeMode;
 
 /// The mean stretch from which copying stretches beats copying rows, measured on wide rows.
 const LONG_STRETCH: usize = 50;
@@ -80,8 +85,8 @@ pub(crate) struct Hidden<'a> {
 #[derive(Debug)]
 pub(crate) struct Gather {
     schema: SchemaRef,
-    /// Whether every output row is a plain row: kinds and masks are dropped.
-    plain: bool,
+    /// Says which hidden columns the output has.
+    mode: MergeMode,
     inputs: Vec<Arc<Input>>,
     stretches: Vec<Stretch>,
     heads: Vec<Head>,
@@ -93,11 +98,11 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    pub(crate) fn new(schema: SchemaRef, plain: bool) -> Gather {
+    pub(crate) fn new(schema: SchemaRef, mode: MergeMode) -> Gather {
         let patches = vec![Vec::new(); schema.fields().len()];
         Gather {
             schema,
-            plain,
+            mode,
             inputs: Vec::new(),
             stretches: Vec::new(),
             heads: Vec::new(),
@@ -188,7 +193,10 @@ impl Gather {
     /// for one column.
     pub(crate) fn finish(&mut self) -> Result<ChangeBatch> {
         let batch = match self.stretches[..] {
-            [only] if only.head == WHOLE => self.view_of(only),
+            [only] if only.head == WHOLE && !self.any_patch() => {
+                let whole = &self.inputs[only.input as usize].batch;
+                Ok(self.view(whole, only.start as usize, only.len as usize))
+            }
             _ => self.copy(),
         };
         self.inputs.clear();
@@ -200,24 +208,27 @@ impl Gather {
         batch
     }
 
-    /// One stretch needs no copy.
-    fn view_of(&self, only: Stretch) -> Result<ChangeBatch> {
-        let whole = &self.inputs[only.input as usize].batch;
-        let mut batch = whole.slice(only.start as usize, only.len as usize);
-        if self.plain {
-            batch.kinds = Kinds::Uniform(StoredKind::UPSERT);
-            batch.masks = None;
+    fn any_patch(&self) -> bool {
+        self.patches.iter().any(|patches| !patches.is_empty())
+    }
+
+    /// Rows of a batch, with the hidden columns of the output, without copying.
+    pub(crate) fn view(&self, batch: &ChangeBatch, start: usize, rows: usize) -> ChangeBatch {
+        let mut view = batch.slice(start, rows);
+        if self.mode.makes_rows() {
+            view.kinds = Kinds::Uniform(StoredKind::UPSERT);
+            view.masks = None;
         }
-        Ok(batch.settled())
+        if self.mode == MergeMode::Values {
+            view.scus = Scus::Uniform(0);
+            view.column_scus = None;
+        }
+        view.settled()
     }
 
     fn copy(&self) -> Result<ChangeBatch> {
         let long = self.rows >= LONG_STRETCH * self.stretches.len();
-        let any_patch = self.patches.iter().any(|patches| !patches.is_empty());
-        let picks = match long && !any_patch {
-            true => Vec::new(),
-            false => self.picks(),
-        };
+        let picks = OnceCell::new();
         let columns = (0..self.schema.fields().len()).map(|column| {
             let arrays: Vec<&dyn Array> = self
                 .inputs
@@ -225,10 +236,28 @@ impl Gather {
                 .map(|input| input.batch.data.column(column).as_ref())
                 .collect();
             let patches = &self.patches[column];
-            match (long, patches.is_empty()) {
-                (true, true) => self.copy_stretches(&arrays),
-                (false, true) => interleave(&arrays, &picks).map_err(gathering),
-                (_, false) => interleave(&arrays, &patched(&picks, patches)).map_err(gathering),
+            match (&self.stretches[..], patches.is_empty()) {
+                ([only], true) => {
+                    let rows = (only.start as usize, only.len as usize);
+                    return Ok(arrays[only.input as usize].slice(rows.0, rows.1));
+                }
+                (_, true) if long => return self.copy_stretches(&arrays),
+                _ => {}
+            }
+            let width = self.schema.field(column).data_type().primitive_width();
+            match width {
+                Some(1) => self.copy_numbers::<u8>(&arrays, patches),
+                Some(2) => self.copy_numbers::<u16>(&arrays, patches),
+                Some(4) => self.copy_numbers::<u32>(&arrays, patches),
+                Some(8) => self.copy_numbers::<u64>(&arrays, patches),
+                Some(16) => self.copy_numbers::<u128>(&arrays, patches),
+                _ => {
+                    let picks = picks.get_or_init(|| self.picks());
+                    match patches.is_empty() {
+                        true => interleave(&arrays, picks).map_err(gathering),
+                        false => interleave(&arrays, &patched(picks, patches)).map_err(gathering),
+                    }
+                }
             }
         });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
@@ -243,6 +272,61 @@ impl Gather {
             scus: self.scus(),
             column_scus: self.column_scus(),
         })
+    }
+
+    /// A column whose values are numbers of one size: stretches first, then the cells that come
+    /// from elsewhere.
+    fn copy_numbers<T: ArrowNativeType>(
+        &self,
+        arrays: &[&dyn Array],
+        patches: &[Patch],
+    ) -> Result<ArrayRef> {
+        let data: Vec<ArrayData> = arrays.iter().map(|array| array.to_data()).collect();
+        let numbers = |data: &ArrayData| {
+            ScalarBuffer::<T>::new(data.buffers()[0].clone(), data.offset(), data.len())
+        };
+        let numbers: Vec<ScalarBuffer<T>> = data.iter().map(numbers).collect();
+        let mut column = Vec::with_capacity(self.rows);
+        for stretch in &self.stretches {
+            let start = stretch.start as usize;
+            let rows = start..start + stretch.len as usize;
+            column.extend_from_slice(&numbers[stretch.input as usize][rows]);
+        }
+        for patch in patches {
+            column[patch.row as usize] = numbers[patch.input as usize][patch.source as usize];
+        }
+        let data_type = arrays.first().map(|array| array.data_type().clone());
+        let column = ArrayData::builder(data_type.unwrap_or(DataType::Null))
+            .len(self.rows)
+            .add_buffer(Buffer::from_vec(column))
+            .nulls(self.copy_nulls(arrays, patches))
+            .build();
+        Ok(make_array(column.map_err(gathering)?))
+    }
+
+    /// Which cells of a column are null, if any is.
+    fn copy_nulls(&self, arrays: &[&dyn Array], patches: &[Patch]) -> Option<NullBuffer> {
+        let nulls: Vec<Option<&NullBuffer>> = arrays
+            .iter()
+            .map(|array| array.nulls().filter(|nulls| nulls.null_count() > 0))
+            .collect();
+        if nulls.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut valid = BooleanBufferBuilder::new(self.rows);
+        for stretch in &self.stretches {
+            let (start, rows) = (stretch.start as usize, stretch.len as usize);
+            match nulls[stretch.input as usize] {
+                None => valid.append_n(rows, true),
+                Some(nulls) => valid.append_buffer(&nulls.inner().slice(start, rows)),
+            }
+        }
+        for patch in patches {
+            let source = patch.source as usize;
+            let is_valid = nulls[patch.input as usize].is_none_or(|nulls| nulls.is_valid(source));
+            valid.set_bit(patch.row as usize, is_valid);
+        }
+        Some(NullBuffer::new(valid.finish())).filter(|nulls| nulls.null_count() > 0)
     }
 
     /// Where each output row begins, as `interleave` wants it.
@@ -293,7 +377,7 @@ impl Gather {
     }
 
     fn kinds(&self) -> Kinds {
-        if self.plain {
+        if self.mode.makes_rows() {
             return Kinds::Uniform(StoredKind::UPSERT);
         }
         let of_inputs = self.inputs.iter().map(|input| match input.batch.kinds {
@@ -319,6 +403,9 @@ impl Gather {
     }
 
     fn scus(&self) -> Scus {
+        if self.mode == MergeMode::Values {
+            return Scus::Uniform(0);
+        }
         let of_inputs = self.inputs.iter().map(|input| match input.batch.scus {
             Scus::Uniform(scu) => Some(scu),
             Scus::Each(_) => None,
@@ -340,13 +427,16 @@ impl Gather {
     }
 
     fn masks(&self) -> Option<BinaryArray> {
-        if self.plain {
+        if self.mode.makes_rows() {
             return None;
         }
         self.hidden(|batch| batch.masks.as_ref(), |head| head.mask.as_ref())
     }
 
     fn column_scus(&self) -> Option<BinaryArray> {
+        if self.mode == MergeMode::Values {
+            return None;
+        }
         self.hidden(
             |batch| batch.column_scus.as_ref(),
             |head| head.column_scus.as_ref(),

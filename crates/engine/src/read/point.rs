@@ -242,7 +242,7 @@ fn settle(
     let mut merger = Merger::new(
         &shape,
         sources.len(),
-        MergeMode::Rows,
+        MergeMode::Values,
         OutputSize::default(),
     )?;
     loop {

@@ -90,40 +90,73 @@ pub(super) struct PieceReader {
 }
 
 impl PieceReader {
-    async fn piece(&self, source: &Source, segment: usize, piece: usize) -> Result<ChangeBatch> {
-        match source {
-            Source::Memory { chunks, .. } => chunks[piece].rows.project(&self.columns),
-            Source::Run { segments, .. } => self.extent(&segments[segment], piece).await,
-        }
-    }
-
-    async fn extent(&self, segment: &Arc<Segment>, extent: usize) -> Result<ChangeBatch> {
-        let counters = &self.counters;
+    /// The rows of an extent of a run that may lie in `range`.
+    async fn extent(
+        &self,
+        segment: &Arc<Segment>,
+        extent: usize,
+        range: &KeyRange,
+    ) -> Result<ChangeBatch> {
+        let (counters, columns) = (&self.counters, &self.columns);
+        let low = range.low.as_ref().map(Key::as_bytes);
+        let high = range.high.as_ref().map(Key::as_bytes);
+        let rows = segment.rows_between(extent, low, high);
         match (segment.meta().format, self.caching) {
             (SegmentFormat::Extent, true) => {
                 // Kept whole: the next reader may want other columns.
                 let whole = self.cache.extent(segment, extent, counters).await?;
-                whole.rows().project(&self.columns)
+                whole.rows().project(columns)
             }
             (SegmentFormat::Extent, false) => segment
                 .read_extent(extent, counters)
                 .await?
-                .project(&self.columns),
+                .project(columns),
             (SegmentFormat::Parquet, true) => {
-                let columns = &self.columns;
-                let read = self
+                let part = self
                     .cache
-                    .extent_columns(segment, extent, columns, counters)
+                    .extent_part(segment, extent, rows, columns, counters)
                     .await?;
-                Ok(plain(read.rows()))
+                Ok(part.rows().as_ref().clone())
             }
             (SegmentFormat::Parquet, false) => {
-                let read = segment
-                    .read_extent_columns(extent, &self.columns, counters)
-                    .await?;
-                Ok(plain(&read))
+                let columns = Some(&**columns);
+                let read = segment.read_rows(extent, rows, columns, counters).await?;
+                Ok(read.as_ref().clone())
             }
         }
+    }
+
+    /// A piece's rows in `range`.
+    async fn piece(
+        &self,
+        source: &Source,
+        (segment, piece): (usize, usize),
+        range: &KeyRange,
+    ) -> Result<ChangeBatch> {
+        let (rows, inside) = match source {
+            Source::Memory { chunks, .. } => {
+                let Chunk {
+                    rows,
+                    min_key,
+                    max_key,
+                } = &chunks[piece];
+                let inside = range.encloses(min_key.as_bytes(), max_key.as_bytes());
+                (rows.project(&self.columns)?, inside)
+            }
+            Source::Run { segments, .. } => {
+                let segment = &segments[segment];
+                let extents = segment.extents();
+                let inside = range.encloses(extents.min_key(piece), extents.max_key(piece));
+                (self.extent(segment, piece, range).await?, inside)
+            }
+        };
+        if inside {
+            return Ok(rows);
+        }
+        let codec = self.codec.as_ref().ok_or_else(|| {
+            Error::internal("rows are to be clipped, but their keys were not read")
+        })?;
+        rows.clip(codec, range)
     }
 
     /// The rows of some stretches of one source, in key order, clipped to `range`.
@@ -143,37 +176,9 @@ impl PieceReader {
                 let reader = Arc::clone(&reader);
                 let source = Arc::clone(&source);
                 let range = range.clone();
-                async move {
-                    let rows = reader.piece(&source, segment, piece).await?;
-                    let inside = match &*source {
-                        Source::Run { segments, .. } => {
-                            let extents = segments[segment].extents();
-                            range.encloses(extents.min_key(piece), extents.max_key(piece))
-                        }
-                        Source::Memory { chunks, .. } => {
-                            let chunk = &chunks[piece];
-                            range.encloses(chunk.min_key.as_bytes(), chunk.max_key.as_bytes())
-                        }
-                    };
-                    if inside {
-                        return Ok(rows);
-                    }
-                    let codec = reader.codec.as_ref().ok_or_else(|| {
-                        Error::internal("rows are to be clipped, but their keys were not read")
-                    })?;
-                    rows.clip(codec, &range)
-                }
+                async move { reader.piece(&source, (segment, piece), &range).await }
             })
             .boxed()
-    }
-}
-
-/// Plain rows of the authority. Readers ask for no hidden columns, so the distances of the columns'
-/// SCUs, which speak of all columns, stay behind.
-fn plain(rows: &Arc<ChangeBatch>) -> ChangeBatch {
-    ChangeBatch {
-        column_scus: None,
-        ..rows.as_ref().clone()
     }
 }
 

@@ -147,8 +147,8 @@ enum CacheKey {
     Extent {
         segment: u64,
         extent: usize,
-        /// Which columns; `None` for all.
-        columns: Option<Arc<[usize]>>,
+        /// Which rows and columns; `None` for all.
+        part: Option<(Range<usize>, Arc<[usize]>)>,
     },
     /// Rows of a Parquet row group that share pages, by the first.
     Page {
@@ -172,7 +172,7 @@ const TOUCHES_TO_KEEP: u32 = 4;
 /// What an entry without rows weighs.
 const ENTRY_BYTES: u64 = 96;
 
-/// The stored rows of one key.
+/// The stored rows of one key; those of Parquet may lack their versions.
 #[derive(Debug, Clone)]
 pub struct FoundRows {
     /// The batch that holds them.
@@ -255,44 +255,45 @@ impl SegmentCache {
         self.cached(segment, extent, None, counters).await
     }
 
-    /// Reads some columns of an extent, or takes them from the cache.
+    /// Reads some rows of an extent, and of them some columns, or takes them from the cache, if
+    /// the same rows and columns were read before.
     ///
     /// # Errors
-    /// As [`Segment::read_extent_columns`].
-    pub async fn extent_columns(
+    /// As [`Segment::read_rows`].
+    pub async fn extent_part(
         &self,
         segment: &Segment,
         extent: usize,
-        projection: &[usize],
+        rows: Range<usize>,
+        projection: &Arc<[usize]>,
         counters: &ReadCounters,
     ) -> Result<Arc<DecodedExtent>> {
-        self.cached(segment, extent, Some(projection.into()), counters)
-            .await
+        let part = Some((rows, Arc::clone(projection)));
+        self.cached(segment, extent, part, counters).await
     }
 
     async fn cached(
         &self,
         segment: &Segment,
         extent: usize,
-        columns: Option<Arc<[usize]>>,
+        part: Option<(Range<usize>, Arc<[usize]>)>,
         counters: &ReadCounters,
     ) -> Result<Arc<DecodedExtent>> {
         let key = CacheKey::Extent {
             segment: segment.id(),
             extent,
-            columns: columns.clone(),
+            part: part.clone(),
         };
         if let Some(CacheValue::Extent(found)) = self.cache.get(&key) {
             counters.add_hit();
             return Ok(found);
         }
         let load = async {
-            let rows = match &columns {
+            let rows = match part {
                 None => segment.read_extent(extent, counters).await?,
-                Some(columns) => {
-                    segment
-                        .read_extent_columns(extent, columns, counters)
-                        .await?
+                Some((rows, columns)) => {
+                    let columns = Some(&*columns);
+                    segment.read_rows(extent, rows, columns, counters).await?
                 }
             };
             Ok::<_, Error>(CacheValue::Extent(DecodedExtent::of(segment, extent, rows)))

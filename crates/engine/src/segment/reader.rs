@@ -156,8 +156,9 @@ impl Segment {
         self.read_projected(extent, None, counters).await
     }
 
-    /// Reads some columns of an extent, in the order of `projection`. Masks and column SCUs still
-    /// speak of all columns of the table.
+    /// Reads some columns of an extent, in the order of `projection`: of an extent of changes with
+    /// masks and column SCUs that still speak of all columns of the table, of Parquet without
+    /// versions.
     ///
     /// # Errors
     /// As [`Segment::read_extent`].
@@ -217,8 +218,22 @@ impl Segment {
         }
     }
 
-    /// Reads some rows of an extent, and of them some columns (`None` for all). In Parquet only
-    /// the pages that hold them are read.
+    /// The rows of an extent among which all keys from `low` (included) to `high` (excluded) lie.
+    /// In Parquet these are whole pages of each column.
+    pub fn rows_between(
+        &self,
+        extent: usize,
+        low: Option<&[u8]>,
+        high: Option<&[u8]>,
+    ) -> Range<usize> {
+        match &self.body {
+            Body::Extents(index) => 0..index.info(extent).rows as usize,
+            Body::Parquet(parts) => parts.rows_between(extent, low, high),
+        }
+    }
+
+    /// Reads some rows of an extent, and of them some columns (`None` for all, and their versions).
+    /// In Parquet only the pages that hold them are read.
     ///
     /// # Errors
     /// As [`Segment::read_extent`].
@@ -245,7 +260,7 @@ impl Segment {
     }
 
     /// Reads the rows of one key from the extent that [`Segment::may_contain`] named. In Parquet
-    /// that is one page of the key's columns, then one page a column.
+    /// that is one page of the key's columns, then one page a column, without versions.
     ///
     /// # Errors
     /// As [`Segment::read_extent`].

@@ -139,13 +139,32 @@ impl ParquetParts {
     /// The rows of a row group among which a key lies, if the group holds it.
     pub(in crate::segment) fn rows_around(&self, group: usize, key: &[u8]) -> Range<usize> {
         let part = &self.block.groups[group];
-        let rows = self.block.index.info(group).rows as usize;
-        let stride = part.stride as usize;
         let after = part
             .first_keys
             .partition_point(|first| first.as_ref() <= key);
-        let start = after.saturating_sub(1) * stride;
-        start.min(rows)..(start + stride).min(rows)
+        self.rows_of_strides(group, after.saturating_sub(1)..after.max(1))
+    }
+
+    /// The rows of a row group among which all keys from `low` (included) to `high` (excluded) lie.
+    pub(in crate::segment) fn rows_between(
+        &self,
+        group: usize,
+        low: Option<&[u8]>,
+        high: Option<&[u8]>,
+    ) -> Range<usize> {
+        let keys = &self.block.groups[group].first_keys;
+        let start = low.map_or(0, |low| keys.partition_point(|first| first.as_ref() <= low));
+        let end = high.map_or(keys.len(), |high| {
+            keys.partition_point(|first| first.as_ref() < high)
+        });
+        let start = start.saturating_sub(1);
+        self.rows_of_strides(group, start..end.max(start + 1))
+    }
+
+    fn rows_of_strides(&self, group: usize, strides: Range<usize>) -> Range<usize> {
+        let rows = self.block.index.info(group).rows as usize;
+        let stride = self.block.groups[group].stride as usize;
+        (strides.start * stride).min(rows)..(strides.end * stride).min(rows)
     }
 
     /// Checks the keys that [`ParquetParts::rows_around`] relies on.
@@ -224,19 +243,18 @@ impl ParquetParts {
         Ok(wanted)
     }
 
-    /// The file's columns for these columns of the table (all of them where `None`), and its
+    /// The file's columns for these columns of the table; all of them where `None`, and its
     /// versions.
     fn mask(&self, projection: Option<&[usize]>) -> ProjectionMask {
-        let Some(projection) = projection else {
-            return ProjectionMask::all();
-        };
-        let all = self.metadata.schema().fields().len();
-        let versions = all - 1 - usize::from(self.block.has_column_scus);
-        let roots = projection.iter().copied().chain(versions..all);
-        ProjectionMask::roots(self.metadata.parquet_schema(), roots)
+        match projection {
+            None => ProjectionMask::all(),
+            Some(projection) => {
+                ProjectionMask::roots(self.metadata.parquet_schema(), projection.iter().copied())
+            }
+        }
     }
 
-    /// Reads rows of a row group.
+    /// Reads rows of a row group: all of them as they are, or only some columns, without versions.
     pub(in crate::segment) async fn read_rows(
         &self,
         from: &Source<'_>,
@@ -252,11 +270,13 @@ impl ParquetParts {
         let pages = self.pages_of(group, &rows, &mask)?;
         let verified = read_pages(from, &pages).await?;
         let batch = self.decode(verified, group, &rows, mask)?;
-        let order: Vec<usize> = match projection {
-            Some(projection) => projection.to_vec(),
-            None => (0..from.layout.schema.fields().len()).collect(),
-        };
-        self.changes(from.layout, &batch, &order)
+        match projection {
+            None => self.changes(from.layout, &batch),
+            Some(projection) => {
+                let data = columns_of(from.layout, &batch, projection)?;
+                Ok(ChangeBatch::alike(data, StoredKind::UPSERT, None, 0))
+            }
+        }
     }
 
     fn decode(
@@ -344,41 +364,25 @@ impl ParquetParts {
         Ok(Some(ChangeBatch { data, ..rest }))
     }
 
-    /// The file's rows as changes. `order` says which of the table's columns are wanted; the
-    /// batch has each of them once, in the order of the table, then the versions.
-    fn changes(
-        &self,
-        layout: &RowLayout,
-        batch: &RecordBatch,
-        order: &[usize],
-    ) -> Result<ChangeBatch> {
-        let mut present = order.to_vec();
-        present.sort_unstable();
-        present.dedup();
+    /// All columns of the file as changes.
+    fn changes(&self, layout: &RowLayout, batch: &RecordBatch) -> Result<ChangeBatch> {
         let wrong = || Error::corrupt("a column is not of the table's type");
-        let mut columns = Vec::with_capacity(order.len());
-        for index in order {
-            let at = present.binary_search(index).map_err(|_| wrong())?;
-            let column = batch.columns().get(at).ok_or_else(wrong)?;
-            let data_type = layout.schema.field(*index).data_type();
-            columns.push(from_stored(column, data_type).ok_or_else(wrong)?);
-        }
-        let schema = layout.schema.project(order).map_err(corrupt)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let data = RecordBatch::try_new_with_options(Arc::new(schema), columns, &options);
-        let scus = batch.columns().get(present.len()).ok_or_else(wrong)?;
+        let width = layout.schema.fields().len();
+        let order: Vec<usize> = (0..width).collect();
+        let data = columns_of(layout, batch, &order)?;
+        let scus = batch.columns().get(width).ok_or_else(wrong)?;
         let scus = scus.as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
         let column_scus: Option<&BinaryArray> = match self.block.has_column_scus {
             true => batch
                 .columns()
-                .get(present.len() + 1)
+                .get(width + 1)
                 .ok_or_else(wrong)?
                 .as_binary_opt(),
             false => None,
         };
         let first = scus.values().first().copied().unwrap_or(0);
         Ok(ChangeBatch {
-            data: data.map_err(corrupt)?,
+            data,
             kinds: Kinds::Uniform(StoredKind::UPSERT),
             masks: None,
             scus: match scus.values().iter().all(|scu| *scu == first) {
@@ -419,6 +423,25 @@ impl ParquetParts {
             bytes,
         })
     }
+}
+
+/// The wanted columns of the table; the file's rows have each of them once, in the order of the
+/// table.
+fn columns_of(layout: &RowLayout, rows: &RecordBatch, wanted: &[usize]) -> Result<RecordBatch> {
+    let mut present = wanted.to_vec();
+    present.sort_unstable();
+    present.dedup();
+    let wrong = || Error::corrupt("a column is not of the table's type");
+    let mut columns = Vec::with_capacity(wanted.len());
+    for index in wanted {
+        let at = present.binary_search(index).map_err(|_| wrong())?;
+        let column = rows.columns().get(at).ok_or_else(wrong)?;
+        let data_type = layout.schema.field(*index).data_type();
+        columns.push(from_stored(column, data_type).ok_or_else(wrong)?);
+    }
+    let schema = layout.schema.project(wanted).map_err(corrupt)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(schema), columns, &options).map_err(corrupt)
 }
 
 /// Where pages are read from.

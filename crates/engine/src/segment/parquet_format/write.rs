@@ -2,18 +2,19 @@
 //!
 //! Memory is bounded by one row group: its rows, and its encoded bytes until the store has them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow_row::{RowConverter, SortField};
 use bytes::Bytes;
 use lazybase_model::limits::EXTENT_BYTES;
 use lazybase_model::{Error, Result, ScuNumber};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
-    ArrowColumnChunk, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves,
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions,
+    compute_leaves,
 };
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
@@ -39,6 +40,9 @@ use crate::segment::writer::{WriteOptions, fresh_name};
 /// The most uncompressed bytes of a row group of more than one row.
 const GROUP_BYTES_MAX: usize = 32 << 20;
 const GROUP_ROWS_MAX: usize = 128 << 10;
+/// What a page of a narrow column holds at least, if its rows are not too many.
+const NARROW_PAGE_BYTES: usize = 2 << 10;
+const NARROW_PAGE_ROWS_MAX: usize = 1024;
 /// Larger dictionaries would be decoded for each point read.
 const DICTIONARY_BYTES: usize = 8 << 10;
 /// Rows that are looked at to tell whether a column repeats itself.
@@ -66,6 +70,18 @@ fn page_rows(bytes: usize, rows: usize) -> usize {
     } else {
         below
     }
+}
+
+/// The rows of a page of one column. Where they are small, several times as many as of a wide one:
+/// a point read hardly notices, and a scan of a few narrow columns meets fewer pages.
+fn column_page_rows(page_rows: usize, data_type: &DataType, has_dictionary: bool) -> usize {
+    let width = match data_type.primitive_width() {
+        _ if has_dictionary || *data_type == DataType::Boolean => 1,
+        Some(width) => width,
+        None => return page_rows,
+    };
+    let wanted = NARROW_PAGE_BYTES / width;
+    page_rows.max(wanted.min(NARROW_PAGE_ROWS_MAX))
 }
 
 fn internal(error: ParquetError) -> Error {
@@ -96,7 +112,10 @@ pub(in crate::segment) struct ParquetFile {
     name: String,
     file: Box<dyn FileWriter>,
     writer: SerializedFileWriter<Vec<u8>>,
-    groups_factory: ArrowRowGroupWriterFactory,
+    /// What makes the column writers of row groups, by the rows of a page.
+    columns: BTreeMap<usize, ArrowRowGroupWriterFactory>,
+    /// For each leaf column the rows of its pages.
+    leaf_page_rows: Vec<usize>,
     schema: SchemaRef,
     has_column_scus: bool,
     page_rows: usize,
@@ -192,6 +211,28 @@ fn leaf_count(data_type: &DataType) -> usize {
     }
 }
 
+/// For each leaf column of a file the rows of its pages.
+fn leaf_page_rows(schema: &Schema, page_rows: usize, dictionaries: &[ColumnPath]) -> Vec<usize> {
+    let of_field = |field: &FieldRef| {
+        let path = ColumnPath::new(vec![field.name().clone()]);
+        let has_dictionary = dictionaries.contains(&path);
+        let rows = column_page_rows(page_rows, field.data_type(), has_dictionary);
+        std::iter::repeat_n(rows, leaf_count(field.data_type()))
+    };
+    schema.fields().iter().flat_map(of_field).collect()
+}
+
+/// What writes a file's frame, and what makes the writers of its columns.
+fn parquet_writer(
+    schema: &SchemaRef,
+    properties: WriterProperties,
+) -> Result<(SerializedFileWriter<Vec<u8>>, ArrowRowGroupWriterFactory)> {
+    let options = ArrowWriterOptions::new().with_properties(properties);
+    ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(schema), options)
+        .and_then(ArrowWriter::into_serialized_writer)
+        .map_err(internal)
+}
+
 impl ParquetFile {
     /// Begins a file for rows of which `rows` take `bytes` and which are like `sample`; where there
     /// is none, only encoded row groups are to come.
@@ -207,19 +248,25 @@ impl ParquetFile {
         let page_rows = page_rows(bytes, rows);
         let dictionaries = sample.map(|rows| repeating(layout, rows)).transpose()?;
         let dictionaries = dictionaries.unwrap_or_default();
+        let leaf_page_rows = leaf_page_rows(&schema, page_rows, &dictionaries);
         let properties = properties(layout, codec, page_rows, dictionaries)?;
-        let options = ArrowWriterOptions::new().with_properties(properties);
-        let (writer, groups_factory) =
-            ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&schema), options)
-                .and_then(ArrowWriter::into_serialized_writer)
-                .map_err(internal)?;
+        let (writer, of_page_rows) = parquet_writer(&schema, properties.clone())?;
+        let mut columns = BTreeMap::from([(page_rows, of_page_rows)]);
+        for rows in &leaf_page_rows {
+            if !columns.contains_key(rows) {
+                let others = properties.clone().into_builder();
+                let others = others.set_data_page_row_count_limit(*rows).build();
+                columns.insert(*rows, parquet_writer(&schema, others)?.1);
+            }
+        }
         let name = fresh_name(env, "parquet");
         let file = env.store.create(&name).await?;
         Ok(ParquetFile {
             name,
             file,
             writer,
-            groups_factory,
+            columns,
+            leaf_page_rows,
             schema,
             has_column_scus,
             page_rows,
@@ -309,14 +356,23 @@ impl ParquetFile {
         self.adopt(info, group.part.clone(), bytes).await
     }
 
-    /// The rows as encoded column chunks. Each write ends where a page ends, so that pages of all
-    /// flat columns hold the same rows.
-    fn encode_group(&self, batches: &[ChangeBatch]) -> Result<Vec<ArrowColumnChunk>> {
+    /// The writers of the next row group's columns, by leaf.
+    fn column_writers(&self) -> Result<Vec<ArrowColumnWriter>> {
         let at = self.writer.flushed_row_groups().len();
-        let mut writers = self
-            .groups_factory
-            .create_column_writers(at)
-            .map_err(internal)?;
+        let mut made = Vec::new();
+        for (rows, factory) in &self.columns {
+            let writers = factory.create_column_writers(at).map_err(internal)?;
+            let leaves = writers.into_iter().zip(&self.leaf_page_rows).enumerate();
+            made.extend(leaves.filter(|(_, (_, of_leaf))| *of_leaf == rows));
+        }
+        made.sort_by_key(|(leaf, _)| *leaf);
+        Ok(made.into_iter().map(|(_, (writer, _))| writer).collect())
+    }
+
+    /// The rows as encoded column chunks. Each write ends where a page ends, so that the pages of
+    /// all wide flat columns hold the same rows, and those of narrow ones as several of them.
+    fn encode_group(&self, batches: &[ChangeBatch]) -> Result<Vec<ArrowColumnChunk>> {
+        let mut writers = self.column_writers()?;
         let mut in_page = 0;
         for batch in batches {
             let rows = self.file_rows(batch)?;

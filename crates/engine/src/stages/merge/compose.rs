@@ -97,6 +97,10 @@ impl Composer {
         let total = |entry: &Entry| kind_of(out, entry).is_total();
         let first = entries.iter().rposition(total);
         let entries = &entries[first.unwrap_or(0)..];
+        if self.mode == MergeMode::Values {
+            self.compose_values(out, entries);
+            return Ok(());
+        }
         let [oldest, later @ ..] = entries else {
             return Ok(());
         };
@@ -106,19 +110,41 @@ impl Composer {
         }
         let made = self.walk(out, entries);
         let keeps = first.is_none();
-        match (self.mode, keeps, made) {
-            (MergeMode::Rows, _, false) => Ok(()),
-            (MergeMode::Rows, _, true) | (MergeMode::Changes, false, true) => {
+        match (self.mode.makes_rows(), keeps, made) {
+            (true, _, false) => Ok(()),
+            (true, _, true) | (false, false, true) => {
                 self.read_scus(out, entries)?;
                 self.push_absent(out, entries, StoredKind::UPSERT)
             }
-            (MergeMode::Changes, false, false) => {
+            (false, false, false) => {
                 out.push(oldest.input, oldest.row as usize, 1);
                 Ok(())
             }
-            (MergeMode::Changes, true, made) => {
+            (false, true, made) => {
                 self.read_scus(out, entries)?;
                 self.push_keeping(out, entries, made)
+            }
+        }
+    }
+
+    /// The cells of the row that the changes make of no row. It begins as the row that makes it
+    /// and stays part of that row's stretch: the later changes only patch it.
+    fn compose_values(&mut self, out: &mut Gather, entries: &[Entry]) {
+        let mut made = false;
+        for entry in entries {
+            let (batch, row) = (out.batch(entry.input), entry.row as usize);
+            let kind = batch.kind(row);
+            if !made {
+                made = kind.makes_row();
+                if made {
+                    out.push(entry.input, row, 1);
+                }
+            } else if kind.keeps_row() {
+                let row = row + usize::from(kind.is_split());
+                self.mask.clear();
+                self.mask.extend_from_slice(batch.mask(row));
+                let columns = masks::bits(&self.mask).take_while(|column| *column < self.width);
+                columns.for_each(|column| out.patch(column, entry.input, row as u32));
             }
         }
     }
@@ -291,9 +317,9 @@ impl Composer {
 #[inline]
 pub(crate) fn push_single(out: &mut Gather, mode: MergeMode, entry: Entry) {
     let kind = kind_of(out, &entry);
-    let rows = match mode {
-        MergeMode::Changes => 1 + usize::from(kind.is_split()),
-        MergeMode::Rows => usize::from(kind.makes_row()),
+    let rows = match mode.makes_rows() {
+        false => 1 + usize::from(kind.is_split()),
+        true => usize::from(kind.makes_row()),
     };
     if rows > 0 {
         out.push(entry.input, entry.row as usize, rows);

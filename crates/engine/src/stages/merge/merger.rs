@@ -189,7 +189,7 @@ impl<P: Prefix> Machine for Core<P> {
                 .any(|kind| kind & StoredKind::SPLIT_BIT != 0),
         };
         self.sources[source] = Some(Source {
-            uniform: self.mode == MergeMode::Changes || batch.all_upserts(),
+            uniform: !self.mode.makes_rows() || batch.all_upserts(),
             input: Input::new(batch),
             keys,
             at: 0,
@@ -219,7 +219,7 @@ impl<P: Prefix> Core<P> {
             sources: (0..sources).map(|_| None).collect(),
             order: Vec::with_capacity(sources),
             needs: (0..sources).rev().collect(),
-            out: Gather::new(shape.schema.clone(), mode == MergeMode::Rows),
+            out: Gather::new(shape.schema.clone(), mode),
             ready: VecDeque::new(),
             composer: Composer::new(mode, width),
             entries: Vec::new(),
@@ -303,12 +303,8 @@ impl<P: Prefix> Core<P> {
     fn put_out(&mut self, source: u32, rows: Range<usize>) -> Result<()> {
         self.flush()?;
         let batch = &self.source(source).input.batch;
-        let mut batch = batch.slice(rows.start, rows.len());
-        if self.mode == MergeMode::Rows {
-            batch.kinds = Kinds::Uniform(StoredKind::UPSERT);
-            batch.masks = None;
-        }
-        self.ready.push_back(batch.settled());
+        let batch = self.out.view(batch, rows.start, rows.len());
+        self.ready.push_back(batch);
         Ok(())
     }
 
@@ -347,7 +343,7 @@ impl<P: Prefix> Core<P> {
             true => count - 1,
             false => 0,
         };
-        if newest_kind != StoredKind::DELETE || self.mode == MergeMode::Changes {
+        if newest_kind != StoredKind::DELETE || !self.mode.makes_rows() {
             for at in skipped..count {
                 let source = self.sources[self.order[at].1 as usize]
                     .as_mut()

@@ -10,7 +10,8 @@
 //! one change), keys rising from batch to batch. Writes: the same, with the changes of a key from
 //! several sources composed, oldest source first. [`MergeMode::Rows`] composes onto "no row": plain
 //! rows come out, deletes vanish, and so do updates of rows that are not there. The authority
-//! stage writes that, and it is the reconciling of every read.
+//! stage writes that. [`MergeMode::Values`], the same without versions, is the reconciling of every
+//! read.
 //!
 //! The kernel is synchronous and does no I/O: [`Merger::step`] says which source it needs a batch
 //! of. [`drive`] connects it with asynchronous sources.
@@ -40,9 +41,19 @@ pub use merger::{Merger, Step};
 pub enum MergeMode {
     /// One change: their composition. For runs whose span does not begin at SCU 1.
     Changes,
-    /// The plain row that they make of no row, if they make one. For base runs and reads; the
-    /// sources must reach back to the base.
+    /// The plain row that they make of no row, if they make one. For base runs; the sources must
+    /// reach back to the base.
     Rows,
+    /// As [`MergeMode::Rows`], without the SCUs that set the rows and their cells. For reads, whose
+    /// rows then stay in place in their batch where single cells of them are updated.
+    Values,
+}
+
+impl MergeMode {
+    /// Whether plain rows come out, and not changes.
+    pub(crate) fn makes_rows(self) -> bool {
+        self != MergeMode::Changes
+    }
 }
 
 /// How large output batches get: whichever is reached first ends one.
@@ -123,7 +134,8 @@ pub fn drive(
     })
 }
 
-/// The rows that a snapshot holds: what its sources make of no row, oldest source first.
+/// The rows that a snapshot holds, without versions: what its sources make of no row, oldest source
+/// first.
 ///
 /// This is how a read joins the base run, later runs, and freshly sorted batches of SCUs that no
 /// stage has reached. The sources yield batches of `shape`, clipped to the key range at hand; the
@@ -140,6 +152,6 @@ pub fn reconcile(
     sources: Vec<BoxStream<'static, Result<ChangeBatch>>>,
     size: OutputSize,
 ) -> Result<BoxStream<'static, Result<ChangeBatch>>> {
-    let merger = Merger::new(shape, sources.len(), MergeMode::Rows, size)?;
+    let merger = Merger::new(shape, sources.len(), MergeMode::Values, size)?;
     Ok(drive(merger, sources).boxed())
 }

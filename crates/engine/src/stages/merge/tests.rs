@@ -138,6 +138,33 @@ proptest! {
     }
 
     #[test]
+    fn a_read_sees_the_values_of_the_rows(
+        shape in any_shape(),
+        story in any_story(),
+        sizes in (any_size(), any_size()),
+        groups in prop::collection::vec((0usize..8, 1usize..5), 0..6),
+        in_base in 0usize..8,
+        chosen in any::<u8>(),
+    ) {
+        let runs = sorted(&shape, &story, sizes.0, &[3]);
+        let mut runs = joined(&shape, runs, &groups, sizes.0, &[3]);
+        let whole = merge(&shape, &runs, MergeMode::Rows, sizes.0);
+        let later = runs.split_off(in_base.min(runs.len()));
+        let base = merge(&shape, &runs, MergeMode::Rows, sizes.1);
+        let columns: Vec<usize> = (0..shape.schema.fields().len())
+            .filter(|at| shape.key.contains(at) || chosen >> at & 1 == 1)
+            .collect();
+        let project = |run: Vec<ChangeBatch>| -> Vec<ChangeBatch> {
+            run.iter().map(|batch| batch.project(&columns).unwrap()).collect()
+        };
+        let runs: Vec<_> = [vec![base], later].concat().into_iter().map(project).collect();
+        let narrow = shape.project(&columns).unwrap();
+        let read = merge(&narrow, &runs, MergeMode::Values, sizes.1);
+        prop_assert!(read.iter().all(|batch| batch.all_upserts() && batch.scu(0) == 0));
+        prop_assert_eq!(cells(&read), cells(&project(whole)));
+    }
+
+    #[test]
     fn a_projection_shows_the_rows_and_their_own_scus(
         shape in any_shape(),
         story in any_story(),
@@ -180,6 +207,20 @@ proptest! {
         let places: Vec<usize> = (0..columns.len()).collect();
         prop_assert_eq!(seen(&projected, &places), seen(&whole, &columns));
     }
+}
+
+/// The cells of all rows.
+fn cells(batches: &[ChangeBatch]) -> Vec<Vec<String>> {
+    let row = |batch: &ChangeBatch, row: usize| {
+        let cells = batch.data.columns().iter();
+        cells
+            .map(|column| format!("{:?}", column.slice(row, 1)))
+            .collect()
+    };
+    let rows = |batch: &ChangeBatch| -> Vec<Vec<String>> {
+        (0..batch.rows()).map(|at| row(batch, at)).collect()
+    };
+    batches.iter().flat_map(rows).collect()
 }
 
 #[test]

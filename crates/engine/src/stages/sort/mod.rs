@@ -162,7 +162,7 @@ fn uncopied(
     size: OutputSize,
 ) -> Result<Vec<ChangeBatch>> {
     let mut outputs = Vec::new();
-    let mut out = Gather::new(shape.schema.clone(), false);
+    let mut out = Gather::new(shape.schema.clone(), MergeMode::Changes);
     for input in inputs {
         let rows = input.batch.rows();
         let most = (size.bytes / input.row_bytes).clamp(1, size.rows);
@@ -205,7 +205,7 @@ fn gather<P: Prefix>(
 ) -> Result<Vec<ChangeBatch>> {
     const UNKNOWN: u32 = u32::MAX;
     let mut outputs = Vec::new();
-    let mut out = Gather::new(shape.schema.clone(), false);
+    let mut out = Gather::new(shape.schema.clone(), MergeMode::Changes);
     let mut composer = Composer::new(MergeMode::Changes, shape.schema.fields().len());
     let mut entries = Vec::new();
     let mut numbers = vec![UNKNOWN; inputs.len()];

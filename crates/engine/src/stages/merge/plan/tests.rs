@@ -95,10 +95,12 @@ fn merged(
         }
     }
     let newest = |changes: &[(usize, bool)]| changes[changes.len() - 1];
-    let rows = rows.into_iter().map(|(key, changes)| match mode {
-        MergeMode::Changes => (key, changes),
-        MergeMode::Rows => (key, vec![newest(&changes)]),
-    });
+    let rows = rows
+        .into_iter()
+        .map(|(key, changes)| match mode.makes_rows() {
+            false => (key, changes),
+            true => (key, vec![newest(&changes)]),
+        });
     let stays = |row: &(u8, Vec<(usize, bool)>)| mode == MergeMode::Changes || newest(&row.1).1;
     rows.filter(stays).collect()
 }
