@@ -8,7 +8,7 @@
 
 mod feed;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
@@ -23,6 +23,9 @@ use crate::points;
 use crate::report::Report;
 use feed::Feed;
 pub(crate) use feed::FeedKind;
+
+/// How often the end of a run says what is going on.
+const NOTE_SECONDS: u64 = 2;
 
 /// One run of the whole way.
 pub(crate) struct Load {
@@ -50,7 +53,7 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, load: &Load) ->
         Ok((written?, seen))
     })?;
     let accepted = start.elapsed().as_secs_f64();
-    block_on(running.instance.settle(None, SettleTo::Authority, &|_| {}))?;
+    settle(report, &running)?;
     let settled = start.elapsed().as_secs_f64();
     let used = match (cpu, process_cpu()) {
         (Some(before), Some(after)) => after.saturating_sub(before).as_secs_f64() / settled,
@@ -89,6 +92,39 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, load: &Load) ->
         "_ratio",
         peak as f64 / settled_bytes as f64,
     );
+    Ok(())
+}
+
+/// Waits until everything is in the authority, and notes what is worked on meanwhile.
+fn settle(report: &Report, running: &Running) -> Outcome<()> {
+    let start = Instant::now();
+    let noted = AtomicU64::new(0);
+    let progress = |share: f64| {
+        let second = start.elapsed().as_secs();
+        if noted.load(Ordering::Relaxed) + NOTE_SECONDS <= second {
+            noted.store(second, Ordering::Relaxed);
+            let status = running.instance.status();
+            let work = status.running.iter().map(|task| {
+                let seconds = (status.now_micros - task.started_micros) as f64 / 1e6;
+                format!(
+                    "{} {} MB {seconds:.1} s",
+                    task.stage.name(),
+                    task.bytes >> 20
+                )
+            });
+            let work: Vec<String> = work.collect();
+            report.note(&format!(
+                "settling: {second} s, {:.0} %, {}",
+                share * 100.0,
+                work.join(", ")
+            ));
+        }
+    };
+    block_on(
+        running
+            .instance
+            .settle(None, SettleTo::Authority, &progress),
+    )?;
     Ok(())
 }
 

@@ -65,8 +65,10 @@ enum Measurement {
     Points,
     /// Ranges and SQL.
     Scans,
-    /// The whole way under a steady stream.
-    Pipeline,
+    /// The whole way under a steady stream of rising keys.
+    Rising,
+    /// The whole way under a steady stream of keys drawn uniformly from the table's.
+    Uniform,
     /// The log alone.
     Ingest,
     /// Sort and merge on one core.
@@ -150,11 +152,14 @@ fn run_shape(args: &StagesArgs, report: &Report, shape: Shape, folder: &Path) ->
     if args.wants(Measurement::Limits) {
         limits::codecs(report, &pool)?;
     }
-    let on_table = [Measurement::Load, Measurement::Points, Measurement::Scans]
-        .into_iter()
-        .chain([Measurement::Pipeline])
-        .any(|measurement| args.wants(measurement));
-    if on_table {
+    let on_table = [
+        Measurement::Load,
+        Measurement::Points,
+        Measurement::Scans,
+        Measurement::Rising,
+        Measurement::Uniform,
+    ];
+    if on_table.iter().any(|measurement| args.wants(*measurement)) {
         in_folder(folder, "scan", |folder| {
             on_scan_table(args, report, &pool, folder)
         })?;
@@ -194,8 +199,12 @@ fn on_scan_table(args: &StagesArgs, report: &Report, pool: &Pool, folder: &Path)
     if args.wants(Measurement::Scans) {
         scans::measure(report, pool, &base, args.quick)?;
     }
-    if args.wants(Measurement::Pipeline) {
-        for kind in [FeedKind::Rising, FeedKind::Uniform] {
+    let streams = [
+        (Measurement::Rising, FeedKind::Rising),
+        (Measurement::Uniform, FeedKind::Uniform),
+    ];
+    for (measurement, kind) in streams {
+        if args.wants(measurement) {
             report.note(&format!("the whole way, {kind:?} keys"));
             pipeline::measure(report, pool, &base, &args.load(pool.shape(), kind))?;
         }
