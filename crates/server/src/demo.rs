@@ -217,7 +217,7 @@ fn tell(outcome: &Outcome, folder: &Path, setup: &str, as_json: bool) -> Result<
         failures: &failures,
     };
     let path = folder.join("report.html");
-    wall::write_file(&path, report.html().as_bytes())?;
+    wall::write_file(&path, report.html()?.as_bytes())?;
     let wrong = outcome.checks.iter().filter(|check| !check.passed).count() as u64;
     if as_json {
         let figures = json!({

@@ -3,9 +3,8 @@
 //! and how did the data move meanwhile.
 
 mod plots;
-mod svg;
 
-use lazybase_model::Stage;
+use lazybase_model::{Result, Stage};
 
 use super::check::Check;
 use super::questions::{LEVELS, Question};
@@ -44,8 +43,8 @@ const NOTHING_MERGED: &str = " No answer met merged data: beside an authority as
 
 impl Report<'_> {
     /// The whole file.
-    pub(super) fn html(&self) -> String {
-        [
+    pub(super) fn html(&self) -> Result<String> {
+        Ok([
             format!(
                 "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
                  <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -55,9 +54,9 @@ impl Report<'_> {
             self.intro(),
             self.price(),
             self.read(),
-            self.latencies(),
-            self.stalenesses(),
-            self.pipeline(),
+            self.latencies()?,
+            self.stalenesses()?,
+            self.pipeline()?,
             self.checks(),
             format!(
                 "<h2>Look around</h2><p>The database is still there: \
@@ -65,7 +64,7 @@ impl Report<'_> {
                 escaped(self.command)
             ),
         ]
-        .concat()
+        .concat())
     }
 
     fn intro(&self) -> String {
@@ -152,51 +151,48 @@ impl Report<'_> {
         )
     }
 
-    fn latencies(&self) -> String {
-        let scale = plots::latency_scale(self.samples);
+    fn latencies(&self) -> Result<String> {
+        let decades = plots::latency_decades(self.samples);
         let card = |question: Question| {
-            card(
-                question.title(),
-                &plots::latency(self.samples, question, scale),
-            )
+            let plot = plots::latency(self.samples, question, &decades)?;
+            Ok(card(question.title(), &plot))
         };
-        format!(
+        let cards: Result<String> = Question::ALL.into_iter().map(card).collect();
+        Ok(format!(
             "<h2>Question by question</h2><p>Each dot is an answer, each bar the median. Fresher \
              to the right; each line of the grid is ten times the one below.</p>\n\
              <div class=\"cards\">{}</div>\n",
-            Question::ALL.map(card).concat(),
-        )
+            cards?,
+        ))
     }
 
-    fn stalenesses(&self) -> String {
-        let scales = plots::staleness_scales(self.samples);
+    fn stalenesses(&self) -> Result<String> {
         let card = |level: usize| {
-            card(
-                &format!("Asked {}", LEVELS[level]),
-                &plots::staleness(self.samples, level, scales),
-            )
+            let plot = plots::staleness(self.samples, level)?;
+            Ok(card(&format!("Asked {}", LEVELS[level]), &plot))
         };
-        format!(
+        let cards: Result<String> = (0..LEVELS.len()).map(card).collect();
+        Ok(format!(
             "<h2>Was the bound kept?</h2><p>How stale each answer was. What was asked is a bound: \
              fresher data is taken where it costs about the same.</p>\n\
              <div class=\"cards\">{}</div>\n",
-            (0..LEVELS.len()).map(card).collect::<String>(),
-        )
+            cards?,
+        ))
     }
 
-    fn pipeline(&self) -> String {
+    fn pipeline(&self) -> Result<String> {
         let stages = STAGES.map(Stage::name);
-        format!(
+        Ok(format!(
             "<h2>How the data moved</h2>\n<div class=\"cards\">{}{}</div>\n",
             card(
                 "SCUs in each stage",
-                &(legend(&stages) + &plots::pipeline(self.pipeline))
+                &(legend(&stages) + &plots::pipeline(self.pipeline)?)
             ),
             card(
                 "How stale each stage is",
-                &(legend(&stages[2..]) + &plots::stage_staleness(self.pipeline))
+                &(legend(&stages[2..]) + &plots::stage_staleness(self.pipeline)?)
             ),
-        )
+        ))
     }
 
     fn checks(&self) -> String {

@@ -1,11 +1,14 @@
 //! Tests of `demo::report`.
 
+use std::collections::BTreeSet;
+
 use lazybase_model::SourceCounts;
+use regex::Regex;
 
 use super::super::check::Check;
 use super::super::questions::Question;
 use super::super::stats::{PipelineSample, Sample, summarise};
-use super::Report;
+use super::{Report, STYLE};
 
 fn report(samples: &[Sample], pipeline: &[PipelineSample]) -> String {
     let checks = [
@@ -23,6 +26,7 @@ fn report(samples: &[Sample], pipeline: &[PipelineSample]) -> String {
         failures: &[],
     }
     .html()
+    .unwrap()
 }
 
 #[test]
@@ -49,8 +53,23 @@ fn the_report_stands_alone() {
     let page = report(&samples, &pipeline);
     assert_eq!(page.matches("<svg ").count(), 4 + 4 + 2);
     assert!(page.contains("1 of 2 checks passed") && page.contains("1 check failed"));
+    assert_eq!(
+        page.matches("role=\"img\" aria-label=\"").count(),
+        4 + 4 + 2
+    );
     assert!(page.contains("prefers-color-scheme: dark"));
     assert!(page.contains("a &amp; b") && page.contains("1 &lt; 2"));
+    // Whatever is drawn has the page's colours, else it would be lost in the dark.
+    let painted = Regex::new("(?:fill|stroke)=\"#[0-9A-F]{6}\"").unwrap();
+    let drawn = page.split_once("</style>").unwrap().1;
+    let colours: BTreeSet<&str> = painted
+        .find_iter(drawn)
+        .map(|found| found.as_str())
+        .collect();
+    assert!(colours.len() >= 10, "{colours:?}");
+    for colour in colours {
+        assert!(STYLE.contains(&format!("svg [{colour}] {{")), "{colour}");
+    }
     for outside in ["<script", "href=", "src=", "url(", "@import", "NaN"] {
         assert!(!page.contains(outside), "{outside}");
     }
