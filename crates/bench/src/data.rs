@@ -8,9 +8,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, View, ViewId,
-};
+use lazybase_model::{Column, Table, TableId, ViewId};
 
 /// A small, fast, seeded generator (SplitMix64).
 #[derive(Debug, Clone)]
@@ -58,32 +56,17 @@ impl Shape {
     /// The columns of a table of such rows; its key is `id`.
     pub(crate) fn columns(self) -> Vec<Column> {
         let schema = schema(self);
-        let column = |(at, field): (usize, &Arc<Field>)| Column {
-            id: ColumnId(at as u32),
-            name: field.name().clone(),
-            data_type: field.data_type().clone(),
+        let column = |field: &Arc<Field>| Column {
             nullable: field.is_nullable(),
-            default: ColumnDefault::Null,
-            comment: None,
+            ..Column::new(field.name(), field.data_type().clone())
         };
-        schema.fields().iter().enumerate().map(column).collect()
+        schema.fields().iter().map(column).collect()
     }
 
     /// A table of such rows that is in no database: what the kernels alone need.
     pub(crate) fn table(self) -> Arc<Table> {
-        Arc::new(Table {
-            id: TableId(1),
-            name: self.name().to_owned(),
-            version: SchemaVersion(0),
-            columns: self.columns(),
-            primary: View {
-                id: ViewId(1),
-                key: vec![ColumnId(0)],
-            },
-            hidden_key: false,
-            layout: Layout::Scan,
-            comment: None,
-        })
+        let (id, view) = (TableId(1), ViewId(1));
+        Arc::new(Table::new(id, view, self.name(), self.columns(), &[0]))
     }
 
     /// Positions of the columns that small changes set: some counters.

@@ -73,6 +73,20 @@ pub struct Column {
     pub comment: Option<String>,
 }
 
+impl Column {
+    /// A column that takes NULL and has no default. Its id is given out with its table's.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Column {
+        Column {
+            id: ColumnId(0),
+            name: name.into(),
+            data_type,
+            nullable: true,
+            default: ColumnDefault::Null,
+            comment: None,
+        }
+    }
+}
+
 /// How the authority keeps a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -120,6 +134,36 @@ pub struct Table {
 pub const HIDDEN_KEY_COLUMN: &str = "_row";
 
 impl Table {
+    /// The first version of a table: its columns numbered as they stand, those at the positions
+    /// `key` not NULL and the order of its rows.
+    pub fn new(
+        id: TableId,
+        view: ViewId,
+        name: impl Into<TableName>,
+        mut columns: Vec<Column>,
+        key: &[usize],
+    ) -> Table {
+        for (column, id) in columns.iter_mut().zip(0..) {
+            column.id = ColumnId(id);
+        }
+        for at in key {
+            columns[*at].nullable = false;
+        }
+        Table {
+            id,
+            name: name.into(),
+            version: SchemaVersion(0),
+            primary: View {
+                id: view,
+                key: key.iter().map(|at| columns[*at].id).collect(),
+            },
+            columns,
+            hidden_key: false,
+            layout: Layout::default(),
+            comment: None,
+        }
+    }
+
     /// The position of a column by its name.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
@@ -166,3 +210,6 @@ impl Table {
         self.columns.len() - usize::from(self.hidden_key)
     }
 }
+
+#[cfg(test)]
+mod tests;

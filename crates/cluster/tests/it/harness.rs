@@ -12,9 +12,7 @@ use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::read::{ScanRequest, Snapshot};
 use lazybase_model::change::StoredKind;
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Freshness, Horizon, Layout, Result, ScuNumber, Table,
-};
+use lazybase_model::{Column, Freshness, Horizon, Layout, Result, ScuNumber, Table};
 
 /// A row of the test's table: key, and two values.
 pub(crate) type Row = (i64, Option<i64>, Option<String>);
@@ -46,25 +44,14 @@ pub(crate) fn open(store: Arc<dyn Store>, settings: Settings) -> Result<Instance
     block_on(Instance::open(Env::system(store), settings))
 }
 
-fn column(name: &str, data_type: DataType) -> Column {
-    Column {
-        id: ColumnId(0),
-        name: name.to_owned(),
-        data_type,
-        nullable: true,
-        default: ColumnDefault::Null,
-        comment: None,
-    }
-}
-
 /// The test's table; without a key its rows get the hidden one.
 pub(crate) fn spec(name: &str, key: &[&str]) -> TableSpec {
     TableSpec {
         name: name.to_owned(),
         columns: vec![
-            column("id", DataType::Int64),
-            column("count", DataType::Int64),
-            column("note", DataType::Utf8),
+            Column::new("id", DataType::Int64),
+            Column::new("count", DataType::Int64),
+            Column::new("note", DataType::Utf8),
         ],
         key: key.iter().map(|name| (*name).to_owned()).collect(),
         layout: Layout::Scan,

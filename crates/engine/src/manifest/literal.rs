@@ -21,8 +21,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use lazybase_model::table::Table;
 use lazybase_model::{
-    Column, ColumnDefault, ColumnId, DatabaseId, Error, Layout, Result, SchemaVersion, ScuNumber,
-    Span, TableId, View, ViewId,
+    Column, DatabaseId, Error, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId,
 };
 
 use super::{
@@ -107,26 +106,11 @@ impl Reader {
         self.manifest.next_table += 1;
         self.manifest.next_view += 1;
         self.shared.clear();
+        let columns = vec![Column::new("k", DataType::Utf8)];
         self.tables.push(TableState {
             table: Arc::new(Table {
-                id: TableId(id),
-                name: name.to_owned(),
                 version: SchemaVersion(1),
-                columns: vec![Column {
-                    id: ColumnId(0),
-                    name: "k".to_owned(),
-                    data_type: DataType::Utf8,
-                    nullable: false,
-                    default: ColumnDefault::Null,
-                    comment: None,
-                }],
-                primary: View {
-                    id: ViewId(id),
-                    key: vec![ColumnId(0)],
-                },
-                hidden_key: false,
-                layout: Layout::Scan,
-                comment: None,
+                ..Table::new(TableId(id), ViewId(id), name, columns, &[0])
             }),
             created_after: ScuNumber(after),
             ranges: Vec::new(),

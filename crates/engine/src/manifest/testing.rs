@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use lazybase_model::table::{Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, View};
+use lazybase_model::table::{Column, ColumnId, Layout, SchemaVersion, Table, View};
 use lazybase_model::{DatabaseId, ScuNumber, Span, TableId, ViewId};
 
 use super::check::{check_commit, check_loaded};
@@ -27,11 +27,8 @@ pub(crate) fn key(byte: u8) -> Key {
 pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
     let column = |id, name: &str, nullable| Column {
         id: ColumnId(id),
-        name: name.to_owned(),
-        data_type: DataType::Int64,
         nullable,
-        default: ColumnDefault::Null,
-        comment: None,
+        ..Column::new(name, DataType::Int64)
     };
     Table {
         id: TableId(id),

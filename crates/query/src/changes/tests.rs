@@ -2,39 +2,18 @@
 
 use arrow::array::{AsArray, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Int32Type};
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, TableId, View, ViewId,
-};
+use lazybase_model::{Column, TableId, ViewId};
 
 use super::*;
 
 /// k INT, v INT, w TEXT, sorted by k.
 fn table() -> Table {
-    let column = |id, name: &str, data_type| Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        data_type,
-        nullable: id > 0,
-        default: ColumnDefault::Null,
-        comment: None,
-    };
-    Table {
-        id: TableId(1),
-        name: "t".to_owned(),
-        version: SchemaVersion(0),
-        columns: vec![
-            column(0, "k", DataType::Int32),
-            column(1, "v", DataType::Int32),
-            column(2, "w", DataType::Utf8),
-        ],
-        primary: View {
-            id: ViewId(1),
-            key: vec![ColumnId(0)],
-        },
-        hidden_key: false,
-        layout: Layout::Scan,
-        comment: None,
-    }
+    let columns = vec![
+        Column::new("k", DataType::Int32),
+        Column::new("v", DataType::Int32),
+        Column::new("w", DataType::Utf8),
+    ];
+    Table::new(TableId(1), ViewId(1), "t", columns, &[0])
 }
 
 fn ints(values: Vec<i32>) -> ArrayRef {

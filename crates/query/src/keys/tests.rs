@@ -3,39 +3,18 @@
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, TableId, View, ViewId,
-};
+use lazybase_model::{Column, TableId, ViewId};
 
 use super::*;
 
 /// a BIGINT, b TEXT, v INT, sorted by (b, a).
 fn table() -> Table {
-    let column = |id, name: &str, data_type| Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        data_type,
-        nullable: id == 2,
-        default: ColumnDefault::Null,
-        comment: None,
-    };
-    Table {
-        id: TableId(1),
-        name: "t".to_owned(),
-        version: SchemaVersion(0),
-        columns: vec![
-            column(0, "a", DataType::Int64),
-            column(1, "b", DataType::Utf8),
-            column(2, "v", DataType::Int32),
-        ],
-        primary: View {
-            id: ViewId(1),
-            key: vec![ColumnId(1), ColumnId(0)],
-        },
-        hidden_key: false,
-        layout: Layout::Scan,
-        comment: None,
-    }
+    let columns = vec![
+        Column::new("a", DataType::Int64),
+        Column::new("b", DataType::Utf8),
+        Column::new("v", DataType::Int32),
+    ];
+    Table::new(TableId(1), ViewId(1), "t", columns, &[1, 0])
 }
 
 fn keys(predicate: &str) -> Option<usize> {

@@ -4,7 +4,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::{Decimal128Type, Int32Type};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use lazybase_model::{Column, ColumnDefault, ColumnId};
+use lazybase_model::Column;
 
 use super::*;
 
@@ -18,20 +18,9 @@ fn literal(text: &str) -> Option<Literal> {
     Literal::of(&expr)
 }
 
-fn column(data_type: DataType) -> Column {
-    Column {
-        id: ColumnId(0),
-        name: "c".to_owned(),
-        data_type,
-        nullable: true,
-        default: ColumnDefault::Null,
-        comment: None,
-    }
-}
-
 fn array(texts: &[&str], data_type: DataType) -> Result<ArrayRef> {
     let literals: Vec<Literal> = texts.iter().map(|text| literal(text).unwrap()).collect();
-    let column = column(data_type);
+    let column = Column::new("c", data_type);
     to_array(
         &literals,
         &Place {

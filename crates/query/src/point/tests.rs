@@ -1,36 +1,16 @@
 //! Tests of `point`.
 
 use arrow::datatypes::DataType;
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, TableId, View, ViewId,
-};
+use lazybase_model::{Column, TableId, ViewId};
 
 use super::*;
 use crate::parse::{Statement, parse};
 
 /// k INT, v INT, sorted by k.
 fn table() -> Arc<Table> {
-    let column = |id, name: &str| Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        data_type: DataType::Int32,
-        nullable: id > 0,
-        default: ColumnDefault::Null,
-        comment: None,
-    };
-    Arc::new(Table {
-        id: TableId(1),
-        name: "t".to_owned(),
-        version: SchemaVersion(0),
-        columns: vec![column(0, "k"), column(1, "v")],
-        primary: View {
-            id: ViewId(1),
-            key: vec![ColumnId(0)],
-        },
-        hidden_key: false,
-        layout: Layout::Scan,
-        comment: None,
-    })
+    let columns = ["k", "v"].map(|name| Column::new(name, DataType::Int32));
+    let columns = columns.to_vec();
+    Arc::new(Table::new(TableId(1), ViewId(1), "t", columns, &[0]))
 }
 
 fn read(sql: &str) -> Option<(Vec<usize>, Vec<String>)> {

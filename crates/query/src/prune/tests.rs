@@ -2,35 +2,16 @@
 
 use arrow::datatypes::DataType;
 use datafusion::prelude::{col, lit};
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, TableId, View, ViewId,
-};
+use lazybase_model::{Column, TableId, ViewId};
 
 use super::*;
 
 /// Columns c0, c1, ... of these types, sorted by the first `key` of them.
 fn table(types: &[DataType], key: usize) -> Table {
-    let columns = types.iter().zip(0..).map(|(data_type, id)| Column {
-        id: ColumnId(id),
-        name: format!("c{id}"),
-        data_type: data_type.clone(),
-        nullable: id as usize >= key,
-        default: ColumnDefault::Null,
-        comment: None,
-    });
-    Table {
-        id: TableId(1),
-        name: "t".to_owned(),
-        version: SchemaVersion(0),
-        columns: columns.collect(),
-        primary: View {
-            id: ViewId(1),
-            key: (0..key as u32).map(ColumnId).collect(),
-        },
-        hidden_key: false,
-        layout: Layout::Scan,
-        comment: None,
-    }
+    let columns = types.iter().enumerate();
+    let columns = columns.map(|(at, data_type)| Column::new(format!("c{at}"), data_type.clone()));
+    let key: Vec<usize> = (0..key).collect();
+    Table::new(TableId(1), ViewId(1), "t", columns.collect(), &key)
 }
 
 fn pair() -> Table {

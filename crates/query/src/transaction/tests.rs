@@ -3,36 +3,20 @@
 use arrow::array::{Int64Array, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
-use lazybase_model::{Column, ColumnDefault, ColumnId, Layout, SchemaVersion, View, ViewId};
+use lazybase_model::{Column, ViewId};
 
 use super::*;
 
 /// a BIGINT, b TEXT, with a hidden key.
 fn table() -> Arc<Table> {
-    let column = |id, name: &str, data_type| Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        data_type,
-        nullable: id < 2,
-        default: ColumnDefault::Null,
-        comment: None,
-    };
+    let columns = vec![
+        Column::new("a", DataType::Int64),
+        Column::new("b", DataType::Utf8),
+        Column::new(HIDDEN_KEY_COLUMN, DataType::FixedSizeBinary(16)),
+    ];
     Arc::new(Table {
-        id: TableId(1),
-        name: "t".to_owned(),
-        version: SchemaVersion(0),
-        columns: vec![
-            column(0, "a", DataType::Int64),
-            column(1, "b", DataType::Utf8),
-            column(2, HIDDEN_KEY_COLUMN, DataType::FixedSizeBinary(16)),
-        ],
-        primary: View {
-            id: ViewId(1),
-            key: vec![ColumnId(2)],
-        },
         hidden_key: true,
-        layout: Layout::Scan,
-        comment: None,
+        ..Table::new(TableId(1), ViewId(1), "t", columns, &[2])
     })
 }
 

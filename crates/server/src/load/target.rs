@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_cluster::TableSpec;
-use lazybase_model::{Column, ColumnDefault, ColumnId, Error, ErrorKind, Layout, Result, Table};
+use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Layout, Result, Table};
 use lazybase_query::Database;
 
 use super::columns::{cast, is_lossless, listed, listed_schema};
@@ -31,13 +31,8 @@ pub(crate) async fn create_table(
         );
     }
     let column = |field: &Arc<Field>| Column {
-        // The instance gives the ids out.
-        id: ColumnId(0),
-        name: field.name().clone(),
-        data_type: field.data_type().clone(),
         nullable: field.is_nullable() && !key.contains(field.name()),
-        default: ColumnDefault::Null,
-        comment: None,
+        ..Column::new(field.name(), field.data_type().clone())
     };
     let spec = TableSpec {
         name: name.to_owned(),

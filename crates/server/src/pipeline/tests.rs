@@ -8,9 +8,7 @@ use lazybase_engine::manifest::{
     KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuTime, SegmentFormat,
     SegmentMeta, TableState,
 };
-use lazybase_model::{
-    DatabaseId, Layout, SchemaVersion, ScuNumber, Span, Table, TableId, View, ViewId,
-};
+use lazybase_model::{DatabaseId, ScuNumber, Span, Table, TableId, ViewId};
 
 use super::{Boundaries, staleness_micros};
 
@@ -64,17 +62,8 @@ fn table(ranges: Vec<Vec<u64>>) -> Arc<TableState> {
     };
     Arc::new(TableState {
         table: Arc::new(Table {
-            id: TableId(1),
-            name: "t".to_owned(),
-            version: SchemaVersion(0),
-            columns: Vec::new(),
-            primary: View {
-                id: ViewId(1),
-                key: Vec::new(),
-            },
             hidden_key: true,
-            layout: Layout::Scan,
-            comment: None,
+            ..Table::new(TableId(1), ViewId(1), "t", Vec::new(), &[])
         }),
         created_after: ScuNumber(0),
         ranges: ranges.into_iter().map(range).collect(),

@@ -14,35 +14,15 @@ use arrow::datatypes::{
     DataType, Field, Fields, Int32Type, IntervalMonthDayNano, IntervalUnit, TimeUnit,
 };
 use lazybase_model::change::StoredKind;
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, View, ViewId,
-};
+use lazybase_model::{Column, Table, TableId, ViewId};
 
 use super::super::RowLayout;
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
 
-pub(super) fn layout(columns: &[(&str, DataType)], key: &[u32]) -> Arc<RowLayout> {
-    let column = |(at, (name, data_type)): (usize, &(&str, DataType))| Column {
-        id: ColumnId(at as u32),
-        name: (*name).to_owned(),
-        data_type: data_type.clone(),
-        nullable: !key.contains(&(at as u32)),
-        default: ColumnDefault::Null,
-        comment: None,
-    };
-    let table = Table {
-        id: TableId(7),
-        name: "flights".to_owned(),
-        version: SchemaVersion(0),
-        columns: columns.iter().enumerate().map(column).collect(),
-        primary: View {
-            id: ViewId(7),
-            key: key.iter().map(|id| ColumnId(*id)).collect(),
-        },
-        hidden_key: false,
-        layout: Layout::Scan,
-        comment: None,
-    };
+pub(super) fn layout(columns: &[(&str, DataType)], key: &[usize]) -> Arc<RowLayout> {
+    let columns = columns.iter();
+    let columns = columns.map(|(name, data_type)| Column::new(*name, data_type.clone()));
+    let table = Table::new(TableId(7), ViewId(7), "flights", columns.collect(), key);
     Arc::new(RowLayout::primary(&Arc::new(table)).unwrap())
 }
 

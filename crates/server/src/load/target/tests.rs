@@ -4,38 +4,20 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, View, ViewId,
-};
+use lazybase_model::{Column, Table, TableId, ViewId};
 
 use super::{Target, reading_schema};
 
 fn table() -> Table {
-    let column = |id: u32, name: &str, data_type: DataType, nullable: bool| Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        data_type,
-        nullable,
-        default: ColumnDefault::Null,
-        comment: None,
-    };
-    Table {
-        id: TableId(1),
-        name: "t".to_owned(),
-        version: SchemaVersion(0),
-        columns: vec![
-            column(1, "id", DataType::Int32, false),
-            column(2, "name", DataType::Utf8, false),
-            column(3, "extra", DataType::Float64, true),
-        ],
-        primary: View {
-            id: ViewId(1),
-            key: vec![ColumnId(1)],
+    let columns = vec![
+        Column::new("id", DataType::Int32),
+        Column {
+            nullable: false,
+            ..Column::new("name", DataType::Utf8)
         },
-        hidden_key: false,
-        layout: Layout::Scan,
-        comment: None,
-    }
+        Column::new("extra", DataType::Float64),
+    ];
+    Table::new(TableId(1), ViewId(1), "t", columns, &[0])
 }
 
 fn rows(columns: &[&str]) -> RecordBatch {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, UInt8Array};
 use arrow::datatypes::{DataType, Int64Type};
 use lazybase_model::change::StoredKind;
-use lazybase_model::table::{
-    Column, ColumnDefault, ColumnId, HIDDEN_KEY_COLUMN, Layout, Table, View,
-};
+use lazybase_model::table::{Column, HIDDEN_KEY_COLUMN, Table};
 use lazybase_model::{DatabaseId, Result, SchemaVersion, ScuNumber, TableId, ViewId};
 use tokio::sync::mpsc;
 
@@ -32,49 +30,32 @@ pub(crate) fn small() -> IngestOptions {
     }
 }
 
-fn column(id: u32, name: &str, data_type: DataType, nullable: bool) -> Column {
-    Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        data_type,
-        nullable,
-        default: ColumnDefault::Null,
-        comment: None,
-    }
-}
-
 /// (id BIGINT PRIMARY KEY, name TEXT).
 pub(crate) fn keyed(id: u32) -> Arc<Table> {
     let columns = vec![
-        column(1, "id", DataType::Int64, false),
-        column(2, "name", DataType::Utf8, true),
+        Column::new("id", DataType::Int64),
+        Column::new("name", DataType::Utf8),
     ];
-    table(id, &format!("keyed{id}"), columns, 1, false)
+    Arc::new(table(id, format!("keyed{id}"), columns, 0))
 }
 
 /// (name TEXT), without a key.
 pub(crate) fn keyless(id: u32) -> Arc<Table> {
     let columns = vec![
-        column(1, "name", DataType::Utf8, true),
-        column(2, HIDDEN_KEY_COLUMN, DataType::FixedSizeBinary(16), false),
+        Column::new("name", DataType::Utf8),
+        Column::new(HIDDEN_KEY_COLUMN, DataType::FixedSizeBinary(16)),
     ];
-    table(id, &format!("keyless{id}"), columns, 2, true)
+    Arc::new(Table {
+        hidden_key: true,
+        ..table(id, format!("keyless{id}"), columns, 1)
+    })
 }
 
-fn table(id: u32, name: &str, columns: Vec<Column>, key: u32, hidden_key: bool) -> Arc<Table> {
-    Arc::new(Table {
-        id: TableId(id),
-        name: name.to_owned(),
+fn table(id: u32, name: String, columns: Vec<Column>, key: usize) -> Table {
+    Table {
         version: SchemaVersion(1),
-        columns,
-        primary: View {
-            id: ViewId(id),
-            key: vec![ColumnId(key)],
-        },
-        hidden_key,
-        layout: Layout::Scan,
-        comment: None,
-    })
+        ..Table::new(TableId(id), ViewId(id), name, columns, &[key])
+    }
 }
 
 /// Upserts of these ids into a keyed table; the name says the id, `bytes` long.
