@@ -71,6 +71,9 @@ pub struct Column {
     pub default: ColumnDefault,
     /// What the user said about it.
     pub comment: Option<String>,
+    /// The most characters that a text of it may have; `None` where any number may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub characters_max: Option<u32>,
 }
 
 impl Column {
@@ -83,6 +86,7 @@ impl Column {
             nullable: true,
             default: ColumnDefault::Null,
             comment: None,
+            characters_max: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::util::display::array_value_to_string;
+use lazybase_engine::stages::ingest::first_too_long;
 use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
 use lazybase_model::{Column, Error, Result, Table};
 
@@ -246,11 +247,41 @@ fn shown(value: &str) -> String {
 }
 
 /// Checks the values of a column of rows that are made or replaced: NULL only where it is
-/// allowed, no cell above the limit. Floating-point keys get the one spelling of each value.
+/// allowed, no cell above the limit, no text longer than its column takes. Floating-point keys get
+/// the one spelling of each value.
 ///
 /// # Errors
 /// `Invalid` for the first value that may not stand there.
 pub(crate) fn checked_cells(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<ArrayRef> {
+    let values = checked_length(values, place)?;
+    checked_values(values, is_key, place)
+}
+
+/// Checks that no text is longer than its column takes.
+///
+/// # Errors
+/// `Invalid` (22001) for the first that is.
+pub(crate) fn checked_length(values: ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    match first_too_long(place.column, &values, |_| true) {
+        None => Ok(values),
+        Some(row) => {
+            let text = shown(values.as_string::<i32>().value(row));
+            let wanted = types::column_name(place.column);
+            Err(place.error(row, &format!("{text} is too long for {wanted}"), "22001"))
+        }
+    }
+}
+
+/// Checks the values of a key that is looked for: unlike one that is written it may be longer than
+/// its column takes, and is then not found.
+///
+/// # Errors
+/// `Invalid` for the first value that no row can have.
+pub(crate) fn checked_key(values: ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    checked_values(values, true, place)
+}
+
+fn checked_values(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<ArrayRef> {
     if (is_key || !place.column.nullable) && values.null_count() > 0 {
         let row = (0..values.len())
             .find(|row| values.is_null(*row))

@@ -11,7 +11,7 @@ use lazybase_cluster::TableSpec;
 use lazybase_model::{Column, ColumnDefault, ColumnId, Error, Result};
 
 use crate::answer::AnswerStream;
-use crate::cast::to_column;
+use crate::cast::{checked_length, to_column};
 use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, write_rows};
 use crate::dml::sink::Sink;
@@ -87,7 +87,9 @@ fn check_defaults(session: &Arc<Shared>, create: &CreateTable) -> Result<()> {
                     .constant(&expr, 1)
                     .and_then(|value| to_column(&value, &place)),
             };
-            value.map_err(within)?;
+            value
+                .and_then(|value| checked_length(value, &place))
+                .map_err(within)?;
         }
     }
     Ok(())
@@ -120,6 +122,7 @@ async fn create_as(
             nullable: true,
             default: ColumnDefault::Null,
             comment: None,
+            characters_max: None,
         });
     }
     mark_key(&mut create.columns, &create.key)?;

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_model::{Error, Result, Table};
 
-use crate::cast::{checked_cells, place};
+use crate::cast::{checked_key, place};
 use crate::literal::{Literal, to_array};
 use crate::parse::folded;
 
@@ -53,7 +53,7 @@ impl KeyPattern {
                 .all(|literal| literal.compares_with(place.data_type()));
             match to_array(&literals, &place) {
                 // The planner says what is wrong with a constant, or compares it after a cast.
-                Ok(array) if fits => arrays.push(checked_cells(array, true, &place)?),
+                Ok(array) if fits => arrays.push(checked_key(array, &place)?),
                 _ => return Ok(None),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   text -> tokens -> trailing clauses taken off -> SETTLE, SET, ... by their tokens
-//!                                                -> everything else by sqlparser
+//!                                                -> everything else by sqlparser; casts cut
 //! ```
 //!
 //! Reads text; writes nothing. Invariant PAR-1: whatever sqlparser accepts but LazyBase does not
@@ -17,6 +17,7 @@ use lazybase_model::{Error, Result};
 use crate::clauses::{Clauses, take_clauses};
 use crate::error::from_parser;
 
+mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod parameters;
@@ -214,7 +215,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .with_tokens_with_locations(tokens);
-    let statement = parser.parse_statement()?;
+    let mut statement = parser.parse_statement()?;
     let left = parser.peek_token();
     if left.token != Token::EOF {
         return Err(parser
@@ -223,6 +224,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
                 Failure::Known(Error::internal("a token was both there and not"))
             }));
     }
+    casts::cut(&mut statement)?;
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound { text, clauses })
 }

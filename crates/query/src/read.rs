@@ -14,7 +14,7 @@ use lazybase_engine::read::Snapshot;
 use lazybase_model::{Result, TableId};
 
 use crate::answer::{Answer, AnswerStream};
-use crate::cast::{checked_cells, place, to_column};
+use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::error::from_datafusion;
@@ -166,7 +166,7 @@ pub(crate) async fn get(
             lazybase_model::Error::invalid(format!("the key's column {name:?} is not given"))
         })?;
         let place = place(&table, index, 1);
-        key.push(checked_cells(to_column(given, &place)?, true, &place)?);
+        key.push(checked_key(to_column(given, &place)?, &place)?);
     }
     let keys: NamedKeys = keys::distinct(key, &table)?;
     let names = projection

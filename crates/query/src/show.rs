@@ -186,7 +186,7 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
                 texts(
                     columns
                         .iter()
-                        .map(|c| Some(types::name(&c.data_type)))
+                        .map(|c| Some(types::column_name(c)))
                         .collect(),
                 ),
             ),

@@ -7,6 +7,7 @@
 //! | REAL, DOUBLE PRECISION             | Float32, Float64                   |
 //! | DECIMAL(p, s)                      | Decimal128, Decimal256 from p = 39 |
 //! | TEXT, VARCHAR, CHAR, JSON          | Utf8                               |
+//! | VARCHAR(n)                         | Utf8, n characters at most         |
 //! | BYTEA, BLOB                        | Binary                             |
 //! | UUID                               | FixedSizeBinary(16); text in SQL   |
 //! | DATE, TIME                         | Date32, Time64(us)                 |
@@ -21,9 +22,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, StructField, TimezoneInfo,
+    ArrayElemTypeDef, CharLengthUnits, CharacterLength, DataType as SqlType, ExactNumberInfo,
+    StructField, TimezoneInfo,
 };
-use lazybase_model::{Error, Result};
+use lazybase_model::limits::CELL_BYTES_MAX;
+use lazybase_model::{Column, Error, Result};
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +37,47 @@ pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
 /// The name of the zone that TIMESTAMP WITH TIME ZONE is kept in.
 const UTC: &str = "+00:00";
 
-/// The Arrow type that a column of an SQL type is stored as.
+/// The Arrow type that a column of an SQL type is stored as, and the most characters that its
+/// texts may have, if there is such a limit.
+///
+/// # Errors
+/// `Invalid`: as [`from_sql`]; 22023 for a limit that no text or every text would keep.
+pub(crate) fn of_column(sql: &SqlType) -> Result<(DataType, Option<u32>)> {
+    match varying(sql)? {
+        None => Ok((from_sql(sql)?, None)),
+        limited => Ok((DataType::Utf8, limited)),
+    }
+}
+
+/// The limit of VARCHAR(n), in characters.
+///
+/// # Errors
+/// `Invalid` (22023) for a limit that no text or every text would keep.
+pub(crate) fn varying(sql: &SqlType) -> Result<Option<u32>> {
+    use SqlType as S;
+    let characters = match sql {
+        S::CharacterVarying(Some(length))
+        | S::CharVarying(Some(length))
+        | S::Varchar(Some(length))
+        | S::Nvarchar(Some(length)) => match length {
+            CharacterLength::IntegerLength {
+                length,
+                unit: None | Some(CharLengthUnits::Characters),
+            } => *length,
+            CharacterLength::IntegerLength { .. } | CharacterLength::Max => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    match usize::try_from(characters) {
+        Ok(1..=CELL_BYTES_MAX) => Ok(u32::try_from(characters).ok()),
+        _ => Err(Error::invalid(format!("{sql}: the length is out of range"))
+            .with_detail(format!("a length is 1 to {CELL_BYTES_MAX}"))
+            .with_hint("TEXT has no length")
+            .with_sqlstate("22023")),
+    }
+}
+
+/// The Arrow type that a value of an SQL type is stored as.
 ///
 /// # Errors
 /// `Invalid` (0A000) for types that are not kept, with a hint at one that is.
@@ -253,6 +296,14 @@ pub(crate) fn storable(given: &DataType) -> Result<DataType> {
                 .with_sqlstate("0A000"));
         }
     })
+}
+
+/// The SQL name of a column's type, for messages and `DESCRIBE`.
+pub(crate) fn column_name(column: &Column) -> String {
+    match column.characters_max {
+        Some(characters) => format!("VARCHAR({characters})"),
+        None => name(&column.data_type),
+    }
 }
 
 /// The SQL name of a stored type, for messages and `DESCRIBE`.

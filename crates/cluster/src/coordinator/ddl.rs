@@ -276,6 +276,7 @@ fn hidden_key_column() -> Column {
         nullable: false,
         default: ColumnDefault::Null,
         comment: None,
+        characters_max: None,
     }
 }
 

@@ -2,18 +2,13 @@
 
 use arrow::array::{BinaryArray, Float64Array, Int64Array, StringViewArray};
 use arrow::datatypes::Int32Type;
-use lazybase_model::{ColumnDefault, ColumnId};
 
 use super::*;
 
 fn column(data_type: DataType, nullable: bool) -> Column {
     Column {
-        id: ColumnId(0),
-        name: "c".to_owned(),
-        data_type,
         nullable,
-        default: ColumnDefault::Null,
-        comment: None,
+        ..Column::new("c", data_type)
     }
 }
 
@@ -101,6 +96,30 @@ fn nulls_and_long_cells_are_named() {
     let fits = "x".repeat(CELL_BYTES_MAX);
     let values: ArrayRef = Arc::new(StringArray::from(vec!["a", fits.as_str()]));
     assert!(checked_cells(values, false, &place).is_ok());
+}
+
+#[test]
+fn texts_longer_than_their_column_are_named() {
+    let limited = Column {
+        characters_max: Some(2),
+        ..Column::new("c", DataType::Utf8)
+    };
+    let place = Place {
+        table: "t",
+        column: &limited,
+        first_row: 5,
+    };
+    let texts =
+        |texts: &[Option<&str>]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
+    let long = texts(&[Some("äö"), None, Some("abc")]);
+    let error = checked_cells(Arc::clone(&long), false, &place).unwrap_err();
+    assert_eq!(error.sqlstate(), "22001");
+    assert_eq!(
+        error.message(),
+        "table \"t\", column \"c\", row 7: \"abc\" is too long for VARCHAR(2)"
+    );
+    assert!(checked_cells(long.slice(0, 2), false, &place).is_ok());
+    assert!(checked_key(long.slice(2, 1), &place).is_ok());
 }
 
 #[test]

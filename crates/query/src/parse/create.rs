@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
-use lazybase_model::{Column, ColumnDefault, ColumnId, Error, Layout, Result};
+use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
 use super::{folded, table_name, unsupported};
 use crate::types;
@@ -91,15 +91,11 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             Error::invalid(format!("column {name:?} is declared twice")).with_sqlstate("42701")
         );
     }
-    let data_type = types::from_sql(&column.data_type)
+    let (data_type, characters_max) = types::of_column(&column.data_type)
         .map_err(|error| error.within(format_args!("column {name:?}")))?;
     let mut made = Column {
-        id: ColumnId(u32::try_from(table.columns.len()).unwrap_or(u32::MAX)),
-        name,
-        data_type,
-        nullable: true,
-        default: ColumnDefault::Null,
-        comment: None,
+        characters_max,
+        ..Column::new(name, data_type)
     };
     for option in &column.options {
         match &option.option {

@@ -78,6 +78,35 @@ fn lengths_that_nothing_keeps_are_refused() {
 }
 
 #[test]
+fn columns_of_limited_texts_have_their_limit() {
+    let column = |text: &str| {
+        let dialect = PostgreSqlDialect {};
+        let mut parser = Parser::new(&dialect).try_with_sql(text).unwrap();
+        let (data_type, characters_max) = of_column(&parser.parse_data_type().unwrap())?;
+        Ok::<String, Error>(column_name(&Column {
+            characters_max,
+            ..Column::new("c", data_type)
+        }))
+    };
+    for (text, named) in [
+        ("varchar(20)", "VARCHAR(20)"),
+        ("character varying(1)", "VARCHAR(1)"),
+        ("varchar", "TEXT"),
+        ("int", "INT"),
+    ] {
+        assert_eq!(column(text).unwrap(), named);
+    }
+    for (text, sqlstate) in [
+        ("varchar(0)", "22023"),
+        ("varchar(99999999)", "22023"),
+        ("char(2)", "0A000"),
+        ("varchar(2)[]", "0A000"),
+    ] {
+        assert_eq!(column(text).unwrap_err().sqlstate(), sqlstate, "{text}");
+    }
+}
+
+#[test]
 fn unknown_types_hint_at_known_ones() {
     for text in [
         "interval",

@@ -127,6 +127,18 @@ async fn what_does_not_fit_is_refused_and_the_batch_goes_on() {
         .await
         .unwrap_err();
     assert_eq!(error.sqlstate(), "42P01");
+    ask(
+        &database,
+        "CREATE TABLE s (k BIGINT PRIMARY KEY, v VARCHAR(2))",
+    )
+    .await;
+    for op in [Op::Upsert, Op::Insert, Op::Update] {
+        let long = rows(&[1, 2], &["äö", "abc"]);
+        let error = appender.append("s", &long, op).await.unwrap_err();
+        assert_eq!(error.sqlstate(), "22001");
+        let message = error.message();
+        assert!(message.starts_with("table \"s\", column \"v\", row 2: "));
+    }
     appender
         .append("t", &rows(&[1], &["a"]), Op::Upsert)
         .await

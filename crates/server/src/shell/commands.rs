@@ -102,7 +102,10 @@ fn describe(manifest: &Manifest, table: &Table) -> String {
             };
             vec![
                 column.name.clone(),
-                sql_type(&column.data_type),
+                match column.characters_max {
+                    Some(characters) => format!("varchar({characters})"),
+                    None => sql_type(&column.data_type),
+                },
                 if column.nullable { "" } else { "not null" }.to_owned(),
                 default,
                 column.comment.clone().unwrap_or_default(),

@@ -24,6 +24,28 @@ fn a_table_is_made_or_checked() {
 }
 
 #[test]
+fn a_text_longer_than_its_column_takes_is_named() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(3))",
+    ]);
+    // Another process knows the length.
+    let described = place.ok(&["sql", "-c", "\\d t"]);
+    assert!(described.contains("varchar(3)"), "{described}");
+    let long = place.file("a.csv", "id,name\n1,abc\n2,abcd\n");
+    let said = place.fails(&["load", "t", &long]);
+    assert!(
+        said.contains("column \"name\", row 2: \"abcd\" is too long for VARCHAR(3)"),
+        "{said}"
+    );
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "0\n");
+    let fits = place.file("b.csv", "id,name\n1,abc\n");
+    place.ok(&["load", "t", &fits]);
+}
+
+#[test]
 fn a_producer_adds_each_file_once() {
     let place = Place::new();
     let path = place.file("a.csv", "n\n1\n2\n");

@@ -1,9 +1,9 @@
 //! Files read back; any flipped bit is found.
 
-use lazybase_model::ErrorKind;
+use lazybase_model::{ErrorKind, Table};
 
 use super::*;
-use crate::manifest::testing::Story;
+use crate::manifest::testing::{Story, table};
 
 fn sample() -> (String, Bytes) {
     let story = Story::new();
@@ -22,6 +22,23 @@ fn files_read_back() {
     let bytes = encode_checkpoint(1, &manifest).unwrap();
     let (_, content) = decode(&FileKind::Checkpoint.file_name(1), &bytes).unwrap();
     assert_eq!(content, Content::Checkpoint(Box::new(manifest)));
+}
+
+#[test]
+fn a_limit_of_texts_is_kept_and_left_out_where_there_is_none() {
+    let mut table = table("t", 1, 1);
+    let create = |table: &Table| {
+        let table = table.clone();
+        encode_edit(7, 1, &Edit::CreateTable { table }).unwrap()
+    };
+    let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    // A file from before there were limits reads as one without.
+    assert!(!text(&create(&table)).contains("characters_max"));
+    table.columns[1].characters_max = Some(3);
+    let bytes = create(&table);
+    assert_eq!(text(&bytes).matches("\"characters_max\":3").count(), 1);
+    let (_, content) = decode(&FileKind::Edit.file_name(7), &bytes).unwrap();
+    assert_eq!(content, Content::Edit(Edit::CreateTable { table }));
 }
 
 #[test]

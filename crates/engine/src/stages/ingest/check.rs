@@ -1,5 +1,5 @@
-//! What a batch must be to be accepted: the columns of its table, keys without NULL, kinds and
-//! masks that agree.
+//! What a batch must be to be accepted: the columns of its table, keys without NULL, texts no
+//! longer than their columns take, kinds and masks that agree.
 //!
 //! Pure. A batch that fails is refused whole with an error that names table, column and row, and
 //! nothing else is touched.
@@ -102,6 +102,13 @@ fn check_column(
             refuse_null(table, column, row)?;
         }
     }
+    if let Some(row) = first_too_long(column, values, |row| gives_value(changes, row, index)) {
+        let characters_max = column.characters_max.unwrap_or_default();
+        let error = Error::invalid(format!(
+            "the text in row {row} has more than {characters_max} characters"
+        ));
+        return Err(in_column(table, column, error).with_sqlstate("22001"));
+    }
     let cell_bytes_max = if key { KEY_BYTES_MAX } else { CELL_BYTES_MAX };
     match first_longer(values, cell_bytes_max) {
         Some(row) => Err(in_column(
@@ -114,6 +121,21 @@ fn check_column(
         )),
         None => Ok(()),
     }
+}
+
+/// The first row that matters whose text has more characters than the column takes.
+pub fn first_too_long(
+    column: &Column,
+    values: &ArrayRef,
+    matters: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    let characters_max = column.characters_max? as usize;
+    let texts = values.as_string_opt::<i32>()?;
+    // A text has at most as many characters as bytes: few are counted.
+    let is_longer =
+        |text: &str| text.len() > characters_max && text.chars().nth(characters_max).is_some();
+    (0..texts.len())
+        .find(|row| texts.is_valid(*row) && is_longer(texts.value(*row)) && matters(*row))
 }
 
 /// Whether a row of a batch says what the column holds.

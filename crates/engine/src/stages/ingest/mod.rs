@@ -62,6 +62,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 pub use accepted::{AcceptedBatch, BatchPart, TableTotals, UnsortedScu};
+pub use check::first_too_long;
 pub use clock::CoordinatorClock;
 pub use describe::describe_log;
 pub use files::LogStart;

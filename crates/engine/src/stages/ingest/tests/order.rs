@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, FixedSizeBinaryArray, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, BinaryArray, FixedSizeBinaryArray, RecordBatch, StringArray};
 use lazybase_model::change::StoredKind;
 use lazybase_model::{ErrorKind, Horizon, SchemaVersion, ScuNumber};
 use proptest::prelude::*;
 
 use super::world::{World, ids_of, keyed, keyless, mixed, names, small, store_of, upserts};
-use crate::change_batch::ChangeBatch;
+use crate::change_batch::{ChangeBatch, Kinds};
 use crate::env::Store;
 use crate::stages::ingest::{BatchNumber, IngestOptions, LogCompression, TableVersions};
 
@@ -329,6 +329,41 @@ fn limits_and_bad_rows_refuse_the_batch_and_nothing_else() {
     assert!(message.contains("keyed1") && message.contains("\"id\"") && message.contains("row 1"));
     world.upload([1], 5).unwrap();
     assert_eq!(world.ids(), vec![1]);
+}
+
+#[test]
+fn a_text_longer_than_its_column_takes_refuses_the_batch() {
+    let world = World::new(small());
+    let mut limited = keyed(1).as_ref().clone();
+    limited.columns[1].characters_max = Some(3);
+    let limited = Arc::new(limited);
+    let rows = |names: Vec<Option<&str>>, kind: StoredKind, masks: Option<BinaryArray>| {
+        let ids = arrow::array::Int64Array::from_iter_values(0..names.len() as i64);
+        let data = RecordBatch::try_from_iter(vec![
+            ("id", Arc::new(ids) as _),
+            ("name", Arc::new(StringArray::from(names)) as _),
+        ]);
+        ChangeBatch {
+            kinds: Kinds::Uniform(kind),
+            masks,
+            ..ChangeBatch::upserts(data.unwrap(), 0)
+        }
+    };
+    let write = |rows| world.write(vec![(Arc::clone(&limited), rows)]);
+    let long = vec![None, Some("äöü"), Some("long")];
+    let error = write(rows(long.clone(), StoredKind::UPSERT, None)).unwrap_err();
+    assert_eq!(error.sqlstate(), "22001");
+    let message = error.message();
+    assert!(
+        message.contains("keyed1") && message.contains("\"name\"") && message.contains("row 2"),
+        "{message}"
+    );
+    // What a change does not set is no value.
+    let masks = |mask: &[u8]| Some(BinaryArray::from_iter_values(vec![mask; 3]));
+    assert!(write(rows(long.clone(), StoredKind::UPDATE, masks(&[0b10]))).is_err());
+    write(rows(long.clone(), StoredKind::UPDATE, masks(&[0]))).unwrap();
+    write(rows(long, StoredKind::DELETE, None)).unwrap();
+    write(rows(vec![None, Some("日本語")], StoredKind::UPSERT, None)).unwrap();
 }
 
 #[test]

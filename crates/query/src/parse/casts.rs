@@ -1,0 +1,89 @@
+//! Casts to texts of a length, done as PostgreSQL does them: `CAST(x AS VARCHAR(3))` is x as text,
+//! cut to three characters.
+//!
+//! Rewrites sqlparser's tree and does nothing else. The planner knows no lengths: left to it, the
+//! cast would give the whole text (invariant PAR-1).
+
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Statement, TypedString, Value, visit_expressions_mut,
+};
+use lazybase_model::Result;
+
+use super::unsupported;
+use crate::types;
+
+/// Writes all casts of a statement to VARCHAR(n) as what they mean.
+///
+/// # Errors
+/// `Invalid`: 22023 for a length out of range, 0A000 for CHAR(n), which pads.
+pub(super) fn cut(statement: &mut Statement) -> Result<()> {
+    let cut = visit_expressions_mut(statement, |expr| match cut_here(expr) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    });
+    match cut {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn cut_here(expr: &mut Expr) -> Result<()> {
+    let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) = expr
+    else {
+        return Ok(());
+    };
+    if let Some(characters) = types::varying(data_type)? {
+        *data_type = DataType::Varchar(None);
+        let whole = mem::replace(expr, Expr::Value(Value::Null.into()));
+        *expr = left(whole, characters);
+        return Ok(());
+    }
+    match is_lost(data_type) {
+        true => Err(
+            unsupported(format!("a cast to {data_type} is not supported"))
+                .with_hint("cast to TEXT, or to VARCHAR(n), which cuts"),
+        ),
+        false => Ok(()),
+    }
+}
+
+/// Whether a type has a length that the planner would not see.
+fn is_lost(sql: &DataType) -> bool {
+    match sql {
+        DataType::Character(Some(_))
+        | DataType::Char(Some(_))
+        | DataType::CharacterVarying(Some(_))
+        | DataType::CharVarying(Some(_))
+        | DataType::Varchar(Some(_))
+        | DataType::Nvarchar(Some(_)) => true,
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(element)
+            | ArrayElemTypeDef::SquareBracket(element, _)
+            | ArrayElemTypeDef::Parenthesis(element),
+        ) => is_lost(element),
+        _ => false,
+    }
+}
+
+fn left(text: Expr, characters: u32) -> Expr {
+    let count = Expr::Value(Value::Number(characters.to_string(), false).into());
+    let unnamed = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("left")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![unnamed(text), unnamed(count)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
