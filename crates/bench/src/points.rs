@@ -1,6 +1,6 @@
-//! Point reads, each with a snapshot of its own, on one thread: of all keys with the files in the
-//! page cache, of a hot set in the cache of decoded extents, and of the same hot keys at
-//! `FRESHNESS 0` while rows come in.
+//! Point reads, each with a snapshot of its own, on one thread: of all keys with the segments'
+//! indexes open and the files in the page cache, of a hot set in the cache of decoded extents, and
+//! of the same hot keys at `FRESHNESS 0` while rows come in.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use crate::report::{Report, median};
 /// The rows of the hot set, and the cache that it is read through.
 const HOT_ROWS: u64 = 200_000;
 const HOT_CACHE_BYTES: u64 = 512 << 20;
+/// A segment holds more rows than this.
+const INDEX_STEP: usize = 10_000;
 /// How many rows a second come in while hot keys are read.
 const FRESH_ROWS_PER_SECOND: f64 = 50_000.0;
 /// Keys that are encoded beforehand, to be read in turn.
@@ -39,6 +41,11 @@ pub(crate) fn measure(
         Layout::Point => point,
     };
     let running = base.open(base::settings())?;
+    // One read of each stretch of keys opens the segments' indexes.
+    let spread: Vec<i64> = (0..base.rows as i64).step_by(INDEX_STEP).collect();
+    for key in base::keys(&running.table, &spread)? {
+        block_on(read(&running, &key, Freshness::ZERO))?;
+    }
     let cold = random_keys(&running, 0..base.rows)?;
     let all = read_for(&running, &cold, turn, Freshness::ZERO)?;
     report.figure(

@@ -356,7 +356,7 @@ impl<'a> Policy<'a> {
             let urgency = URGENCY_ROUND + 10 * over as u64;
             let from = self.window(chain, begin, end);
             self.merge(chain, from, end, urgency, ranked);
-        } else if begin == 0 && sources > 1 && self.has_come_to_rest(chain, end) {
+        } else if begin == 0 && chain.bytes_after_base() > 0 && self.has_come_to_rest(chain, end) {
             self.merge(chain, 0, end, URGENCY_REST, ranked);
         } else {
             self.fold(chain, begin, end, ranked);

@@ -10,8 +10,8 @@
 //!    batches after them that no stage has sorted.
 //!
 //! Best effort stands at the common horizon. Reads a [`ReadIndex`] and the acknowledged batches
-//! after it; a pure function. Invariant READ-2: a horizon never lies before the floor, whatever
-//! the bound; READ-3: `FRESHNESS 0` holds everything acknowledged, by order and not by a clock.
+//! after it; a pure function. Invariant FRS-1: a horizon never lies before the floor, whatever
+//! the bound; FRS-2: `FRESHNESS 0` holds everything acknowledged, by order and not by a clock.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -6,7 +6,7 @@
 //!                                                       \--> none: the error names what is lost
 //! ```
 //!
-//! Reads a pinned manifest and the set of damaged files; the log of sorted SCUs. Invariant READ-4:
+//! Reads a pinned manifest and the set of damaged files; the log of sorted SCUs. Invariant READ-3:
 //! the horizon never changes: what is read instead holds the same changes, so rows that were given
 //! before stay right.
 

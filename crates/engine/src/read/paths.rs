@@ -13,7 +13,7 @@
 //! Edges with a damaged file are passed over, so that an earlier representation answers in their
 //! place: the runs that they were made of, or for a sorted SCU its log, if it is still kept.
 //!
-//! Reads a [`Manifest`]; no I/O, no clock. Invariant READ-1: each path holds every change of its
+//! Reads a [`Manifest`]; no I/O, no clock. Invariant PATH-1: each path holds every change of its
 //! range up to its boundary once, and none after it.
 
 use std::collections::{BTreeMap, BTreeSet};
