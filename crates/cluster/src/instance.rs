@@ -5,21 +5,23 @@ use std::time::Duration;
 
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::{ActorHandle, Env};
-use lazybase_engine::manifest::{Manifest, ManifestStore, ProducerMark, RangeState, RunKind};
+use lazybase_engine::manifest::{
+    Ddl, Manifest, ManifestStore, Pin, ProducerMark, RangeState, RunKind,
+};
 use lazybase_engine::read::{Reader, Snapshot, SnapshotAsk};
 use lazybase_engine::stages::ingest::{
-    self, BatchNumber, CoordinatorClock, Ingest, IngestOptions, TableVersions,
+    self, BatchNumber, CoordinatorClock, Ingest, IngestOptions, TableVersions, UnsortedScu,
 };
 use lazybase_model::{
     DatabaseId, Error, ErrorKind, Freshness, Horizon, OnMiss, Result, ScuNumber, Table, TableId,
-    Token,
+    Token, ViewId,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adopt::seal_edit;
 use crate::coordinator::{
-    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, no_table,
+    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, define, no_table,
 };
 use crate::settings::Settings;
 use crate::shared::{DamageState, DamageStatus, Shared, is_log};
@@ -106,14 +108,20 @@ impl BatchWriter {
     /// the disk failed at the wrong moment.
     pub async fn commit(self) -> Result<Acknowledgement> {
         let done = self.inner.commit().await?;
-        Ok(Acknowledgement {
+        Ok(Acknowledgement::new(self.database, done))
+    }
+}
+
+impl Acknowledgement {
+    fn new(database: DatabaseId, done: ingest::Acknowledgement) -> Acknowledgement {
+        Acknowledgement {
             token: Token {
-                database: self.database,
+                database,
                 horizon: done.horizon,
             },
             rows: done.rows,
             duplicate: done.duplicate,
-        })
+        }
     }
 }
 
@@ -149,6 +157,7 @@ impl Instance {
             reader: Reader::new(env.clone(), settings.cache_bytes),
             changed: watch::Sender::new(manifest.number),
             tasks: Mutex::default(),
+            next_ids: Mutex::new((TableId(manifest.next_table), ViewId(manifest.next_view))),
             env,
             settings,
             manifests,
@@ -239,6 +248,39 @@ impl Instance {
             .await?
     }
 
+    /// The definition of a new table, under ids of its own. It is not there yet: batches may be
+    /// written for it, and [`Instance::commit`] makes it.
+    ///
+    /// # Errors
+    /// `Invalid` when the specification makes no sense.
+    pub fn define_table(&self, spec: &TableSpec) -> Result<Arc<Table>> {
+        let (table, view) = self.shared.take_ids();
+        define(spec, table, view).map(Arc::new)
+    }
+
+    /// Commits a transaction: what happens to tables, in this order, and a batch that may be
+    /// written for the tables as they are then. All of it becomes visible at once, or nothing.
+    /// `None` when there is no batch, or no row in it.
+    ///
+    /// # Errors
+    /// `Conflict` when a name was taken or a table changed meanwhile, `NotFound` when a table is
+    /// gone, `Unavailable` when log or manifest can't be written: nothing happened.
+    /// `MaybeHappened` when the database was closed before it was known.
+    pub async fn commit(
+        &self,
+        ddl: Vec<Ddl>,
+        batch: Option<BatchWriter>,
+    ) -> Result<Option<Acknowledgement>> {
+        let mut batch = batch.map(|batch| batch.inner);
+        if let Some(batch) = &mut batch {
+            batch.write_ahead().await?;
+        }
+        let batch = batch.filter(|batch| batch.rows() > 0);
+        let request = Box::new(DdlRequest { ddl, batch });
+        let done = self.ask(|reply| Command::Ddl { request, reply }).await??;
+        Ok(done.map(|done| Acknowledgement::new(self.database(), done)))
+    }
+
     /// Makes a table; `None` when it was there already and that is no error.
     ///
     /// # Errors
@@ -248,11 +290,22 @@ impl Instance {
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Option<Arc<Table>>> {
-        self.ddl(DdlRequest::Create {
-            spec,
-            if_not_exists,
-        })
-        .await
+        let is_there = || self.manifest().table_named(&spec.name).is_some();
+        if if_not_exists && is_there() {
+            return Ok(None);
+        }
+        let table = self.define_table(&spec)?;
+        let create = Ddl::Create {
+            table: table.as_ref().clone(),
+        };
+        match self.commit(vec![create], None).await {
+            Ok(_) => Ok(Some(table)),
+            // Somebody else was quicker.
+            Err(error) if error.kind() == ErrorKind::Conflict && if_not_exists && is_there() => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Drops a table; `false` when there was none and that is no error.
@@ -260,10 +313,15 @@ impl Instance {
     /// # Errors
     /// `NotFound` when there is none.
     pub async fn drop_table(&self, name: &str, if_exists: bool) -> Result<bool> {
-        let name = name.to_owned();
-        self.ddl(DdlRequest::Drop { name, if_exists })
-            .await
-            .map(|dropped| dropped.is_some())
+        let dropped = async {
+            let table = self.table(name)?.id;
+            self.commit(vec![Ddl::Drop { table }], None).await
+        };
+        match dropped.await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound && if_exists => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Empties a table from this boundary on.
@@ -271,12 +329,10 @@ impl Instance {
     /// # Errors
     /// `NotFound` when there is none.
     pub async fn truncate_table(&self, name: &str) -> Result<()> {
-        let name = name.to_owned();
-        self.ddl(DdlRequest::Truncate { name }).await.map(|_| ())
-    }
-
-    async fn ddl(&self, request: DdlRequest) -> Result<Option<Arc<Table>>> {
-        self.ask(|reply| Command::Ddl { request, reply }).await?
+        let table = self.table(name)?.id;
+        self.commit(vec![Ddl::Truncate { table }], None)
+            .await
+            .map(drop)
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T> {
@@ -301,11 +357,7 @@ impl Instance {
     }
 
     fn try_snapshot(&self, request: &SnapshotRequest) -> Result<Snapshot> {
-        // The unsorted SCUs first: what is sorted between the two looks is then in both, and
-        // the manifest's word counts. The other way round it could be in neither.
-        let unsorted = self.shared.ingest.unsorted();
-        let pins = &self.shared.reader.pins;
-        let pin = pins.pin(request.owner.clone(), || self.shared.manifests.current());
+        let (unsorted, pin) = self.look(&request.owner);
         let manifest = Arc::clone(pin.manifest());
         let unsorted = unsorted
             .iter()
@@ -325,6 +377,21 @@ impl Instance {
             }),
             tables: request.tables.clone(),
         })
+    }
+
+    /// The unsorted SCUs first, then the manifest: what is sorted between the two looks is in
+    /// both, and the manifest's word counts. The other way round it could be in neither.
+    fn look(&self, owner: &str) -> (Arc<Vec<Arc<UnsortedScu>>>, Pin) {
+        loop {
+            let unsorted = self.shared.ingest.unsorted();
+            let pins = &self.shared.reader.pins;
+            let pin = pins.pin(owner.to_owned(), || self.shared.manifests.current());
+            // SCUs that began and were sealed between the two looks are in neither: look again.
+            let sealed = pin.manifest().sealed_through;
+            if unsorted.last().is_some_and(|open| open.scu() > sealed) {
+                return (unsorted, pin);
+            }
+        }
     }
 
     /// Waits for the pipeline until the bound can be met from sorted data, then digs.

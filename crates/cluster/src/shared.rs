@@ -8,7 +8,7 @@ use lazybase_engine::manifest::ManifestStore;
 use lazybase_engine::read::Reader;
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::{CoordinatorClock, Ingest};
-use lazybase_model::{Error, Result, ScuNumber, Table, TableId};
+use lazybase_model::{Error, Result, ScuNumber, Table, TableId, ViewId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -26,6 +26,9 @@ pub(crate) struct Shared {
     pub(crate) manifests: Arc<ManifestStore>,
     pub(crate) reader: Reader,
     pub(crate) ingest: Ingest,
+    /// The ids of the next table and its view. Those of tables that are never committed are left
+    /// out, until the database is opened again.
+    pub(crate) next_ids: Mutex<(TableId, ViewId)>,
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,
@@ -129,6 +132,14 @@ impl Shared {
     /// Now, in microseconds since 1970, on the clock that staleness is measured on.
     pub(crate) fn now(&self) -> i64 {
         self.clock.now_micros()
+    }
+
+    /// Ids for a table that is being defined: nobody else gets them.
+    pub(crate) fn take_ids(&self) -> (TableId, ViewId) {
+        let mut next = self.next_ids.lock();
+        let taken = *next;
+        *next = (TableId(taken.0.0 + 1), ViewId(taken.1.0 + 1));
+        taken
     }
 
     /// Remembers what went wrong in the background, for the status.

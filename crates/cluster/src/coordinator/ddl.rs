@@ -1,111 +1,135 @@
-//! Changes of the catalogue: each has a place in the order of batches (design of the data model:
-//! it seals the open SCU and takes effect at that boundary).
+//! Changes of the catalogue, alone or with a batch: a transaction. Each has a place in the order of
+//! batches (design of the data model: DDL seals the open SCU and takes effect at that boundary).
 //!
 //! ```text
-//!   hold commits, seal -> commit the seals -> commit the edit -> release under the new tables
+//!   hold commits, seal -> commit the seals -> validate -> prepare the batch -> commit the edit
+//!       -> publish the batch, or give it up -> release under the tables that there are then
 //! ```
+//!
+//! The edit decides for DDL and batch alike (COORD-3): the batch's commit frame is durable before,
+//! but counts only if the manifest names it. While the store can't tell whether the edit happened,
+//! nothing is published and commits stay held: the next tick asks again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lazybase_engine::key::KeyCodec;
-use lazybase_engine::manifest::{Edit, Manifest, ProducerMark};
-use lazybase_engine::stages::ingest::{Hold, TableVersions};
-use lazybase_model::table::HIDDEN_KEY_COLUMN;
-use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Error, Layout, Result, SchemaVersion, ScuNumber, Table,
-    TableId, View, ViewId, limits,
-};
+use lazybase_engine::manifest::{Ddl, Edit, Manifest, ProducerMark};
+use lazybase_engine::stages::ingest::{self, Acknowledgement, BatchWriter, Hold, TableVersions};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, TableId};
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::run::Coordinator;
 
-/// A table to be made.
-#[derive(Debug, Clone)]
-pub struct TableSpec {
-    /// Its name, as SQL folds it.
-    pub name: String,
-    /// Its columns; their ids are given out here.
-    pub columns: Vec<Column>,
-    /// Names of the key columns, most significant first. Empty: rows get the hidden key `_row`.
-    pub key: Vec<String>,
-    /// How the authority keeps it.
-    pub layout: Layout,
-    /// What the user says about it.
-    pub comment: Option<String>,
-}
-
-/// What is asked of the catalogue.
+/// What is asked of the catalogue: all of it happens, or nothing.
 #[derive(Debug)]
-pub(crate) enum DdlRequest {
-    Create {
-        spec: TableSpec,
-        if_not_exists: bool,
-    },
-    Drop {
-        name: String,
-        if_exists: bool,
-    },
-    Truncate {
-        name: String,
-    },
+pub(crate) struct DdlRequest {
+    /// What happens to tables, in this order.
+    pub(crate) ddl: Vec<Ddl>,
+    /// A batch that was written ahead.
+    pub(crate) batch: Option<BatchWriter>,
 }
 
-/// A request that waits for its boundary.
+/// What became of a request: where its batch stands, if there is one.
+type Outcome = Result<Option<Acknowledgement>>;
+
+/// A request on its way.
 pub(crate) struct PendingDdl {
-    request: DdlRequest,
-    reply: oneshot::Sender<Result<Option<Arc<Table>>>>,
-    held: Option<Hold>,
+    request: Box<DdlRequest>,
+    reply: oneshot::Sender<Outcome>,
+    hold: Option<Hold>,
+    /// Once its edit is on the way to the log: hears when it is there, and is closed if it never
+    /// will be.
+    committed: Option<oneshot::Receiver<Option<Acknowledgement>>>,
 }
 
 impl PendingDdl {
-    pub(crate) fn new(
-        request: DdlRequest,
-        reply: oneshot::Sender<Result<Option<Arc<Table>>>>,
-    ) -> Self {
+    pub(crate) fn new(request: Box<DdlRequest>, reply: oneshot::Sender<Outcome>) -> Self {
         PendingDdl {
             request,
             reply,
-            held: None,
+            hold: None,
+            committed: None,
+        }
+    }
+
+    /// Answers when the database closes before the end is known.
+    pub(super) fn close(self) {
+        if self.committed.is_some() {
+            let what = "the database closed during a commit";
+            let error = Error::new(ErrorKind::MaybeHappened, what);
+            // Whoever asked may have stopped waiting.
+            let _ = self.reply.send(Err(error));
+        }
+    }
+
+    /// What became of the edit; `None` while that is not known.
+    fn outcome(&mut self, written: Result<Arc<Manifest>>) -> Option<Outcome> {
+        let committed = self.committed.as_mut()?;
+        match committed.try_recv() {
+            Ok(acknowledgement) => Some(Ok(acknowledgement)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(match written {
+                // That is the fate of an edit before it: this one was not written.
+                Err(error) if error.kind() == ErrorKind::MaybeHappened => {
+                    Error::unavailable(error.message())
+                }
+                Err(error) => error,
+                Ok(_) => Error::unavailable("the manifest could not be written"),
+            })),
         }
     }
 }
 
 impl Coordinator {
-    /// Brings the oldest waiting request as far as it can come.
+    /// Brings the oldest waiting request as far as it can come. An error leaves it waiting.
     pub(super) async fn advance_ddl(&mut self) -> Result<()> {
         while let Some(mut pending) = self.ddl.pop_front() {
-            let manifest = self.shared.manifests.current();
-            match plan(&manifest, &pending.request, self.shared.now()) {
-                Err(error) => {
-                    let _ = pending.reply.send(Err(error));
-                    continue;
-                }
+            match self.step_ddl(&mut pending).await {
+                Ok(Some(outcome)) => self.finish_ddl(pending, outcome),
                 Ok(None) => {
-                    let _ = pending.reply.send(Ok(None));
-                    continue;
+                    self.ddl.push_front(pending);
+                    return Ok(());
                 }
-                Ok(Some(_)) => {}
+                Err(error) => {
+                    self.ddl.push_front(pending);
+                    return Err(error);
+                }
             }
-            if pending.held.is_none() {
-                pending.held = Some(self.shared.ingest.seal_and_hold().await?);
-            }
-            self.take_seals();
-            let boundary = pending
-                .held
-                .as_ref()
-                .map_or(ScuNumber::ZERO, Hold::sealed_through);
-            let reached = self.reach(boundary).await;
-            let sorted = self.shared.manifests.current().sorted_through >= boundary;
-            let waits = matches!(pending.request, DdlRequest::Truncate { .. }) && !sorted;
-            if waits || reached.is_err() {
-                // Emptying a table begins at a boundary up to which everything is sorted.
-                self.ddl.push_front(pending);
-                self.hurry.sort_needed_through = boundary;
-                return reached;
-            }
-            self.finish_ddl(pending).await;
         }
         Ok(())
+    }
+
+    /// One request's next steps; `None` while it waits for sorting.
+    async fn step_ddl(&mut self, pending: &mut PendingDdl) -> Result<Option<Outcome>> {
+        if pending.committed.is_some() {
+            let written = self.shared.manifests.settle_pending().await;
+            return self.heard(pending, written);
+        }
+        let ddl = &pending.request.ddl;
+        if let Err(error) = validate(&self.shared.manifests.current(), ddl) {
+            return Ok(Some(Err(error)));
+        }
+        let boundary = match &pending.hold {
+            Some(hold) => hold.sealed_through(),
+            None => match self.shared.ingest.seal_and_hold().await {
+                Ok(hold) => pending.hold.insert(hold).sealed_through(),
+                Err(error) => return Ok(Some(Err(error))),
+            },
+        };
+        self.take_seals();
+        self.reach(boundary).await?;
+        let manifest = self.shared.manifests.current();
+        let empties = ddl.iter().any(|ddl| matches!(ddl, Ddl::Truncate { .. }));
+        if empties && manifest.sorted_through < boundary {
+            // Emptying a table begins at a boundary up to which everything is sorted.
+            self.hurry.sort_needed_through = boundary;
+            return Ok(None);
+        }
+        match self.write_ddl(pending).await {
+            Ok(written) => self.heard(pending, written),
+            Err(error) => Ok(Some(Err(error))),
+        }
     }
 
     fn take_seals(&mut self) {
@@ -128,18 +152,59 @@ impl Coordinator {
         }
     }
 
-    /// At the boundary: commits the edit and lets writers go on under the new tables.
-    async fn finish_ddl(&mut self, pending: PendingDdl) {
+    /// At the boundary: prepares the batch and writes the edit that decides. The inner result says
+    /// how the write ended; an error before it means that nothing was written.
+    async fn write_ddl(&mut self, pending: &mut PendingDdl) -> Result<Result<Arc<Manifest>>> {
         let manifest = self.shared.manifests.current();
-        let outcome = match plan(&manifest, &pending.request, self.shared.now()) {
-            Ok(Some((edit, table))) => self.commit(edit).await.map(|_| table),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+        validate(&manifest, &pending.request.ddl)?;
+        let batch = pending.request.batch.take();
+        // 0 is what frames without a number carry.
+        let number = self.shared.env.random.next_u64().max(1);
+        let edit = Edit::Transaction {
+            ddl: pending.request.ddl.clone(),
+            batch: batch.is_some().then_some(number),
+            clock_micros: self.shared.now(),
         };
-        if let Some(hold) = pending.held {
-            let manifest = self.shared.manifests.current();
+        let tables = Arc::new(TableVersions::of(&manifest.apply(&edit)?));
+        let prepared = match (batch, &pending.hold) {
+            (Some(batch), Some(hold)) => {
+                let ingest = &self.shared.ingest;
+                Some(ingest.prepare(hold, batch, number, tables).await?)
+            }
+            _ => None,
+        };
+        let (sender, committed) = oneshot::channel();
+        pending.committed = Some(committed);
+        let publish = move || {
+            // The coordinator holds the receiver until it knows the outcome.
+            let _ = sender.send(prepared.map(ingest::Prepared::publish));
+        };
+        let manifests = &self.shared.manifests;
+        Ok(manifests.commit_then(edit, Box::new(publish)).await)
+    }
+
+    /// What is known of the edit after the store was asked.
+    fn heard(
+        &self,
+        pending: &mut PendingDdl,
+        written: Result<Arc<Manifest>>,
+    ) -> Result<Option<Outcome>> {
+        match pending.outcome(written.clone()) {
+            Some(outcome) => Ok(Some(outcome)),
+            None => Err(written
+                .err()
+                .unwrap_or_else(|| Error::internal("an edit was written, and nobody heard of it"))),
+        }
+    }
+
+    /// Lets writers go on under the tables that there are now, and answers.
+    fn finish_ddl(&self, pending: PendingDdl, outcome: Outcome) {
+        let manifest = self.shared.manifests.current();
+        if let Some(hold) = pending.hold {
             hold.release(Arc::new(TableVersions::of(&manifest)));
         }
+        self.shared.changed.send_replace(manifest.number);
+        // Whoever asked may have stopped waiting.
         let _ = pending.reply.send(outcome);
     }
 
@@ -166,163 +231,42 @@ impl Coordinator {
     }
 }
 
-/// The edit that a request comes to in this state; nothing where nothing is to be done.
-fn plan(
-    manifest: &Manifest,
-    request: &DdlRequest,
-    clock_micros: i64,
-) -> Result<Option<(Edit, Option<Arc<Table>>)>> {
-    match request {
-        DdlRequest::Create {
-            spec,
-            if_not_exists,
-        } => {
-            if manifest.table_named(&spec.name).is_some() {
-                return match if_not_exists {
-                    true => Ok(None),
-                    false => Err(
-                        Error::conflict(format!("table {:?} exists already", spec.name))
-                            .with_sqlstate("42P07"),
-                    ),
-                };
+/// Whether DDL can take effect on these tables, one after the other.
+fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
+    let tables = manifest.tables.values().map(|state| &state.table);
+    let mut names: BTreeMap<TableId, &str> = tables
+        .map(|table| (table.id, table.name.as_str()))
+        .collect();
+    for ddl in ddl {
+        match ddl {
+            Ddl::Create { table } => {
+                if names.values().any(|name| *name == table.name) {
+                    return Err(table_exists(&table.name));
+                }
+                names.insert(table.id, &table.name);
             }
-            let table = define(manifest, spec)?;
-            let shared = Arc::new(table.clone());
-            Ok(Some((Edit::CreateTable { table }, Some(shared))))
-        }
-        DdlRequest::Drop { name, if_exists } => match manifest.table_named(name) {
-            Some(state) => {
-                let table = Arc::clone(&state.table);
-                Ok(Some((Edit::DropTable { table: table.id }, Some(table))))
+            Ddl::Drop { table } => {
+                names.remove(table).ok_or_else(|| table_gone(*table))?;
             }
-            None if *if_exists => Ok(None),
-            None => Err(no_table(name)),
-        },
-        DdlRequest::Truncate { name } => {
-            let state = manifest.table_named(name).ok_or_else(|| no_table(name))?;
-            let table = Arc::clone(&state.table);
-            let edit = Edit::TruncateTable {
-                table: table.id,
-                clock_micros,
-            };
-            Ok(Some((edit, Some(table))))
-        }
-    }
-}
-
-/// There is no table of that name.
-pub(crate) fn no_table(name: &str) -> Error {
-    Error::not_found(format!("there is no table {name:?}")).with_sqlstate("42P01")
-}
-
-/// The definition that a specification comes to, with ids given out.
-fn define(manifest: &Manifest, spec: &TableSpec) -> Result<Table> {
-    check_names(spec)?;
-    let mut columns: Vec<Column> = spec.columns.clone();
-    let hidden_key = spec.key.is_empty();
-    if hidden_key {
-        columns.push(hidden_key_column());
-    }
-    for (at, column) in columns.iter_mut().enumerate() {
-        column.id = ColumnId(at as u32);
-    }
-    let key_names = match hidden_key {
-        true => vec![HIDDEN_KEY_COLUMN.to_owned()],
-        false => spec.key.clone(),
-    };
-    let mut key = Vec::with_capacity(key_names.len());
-    for name in &key_names {
-        let column = columns
-            .iter_mut()
-            .find(|column| column.name == *name)
-            .ok_or_else(|| {
-                Error::not_found(format!(
-                    "key column {name:?} is not a column of {:?}",
-                    spec.name
-                ))
-                .with_sqlstate("42703")
-            })?;
-        if key.contains(&column.id) {
-            return Err(
-                Error::invalid(format!("key column {name:?} is named twice"))
-                    .with_sqlstate("42701"),
-            );
-        }
-        column.nullable = false;
-        key.push(column.id);
-    }
-    let table = Table {
-        id: TableId(manifest.next_table),
-        name: spec.name.clone(),
-        version: SchemaVersion(0),
-        columns,
-        primary: View {
-            id: ViewId(manifest.next_view),
-            key,
-        },
-        hidden_key,
-        layout: spec.layout,
-        comment: spec.comment.clone(),
-    };
-    KeyCodec::primary(&table)?;
-    Ok(table)
-}
-
-fn hidden_key_column() -> Column {
-    Column {
-        id: ColumnId(0),
-        name: HIDDEN_KEY_COLUMN.to_owned(),
-        data_type: arrow::datatypes::DataType::FixedSizeBinary(16),
-        nullable: false,
-        default: ColumnDefault::Null,
-        comment: None,
-        characters_max: None,
-    }
-}
-
-fn check_names(spec: &TableSpec) -> Result<()> {
-    if spec.columns.is_empty() {
-        return Err(
-            Error::invalid(format!("table {:?} needs a column", spec.name)).with_sqlstate("42P16"),
-        );
-    }
-    if spec.columns.len() > limits::COLUMNS_MAX {
-        return Err(Error::invalid(format!(
-            "table {:?} has {} columns, at most {} are possible",
-            spec.name,
-            spec.columns.len(),
-            limits::COLUMNS_MAX
-        ))
-        .with_sqlstate("54011"));
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    for column in &spec.columns {
-        if column.name.len() > limits::NAME_BYTES_MAX || column.name.is_empty() {
-            return Err(
-                Error::invalid(format!("{:?} can't name a column", column.name))
-                    .with_sqlstate("42602"),
-            );
-        }
-        if column.name.starts_with('_') && is_reserved(&column.name) {
-            return Err(
-                Error::invalid(format!("column name {:?} is reserved", column.name))
-                    .with_sqlstate("42939"),
-            );
-        }
-        if !seen.insert(&column.name) {
-            return Err(
-                Error::invalid(format!("column {:?} is named twice", column.name))
-                    .with_sqlstate("42701"),
-            );
+            Ddl::Truncate { table } => {
+                names.get(table).ok_or_else(|| table_gone(*table))?;
+            }
         }
     }
     Ok(())
 }
 
-/// Names of hidden columns.
-fn is_reserved(name: &str) -> bool {
-    matches!(
-        name,
-        "_row" | "_scu" | "_time" | "_kind" | "_mask" | "_column_scus"
-    )
+/// There is a table of that name.
+fn table_exists(name: &str) -> Error {
+    Error::conflict(format!("table {name:?} is there already")).with_sqlstate("42P07")
+}
+
+fn table_gone(table: TableId) -> Error {
+    Error::not_found(format!("table {table} is gone: another session dropped it"))
+        .with_sqlstate("42P01")
+}
+
+/// There is no table of that name.
+pub(crate) fn no_table(name: &str) -> Error {
+    Error::not_found(format!("there is no table {name:?}")).with_sqlstate("42P01")
 }

@@ -1,9 +1,8 @@
 //! What the coordinator's loop hears.
 
-use std::sync::Arc;
-
 use lazybase_engine::manifest::ProducerMark;
-use lazybase_model::{Result, ScuNumber, Table};
+use lazybase_engine::stages::ingest::Acknowledgement;
+use lazybase_model::{Result, ScuNumber};
 use tokio::sync::oneshot;
 
 use super::ddl::DdlRequest;
@@ -19,10 +18,10 @@ pub(crate) enum Event {
 
 /// What others ask of the coordinator.
 pub(crate) enum Command {
-    /// Change the catalogue.
+    /// Change the catalogue, and commit a batch with it.
     Ddl {
-        request: DdlRequest,
-        reply: oneshot::Sender<Result<Option<Arc<Table>>>>,
+        request: Box<DdlRequest>,
+        reply: oneshot::Sender<Result<Option<Acknowledgement>>>,
     },
     /// Fence older sessions of a producer's name.
     OpenProducer {

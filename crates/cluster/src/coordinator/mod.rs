@@ -11,7 +11,8 @@
 //! Deciding is in [`policy`] (plain functions); this module and its children act.
 //!
 //! Invariant COORD-1: SCUs are sealed and sorts adopted in the order of their numbers.
-//! Invariant COORD-2: no two running merges share an input run.
+//! Invariant COORD-2: no two running merges share an input run. Invariant COORD-3: a transaction's
+//! DDL and batch are there once its edit is in the manifest's log, both, and not before.
 
 mod ddl;
 mod event;
@@ -19,9 +20,11 @@ mod heal;
 mod housekeeping;
 pub mod policy;
 mod run;
+mod table_spec;
 mod tasks;
 
-pub use ddl::TableSpec;
 pub(crate) use ddl::{DdlRequest, no_table};
 pub(crate) use event::{Command, Event};
 pub(crate) use run::{Coordinator, CoordinatorParts};
+pub use table_spec::TableSpec;
+pub(crate) use table_spec::define;

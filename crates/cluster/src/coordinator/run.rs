@@ -145,6 +145,7 @@ impl Coordinator {
         for worker in self.workers.drain(..) {
             worker.stop();
         }
+        self.ddl.drain(..).for_each(PendingDdl::close);
         if let Some(reply) = self.stopping.take() {
             // Nobody waits for the answer any more when the asker is gone.
             let _ = reply.send(());

@@ -7,9 +7,10 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::TryStreamExt;
 use futures::executor::block_on;
-use lazybase_cluster::{AsOf, Instance, Settings, SnapshotRequest, TableSpec};
+use lazybase_cluster::{Acknowledgement, AsOf, Instance, Settings, SnapshotRequest, TableSpec};
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
 use lazybase_engine::env::{Env, Store};
+use lazybase_engine::manifest::Ddl;
 use lazybase_engine::read::{ScanRequest, Snapshot};
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Column, Freshness, Horizon, Layout, Result, ScuNumber, Table};
@@ -117,6 +118,21 @@ pub(crate) fn commit(instance: &Instance, parts: &[(&Arc<Table>, &[Change])]) ->
             writer.append(table, changes(table, part)).await?;
         }
         writer.commit().await.map(|done| done.token.horizon)
+    })
+}
+
+/// One transaction of DDL and rows.
+pub(crate) fn commit_with(
+    instance: &Instance,
+    ddl: Vec<Ddl>,
+    parts: &[(&Arc<Table>, &[Change])],
+) -> Result<Option<Acknowledgement>> {
+    block_on(async {
+        let mut writer = instance.begin(None);
+        for (table, part) in parts {
+            writer.append(table, changes(table, part)).await?;
+        }
+        instance.commit(ddl, Some(writer)).await
     })
 }
 

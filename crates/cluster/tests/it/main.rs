@@ -6,6 +6,7 @@
 mod big_batch;
 mod crash;
 mod damage;
+mod ddl;
 mod harness;
 mod kill;
 mod model;

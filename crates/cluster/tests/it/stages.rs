@@ -7,16 +7,21 @@ use futures::executor::block_on;
 use lazybase_cluster::{Instance, Settings, SettleTo, StageName};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::key::KeyCodec;
+use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Freshness, Horizon, Table};
 use proptest::prelude::*;
 
-use crate::harness::{Change, Row, at, changes, commit, create, fresh, open, scan, settings};
+use crate::harness::{
+    Change, Row, at, changes, commit, commit_with, create, fresh, open, scan, settings, spec,
+};
 use crate::model::Model;
 
 /// What a random story does between batches.
 #[derive(Debug, Clone)]
 enum Act {
     Batch(Vec<Change>),
+    /// A batch, together with a table that is made and one that is emptied.
+    Transaction(Vec<Change>),
     Seal,
     Sorted,
     Authority,
@@ -50,6 +55,7 @@ fn change() -> impl Strategy<Value = Change> {
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => proptest::collection::vec(change(), 1..12).prop_map(Act::Batch),
+        2 => proptest::collection::vec(change(), 1..12).prop_map(Act::Transaction),
         3 => Just(Act::Seal),
         2 => Just(Act::Sorted),
         1 => Just(Act::Authority),
@@ -94,7 +100,7 @@ fn run_story(acts: Vec<Act>) {
     let other = create(&instance, "u");
     let mut model = Model::default();
     let mut boundaries: Vec<(lazybase_model::ScuNumber, Model)> = Vec::new();
-    let mut paused = false;
+    let (mut paused, mut made) = (false, 0);
     for act in acts {
         match act {
             Act::Batch(batch) => {
@@ -102,6 +108,27 @@ fn run_story(acts: Vec<Act>) {
                 let parts: [(&Arc<Table>, &[Change]); 2] = [(&table, &batch), (&other, &marker)];
                 commit(&instance, &parts).unwrap();
                 model.apply(&batch);
+            }
+            Act::Transaction(batch) => {
+                made += 1;
+                let new = instance.define_table(&spec(&format!("n{made}"), &["id"]));
+                let new = new.unwrap();
+                let marker = [Change::Upsert((made, None, None))];
+                let ddl = vec![
+                    Ddl::Create {
+                        table: new.as_ref().clone(),
+                    },
+                    Ddl::Truncate { table: other.id },
+                ];
+                let parts: [(&Arc<Table>, &[Change]); 3] =
+                    [(&table, &batch), (&other, &marker), (&new, &marker)];
+                commit_with(&instance, ddl, &parts).unwrap();
+                model.apply(&batch);
+                let snapshot = fresh(&instance, Freshness::BestEffort);
+                assert_eq!(scan(&snapshot, &table).unwrap(), model.rows());
+                for of in [&other, &new] {
+                    assert_eq!(scan(&snapshot, of).unwrap(), [(made, None, None)]);
+                }
             }
             Act::Seal => {
                 let sealed = block_on(instance.seal()).unwrap();

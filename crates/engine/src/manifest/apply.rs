@@ -12,10 +12,10 @@ use std::sync::Arc;
 use lazybase_model::table::Table;
 use lazybase_model::{DatabaseId, Error, Result, ScuNumber, Span, TableId, ViewId};
 
-use super::edit::{Edit, HealedRun, RetiredRun};
+use super::edit::{Ddl, Edit, HealedRun, RetiredRun};
 use super::state::{
-    KeyRange, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime,
-    SegmentMeta, TableState,
+    DdlBatch, KeyRange, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry,
+    ScuTime, SegmentMeta, TableState,
 };
 use crate::key::Key;
 
@@ -25,6 +25,7 @@ impl Edit {
         match self {
             Edit::Create { .. } => "create",
             Edit::Barrier { .. } => "barrier",
+            Edit::Transaction { .. } => "transaction",
             Edit::CreateTable { .. } => "create_table",
             Edit::DropTable { .. } => "drop_table",
             Edit::TruncateTable { .. } => "truncate_table",
@@ -52,6 +53,7 @@ impl Manifest {
             next_run: 1,
             sealed_through: ScuNumber::ZERO,
             sorted_through: ScuNumber::ZERO,
+            ddl_batch: None,
             tables: BTreeMap::new(),
             scus: BTreeMap::new(),
             times: BTreeMap::new(),
@@ -104,6 +106,11 @@ impl Manifest {
                 epoch,
                 clock_micros,
             } => self.raise_epoch(*epoch, *clock_micros),
+            Edit::Transaction {
+                ddl,
+                batch,
+                clock_micros,
+            } => self.transaction(ddl, *batch, *clock_micros),
             Edit::CreateTable { table } => self.create_table(table),
             Edit::DropTable { table } => self.drop_table(*table),
             Edit::TruncateTable {
@@ -154,18 +161,40 @@ impl Manifest {
 
 /// Tables.
 impl Manifest {
+    fn transaction(&mut self, ddl: &[Ddl], batch: Option<u64>, clock_micros: i64) -> Result<()> {
+        let next = self.sealed_through.next();
+        if self.ddl_batch.is_some_and(|known| known.scu >= next) {
+            let message = format!("SCU {next} holds a batch already, but is not sealed");
+            return Err(Error::internal(message));
+        }
+        for ddl in ddl {
+            match ddl {
+                Ddl::Create { table } => self.create_table(table)?,
+                Ddl::Drop { table } => self.drop_table(*table)?,
+                Ddl::Truncate { table } => self.truncate_table(*table, clock_micros)?,
+            }
+        }
+        if let Some(number) = batch {
+            self.ddl_batch = Some(DdlBatch { scu: next, number });
+        }
+        self.see_clock(clock_micros);
+        Ok(())
+    }
+
     fn create_table(&mut self, table: &Table) -> Result<()> {
         if self.table_named(&table.name).is_some() {
             let message = format!("table {:?} exists already", table.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }
         let view = table.primary.id;
-        if table.id.0 < self.next_table || view.0 < self.next_view {
-            let message = format!("the ids {} and {view} were given out before", table.id);
+        // Ids are given out when a table is defined, and its transaction may take long: another
+        // one with higher ids may have been quicker.
+        if self.tables.contains_key(&table.id) || self.table_of_view(view).is_some() {
+            let message = format!("the ids {} and {view} are in use", table.id);
             return Err(Error::conflict(message));
         }
-        self.next_table = table.id.0 + 1;
-        self.next_view = view.0 + 1;
+        self.next_table = self.next_table.max(table.id.0 + 1);
+        self.next_view = self.next_view.max(view.0 + 1);
         // SCUs that are sealed but not sorted know nothing of the table: sorting them extends its
         // base, as any run of a view that they leave alone.
         let base = self.add_empty_base(view, Span::base(self.sorted_through), ScuNumber::ZERO);

@@ -18,6 +18,8 @@
 //! - MAN-10: times are known, without a gap, from the oldest base's end on to `sealed_through`.
 //! - MAN-11: every id lies below its next id; names and views belong to one table; keys name
 //!   columns.
+//! - MAN-12: the newest batch that came with DDL has a number, and stands in an SCU that is sealed
+//!   or the next to be; the entry of that SCU names it, and so does no other after it.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -91,6 +93,7 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
             ("epoch", m.epoch),
             ("sealed_through", m.sealed_through.0),
             ("sorted_through", m.sorted_through.0),
+            ("ddl_batch", m.ddl_batch.map_or(0, |batch| batch.scu.0)),
             ("next_table", u64::from(m.next_table)),
             ("next_view", u64::from(m.next_view)),
             ("next_run", m.next_run),
@@ -118,6 +121,7 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
 
 fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     check_scus(new)?;
+    check_ddl_batch(new)?;
     check_times(new)?;
     check_runs(new, old)?;
     let mut views = BTreeSet::new();
@@ -160,6 +164,25 @@ fn check_scus(new: &Manifest) -> Checked {
         "MAN-8",
         || format!("an SCU after {sealed} has a log"),
     )
+}
+
+/// MAN-12.
+fn check_ddl_batch(new: &Manifest) -> Checked {
+    let newest = new.ddl_batch.map_or(ScuNumber::ZERO, |batch| batch.scu);
+    let numbered = new.ddl_batch.is_none_or(|batch| batch.number != 0);
+    require(
+        numbered && newest <= new.sealed_through.next(),
+        "MAN-12",
+        || format!("SCU {newest} begins with a batch of a transaction"),
+    )?;
+    let expected = |scu| new.ddl_batch.filter(|batch| batch.scu == scu);
+    for (scu, entry) in new.scus.range(newest..) {
+        let expected = expected(*scu).map(|batch| batch.number);
+        require(entry.ddl_batch == expected, "MAN-12", || {
+            format!("the log of SCU {scu} begins with another batch")
+        })?;
+    }
+    Ok(())
 }
 
 /// MAN-10.

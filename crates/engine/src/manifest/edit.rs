@@ -29,20 +29,30 @@ pub enum Edit {
         /// The clock at that moment.
         clock_micros: i64,
     },
-    /// A table begins at the boundary after `sealed_through`.
+    /// What one transaction does to the tables, all of it at the boundary `sealed_through`, and
+    /// the batch that comes with it: the first of the next SCU. This edit is the point of commit
+    /// of both: without it the batch's commit frame counts for nothing.
+    Transaction {
+        /// What happens to tables, in this order.
+        ddl: Vec<Ddl>,
+        /// The number that the batch's commit frame carries; none without a batch, never 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        batch: Option<u64>,
+        /// The clock: when runs of emptied tables were superseded.
+        clock_micros: i64,
+    },
+    /// A table begins. Written by version 1 of the format; now it is a [`Edit::Transaction`], as
+    /// are the next two.
     CreateTable {
         /// Its definition, ids included.
         table: Table,
     },
-    /// A table ends. Its runs leave the manifest at once: the catalogue is always current, and
-    /// readers that pinned an older manifest keep its files.
+    /// A table ends.
     DropTable {
         /// Which.
         table: TableId,
     },
-    /// All rows of a table end at the boundary `sealed_through`, up to which everything is sorted:
-    /// it gets a new, empty base there, and its older runs serve only horizons before it. Seal an
-    /// empty SCU first, and the horizon before the truncation has a number of its own.
+    /// All rows of a table end.
     TruncateTable {
         /// Which.
         table: TableId,
@@ -110,6 +120,29 @@ pub enum Edit {
     Heal {
         /// The runs.
         runs: Vec<HealedRun>,
+    },
+}
+
+/// What happens to one table at the boundary `sealed_through`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ddl {
+    /// It begins, empty.
+    Create {
+        /// Its definition, ids included.
+        table: Table,
+    },
+    /// It ends. Its runs leave the manifest at once: the catalogue is always current, and readers
+    /// that pinned an older manifest keep its files.
+    Drop {
+        /// Which.
+        table: TableId,
+    },
+    /// All its rows end. Everything up to the boundary is sorted: the table gets a new, empty base
+    /// there, and its older runs serve only horizons before it.
+    Truncate {
+        /// Which.
+        table: TableId,
     },
 }
 

@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::edit::Edit;
 use super::state::Manifest;
 
-/// The version of the format that this program writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+/// The version of the format that this program writes, and the newest that it reads. Version 1
+/// knew no transactions with DDL.
+pub const FORMAT: u32 = 2;
 
 /// The folder of the manifest's files.
 pub const FOLDER: &str = "manifest/";

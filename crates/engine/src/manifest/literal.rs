@@ -195,6 +195,7 @@ impl Reader {
                 tables: BTreeMap::new(),
                 log: Vec::new(),
                 files: Vec::new(),
+                ddl_batch: None,
             };
             manifest.scus.insert(ScuNumber(scu), Arc::new(entry));
         }

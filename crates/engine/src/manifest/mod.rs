@@ -29,12 +29,12 @@ pub mod store;
 mod verify;
 
 pub use collect::Sweep;
-pub use edit::{Edit, HealedRun, RetiredRun};
+pub use edit::{Ddl, Edit, HealedRun, RetiredRun};
 pub use graph::Edge;
 pub use pins::{Pin, PinStatus, Pins};
 pub use state::{
-    KeyRange, LogPiece, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry,
-    ScuTime, SegmentFormat, SegmentMeta, TableState,
+    DdlBatch, KeyRange, LogPiece, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef,
+    ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
 };
 pub use store::ManifestStore;
 pub use verify::verify_files;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, ScuNumber, Span, TableId, TableName, ViewId};
+use lazybase_model::{DatabaseId, Horizon, ScuNumber, Span, TableId, TableName, ViewId};
 use serde::{Deserialize, Serialize};
 
 use crate::key::Key;
@@ -223,6 +223,19 @@ pub struct ScuEntry {
     pub log: Vec<LogPiece>,
     /// All log files that must stay for it: those above, and those of earlier data frames.
     pub files: Vec<String>,
+    /// The number of its first batch, if that came with DDL: of all commit frames with such a
+    /// number, this one alone counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ddl_batch: Option<u64>,
+}
+
+/// A batch that came with DDL: it counts because the manifest names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DdlBatch {
+    /// The SCU that it is the first batch of; the DDL stands at the boundary right before.
+    pub scu: ScuNumber,
+    /// The number that its commit frame carries, drawn at random, never 0.
+    pub number: u64,
 }
 
 /// A stretch of a log file.
@@ -286,6 +299,10 @@ pub struct Manifest {
     /// SCUs up to here are sorted: every range of every view can end at each of the newest
     /// boundaries.
     pub sorted_through: ScuNumber,
+    /// The newest batch that came with DDL. No snapshot of this manifest ends before it: the tables
+    /// are as that transaction left them, so its rows are there too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ddl_batch: Option<DdlBatch>,
     /// Tables by id.
     pub tables: BTreeMap<TableId, Arc<TableState>>,
     /// Sealed SCUs whose log is still kept.
@@ -302,6 +319,19 @@ impl Manifest {
     /// A table by its name.
     pub fn table_named(&self, name: &str) -> Option<&Arc<TableState>> {
         self.tables.values().find(|state| state.table.name == name)
+    }
+
+    /// Whether a commit frame that carries `number` and stands in `scu` counts; one without a
+    /// number always does.
+    pub fn counts(&self, scu: ScuNumber, number: Option<u64>) -> bool {
+        let named = |number| self.ddl_batch == Some(DdlBatch { scu, number });
+        number.is_none_or(named)
+    }
+
+    /// The least horizon of a snapshot: see `ddl_batch`.
+    pub fn least_horizon(&self) -> Horizon {
+        let batch = self.ddl_batch;
+        batch.map_or(Horizon::ZERO, |batch| Horizon::inside(batch.scu, 1))
     }
 
     /// The runs that some range's newest answers are made of.

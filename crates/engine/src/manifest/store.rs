@@ -4,7 +4,7 @@
 //!   commit(edit)      writer's lock
 //!     new = current.apply(edit); check(current, new)
 //!     put-if-absent manifest/{number}.edit
-//!        done .............................. adopt
+//!        done .............................. call what waits for it, adopt
 //!        already there or unknown: read back
 //!           our nonce ...................... adopt
 //!           another's ...................... fenced: stop
@@ -71,6 +71,14 @@ struct Writer {
     checkpoint_error: Option<Error>,
 }
 
+impl Writer {
+    /// Nothing is written any more: whoever waits for an edit hears that it will not come.
+    fn stop(&mut self, error: &Error) {
+        self.stopped = Some(error.clone());
+        self.pending = None;
+    }
+}
+
 /// An edit on its way into the log.
 struct Pending {
     next: Arc<Manifest>,
@@ -78,7 +86,13 @@ struct Pending {
     bytes: Bytes,
     /// Whether an earlier try may have happened.
     uncertain: bool,
+    /// What waits for the edit to be in the log.
+    then: Option<Then>,
 }
+
+/// Called once an edit is in the log, before anybody sees the manifest that it makes; dropped if
+/// it never will be.
+pub type Then = Box<dyn FnOnce() + Send>;
 
 /// How a write to the log ended.
 enum Ended {
@@ -188,6 +202,34 @@ impl ManifestStore {
         &self,
         build: impl FnOnce(&Manifest) -> Result<Edit> + Send,
     ) -> Result<Arc<Manifest>> {
+        self.write(build, None).await
+    }
+
+    /// Commits an edit, and calls `then` as soon as it is known to be in the log, before anybody
+    /// sees the manifest that it makes. Where the store can't tell (`MaybeHappened`), `then` is
+    /// kept until a later commit, or [`ManifestStore::settle_pending`], finds out: it is called
+    /// if the edit is there, and dropped if not.
+    ///
+    /// # Errors
+    /// As [`ManifestStore::commit`].
+    pub async fn commit_then(&self, edit: Edit, then: Then) -> Result<Arc<Manifest>> {
+        self.write(|_| Ok(edit), Some(then)).await
+    }
+
+    /// Finds out about an edit whose fate was not known; nothing else is written.
+    ///
+    /// # Errors
+    /// `MaybeHappened` while it still can't be told; what the store says when it did not happen.
+    pub async fn settle_pending(&self) -> Result<Arc<Manifest>> {
+        self.settle(&mut *self.writer.lock().await).await?;
+        Ok(self.current())
+    }
+
+    async fn write(
+        &self,
+        build: impl FnOnce(&Manifest) -> Result<Edit> + Send,
+        then: Option<Then>,
+    ) -> Result<Arc<Manifest>> {
         let mut writer = self.writer.lock().await;
         self.settle(&mut writer).await?;
         let current = self.current();
@@ -201,6 +243,7 @@ impl ManifestStore {
             next: Arc::new(next),
             nonce,
             uncertain: false,
+            then,
         });
         self.settle(&mut writer).await?;
         let number = self.current().number;
@@ -219,6 +262,9 @@ impl ManifestStore {
         let ended = append(&*self.store, pending).await;
         match ended {
             Ended::Ours => {
+                if let Some(then) = pending.then.take() {
+                    then();
+                }
                 self.current.store(Arc::clone(&pending.next));
                 writer.pending = None;
                 Ok(())
@@ -234,11 +280,11 @@ impl ManifestStore {
                 let error = Error::conflict(message)
                     .with_detail(format!("{name} is not what this one wrote"))
                     .with_hint("nothing can be written from here any more: open it again");
-                writer.stopped = Some(error.clone());
+                writer.stop(&error);
                 Err(error)
             }
             Ended::Damaged(error) => {
-                writer.stopped = Some(error.clone());
+                writer.stop(&error);
                 Err(error)
             }
         }
@@ -379,6 +425,7 @@ async fn create(env: &Env) -> Result<()> {
         next: Arc::new(first),
         nonce,
         uncertain: false,
+        then: None,
     };
     match append(&*env.store, &mut pending).await {
         // Whoever wrote it: it is loaded next.

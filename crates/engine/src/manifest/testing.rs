@@ -8,7 +8,7 @@ use lazybase_model::table::{Column, ColumnId, Layout, SchemaVersion, Table, View
 use lazybase_model::{DatabaseId, ScuNumber, Span, TableId, ViewId};
 
 use super::check::{check_commit, check_loaded};
-use super::edit::{Edit, RetiredRun};
+use super::edit::{Ddl, Edit, RetiredRun};
 use super::state::{
     LogPiece, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, ScuEntry, ScuTime,
     SegmentFormat, SegmentMeta,
@@ -113,6 +113,7 @@ impl Story {
     pub(crate) fn seal_edit(&self) -> Edit {
         let scu = self.manifest.sealed_through.next();
         let before = self.manifest.times.values().next_back();
+        let now = self.manifest.ddl_batch.filter(|batch| batch.scu == scu);
         Edit::Seal {
             entry: ScuEntry {
                 scu,
@@ -127,6 +128,7 @@ impl Story {
                     end: 4096,
                 }],
                 files: vec![format!("log/{:016x}.log", scu.0)],
+                ddl_batch: now.map(|batch| batch.number),
             },
             time: ScuTime {
                 first_ack_micros: self.now_micros,
@@ -268,6 +270,16 @@ impl Story {
                 table: now.table_of_view(view)?.table.id,
                 clock_micros,
             }),
+            3 if views.len() < 6 && now.least_horizon().scu <= now.sealed_through => {
+                let id = now.next_table.max(now.next_view) + draw.below(3) as u32;
+                Some(Edit::Transaction {
+                    ddl: vec![Ddl::Create {
+                        table: table(&format!("t{id}"), id, id),
+                    }],
+                    batch: Some(1 + draw.below(9)),
+                    clock_micros,
+                })
+            }
             3..=5 => Some(self.seal_edit()),
             6..=8 if now.sorted_through < now.sealed_through => {
                 let touched: Vec<ViewId> =

@@ -52,6 +52,16 @@ impl Snapshot {
         key: &Key,
         buffered: &[ChangeBatch],
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
+        if self.is_emptied(layout.table.id) {
+            let mut changes = Vec::new();
+            for batch in buffered.iter().rev() {
+                let found = find_rows(layout, batch, key)?.into_iter().map(alone);
+                if take_total(&mut changes, found) {
+                    break;
+                }
+            }
+            return settle(layout, changes);
+        }
         loop {
             let covering = self.inner.covering(layout.table.id)?;
             match self.row(layout, key, buffered, &covering).await {

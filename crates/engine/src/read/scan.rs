@@ -139,6 +139,14 @@ impl Snapshot {
         range: &KeyRange,
         memory: &[Source],
     ) -> Result<Pieces> {
+        if self.is_emptied(layout.table.id) {
+            let steps = steps::decompose(memory, range);
+            return Ok(Pieces {
+                of_ranges: vec![(memory.to_vec(), steps, range.clone())],
+                memory: memory.len(),
+                avoids: self.inner.avoids,
+            });
+        }
         loop {
             let covering = self.inner.covering(layout.table.id)?;
             match self.pieces_of(layout, range, memory, &covering).await {
@@ -190,7 +198,7 @@ impl Snapshot {
         let mut sources = Vec::new();
         let reader = &self.inner.reader;
         for (scu, batches) in &self.inner.unsorted {
-            if scu.table_totals(layout.table.id).rows == 0 {
+            if scu.table_totals(layout.table.id).rows == 0 || self.is_emptied(layout.table.id) {
                 continue;
             }
             let sealed = scu.is_sealed();

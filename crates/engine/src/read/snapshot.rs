@@ -1,4 +1,14 @@
 //! A pinned manifest and a horizon in it: what every answer is computed from.
+//!
+//! Invariant READ-5: a snapshot has both the DDL and the batch of a transaction, or neither. A
+//! batch that came with DDL is published before the manifest that names it can be seen, so:
+//!
+//! ```text
+//!   manifest pinned   batch published   the snapshot
+//!   before the edit   no or yes         leaves out the batch and all after it: it began before
+//!                                       the commit was acknowledged
+//!   after the edit    yes               its horizon is at or after the batch, whatever the bound
+//! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,7 +94,12 @@ pub struct SnapshotAsk {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(super) inner: Arc<Inner>,
+    /// Tables that a transaction made or emptied: nothing that is stored counts for them.
+    emptied: Arc<Emptied>,
 }
+
+/// Tables of which a transaction reads its own changes only.
+type Emptied = HashMap<TableId, Arc<Table>>;
 
 #[derive(Debug)]
 pub(super) struct Inner {
@@ -163,7 +178,7 @@ impl Reader {
     pub fn snapshot(&self, ask: SnapshotAsk) -> Result<Snapshot> {
         let manifest = Arc::clone(ask.pin.manifest());
         let (avoids, index) = self.index_avoiding(&manifest);
-        let summaries: Vec<UnsortedSummary> = ask.unsorted.iter().map(|scu| summary(scu)).collect();
+        let summaries = summaries(&manifest, &ask.unsorted);
         let at = match ask.at {
             None => None,
             Some(AsOf::Scu(scu)) => Some(Horizon::end_of(scu)),
@@ -176,7 +191,7 @@ impl Reader {
             unsorted: &summaries,
             now_micros: ask.now_micros,
             freshness: ask.freshness,
-            floor: ask.floor,
+            floor: ask.floor.max(manifest.least_horizon()),
             on_miss: ask.on_miss,
             at,
             tables: ask.tables.as_deref(),
@@ -191,6 +206,7 @@ impl Reader {
             .collect();
         ask.pin.set_horizon(choice.horizon);
         Ok(Snapshot {
+            emptied: Arc::default(),
             inner: Arc::new(Inner {
                 reader: self.clone(),
                 manifest,
@@ -205,6 +221,29 @@ impl Reader {
             }),
         })
     }
+}
+
+/// What the choice of a horizon may take: everything that was published before the first batch
+/// that came with DDL of a newer manifest.
+fn summaries(manifest: &Manifest, unsorted: &[Arc<UnsortedScu>]) -> Vec<UnsortedSummary> {
+    let mut summaries = Vec::with_capacity(unsorted.len());
+    for scu in unsorted {
+        let summary = summary(scu);
+        // Looked at second: what is not there now is not in the summary either.
+        let number = scu.ddl_batch();
+        if scu.scu() <= manifest.sealed_through || manifest.counts(scu.scu(), number) {
+            summaries.push(summary);
+            continue;
+        }
+        summaries.push(UnsortedSummary {
+            sealed: false,
+            acks: Acks::Each(Arc::default()),
+            bytes: Default::default(),
+            ..summary
+        });
+        break;
+    }
+    summaries
 }
 
 /// What the choice of a horizon needs to know of an unsorted SCU.
@@ -245,6 +284,19 @@ impl Snapshot {
         &self.inner.manifest
     }
 
+    /// The same snapshot for a transaction that made or emptied these tables: of each, only the
+    /// transaction's own changes are there.
+    pub fn emptied(mut self, tables: impl IntoIterator<Item = Arc<Table>>) -> Snapshot {
+        let tables = tables.into_iter().map(|table| (table.id, table));
+        self.emptied = Arc::new(tables.collect());
+        self
+    }
+
+    /// Whether stored rows of a table count.
+    pub(super) fn is_emptied(&self, table: TableId) -> bool {
+        self.emptied.contains_key(&table)
+    }
+
     /// The table of a name.
     ///
     /// # Errors
@@ -263,6 +315,9 @@ impl Snapshot {
     /// # Errors
     /// `NotFound` when the table is not in the snapshot.
     pub fn layout(&self, table: TableId) -> Result<Arc<RowLayout>> {
+        if let Some(table) = self.emptied.get(&table) {
+            return self.inner.reader.layout(table);
+        }
         let state = self.inner.manifest.tables.get(&table).ok_or_else(|| {
             Error::not_found(format!("table {table} is not in the snapshot")).with_sqlstate("42P01")
         })?;

@@ -27,6 +27,7 @@ fn manifest() -> Manifest {
         next_run: 1,
         sealed_through: ScuNumber(5),
         sorted_through: ScuNumber(3),
+        ddl_batch: None,
         tables: BTreeMap::new(),
         scus: BTreeMap::new(),
         times: (1..=5)

@@ -89,6 +89,7 @@ fn manifest(runs: Vec<Arc<Run>>, ranges: Vec<Vec<u64>>) -> Manifest {
         next_run: 100,
         sealed_through: ScuNumber(10),
         sorted_through: ScuNumber(9),
+        ddl_batch: None,
         tables: BTreeMap::from([(TableId(1), table(ranges))]),
         scus: BTreeMap::new(),
         times: (1..=10).map(|scu| (ScuNumber(scu), time(scu))).collect(),

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazybase_model::{ErrorKind, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{ErrorKind, Horizon, ScuNumber, Span, TableId, ViewId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::manifest::testing::{Draw, Story, key, segment};
+use crate::manifest::testing::{Draw, Story, key, segment, table};
 
 fn kind_of(result: lazybase_model::Result<&Manifest>) -> ErrorKind {
     result.expect_err("the edit must be refused").kind()
@@ -252,6 +252,67 @@ fn numbers_that_were_given_out_are_refused() {
     // An SCU that was open meanwhile does not bring the older session back.
     story.seal();
     assert_eq!(story.manifest.producers["loader"].epoch, 1);
+}
+
+fn create(name: &str, id: u32) -> Ddl {
+    Ddl::Create {
+        table: table(name, id, id),
+    }
+}
+
+fn transaction(ddl: Vec<Ddl>, batch: Option<u64>) -> Edit {
+    Edit::Transaction {
+        ddl,
+        batch,
+        clock_micros: 0,
+    }
+}
+
+#[test]
+fn a_transaction_happens_in_its_order_or_not_at_all() {
+    let mut story = Story::new();
+    story.create_table("t");
+    let before = story.manifest.clone();
+    let drop = |id| Ddl::Drop { table: TableId(id) };
+    // The name is free once the table is dropped, and not before.
+    let early = transaction(vec![create("t", 2), drop(1)], Some(7));
+    assert_eq!(kind_of(story.try_apply(early)), ErrorKind::Conflict);
+    let twice = transaction(vec![drop(1), drop(1)], None);
+    assert_eq!(kind_of(story.try_apply(twice)), ErrorKind::NotFound);
+    assert_eq!(story.manifest, before);
+    story.apply(transaction(vec![drop(1), create("t", 2)], Some(7)));
+    assert_eq!(
+        story.manifest.table_named("t").unwrap().table.id,
+        TableId(2)
+    );
+    assert!(story.manifest.counts(ScuNumber(1), Some(7)));
+    assert!(story.manifest.counts(ScuNumber(1), None));
+    assert!(!story.manifest.counts(ScuNumber(1), Some(8)));
+    assert!(!story.manifest.counts(ScuNumber(2), Some(7)));
+    // Its batch is in the SCU after the boundary, which must be sealed before the next DDL.
+    let next = transaction(vec![create("u", 3)], None);
+    assert_eq!(kind_of(story.try_apply(next.clone())), ErrorKind::Internal);
+    story.seal();
+    assert_eq!(story.manifest.scus[&ScuNumber(1)].ddl_batch, Some(7));
+    story.apply(next);
+    assert_eq!(
+        story.manifest.least_horizon(),
+        Horizon::inside(ScuNumber(1), 1)
+    );
+}
+
+#[test]
+fn ids_may_be_left_out_and_come_late_but_not_be_used_twice() {
+    let mut story = Story::new();
+    story.apply(transaction(vec![create("late", 5)], None));
+    assert_eq!(story.manifest.next_table, 6);
+    story.apply(transaction(vec![create("early", 2)], None));
+    assert_eq!(
+        (story.manifest.next_table, story.manifest.next_view),
+        (6, 6)
+    );
+    let used = transaction(vec![create("again", 5)], None);
+    assert_eq!(kind_of(story.try_apply(used)), ErrorKind::Conflict);
 }
 
 /// What each run holds, by what made it: the SCUs that changed its view.

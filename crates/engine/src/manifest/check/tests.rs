@@ -3,7 +3,7 @@
 use lazybase_model::{ScuNumber, TableId};
 
 use super::*;
-use crate::manifest::state::{RunId, RunRef};
+use crate::manifest::state::{DdlBatch, RunId, RunRef};
 use crate::manifest::testing::{Story, key, segment};
 use crate::manifest::{Edit, ProducerMark};
 
@@ -41,10 +41,15 @@ fn run(manifest: &mut Manifest, id: u64) -> &mut Run {
     Arc::make_mut(manifest.runs.get_mut(&RunId(id)).unwrap())
 }
 
+fn batch(scu: u64, number: u64) -> Option<DdlBatch> {
+    let scu = ScuNumber(scu);
+    Some(DdlBatch { scu, number })
+}
+
 #[test]
 fn each_invariant_is_found_by_its_name() {
     type Change = fn(&mut Manifest);
-    let cases: [(&str, Change); 18] = [
+    let cases: [(&str, Change); 21] = [
         ("MAN-1", |m| drop(table(m).ranges.remove(0))),
         ("MAN-1", |m| table(m).ranges[0].range.high = Some(key(99))),
         ("MAN-1", |m| table(m).ranges.swap(0, 1)),
@@ -75,6 +80,9 @@ fn each_invariant_is_found_by_its_name() {
         ("MAN-10", |m| m.times.retain(|scu, _| scu.0 != 2)),
         ("MAN-10", |m| m.times = m.times.split_off(&ScuNumber(3))),
         ("MAN-11", |m| m.next_run = 4),
+        ("MAN-12", |m| m.ddl_batch = batch(5, 7)),
+        ("MAN-12", |m| m.ddl_batch = batch(4, 0)),
+        ("MAN-12", |m| m.ddl_batch = batch(3, 7)),
     ];
     for (at, (name, change)) in cases.into_iter().enumerate() {
         let found = broken(change);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::executor::block_on;
-use lazybase_model::ScuNumber;
+use lazybase_model::{ScuNumber, TableId};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::manual::TestEnv;
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::manifest::testing::{Draw, Story};
-use crate::manifest::verify_files;
+use crate::manifest::{Ddl, verify_files};
 
 fn open(env: &Env) -> Result<ManifestStore> {
     block_on(ManifestStore::open(env))
@@ -204,6 +204,7 @@ fn a_commit_whose_caller_went_away_is_settled_by_the_next() {
         nonce: 99,
         bytes,
         uncertain: true,
+        then: None,
     });
     block_on(store.commit_with(|manifest| {
         assert_eq!(manifest.sealed_through, ScuNumber(1));
@@ -442,18 +443,59 @@ fn golden_story() -> Story {
     story
 }
 
+/// The same, and what version 2 adds.
+fn golden_story_2() -> Story {
+    let mut story = golden_story();
+    let id = story.manifest.next_table;
+    let table = crate::manifest::testing::table;
+    let create = |name: &str, id| Ddl::Create {
+        table: table(name, id, id),
+    };
+    story.apply(Edit::Transaction {
+        ddl: vec![create("third", id), create("fourth", id + 3)],
+        batch: None,
+        clock_micros: story.now_micros,
+    });
+    story.sort(&[], 1);
+    story.apply(Edit::Transaction {
+        ddl: vec![
+            Ddl::Drop {
+                table: TableId(id + 3),
+            },
+            Ddl::Truncate { table: TableId(id) },
+            create("fourth", id + 1),
+        ],
+        batch: Some(0xdd10_ba7c),
+        clock_micros: story.now_micros,
+    });
+    story.seal();
+    story
+}
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/manifest");
+
+#[test]
+fn files_of_version_1_are_read() {
+    let world = Env::test(1);
+    let folder = std::fs::read_dir(format!("{GOLDEN}/format-1")).unwrap();
+    for file in folder.map(Result::unwrap) {
+        let name = format!("manifest/{}", file.file_name().to_str().unwrap());
+        let bytes = std::fs::read(file.path()).unwrap();
+        block_on(world.env.store.put_if_absent(&name, bytes.into())).unwrap();
+    }
+    assert_eq!(look(&world.store).unwrap(), golden_story().manifest);
+    assert_eq!(block_on(verify_files(&*world.env.store)).unwrap().len(), 0);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_methods,
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINT: u64 = 10;
-    let folder = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/golden/manifest/format-1"
-    );
-    let story = golden_story();
+    const CHECKPOINTS: [u64; 2] = [10, 24];
+    let folder = format!("{GOLDEN}/format-2");
+    let story = golden_story_2();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {
@@ -464,7 +506,7 @@ fn golden_files_read_and_are_written_the_same() {
             Some(before) => Manifest::into_next(before, edit),
         };
         let next = next.unwrap();
-        if number == CHECKPOINT {
+        if CHECKPOINTS.contains(&number) {
             let bytes = file::encode_checkpoint(0xc0ffee, &next).unwrap();
             files.push((FileKind::Checkpoint.file_name(number), bytes));
         }
@@ -472,13 +514,13 @@ fn golden_files_read_and_are_written_the_same() {
     }
     let path = |name: &str| format!("{folder}/{}", &name["manifest/".len()..]);
     if std::env::var_os("LAZYBASE_BLESS").is_some() {
-        std::fs::create_dir_all(folder).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
         files
             .iter()
             .for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
     }
     let kinds: std::collections::BTreeSet<_> = story.edits.iter().map(Edit::name).collect();
-    assert_eq!(kinds.len(), 12, "{kinds:?}");
+    assert_eq!(kinds.len(), 13, "{kinds:?}");
     let world = Env::test(1);
     for (name, expected) in &files {
         let golden = std::fs::read(path(name)).unwrap();

@@ -108,6 +108,8 @@ pub struct AcceptedBatch {
     pub parts: Vec<BatchPart>,
     /// Where its commit frame stands.
     pub commit: FramePlace,
+    /// The number that the frame carries, of a batch that came with DDL.
+    pub ddl_batch: Option<u64>,
 }
 
 /// What an SCU holds of one table.
@@ -198,6 +200,11 @@ impl UnsortedScu {
         self.state.read().batches.get(index).cloned()
     }
 
+    /// The number of its first batch, if that came with DDL.
+    pub fn ddl_batch(&self) -> Option<u64> {
+        self.state.read().ddl_batch()
+    }
+
     /// When the first batch was acknowledged.
     pub fn first_ack_micros(&self) -> Option<i64> {
         self.batch(1).map(|batch| batch.ack_micros)
@@ -281,6 +288,7 @@ impl UnsortedScu {
                 .collect(),
             log: state.pieces.clone(),
             files: state.files.iter().map(|number| log_name(*number)).collect(),
+            ddl_batch: state.ddl_batch(),
         }
     }
 
@@ -320,6 +328,10 @@ impl UnsortedScu {
 }
 
 impl ScuState {
+    fn ddl_batch(&self) -> Option<u64> {
+        self.batches.first().and_then(|batch| batch.ddl_batch)
+    }
+
     fn add(&mut self, batch: AcceptedBatch) {
         for part in &batch.parts {
             let totals = self.tables.entry(part.table).or_default();
@@ -371,6 +383,7 @@ pub(super) fn accept_commit(
         raw_bytes,
         parts: commit.parts.into_iter().zip(held).map(part).collect(),
         commit: place,
+        ddl_batch: commit.ddl_batch,
     }
 }
 

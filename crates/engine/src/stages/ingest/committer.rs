@@ -30,10 +30,11 @@ use super::clock::CoordinatorClock;
 use super::files::LogFiles;
 use super::frame::commit::{ProducerStamp, commit_payload_bytes};
 use super::frame::{EncodedFrame, FRAME_HEADER_BYTES, FramePlace, log_number};
+use super::prepared::Prepared;
 use super::writer::Acknowledgement;
 use super::{Opening, ProducerSession, Sealed, Shared, TableVersions};
 use crate::env::Env;
-use group::{Group, Item, PendingCommit};
+use group::{Answer, Group, Item, PendingCommit};
 use producers::{Producers, Verdict};
 
 /// How many events are taken from the queue at once.
@@ -67,6 +68,20 @@ pub(super) struct CommitRequest {
     pub(super) answer: oneshot::Sender<Result<Acknowledgement>>,
 }
 
+/// A batch that comes with DDL, all of whose data frames were handed over.
+#[derive(Debug)]
+pub(super) struct PrepareRequest {
+    pub(super) batch: u64,
+    pub(super) fate: Arc<OnceLock<Error>>,
+    /// What its commit frame carries.
+    pub(super) number: u64,
+    /// The tables as the DDL leaves them.
+    pub(super) tables: Arc<TableVersions>,
+    /// For what becomes of it.
+    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) answer: oneshot::Sender<Result<Prepared>>,
+}
+
 /// What the committer is told.
 #[derive(Debug)]
 pub(super) enum Event {
@@ -85,6 +100,10 @@ pub(super) enum Event {
     Seal { answer: oneshot::Sender<ScuNumber> },
     /// Seal the open SCU and order no commit until told to.
     Hold { answer: oneshot::Sender<ScuNumber> },
+    /// Make a batch durable that counts once the manifest names it; only during a hold.
+    Prepare(PrepareRequest),
+    /// The prepared batch was published, at this moment, or given up.
+    Decided { published: Option<i64> },
     /// Go on after a hold.
     Release { tables: Option<Arc<TableVersions>> },
     /// A producer opens a session.
@@ -131,6 +150,8 @@ pub(super) struct Committer {
     sealed_through: ScuNumber,
     seal_due: Option<BoxFuture<'static, ()>>,
     held: bool,
+    /// The log files of a batch that waits for the manifest's word.
+    prepared: Option<BTreeSet<u64>>,
     /// Commits and holds that came during a hold, in order.
     deferred: VecDeque<Event>,
     batches_through: u64,
@@ -177,6 +198,7 @@ impl Committer {
             sealed_through: opening.sealed_through,
             seal_due: None,
             held: false,
+            prepared: None,
             deferred: VecDeque::new(),
             batches_through: opening.batches_through,
             last_ack_micros: opening.last_ack_micros,
@@ -260,6 +282,8 @@ impl Committer {
                 self.deferred.push_back(Event::Hold { answer });
             }
             Event::Hold { answer } => self.hold(answer).await,
+            Event::Prepare(request) => self.prepare(request).await,
+            Event::Decided { published } => self.take_decision(published),
             Event::Release { tables } => self.release(tables).await,
             Event::Seal { answer } => {
                 self.settle().await;
@@ -304,6 +328,59 @@ impl Committer {
                 Event::Hold { answer } => self.hold(answer).await,
                 _ => {}
             }
+        }
+    }
+
+    /// Makes the commit frame of a batch durable that counts once the manifest names it.
+    async fn prepare(&mut self, request: PrepareRequest) {
+        self.settle().await;
+        let PrepareRequest {
+            batch,
+            fate,
+            number,
+            tables,
+            events,
+            answer,
+        } = request;
+        if let Err(error) = self.may_prepare(batch, &fate, &tables).await {
+            // Whoever asked may have stopped waiting.
+            let _ = answer.send(Err(error));
+            return;
+        }
+        let answer = Answer::Prepared {
+            number,
+            events,
+            answer,
+        };
+        self.push_commit(PendingCommit::new(batch, None, answer));
+        self.settle().await;
+    }
+
+    async fn may_prepare(
+        &mut self,
+        id: u64,
+        fate: &OnceLock<Error>,
+        tables: &TableVersions,
+    ) -> Result<()> {
+        if let Some(error) = fate.get() {
+            return Err(error.clone());
+        }
+        if !self.held || self.prepared.is_some() {
+            return Err(Error::internal("a batch is prepared outside of its hold"));
+        }
+        for part in self.batches.get(&id).iter().flat_map(|batch| &batch.parts) {
+            tables.check(part.rows.table, part.rows.version)?;
+        }
+        let bytes = self.commit_bytes(id, None);
+        self.make_room(bytes).await
+    }
+
+    /// What became of the batch that was prepared.
+    fn take_decision(&mut self, published: Option<i64>) {
+        self.prepared = None;
+        if let Some(ack_micros) = published {
+            self.last_ack_micros = self.last_ack_micros.max(ack_micros);
+            self.after_publishing(0);
         }
     }
 
@@ -358,9 +435,7 @@ impl Committer {
         }
         self.group.permits.push(permit);
         self.take_frames(id, frames, Arc::clone(&fate)).await;
-        let parts = self.batches.get(&id).map_or(0, |batch| batch.parts.len());
-        let payload = commit_payload_bytes(parts, producer.as_ref());
-        let bytes = (FRAME_HEADER_BYTES + payload) as u64;
+        let bytes = self.commit_bytes(id, producer.as_ref());
         if fate.get().is_none()
             && let Err(error) = self.make_room(bytes).await
         {
@@ -375,7 +450,17 @@ impl Committer {
             parts: Vec::new(),
             fate,
         });
-        let commit = PendingCommit::new(id, producer, answer);
+        self.push_commit(PendingCommit::new(id, producer, Answer::Published(answer)));
+    }
+
+    /// The bytes of a batch's commit frame.
+    fn commit_bytes(&self, id: u64, producer: Option<&ProducerStamp>) -> u64 {
+        let parts = self.batches.get(&id).map_or(0, |batch| batch.parts.len());
+        (FRAME_HEADER_BYTES + commit_payload_bytes(parts, producer)) as u64
+    }
+
+    fn push_commit(&mut self, commit: PendingCommit) {
+        let bytes = self.commit_bytes(commit.batch, commit.producer.as_ref());
         self.group.push(Item::Commit(Box::new(commit)), bytes);
     }
 
@@ -495,7 +580,9 @@ impl Committer {
         needed.extend(self.shared.open_scu().files());
         let parts = self.batches.values().flat_map(|batch| &batch.parts);
         needed.extend(parts.filter_map(|part| part.place.map(|place| place.file)));
-        let chain_from = chain_from(&self.shared.live.load());
+        needed.extend(self.prepared.iter().flatten());
+        let oldest = self.prepared.iter().flatten().next().copied();
+        let chain_from = chain_from(&self.shared.live.load()).or(oldest);
         self.files.collect(&needed, chain_from).await;
         self.shared
             .log_bytes_kept

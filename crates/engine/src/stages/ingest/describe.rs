@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
 
+use super::frame::commit::Commit;
 use super::frame::{
     FILE_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderState, log_number, payload_of,
 };
@@ -35,12 +36,12 @@ pub fn describe_log(name: &str, bytes: &[u8]) -> Result<String> {
         .filter(|frame| frame.identity == header.identity)
     {
         let end = offset.saturating_add(frame.frame_length());
-        let good = usize::try_from(end)
+        let payload = usize::try_from(end)
             .ok()
             .filter(|end| *end <= bytes.len())
-            .is_some_and(|end| payload_of(&bytes.slice(offset as usize..end), &frame).is_ok());
+            .and_then(|end| payload_of(&bytes.slice(offset as usize..end), &frame).ok());
         text += &format!(
-            "{offset}: {} of batch {:016x}, SCU {}, {} bytes of {}{}\n",
+            "{offset}: {} of batch {:016x}, SCU {}, {} bytes of {}{}{}\n",
             match frame.kind {
                 FrameKind::Data => "data",
                 FrameKind::Commit => "commit",
@@ -49,10 +50,22 @@ pub fn describe_log(name: &str, bytes: &[u8]) -> Result<String> {
             frame.scu,
             frame.length,
             frame.raw_length,
-            if good { "" } else { ", DAMAGED" },
+            condition(&frame, payload.as_deref()),
+            if payload.is_some() { "" } else { ", DAMAGED" },
         );
         offset = end;
     }
     text += &format!("frames end at {offset}\n");
     Ok(text)
+}
+
+/// Under which number the manifest must name a commit frame, if it must.
+fn condition(frame: &FrameHeader, payload: Option<&[u8]>) -> String {
+    let commit = payload
+        .filter(|_| frame.kind == FrameKind::Commit)
+        .and_then(|payload| Commit::decode(payload).ok());
+    match commit.and_then(|commit| commit.ddl_batch) {
+        Some(number) => format!(", if the manifest names {number}"),
+        None => String::new(),
+    }
 }

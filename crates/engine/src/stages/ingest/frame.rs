@@ -28,7 +28,8 @@ pub(crate) const FRAME_ALIGNMENT: usize = 16;
 pub(crate) const LOG_FOLDER: &str = "log/";
 
 const FILE_MAGIC: [u8; 8] = *b"LAZYLOG\n";
-const FORMAT_VERSION: u32 = 1;
+/// Version 1 knew no commit frames that carry a number.
+const FORMAT_VERSION: u32 = 2;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LBFR");
 const FLAG_LZ4: u8 = 1;
 /// The reversed polynomial of CRC-32C.
@@ -122,7 +123,7 @@ impl FileHeader {
             return HeaderState::Damaged;
         }
         let version = u32_at(bytes, 8);
-        if version != FORMAT_VERSION {
+        if version > FORMAT_VERSION {
             return HeaderState::Newer(version);
         }
         let previous = LogEnd {

@@ -30,11 +30,14 @@
 //!    begins by asking for its mark never sends one.
 //! 5. The queue before the committer is bounded in bytes, as is what is held in memory of the
 //!    unsorted SCUs; beyond that, writers wait, and the status says why.
-//! 6. A table's schema version is checked when the commit is ordered, so that no batch is
+//! 6. A batch that comes with DDL is durable first, and there, for recovery and readers alike, once
+//!    the manifest names it. It is the first of the SCU after the boundary at which the DDL stands.
+//! 7. A table's schema version is checked when the commit is ordered, so that no batch is
 //!    acknowledged under a schema that a DDL statement has already replaced.
 //!
 //! Invariants: LOG-1..6 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
-//! GRP-1 (`committer/group.rs`), REC-1..2 (`recover.rs`), CLK-1 (`clock.rs`).
+//! GRP-1 (`committer/group.rs`), DDL-1 (`prepared.rs`), REC-1..2 (`recover.rs`), CLK-1
+//! (`clock.rs`).
 
 mod accepted;
 mod check;
@@ -45,6 +48,7 @@ mod describe;
 mod files;
 mod frame;
 mod gather;
+mod prepared;
 mod recover;
 mod waiting;
 mod writer;
@@ -67,6 +71,7 @@ pub use clock::CoordinatorClock;
 pub use describe::describe_log;
 pub use files::LogStart;
 pub use frame::FramePlace;
+pub use prepared::Prepared;
 pub use recover::{Recovered, open_sealed, recover};
 pub use waiting::WaitingWriter;
 pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
@@ -74,7 +79,7 @@ pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
 use crate::env::Env;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry, ScuTime};
 use accepted::MemoryBudget;
-use committer::{Committer, Event};
+use committer::{Committer, Event, PrepareRequest};
 use waiting::{Waiting, WaitsFor};
 
 #[cfg(test)]
@@ -428,6 +433,39 @@ impl Ingest {
             sealed_through,
             events: Some(events),
         })
+    }
+
+    /// Makes a batch durable at the boundary of a hold, as the first of the next SCU: readers see
+    /// it, and recovery finds it, once the manifest names it by `number`, which is not 0. `tables`
+    /// are those that the manifest will have then. The batch was written ahead.
+    ///
+    /// # Errors
+    /// `Conflict` when a table is not the one that the batch was made for; `Unavailable` when the
+    /// log can't take it; `Invalid` for a batch that a producer numbers. In any case it is not
+    /// there, and never will be.
+    pub async fn prepare(
+        &self,
+        _hold: &Hold,
+        batch: BatchWriter,
+        number: u64,
+        tables: Arc<TableVersions>,
+    ) -> Result<Prepared> {
+        if batch.is_numbered() {
+            return Err(Error::invalid("a producer's batch can't come with DDL"));
+        }
+        let (id, fate) = batch.identity();
+        let events = self.events.clone();
+        self.ask(|answer| {
+            Event::Prepare(PrepareRequest {
+                batch: id,
+                fate,
+                number,
+                tables,
+                events,
+                answer,
+            })
+        })
+        .await?
     }
 
     /// Opens a producer's session under an epoch that the manifest already names, and fences all

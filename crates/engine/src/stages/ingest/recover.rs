@@ -13,8 +13,10 @@
 //!    bit explains. Any other bad frame is where a crash cut the last group short, and the log ends
 //!    there.
 //! 3. Batches whose commit frames stand in SCUs after the manifest's last are sealed under their
-//!    own numbers. Those of the last group, which may not be on the disk yet, are copied to a fresh
-//!    file first; that file's header, written when the copies are durable, ends the old one.
+//!    own numbers, but for a batch that came with DDL and is not in the manifest: the power went
+//!    before its transaction was committed, or the transaction was given up. Those of the last
+//!    group, which may not be on the disk yet, are copied to a fresh file first; that file's
+//!    header, written when the copies are durable, ends the old one.
 //!
 //! The fact behind 2, against a simpler rule ("a bad frame with a good one after it is damage"): a
 //! group is several pages, and a crash of the machine may keep the later ones and lose the earlier.
@@ -74,6 +76,7 @@ pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
         commits.append(&mut scan.commits);
     }
     check_order(manifest, &commits)?;
+    check_ddl_batch(manifest, &commits)?;
     check_parts(store, &scans, &commits).await?;
     let next_number = listed.last().map_or(1, |(number, _)| number + 1);
     let mut log = LogStart {
@@ -215,6 +218,22 @@ fn check_order(manifest: &Manifest, commits: &[FoundCommit]) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the batch is there that the newest transaction with DDL committed.
+fn check_ddl_batch(manifest: &Manifest, commits: &[FoundCommit]) -> Result<()> {
+    let next = manifest.sealed_through.next();
+    match manifest.ddl_batch.filter(|batch| batch.scu == next) {
+        Some(batch)
+            if commits.first().and_then(|found| found.commit.ddl_batch) != Some(batch.number) =>
+        {
+            Err(Error::corrupt(format!(
+                "the log does not hold the first batch of SCU {next}, which a transaction committed"
+            ))
+            .with_hint("run `lazybase verify` to see what is damaged"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks that every data frame that a batch names is there, whole.
 async fn check_parts(store: &dyn Store, scans: &[FileScan], commits: &[FoundCommit]) -> Result<()> {
     let scanned: BTreeMap<u64, &FileScan> = scans
@@ -317,6 +336,9 @@ pub async fn open_sealed(store: &dyn Store, entry: &ScuEntry) -> Result<Arc<Unso
             let (header, payload) = read_frame(store, place).await.map_err(within)?;
             let commit = Commit::decode(&payload)
                 .map_err(|error| within(at(error, &piece.file, place.offset)))?;
+            if commit.ddl_batch.is_some() && commit.ddl_batch != entry.ddl_batch {
+                continue;
+            }
             if !seen.insert(header.batch) || commit.position as usize != seen.len() {
                 let error = damaged(&piece.file, place.offset, "a batch stands out of order");
                 return Err(within(error));

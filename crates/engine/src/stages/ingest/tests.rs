@@ -6,5 +6,7 @@ mod crash;
 mod faults;
 #[path = "tests/order.rs"]
 mod order;
+#[path = "tests/prepared.rs"]
+mod prepared;
 #[path = "tests/world.rs"]
 mod world;

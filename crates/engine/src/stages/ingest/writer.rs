@@ -156,6 +156,29 @@ impl BatchWriter {
         }
     }
 
+    /// Hands everything to the log, so that nothing is left to write but the commit frame.
+    ///
+    /// # Errors
+    /// As [`BatchWriter::append`].
+    pub async fn write_ahead(&mut self) -> Result<()> {
+        self.check_fate()?;
+        self.encode_all_pending()?;
+        match self.ready.is_empty() {
+            true => Ok(()),
+            false => self.hand_over().await,
+        }
+    }
+
+    /// Whether a producer numbers the batch.
+    pub(super) fn is_numbered(&self) -> bool {
+        self.producer.is_some()
+    }
+
+    /// The batch's id and its fate, for a request to prepare it.
+    pub(super) fn identity(&self) -> (u64, Arc<OnceLock<Error>>) {
+        (self.id, Arc::clone(&self.fate))
+    }
+
     /// Makes the batch durable and visible, whole.
     ///
     /// # Errors

@@ -241,6 +241,7 @@ impl Pipeline {
             tables: BTreeMap::from([(TableId(1), 1)]),
             log: Vec::new(),
             files: Vec::new(),
+            ddl_batch: None,
         };
         let time = ScuTime {
             first_ack_micros: since,

@@ -13,18 +13,20 @@
 //!   old one ends; whatever the old one holds behind that point never counts. If that fails too,
 //!   the batches fail with `MaybeHappened`, and later groups try a fresh file again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lazybase_model::{Error, ErrorKind, Horizon, Result};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::super::accepted::accept_commit;
 use super::super::files::CurrentFile;
 use super::super::frame::commit::{Commit, CommitPart, ProducerStamp};
 use super::super::frame::{EncodedFrame, FramePlace, FrameStamp};
 use super::super::gather::Gather;
+use super::super::prepared::Prepared;
 use super::super::writer::Acknowledgement;
-use super::Committer;
+use super::{Committer, Event};
 use crate::env::StoreError;
 
 /// A frame that waits to be written.
@@ -43,19 +45,55 @@ pub(super) enum Item {
 /// A batch whose commit frame waits to be written.
 #[derive(Debug)]
 pub(super) struct PendingCommit {
-    batch: u64,
-    producer: Option<ProducerStamp>,
-    answer: oneshot::Sender<Result<Acknowledgement>>,
+    pub(super) batch: u64,
+    pub(super) producer: Option<ProducerStamp>,
+    answer: Answer,
     /// Made when the places of the data frames are known.
     commit: Option<(Commit, EncodedFrame)>,
     place: Option<FramePlace>,
+}
+
+/// Who waits for a commit frame to be durable, and for what.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// A writer, for its batch to be read.
+    Published(oneshot::Sender<Result<Acknowledgement>>),
+    /// The coordinator, before it names the batch in the manifest. Such a frame is alone in its
+    /// group.
+    Prepared {
+        number: u64,
+        events: mpsc::UnboundedSender<Event>,
+        answer: oneshot::Sender<Result<Prepared>>,
+    },
+}
+
+impl Answer {
+    /// What the commit frame carries.
+    fn number(&self) -> Option<u64> {
+        match self {
+            Answer::Published(_) => None,
+            Answer::Prepared { number, .. } => Some(*number),
+        }
+    }
+
+    fn fail(self, error: &Error) {
+        // Whoever asked may have stopped waiting.
+        match self {
+            Answer::Published(answer) => drop(answer.send(Err(error.clone()))),
+            // Nothing will name the frame, durable or not: the batch certainly is not there.
+            Answer::Prepared { answer, .. } => {
+                let error = Error::unavailable(error.message()).with_sqlstate(error.sqlstate());
+                drop(answer.send(Err(error)));
+            }
+        }
+    }
 }
 
 impl PendingCommit {
     pub(super) fn new(
         batch: u64,
         producer: Option<ProducerStamp>,
-        answer: oneshot::Sender<Result<Acknowledgement>>,
+        answer: Answer,
     ) -> PendingCommit {
         PendingCommit {
             batch,
@@ -285,6 +323,7 @@ impl Committer {
                         ack_micros,
                         position,
                         producer: pending.producer.clone(),
+                        ddl_batch: pending.answer.number(),
                         parts,
                     };
                     let frame = commit.encode();
@@ -332,6 +371,18 @@ impl Committer {
             let held = parts.into_iter().flatten().map(|part| part.held);
             let horizon = Horizon::inside(open.scu(), commit.position);
             let batch = accept_commit(commit, place, ack_micros, held);
+            let answer = match answer {
+                Answer::Published(answer) => answer,
+                Answer::Prepared { events, answer, .. } => {
+                    let parts = batch.parts.iter().map(|part| part.place.file);
+                    self.prepared = Some(parts.chain([place.file]).collect());
+                    let clock = self.clock.clone();
+                    let open = Arc::clone(&open);
+                    // Dropped on its way, it tells that the batch was given up.
+                    let _ = answer.send(Ok(Prepared::new(open, batch, clock, events)));
+                    continue;
+                }
+            };
             if let Some(stamp) = producer {
                 self.producers.advance(stamp, horizon);
             }
@@ -352,6 +403,12 @@ impl Committer {
                 rows,
             }));
         }
+        self.after_publishing(before);
+    }
+
+    /// Sees to it that the open SCU, which had `before` batches, is sealed in time.
+    pub(super) fn after_publishing(&mut self, before: u32) {
+        let open = self.shared.open_scu();
         if before == 0 {
             self.start_age();
         }
@@ -369,8 +426,7 @@ impl Committer {
                 Item::Data { batch, .. } => self.lose(batch, Error::unavailable(error.message())),
                 Item::Commit(pending) => {
                     self.lose(pending.batch, error.clone());
-                    // Whoever asked may have stopped waiting.
-                    let _ = pending.answer.send(Err(error.clone()));
+                    pending.answer.fail(error);
                 }
             }
         }

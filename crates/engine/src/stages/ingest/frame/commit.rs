@@ -1,7 +1,8 @@
 //! The payload of a commit frame: which data frames make the batch, and who sent it.
 //!
 //! Reads and writes byte slices only. Invariant LOG-2: a batch counts exactly if its commit frame
-//! is durable, and it stands at that frame's SCU and position.
+//! is durable and, where the frame carries a number, the manifest names it; it stands at that
+//! frame's SCU and position.
 
 use bytes::Bytes;
 use lazybase_model::{Error, Result, SchemaVersion, TableId};
@@ -51,6 +52,8 @@ pub(crate) struct Commit {
     pub(crate) position: u32,
     /// Its producer, if it named itself.
     pub(crate) producer: Option<ProducerStamp>,
+    /// The number of a batch that came with DDL: the frame counts only if the manifest names it.
+    pub(crate) ddl_batch: Option<u64>,
     /// Its data frames, in order.
     pub(crate) parts: Vec<CommitPart>,
 }
@@ -84,7 +87,7 @@ impl Commit {
         bytes.extend_from_slice(&(self.parts.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&u32::from(self.producer.is_some()).to_le_bytes());
         bytes.extend_from_slice(&(name_bytes as u32).to_le_bytes());
-        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&self.ddl_batch.unwrap_or(0).to_le_bytes());
         for part in &self.parts {
             bytes.extend_from_slice(&part.table.0.to_le_bytes());
             bytes.extend_from_slice(&part.version.0.to_le_bytes());
@@ -148,6 +151,7 @@ impl Commit {
             ack_micros: u64_at(bytes, 0) as i64,
             position: u32_at(bytes, 24),
             producer,
+            ddl_batch: Some(u64_at(bytes, 40)).filter(|number| *number != 0),
             parts: bytes[FIXED_BYTES..parts_end]
                 .chunks_exact(PART_BYTES)
                 .map(decode_part)

@@ -143,6 +143,7 @@ fn a_commit_reads_back() {
                 ack_micros: -1,
                 position: 2,
                 producer: producer.clone(),
+                ddl_batch: (parts > 0).then_some(13),
                 parts: vec![part; parts],
             };
             let bytes = commit.encode().head;

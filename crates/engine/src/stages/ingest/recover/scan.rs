@@ -33,7 +33,8 @@ pub(super) struct FileScan {
     durable: u64,
     /// Lengths of the good data frames by offset.
     pub(super) data: BTreeMap<u64, u64>,
-    /// The commit frames of SCUs that the manifest does not have.
+    /// The commit frames of SCUs that the manifest does not have, but for those of transactions
+    /// that it does not know.
     pub(super) commits: Vec<FoundCommit>,
 }
 
@@ -133,6 +134,10 @@ impl FileScan {
         let name = log_name(self.header.number);
         let frame = content.slice(offset as usize..(offset + length) as usize);
         let payload = payload_of(&frame, header).map_err(|error| at(error, &name, offset))?;
+        let commit = Commit::decode(&payload).map_err(|error| at(error, &name, offset))?;
+        if !manifest.counts(header.scu, commit.ddl_batch) {
+            return Ok(());
+        }
         self.commits.push(FoundCommit {
             scu: header.scu,
             batch: header.batch,
@@ -142,7 +147,7 @@ impl FileScan {
                 offset,
                 length,
             },
-            commit: Commit::decode(&payload).map_err(|error| at(error, &name, offset))?,
+            commit,
         });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The power goes after every single operation of the store, and unsynced writes are lost in every
 //! way that a disk may lose them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lazybase_model::{ErrorKind, Horizon, ScuNumber};
@@ -12,7 +12,7 @@ use super::world::{
 use crate::change_batch::ChangeBatch;
 use crate::env::Env;
 use crate::env::memory::{MemoryStore, Unsynced};
-use crate::manifest::state::Manifest;
+use crate::manifest::state::{DdlBatch, Manifest};
 use crate::stages::ingest::writer::BatchWriter;
 
 /// What a run did, and when: moments are counts of the store's operations.
@@ -22,6 +22,8 @@ struct Run {
     sent: BTreeMap<i64, Vec<i64>>,
     /// When each batch was acknowledged, and where it stands.
     acknowledged: Vec<(usize, i64, Horizon)>,
+    /// Batches that were prepared and not published.
+    given_up: BTreeSet<i64>,
     /// The manifests, and when each was in force.
     manifests: Vec<(usize, Manifest)>,
 }
@@ -39,6 +41,7 @@ impl Runner {
             store: store_of(&world).clone(),
             sent: BTreeMap::new(),
             acknowledged: Vec::new(),
+            given_up: BTreeSet::new(),
             manifests: vec![(0, no_manifest())],
         };
         Runner {
@@ -75,12 +78,44 @@ impl Runner {
         self.commit(vec![batch]);
     }
 
-    /// Names what was sealed in the manifest; retires the SCUs up to `through`.
-    fn manifest(&mut self, through: u64) {
+    /// A batch that comes with DDL: prepared, and published unless it is given up.
+    fn transaction(&mut self, rows: i64, bytes: usize, publish: bool) {
+        let (label, writer) = self.write(rows, bytes);
+        let hold = self.world.hold();
+        let mut manifest = self.manifest_now();
+        let number = 0xdd1 + label as u64;
+        let (hold, prepared) = self.world.prepare(hold, writer, number);
+        let prepared = prepared.unwrap();
+        if publish {
+            let scu = manifest.sealed_through.next();
+            manifest.ddl_batch = Some(DdlBatch { scu, number });
+            let now = self.run.store.operations();
+            self.run.manifests.push((now, manifest));
+            let horizon = prepared.publish().horizon;
+            assert_eq!(horizon, Horizon::inside(scu, 1));
+            self.run.acknowledged.push((now, label, horizon));
+        } else {
+            drop(prepared);
+            self.run.given_up.insert(label);
+        }
+        drop(hold);
+        self.world.spawner.run();
+    }
+
+    /// The newest manifest, with everything named that was sealed.
+    fn manifest_now(&mut self) -> Manifest {
         let mut manifest = self.run.manifests.last().unwrap().1.clone();
         while let Ok(sealed) = self.world.sealed.try_recv() {
             seal_in(&mut manifest, &sealed);
         }
+        let now = self.run.store.operations();
+        self.run.manifests.push((now, manifest.clone()));
+        manifest
+    }
+
+    /// Names what was sealed in the manifest; retires the SCUs up to `through`.
+    fn manifest(&mut self, through: u64) {
+        let mut manifest = self.manifest_now();
         let retired: Vec<ScuNumber> = manifest
             .scus
             .keys()
@@ -183,6 +218,9 @@ fn check(
             "batch {label} at {horizon}"
         );
     }
+    for (place, label) in &labels {
+        assert!(!run.given_up.contains(label), "batch {label} at {place:?}");
+    }
     let mut once: Vec<i64> = labels.values().copied().collect();
     once.sort_unstable();
     once.dedup();
@@ -255,6 +293,31 @@ fn and_so_with_a_manifest_and_recycled_files() {
     crash_everywhere(&busy_run(true));
 }
 
+/// Transactions that are committed and given up, small and over files, one after another and
+/// between other batches; some SCUs in the manifest, sorted or not.
+#[test]
+fn a_batch_with_ddl_is_there_once_the_manifest_names_it() {
+    let mut runner = Runner::new();
+    runner.transaction(3, 10, false);
+    runner.transaction(3, 10, true);
+    runner.upload(1, 5);
+    let early = runner.write(150, 40);
+    runner.transaction(200, 40, false);
+    runner.transaction(200, 40, false);
+    runner.commit(vec![early]);
+    runner.transaction(200, 40, true);
+    runner.transaction(1, 5, true);
+    runner.upload(60, 40);
+    runner.manifest(2);
+    runner.transaction(2, 5, true);
+    runner.world.seal();
+    runner.manifest(3);
+    runner.transaction(2, 5, false);
+    runner.upload(4, 40);
+    runner.manifest(3);
+    crash_everywhere(&runner.run);
+}
+
 #[test]
 fn work_goes_on_after_a_crash_and_survives_the_next() {
     let first = busy_run(true);
@@ -270,6 +333,7 @@ fn work_goes_on_after_a_crash_and_survives_the_next() {
                 store,
                 sent: first.sent.clone(),
                 acknowledged: Vec::new(),
+                given_up: BTreeSet::new(),
                 manifests: vec![(0, manifest)],
             },
             world,

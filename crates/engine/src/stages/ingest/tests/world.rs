@@ -16,8 +16,8 @@ use crate::env::manual::TestEnv;
 use crate::env::memory::MemoryStore;
 use crate::manifest::state::Manifest;
 use crate::stages::ingest::{
-    Acknowledgement, BatchNumber, BatchWriter, CoordinatorClock, Ingest, IngestOptions, Sealed,
-    TableVersions, UnsortedScu, open_log,
+    Acknowledgement, BatchNumber, BatchWriter, CoordinatorClock, Hold, Ingest, IngestOptions,
+    Prepared, Sealed, TableVersions, UnsortedScu, open_log,
 };
 
 /// Settings that make everything happen with few bytes.
@@ -226,6 +226,30 @@ impl World {
     pub(crate) fn commit_all(&self, batches: Vec<BatchWriter>) -> Vec<Result<Acknowledgement>> {
         let commits = batches.into_iter().map(BatchWriter::commit);
         self.run(futures::future::join_all(commits))
+    }
+
+    pub(crate) fn hold(&self) -> Hold {
+        let ingest = self.ingest.clone();
+        self.run(async move { ingest.seal_and_hold().await })
+            .unwrap()
+    }
+
+    /// Makes a batch durable under a number, for the tables that there are.
+    pub(crate) fn prepare(
+        &self,
+        hold: Hold,
+        mut batch: BatchWriter,
+        number: u64,
+    ) -> (Hold, Result<Prepared>) {
+        let ingest = self.ingest.clone();
+        self.run(async move {
+            let tables = TableVersions::new([&*keyed(1), &*keyed(2), &*keyless(3)]);
+            let prepared = match batch.write_ahead().await {
+                Ok(()) => ingest.prepare(&hold, batch, number, Arc::new(tables)).await,
+                Err(error) => Err(error),
+            };
+            (hold, prepared)
+        })
     }
 
     /// One batch of upserts into `keyed(1)`.
