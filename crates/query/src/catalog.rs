@@ -6,7 +6,8 @@
 //!                      -> information_schema  -> DataFusion's own, over the two above
 //! ```
 //!
-//! Invariant CAT-1: a statement resolves each name once, in one manifest; a table that is
+//! Invariant CAT-1: a statement resolves each name once, in one manifest, changed by what the
+//! session's transaction did to tables; a table that is
 //! dropped meanwhile is still read as of the snapshot.
 
 use std::collections::HashMap;
@@ -20,7 +21,6 @@ use datafusion::catalog::{
 use datafusion::error::Result as DataFusionResult;
 use lazybase_cluster::Instance;
 use lazybase_engine::change_batch::ChangeBatch;
-use lazybase_engine::manifest::Manifest;
 use lazybase_engine::read::Snapshot;
 use lazybase_model::TableId;
 
@@ -29,11 +29,13 @@ use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::{LazyTable, ScanNotes};
+use crate::visible::Visible;
 
 /// What the names of one statement mean.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
-    pub(crate) manifest: Arc<Manifest>,
+    /// The tables of the snapshot where there is one, as the transaction has changed them.
+    pub(crate) visible: Visible,
     /// `None` where no stored table is read.
     pub(crate) snapshot: Option<Snapshot>,
     /// The transaction's own changes.
@@ -107,17 +109,15 @@ struct StoredSchema {
 #[async_trait]
 impl SchemaProvider for StoredSchema {
     fn table_names(&self) -> Vec<String> {
-        let tables = self.names.manifest.tables.values();
-        tables.map(|state| state.table.name.clone()).collect()
+        let tables = self.names.visible.tables();
+        tables.iter().map(|table| table.name.clone()).collect()
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        let table = match &self.names.snapshot {
-            Some(snapshot) => snapshot.table(name).map_err(into_datafusion)?,
-            None => match self.names.manifest.table_named(name) {
-                Some(state) => Arc::clone(&state.table),
-                None => return Ok(None),
-            },
+        let table = match self.names.visible.require(name) {
+            Ok(table) => table,
+            Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
+            Err(_) => return Ok(None),
         };
         let columns = match self.names.with_hidden_key == Some(table.id) {
             true => table.columns.len(),
@@ -139,7 +139,7 @@ impl SchemaProvider for StoredSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.names.manifest.table_named(name).is_some()
+        self.names.visible.table(name).is_some()
     }
 }
 

@@ -26,10 +26,12 @@ use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
+use crate::session::Shared;
 use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::ScanNotes;
 use crate::uuid_literals::UuidLiterals;
+use crate::visible::Visible;
 
 /// The parts of a context that are the same for all statements, made once: functions and rules.
 pub(crate) fn base() -> SessionState {
@@ -137,9 +139,9 @@ impl Context {
 ///
 /// # Errors
 /// `NotFound` (42P01) for a name that means nothing, with the nearest that does.
-pub(crate) fn stored_tables(statement: &Statement, database: &Database) -> Result<Vec<Arc<Table>>> {
-    let manifest = database.instance().manifest();
-    let functions = database.planner().table_functions();
+pub(crate) fn stored_tables(statement: &Statement, session: &Shared) -> Result<Vec<Arc<Table>>> {
+    let visible = session.visible();
+    let functions = session.database.planner().table_functions();
     let statement = PlannerStatement::Statement(Box::new(statement.clone()));
     let (references, _) =
         resolve_table_references(&statement, true).map_err(|error| from_datafusion(&error, ""))?;
@@ -147,11 +149,12 @@ pub(crate) fn stored_tables(statement: &Statement, database: &Database) -> Resul
     for reference in references {
         let name = reference.table();
         match reference.schema() {
-            None | Some(SCHEMA) => match manifest.table_named(name) {
-                Some(state) => tables.push(Arc::clone(&state.table)),
+            None | Some(SCHEMA) => match visible.table(name) {
+                Some(table) => tables.push(table),
                 None if functions.contains_key(name) => {}
                 None => {
-                    let known = manifest.tables.values().map(|s| s.table.name.as_str());
+                    let known = visible.tables();
+                    let known = known.iter().map(|table| table.name.as_str());
                     let functions = functions.keys().map(String::as_str);
                     return Err(unknown_table(name, known.chain(functions)));
                 }
@@ -192,7 +195,7 @@ impl Constants {
         self.context.get_or_init(|| {
             let instance = self.database.instance();
             let names = Names {
-                manifest: instance.manifest(),
+                visible: Visible::stored(instance.manifest()),
                 snapshot: None,
                 buffered: HashMap::new(),
                 with_hidden_key: None,

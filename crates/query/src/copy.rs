@@ -252,7 +252,7 @@ pub(crate) async fn copy_from(
     file: &CopyFile,
     input: Option<Input>,
 ) -> Result<AnswerStream> {
-    let table = session.database.table(table)?;
+    let table = session.table(table)?;
     let format = Format::of(file)?;
     let name = match &file.place {
         CopyPlace::File(path) => path.as_str(),

@@ -11,8 +11,8 @@ use lazybase_model::{Error, Result, Table};
 
 use crate::appender::Appender;
 use crate::context;
-use crate::error::unknown_table;
 use crate::session::Session;
+use crate::visible::Visible;
 
 /// A running database. Cheap to clone; all clones are the same database.
 ///
@@ -123,17 +123,7 @@ impl Database {
     /// # Errors
     /// `NotFound` (42P01) when there is none of that name.
     pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
-        let manifest = self.instance.manifest();
-        match manifest.table_named(name) {
-            Some(state) => Ok(Arc::clone(&state.table)),
-            None => {
-                let known = manifest
-                    .tables
-                    .values()
-                    .map(|state| state.table.name.as_str());
-                Err(unknown_table(name, known))
-            }
-        }
+        Visible::stored(self.instance.manifest()).require(name)
     }
 
     pub(crate) fn planner(&self) -> &SessionState {

@@ -1,14 +1,19 @@
-//! CREATE TABLE, CREATE TABLE AS, DROP TABLE, TRUNCATE: each takes effect at a boundary of the
-//! order of batches (design section 3).
+//! CREATE TABLE, CREATE TABLE AS, DROP TABLE, TRUNCATE: a transaction of their own, or a part of
+//! the session's. Each takes effect at a boundary of the order of batches (design section 3).
 //!
-//! CREATE TABLE AS is two steps: the table, then its rows as one batch. A query that fails leaves
-//! no table; a crash between the two leaves it empty.
+//! ```text
+//!   names looked up -> definition under ids of its own -> Sink: table changes, then rows
+//!                                                           -> one commit, or the buffer
+//! ```
+//!
+//! Invariant DDL-2: a statement's tables and rows are there together, or none of them: CREATE TABLE
+//! AS writes its rows under the new table's id before the table is there.
 
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use lazybase_cluster::TableSpec;
-use lazybase_model::{Column, ColumnDefault, ColumnId, Error, Result};
+use lazybase_model::{Column, ColumnDefault, ColumnId, Error, ErrorKind, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::cast::{checked_length, to_column};
@@ -20,6 +25,7 @@ use crate::parse::{CreateTable, convert};
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::types;
+use crate::visible::TableChange;
 
 /// CREATE TABLE, with or without a query.
 pub(crate) async fn create(
@@ -28,33 +34,46 @@ pub(crate) async fn create(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let exists = session
-        .instance()
-        .manifest()
-        .table_named(&create.name)
-        .is_some();
-    if exists && create.if_not_exists {
-        let notice = format!("table {:?} is there already: skipped", create.name);
-        return Ok(AnswerStream::done("CREATE TABLE", 0).with_notices(vec![notice]));
-    }
-    if exists {
-        return Err(
-            Error::conflict(format!("table {:?} is there already", create.name))
+    let name = create.name.clone();
+    let if_not_exists = create.if_not_exists;
+    let is_there = || session.visible().table(&name).is_some();
+    let skipped = || {
+        let notice = format!("table {name:?} is there already: skipped");
+        AnswerStream::done("CREATE TABLE", 0).with_notices(vec![notice])
+    };
+    match (is_there(), if_not_exists) {
+        (true, true) => return Ok(skipped()),
+        (true, false) => {
+            return Err(Error::conflict(format!("table {name:?} is there already"))
                 .with_hint("CREATE TABLE IF NOT EXISTS leaves it as it is")
-                .with_sqlstate("42P07"),
-        );
+                .with_sqlstate("42P07"));
+        }
+        (false, _) => {}
     }
-    let mut create = create;
+    match make(session, create, clauses, sql).await {
+        // Somebody else was quicker.
+        Err(error) if if_not_exists && error.kind() == ErrorKind::Conflict && is_there() => {
+            Ok(skipped())
+        }
+        made => made,
+    }
+}
+
+async fn make(
+    session: &Arc<Shared>,
+    mut create: CreateTable,
+    clauses: &Clauses,
+    sql: &str,
+) -> Result<AnswerStream> {
     if let Some(query) = create.query.take() {
-        return create_as(session, create, query, clauses, sql).await;
+        return make_as(session, create, query, clauses, sql).await;
     }
     check_defaults(session, &create)?;
-    session
-        .instance()
-        .create_table(spec(&create), create.if_not_exists)
-        .await?;
-    session.note_ddl();
-    Ok(AnswerStream::done("CREATE TABLE", 0))
+    let table = session.instance().define_table(&spec(&create))?;
+    let mut sink = Sink::of(session);
+    sink.change_table(TableChange::Create(table));
+    let token = sink.finish(session).await?;
+    Ok(AnswerStream::done("CREATE TABLE", 0).with_token(token))
 }
 
 fn spec(create: &CreateTable) -> TableSpec {
@@ -95,7 +114,7 @@ fn check_defaults(session: &Arc<Shared>, create: &CreateTable) -> Result<()> {
     Ok(())
 }
 
-async fn create_as(
+async fn make_as(
     session: &Arc<Shared>,
     mut create: CreateTable,
     query: Box<Query>,
@@ -126,70 +145,70 @@ async fn create_as(
         });
     }
     mark_key(&mut create.columns, &create.key)?;
-    let made = session
-        .instance()
-        .create_table(spec(&create), false)
-        .await?;
-    session.note_ddl();
-    let table = made.ok_or_else(|| Error::internal("a new table was not made"))?;
+    let table = session.instance().define_table(&spec(&create))?;
     let given: Vec<usize> = (0..table.visible_columns()).collect();
-    let mut sink = Sink::batch(session);
+    let mut sink = Sink::of(session);
+    sink.change_table(TableChange::Create(Arc::clone(&table)));
     let rows = ours(opened.rows, sql);
-    let written = write_rows(session, &table, &given, rows, &Conflict::Replace, &mut sink).await;
-    let finished = match written {
-        Ok(rows) => sink.finish(session).await.map(|token| (rows, token)),
-        Err(error) => Err(error),
-    };
-    match finished {
-        Ok((rows, token)) => {
-            let stamp = opened.snapshot.as_ref().map(|snapshot| snapshot.stamp());
-            Ok(AnswerStream::done(format!("SELECT {rows}"), rows)
-                .with_token(token)
-                .with_stamp(stamp))
-        }
-        Err(error) => {
-            // The table must not outlive the failed query; the query's error is what matters.
-            let _dropped = session.instance().drop_table(&create.name, true).await;
-            Err(error)
-        }
-    }
+    let rows = write_rows(session, &table, &given, rows, &Conflict::Replace, &mut sink).await?;
+    let token = sink.finish(session).await?;
+    let stamp = opened.snapshot.as_ref().map(|snapshot| snapshot.stamp());
+    Ok(AnswerStream::done(format!("SELECT {rows}"), rows)
+        .with_token(token)
+        .with_stamp(stamp))
 }
 
-/// DROP TABLE.
+/// DROP TABLE: all of the tables, or none.
 pub(crate) async fn drop(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    let mut notices = Vec::new();
-    if !if_exists {
-        for name in names {
-            session.database.table(name)?;
-        }
-    }
-    for name in names {
-        if !session.instance().drop_table(name, if_exists).await? {
-            notices.push(format!("there is no table {name:?}: skipped"));
-        }
-    }
-    session.note_ddl();
-    Ok(AnswerStream::done("DROP TABLE", 0).with_notices(notices))
+    change_all(session, names, if_exists, TableChange::Drop, "DROP TABLE").await
 }
 
-/// TRUNCATE.
+/// TRUNCATE: all of the tables, or none.
 pub(crate) async fn truncate(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    let mut notices = Vec::new();
-    for name in names {
-        match session.database.table(name) {
-            Ok(_) => session.instance().truncate_table(name).await?,
-            Err(_) if if_exists => notices.push(format!("there is no table {name:?}: skipped")),
+    let change = TableChange::Truncate;
+    change_all(session, names, if_exists, change, "TRUNCATE TABLE").await
+}
+
+async fn change_all(
+    session: &Arc<Shared>,
+    names: &[String],
+    if_exists: bool,
+    change: fn(Arc<Table>) -> TableChange,
+    tag: &str,
+) -> Result<AnswerStream> {
+    loop {
+        let mut visible = session.visible();
+        let mut sink = Sink::of(session);
+        let mut notices = Vec::new();
+        for name in names {
+            match visible.require(name) {
+                Ok(table) => {
+                    visible.changes.push(change(Arc::clone(&table)));
+                    sink.change_table(change(table));
+                }
+                Err(_) if if_exists => {
+                    notices.push(format!("there is no table {name:?}: skipped"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match sink.finish(session).await {
+            // Somebody else dropped one of them meanwhile: it is skipped next time.
+            Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
+            Ok(token) => {
+                return Ok(AnswerStream::done(tag, 0)
+                    .with_token(token)
+                    .with_notices(notices));
+            }
         }
     }
-    session.note_ddl();
-    Ok(AnswerStream::done("TRUNCATE TABLE", 0).with_notices(notices))
 }

@@ -53,12 +53,8 @@ pub(crate) async fn explain(
     };
     let (analyze, verbose) = (*analyze, *verbose);
     let query = convert::reading(query.clone())?;
-    let manifest = session.instance().manifest();
-    let find = |name: &str| {
-        let state = manifest.table_named(name);
-        state.map(|state| Arc::clone(&state.table))
-    };
-    if let Some(point) = point::recognise(&query, find)? {
+    let visible = session.visible();
+    if let Some(point) = point::recognise(&query, |name| visible.table(name))? {
         return explain_point(session, point, clauses, analyze).await;
     }
     let opened = read::open(session, statement, clauses, sql).await?;

@@ -48,6 +48,7 @@ mod transaction;
 mod types;
 mod uuid_literals;
 mod value;
+mod visible;
 
 pub use answer::{Answer, AnswerStream};
 pub use appender::{Appender, Op};

@@ -10,12 +10,12 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
     WildcardAdditionalOptions,
 };
-use lazybase_engine::manifest::Manifest;
 use lazybase_model::{Result, Table};
 
 use crate::keys::{KeyPattern, NamedKeys, key_pattern};
 use crate::literal::Literal;
 use crate::parse::{folded, table_name};
+use crate::visible::Visible;
 
 #[cfg(test)]
 mod tests;
@@ -42,10 +42,10 @@ pub(crate) struct PointPattern {
 
 impl PointPattern {
     /// Whether its table is still the one that it was made for.
-    pub(crate) fn is_current(&self, manifest: &Manifest) -> bool {
-        manifest.table_named(&self.table.name).is_some_and(|state| {
-            state.table.id == self.table.id && state.table.version == self.table.version
-        })
+    pub(crate) fn is_current(&self, visible: &Visible) -> bool {
+        let current = visible.table(&self.table.name);
+        current
+            .is_some_and(|table| table.id == self.table.id && table.version == self.table.version)
     }
 
     /// The read with these values; `None` leaves it to the planner.

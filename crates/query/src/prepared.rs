@@ -108,8 +108,8 @@ impl Prepared {
 
     async fn run(&self, values: &[Value]) -> Result<AnswerStream> {
         let clauses = self.statement.clauses;
-        let manifest = self.session.instance().manifest();
-        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&manifest)) {
+        let visible = self.session.visible();
+        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
             let literals: Vec<Literal> = values.iter().map(Value::literal).collect();
             if let Some(point) = pattern.bind(&literals)? {
                 self.session.check_may_read()?;
@@ -131,16 +131,12 @@ impl Prepared {
     /// What the statement tells before it runs: a pattern of keys, types of parameters, and
     /// names that mean nothing.
     async fn look(&mut self, tree: ast::Statement) -> Result<()> {
-        let manifest = self.session.instance().manifest();
+        let visible = self.session.visible();
         let clauses = self.statement.clauses;
         let statement = parse::known(convert::statement(tree)?, clauses)?.statement;
         match statement {
             Statement::Query(query) => {
-                let find = |name: &str| {
-                    let state = manifest.table_named(name);
-                    state.map(|state| Arc::clone(&state.table))
-                };
-                self.point = point::pattern(&query, find);
+                self.point = point::pattern(&query, |name| visible.table(name));
                 self.look_at_query(query).await
             }
             Statement::Insert(insert) => self.look_at_insert(*insert).await,
@@ -170,7 +166,7 @@ impl Prepared {
         }
         let (context, _) = self.session.context(None, None);
         let statement = ast::Statement::Query(query);
-        stored_tables(&statement, &self.session.database)?;
+        stored_tables(&statement, &self.session)?;
         match context.parameter_types(statement, &self.sql).await {
             Ok(found) => {
                 for (name, data_type) in found {
@@ -189,7 +185,7 @@ impl Prepared {
     }
 
     async fn look_at_insert(&mut self, insert: Insert) -> Result<()> {
-        let table = self.session.database.table(&insert.table)?;
+        let table = self.session.table(&insert.table)?;
         let given = crate::dml::insert::columns_given(&table, &insert.columns)?;
         match insert.source {
             InsertSource::Values(rows) => {
@@ -206,7 +202,7 @@ impl Prepared {
     }
 
     fn goes_to(&mut self, value: &ast::Expr, table: &str, column: &str) -> Result<()> {
-        let table = self.session.database.table(table)?;
+        let table = self.session.table(table)?;
         let at = crate::dml::insert::column(&table, column)?;
         self.is_of(value, &table.columns[at].data_type);
         Ok(())

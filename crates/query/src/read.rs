@@ -39,13 +39,8 @@ pub(crate) async fn query(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let manifest = session.instance().manifest();
-    let find = |name: &str| {
-        manifest
-            .table_named(name)
-            .map(|state| Arc::clone(&state.table))
-    };
-    if let Some(point) = point::recognise(&query, find)? {
+    let visible = session.visible();
+    if let Some(point) = point::recognise(&query, |name| visible.table(name))? {
         return point_read(session, point, clauses).await;
     }
     let opened = open(session, Statement::Query(query), clauses, sql).await?;
@@ -66,7 +61,7 @@ pub(crate) async fn open(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<Opened> {
-    let tables = stored_tables(&statement, &session.database)?;
+    let tables = stored_tables(&statement, session)?;
     let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
     let snapshot = match ids.is_empty() {
         true => None,
@@ -151,7 +146,7 @@ pub(crate) async fn get(
     keys: &RecordBatch,
     columns: &[&str],
 ) -> Result<Answer> {
-    let table = session.database.table(table)?;
+    let table = session.table(table)?;
     let projection: Vec<usize> = match columns.is_empty() {
         true => (0..table.visible_columns()).collect(),
         false => columns

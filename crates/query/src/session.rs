@@ -13,9 +13,10 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
-use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
+use lazybase_cluster::{AsOf, BatchWriter, Instance, SnapshotRequest};
+use lazybase_engine::manifest::Ddl;
 use lazybase_engine::read::Snapshot;
-use lazybase_model::{Error, Freshness, Horizon, Result, Stamp, TableId, Token};
+use lazybase_model::{Error, Freshness, Horizon, Result, Stamp, Table, TableId, Token};
 use parking_lot::Mutex;
 
 use crate::answer::{Answer, AnswerStream};
@@ -29,6 +30,7 @@ use crate::settings::Settings;
 use crate::split::split_statements;
 use crate::transaction::Transaction;
 use crate::value::Value;
+use crate::visible::Visible;
 use crate::{copy, ddl, dml, explain, read, show};
 
 /// One user's session. Statements run one after the other.
@@ -158,6 +160,19 @@ impl Session {
         self.shared.state.lock().transaction.is_some()
     }
 
+    /// The tables that the session sees, those of its transaction included, by id.
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.shared.visible().tables()
+    }
+
+    /// The table of a name, as the session sees it.
+    ///
+    /// # Errors
+    /// `NotFound` (42P01) when there is none.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        self.shared.table(name)
+    }
+
     /// Reads rows by their full keys, past the parser and the planner: the quickest way to a row.
     ///
     /// `keys` holds the key's columns by name, a row a key; `columns` names the columns wanted,
@@ -224,7 +239,7 @@ pub(crate) async fn dispatch(
         Statement::Settle { table, to } => {
             let instance = session.instance();
             let table = match table {
-                Some(name) => Some(session.database.table(&name)?.id),
+                Some(name) => Some(session.table(&name)?.id),
                 None => None,
             };
             let progress = session.progress.lock().clone();
@@ -254,6 +269,25 @@ impl Shared {
         self.database.instance()
     }
 
+    /// The tables that the session sees.
+    pub(crate) fn visible(&self) -> Visible {
+        let state = self.state.lock();
+        let transaction = state.transaction.as_ref();
+        let changes = transaction.map(|transaction| transaction.buffer.tables.clone());
+        Visible {
+            manifest: self.instance().manifest(),
+            changes: changes.unwrap_or_default(),
+        }
+    }
+
+    /// The table of a name.
+    ///
+    /// # Errors
+    /// `NotFound` (42P01) when the session sees none of that name.
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
+        self.visible().require(name)
+    }
+
     /// Whether the transaction, if there is one, lets a query run.
     pub(crate) fn check_may_read(&self) -> Result<()> {
         match &self.state.lock().transaction {
@@ -276,18 +310,13 @@ impl Shared {
             return Err(failed_transaction());
         }
         match statement {
-            Statement::CreateTable(_)
-            | Statement::DropTable { .. }
-            | Statement::Truncate { .. } => Err(Error::invalid(
-                "tables can't be made or dropped inside a transaction",
-            )
-            .with_detail("DDL takes effect at a boundary of its own in the order of batches")
-            .with_hint("COMMIT first, or run it before BEGIN")
-            .with_sqlstate("25001")),
             Statement::Settle { .. } => {
                 Err(Error::invalid("SETTLE can't run inside a transaction").with_sqlstate("25001"))
             }
-            Statement::Insert(_)
+            Statement::CreateTable(_)
+            | Statement::DropTable { .. }
+            | Statement::Truncate { .. }
+            | Statement::Insert(_)
             | Statement::Update(_)
             | Statement::Delete(_)
             | Statement::CopyFrom { .. }
@@ -313,7 +342,7 @@ impl Shared {
                 .as_ref()
                 .and_then(|transaction| transaction.snapshot.clone());
             if let Some(pinned) = pinned {
-                return self.pinned(pinned, clauses);
+                return self.pinned(pinned, clauses).map(|s| own(&state, s));
             }
             let tables = tables.filter(|_| state.transaction.is_none());
             self.request(&state, clauses, tables)?
@@ -324,7 +353,7 @@ impl Shared {
         if let Some(transaction) = &mut state.transaction {
             transaction.snapshot = Some(snapshot.clone());
         }
-        Ok(snapshot)
+        Ok(own(&state, snapshot))
     }
 
     /// A snapshot of the newest that was acknowledged, for writes that must find rows.
@@ -397,6 +426,10 @@ impl Shared {
         snapshot: Option<Snapshot>,
         with_hidden_key: Option<TableId>,
     ) -> (Context, Names) {
+        let mut visible = self.visible();
+        if let Some(snapshot) = &snapshot {
+            visible.manifest = Arc::clone(snapshot.manifest());
+        }
         let (settings, buffered) = {
             let state = self.state.lock();
             let transaction = state.transaction.as_ref();
@@ -404,7 +437,7 @@ impl Shared {
             (state.settings.clone(), buffered)
         };
         let names = Names {
-            manifest: self.instance().manifest(),
+            visible,
             snapshot,
             buffered,
             with_hidden_key,
@@ -459,11 +492,42 @@ impl Shared {
         if transaction.buffer.is_empty() {
             return Ok(AnswerStream::done("COMMIT", 0));
         }
+        let ddl = transaction.buffer.tables.ddl();
         let mut writer = self.instance().begin(None);
         transaction.buffer.write(&mut writer).await?;
-        let acknowledged = writer.commit().await?;
-        self.note_token(acknowledged.token);
-        Ok(AnswerStream::done("COMMIT", 0).with_token(Some(acknowledged.token)))
+        let token = self.write(ddl, Some(writer)).await?;
+        Ok(AnswerStream::done("COMMIT", 0).with_token(token))
+    }
+
+    /// Commits what happens to tables and a batch, as one; the session reads at or after it.
+    pub(crate) async fn write(
+        &self,
+        ddl: Vec<Ddl>,
+        batch: Option<BatchWriter>,
+    ) -> Result<Option<Token>> {
+        let acknowledged = match (ddl.is_empty(), batch) {
+            (true, None) => None,
+            (true, Some(batch)) => Some(batch.commit().await?),
+            (false, batch) => {
+                let acknowledged = self.instance().commit(ddl, batch).await?;
+                self.note_ddl();
+                acknowledged
+            }
+        };
+        let token = acknowledged.map(|acknowledged| acknowledged.token);
+        token.into_iter().for_each(|token| self.note_token(token));
+        Ok(token)
+    }
+}
+
+/// The snapshot as the transaction sees it.
+fn own(state: &State, snapshot: Snapshot) -> Snapshot {
+    match &state.transaction {
+        Some(transaction) => {
+            let tables = &transaction.buffer.tables;
+            snapshot.emptied(tables.emptied().map(Arc::clone))
+        }
+        None => snapshot,
     }
 }
 

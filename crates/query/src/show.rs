@@ -17,6 +17,11 @@ use crate::types;
 
 /// Does a statement of this kind.
 pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<AnswerStream> {
+    match statement {
+        Statement::ShowTables => return show_tables(session),
+        Statement::Describe(name) => return describe(session, &name),
+        _ => {}
+    }
     let mut state = session.state.lock();
     match statement {
         Statement::Begin { read_only } => Ok(begin(&mut state, read_only)),
@@ -76,8 +81,6 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             let column = name.rsplit('.').next().unwrap_or(&name).to_owned();
             answer(vec![(column.as_str(), texts(vec![Some(value)]))], "SHOW")
         }
-        Statement::ShowTables => show_tables(session),
-        Statement::Describe(name) => describe(session, &name),
         other => Err(Error::internal(format!(
             "a statement was left over: {other:?}"
         ))),
@@ -99,9 +102,8 @@ fn begin(state: &mut State, read_only: bool) -> AnswerStream {
 
 /// The names of all tables.
 fn show_tables(session: &Arc<Shared>) -> Result<AnswerStream> {
-    let manifest = session.instance().manifest();
-    let tables = manifest.tables.values();
-    let mut names: Vec<String> = tables.map(|state| state.table.name.clone()).collect();
+    let tables = session.visible().tables();
+    let mut names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
     names.sort();
     let schemas = names.iter().map(|_| Some(SCHEMA.to_owned())).collect();
     let names = names.into_iter().map(Some).collect();
@@ -168,9 +170,9 @@ fn show_all(all: Vec<Shown>) -> Result<AnswerStream> {
 
 fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
     let name = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
-    let table = session.database.table(name).or_else(|error| {
+    let table = session.table(name).or_else(|error| {
         let folded = name.to_lowercase();
-        session.database.table(&folded).map_err(|_| error)
+        session.table(&folded).map_err(|_| error)
     })?;
     let key = table.key_indices();
     let columns = &table.columns[..table.visible_columns()];

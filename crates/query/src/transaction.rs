@@ -4,12 +4,14 @@
 //! ```text
 //!   BEGIN -> first read pins a snapshot -> reads see it and the buffer
 //!         -> writes go to the buffer    -> SAVEPOINT keeps a copy, ROLLBACK TO takes it back
-//!         -> COMMIT writes the buffer as one batch
+//!         -> so does DDL                -> names mean what the buffer says
+//!         -> COMMIT writes the buffer as one batch, together with its DDL
 //! ```
 //!
 //! Reads and writes memory only, until COMMIT. Invariant TXN-1: an error leaves the transaction
-//! failed, and nothing of it is ever written. There is no detection of conflicts. DDL is refused
-//! inside: it takes effect at a boundary of its own, which no batch can share.
+//! failed, and nothing of it is ever written. There is no detection of conflicts, but for names:
+//! a table that was made or dropped meanwhile by somebody else is an error of COMMIT, and then
+//! nothing of the transaction is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use lazybase_model::limits::TRANSACTION_BYTES_MAX;
 use lazybase_model::{Error, Result, Table, TableId};
 
 use crate::changes::{change_schema, upserts};
+use crate::visible::{TableChange, TableChanges};
 
 #[cfg(test)]
 mod tests;
@@ -79,6 +82,7 @@ pub(crate) type RowId = Vec<u8>;
     reason = "the large variant is the common one"
 )]
 pub(crate) enum Staged {
+    Table(TableChange),
     Changes(Arc<Table>, ChangeBatch),
     /// Rows that the transaction itself inserted into a table with a hidden key.
     RemoveOwn(Arc<Table>, HashSet<RowId>),
@@ -89,6 +93,8 @@ pub(crate) enum Staged {
 /// A transaction's own changes, oldest first. Cheap to clone: arrays are shared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Buffer {
+    /// What it did to tables.
+    pub(crate) tables: TableChanges,
     entries: Vec<Entry>,
     bytes: u64,
     next_row: u64,
@@ -118,12 +124,26 @@ impl Buffer {
     pub(crate) fn apply(&mut self, staged: Vec<Staged>) -> Result<()> {
         for staged in staged {
             match staged {
+                Staged::Table(change) => self.change_table(change),
                 Staged::Changes(table, changes) => self.push(table, changes)?,
                 Staged::RemoveOwn(table, rows) => self.remove_own(table.id, &rows)?,
                 Staged::UpdateOwn(table, rows, set) => self.update_own(table.id, &rows, &set)?,
             }
         }
         Ok(())
+    }
+
+    /// Rows that were written before a table is dropped or emptied go with those that are stored.
+    fn change_table(&mut self, change: TableChange) {
+        if let TableChange::Drop(table) | TableChange::Truncate(table) = &change {
+            self.entries.retain(|entry| entry.table.id != table.id);
+            let bytes = self
+                .entries
+                .iter()
+                .map(|entry| entry.changes.memory_bytes());
+            self.bytes = bytes.map(|bytes| bytes as u64).sum();
+        }
+        self.tables.push(change);
     }
 
     fn push(&mut self, table: Arc<Table>, changes: ChangeBatch) -> Result<()> {
@@ -218,7 +238,7 @@ impl Buffer {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.tables.is_empty()
     }
 
     /// Gives everything to a batch, in its order.

@@ -35,7 +35,7 @@ pub(crate) async fn update(
     update: Update,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let table = session.database.table(&update.table)?;
+    let table = session.table(&update.table)?;
     let alias = update.alias.clone().unwrap_or_else(|| update.table.clone());
     let read_modify_write = session.state.lock().settings.read_modify_write;
     let mut set: Vec<(usize, Expr)> = Vec::with_capacity(update.assignments.len());
@@ -84,7 +84,7 @@ pub(crate) async fn delete(
     delete: Delete,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let table = session.database.table(&delete.table)?;
+    let table = session.table(&delete.table)?;
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.clone());
     let named = match &delete.selection {
         Some(predicate) => named_keys(predicate, &table, &alias)?,
@@ -202,7 +202,7 @@ impl Found<'_> {
             self.selection,
         )?;
         let statement = Statement::Query(query);
-        let tables = stored_tables(&statement, &session.database)?;
+        let tables = stored_tables(&statement, session)?;
         let ids = tables.iter().map(|table| table.id).collect();
         let snapshot = session.newest(Some(ids)).await?;
         let hidden = self.table.hidden_key.then_some(self.table.id);

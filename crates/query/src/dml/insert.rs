@@ -64,7 +64,7 @@ pub(crate) async fn insert(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let table = session.database.table(&insert.table)?;
+    let table = session.table(&insert.table)?;
     let given = columns_given(&table, &insert.columns)?;
     let conflict = conflict(&table, insert.on_conflict)?;
     let mut sink = Sink::of(session);

@@ -1,4 +1,5 @@
-//! Where the changes of one statement go: a batch of its own, or the transaction's buffer.
+//! Where the changes of one statement go, to rows and to tables: a transaction of its own, or the
+//! session's buffer.
 //!
 //! Invariant SNK-1: a statement that fails leaves nothing: a batch that is dropped is rolled
 //! back, and what is staged reaches the buffer only at the end.
@@ -10,17 +11,21 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::filter;
 use lazybase_cluster::{BatchWriter, Instance};
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Error, Result, Table, Token};
 
 use crate::changes::{deletes, updates};
 use crate::session::Shared;
 use crate::transaction::{RowId, Staged, is_own};
+use crate::visible::TableChange;
 
 /// Takes the changes of one statement.
 #[expect(clippy::large_enum_variant, reason = "there is one a statement")]
 pub(crate) enum Sink {
     Batch {
         instance: Instance,
+        /// What happens to tables, together with the batch.
+        ddl: Vec<Ddl>,
         /// Begun by the first changes.
         writer: Option<BatchWriter>,
     },
@@ -32,15 +37,19 @@ impl Sink {
     pub(crate) fn of(session: &Shared) -> Sink {
         match session.state.lock().transaction.is_some() {
             true => Sink::Transaction(Vec::new()),
-            false => Sink::batch(session),
+            false => Sink::Batch {
+                instance: session.instance().clone(),
+                ddl: Vec::new(),
+                writer: None,
+            },
         }
     }
 
-    /// A batch.
-    pub(crate) fn batch(session: &Shared) -> Sink {
-        Sink::Batch {
-            instance: session.instance().clone(),
-            writer: None,
+    /// Does something to a table; what is appended later is for the table as it is then.
+    pub(crate) fn change_table(&mut self, change: TableChange) {
+        match self {
+            Sink::Batch { ddl, .. } => ddl.push(change.ddl()),
+            Sink::Transaction(staged) => staged.push(Staged::Table(change)),
         }
     }
 
@@ -49,7 +58,9 @@ impl Sink {
             return Ok(());
         }
         match self {
-            Sink::Batch { instance, writer } => {
+            Sink::Batch {
+                instance, writer, ..
+            } => {
                 let writer = writer.get_or_insert_with(|| instance.begin(None));
                 writer.append(table, changes).await
             }
@@ -101,15 +112,7 @@ impl Sink {
     /// Commits the batch, or hands what is staged to the transaction.
     pub(crate) async fn finish(self, session: &Shared) -> Result<Option<Token>> {
         match self {
-            Sink::Batch { writer: None, .. } => Ok(None),
-            Sink::Batch {
-                writer: Some(writer),
-                ..
-            } => {
-                let acknowledged = writer.commit().await?;
-                session.note_token(acknowledged.token);
-                Ok(Some(acknowledged.token))
-            }
+            Sink::Batch { ddl, writer, .. } => session.write(ddl, writer).await,
             Sink::Transaction(staged) => {
                 let mut state = session.state.lock();
                 let transaction = state.transaction.as_mut().ok_or_else(|| {

@@ -1,8 +1,9 @@
 //! Carries out the shell's own commands.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use lazybase_engine::manifest::{Manifest, TableState};
+use lazybase_engine::manifest::Manifest;
 use lazybase_model::{ColumnDefault, Layout, Result, Table};
 
 use super::meta::{self, Meta};
@@ -18,14 +19,14 @@ impl Shell {
             Meta::Quit => return Ok(Next::Quit),
             Meta::Help => put(meta::HELP)?,
             Meta::Status => put(&crate::status::text(self.database.instance()))?,
-            Meta::Tables => put(&list_tables(&self.database.instance().manifest()))?,
+            Meta::Tables => {
+                let manifest = self.database.instance().manifest();
+                put(&list_tables(&manifest, &self.session.tables()))?;
+            }
             Meta::Describe(name) => {
-                let instance = self.database.instance();
-                let table = instance.table(&name).map_err(|error| match error.hint() {
-                    Some(_) => error,
-                    None => error.with_hint("\\d lists the tables"),
-                })?;
-                put(&describe(&instance.manifest(), &table))?;
+                let table = self.session.table(&name);
+                let table = table.map_err(|error| error.with_hint("\\d lists the tables"))?;
+                put(&describe(&self.database.instance().manifest(), &table))?;
             }
             Meta::Timing(choice) => {
                 self.timing = choice.unwrap_or(!self.timing);
@@ -60,21 +61,23 @@ fn put(text: &str) -> Result<()> {
     written.map_err(|error| failure::stdout(&error))
 }
 
-/// The tables with what their runs hold.
-fn list_tables(manifest: &Manifest) -> String {
-    if manifest.tables.is_empty() {
+/// The tables that the session sees, with what their runs hold.
+fn list_tables(manifest: &Manifest, tables: &[Arc<Table>]) -> String {
+    if tables.is_empty() {
         return "no tables\n".to_owned();
     }
-    let row = |state: &TableState| {
-        let figures = TableFigures::of(manifest, state);
+    let row = |table: &Arc<Table>| {
+        let state = manifest.tables.get(&table.id);
+        let figures = state.map(|state| TableFigures::of(manifest, state));
+        let figures = figures.unwrap_or_default();
         vec![
-            state.table.name.clone(),
-            key_text(&state.table),
+            table.name.clone(),
+            key_text(table),
             thousands(figures.rows),
             bytes(figures.bytes),
         ]
     };
-    let rows: Vec<Vec<String>> = manifest.tables.values().map(|state| row(state)).collect();
+    let rows: Vec<Vec<String>> = tables.iter().map(row).collect();
     let headers = ["table", "key", "stored rows", "size"];
     print_rows(&headers, &[false, false, true, true], &rows)
 }

@@ -1,0 +1,144 @@
+//! The tables that a statement sees: the manifest's, as the session's transaction has changed them.
+//!
+//! ```text
+//!   tables of the manifest - dropped + created    what names mean
+//!   created, emptied                              of these, only the transaction's rows are read
+//! ```
+//!
+//! Reads and writes memory only. Invariant VIS-1: every name of a statement is looked up here, so
+//! that nothing sees a table which the transaction has dropped, or misses one that it has made.
+
+use std::sync::Arc;
+
+use lazybase_engine::manifest::{Ddl, Manifest};
+use lazybase_model::{Result, Table, TableId};
+
+use crate::error::unknown_table;
+
+/// What DDL does to one table.
+#[derive(Debug, Clone)]
+pub(crate) enum TableChange {
+    Create(Arc<Table>),
+    Drop(Arc<Table>),
+    Truncate(Arc<Table>),
+}
+
+impl TableChange {
+    /// What is asked of the cluster.
+    pub(crate) fn ddl(&self) -> Ddl {
+        match self {
+            TableChange::Create(table) => Ddl::Create {
+                table: table.as_ref().clone(),
+            },
+            TableChange::Drop(table) => Ddl::Drop { table: table.id },
+            TableChange::Truncate(table) => Ddl::Truncate { table: table.id },
+        }
+    }
+}
+
+/// What a transaction has done to tables, in its order; what cancels out is left out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TableChanges(Vec<TableChange>);
+
+impl TableChanges {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What COMMIT asks for.
+    pub(crate) fn ddl(&self) -> Vec<Ddl> {
+        self.0.iter().map(TableChange::ddl).collect()
+    }
+
+    pub(crate) fn push(&mut self, change: TableChange) {
+        match &change {
+            TableChange::Create(_) => {}
+            TableChange::Drop(table) => {
+                let was_made = self.created().any(|made| made.id == table.id);
+                self.0.retain(|change| match change {
+                    TableChange::Create(of) | TableChange::Truncate(of) => of.id != table.id,
+                    TableChange::Drop(_) => true,
+                });
+                if was_made {
+                    return;
+                }
+            }
+            TableChange::Truncate(table) => {
+                if self.emptied().any(|empty| empty.id == table.id) {
+                    return;
+                }
+            }
+        }
+        self.0.push(change);
+    }
+
+    /// Tables of which only the transaction's own rows count: those that it has made or emptied.
+    pub(crate) fn emptied(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.0.iter().filter_map(|change| match change {
+            TableChange::Create(table) | TableChange::Truncate(table) => Some(table),
+            TableChange::Drop(_) => None,
+        })
+    }
+
+    fn created(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.0.iter().filter_map(|change| match change {
+            TableChange::Create(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    fn has_dropped(&self, id: TableId) -> bool {
+        let mut changes = self.0.iter();
+        changes.any(|change| matches!(change, TableChange::Drop(table) if table.id == id))
+    }
+}
+
+/// What names mean to one statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Visible {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) changes: TableChanges,
+}
+
+impl Visible {
+    /// The tables of a manifest as they are.
+    pub(crate) fn stored(manifest: Arc<Manifest>) -> Visible {
+        Visible {
+            manifest,
+            changes: TableChanges::default(),
+        }
+    }
+
+    /// The table of a name.
+    pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
+        let mut created = self.changes.created();
+        if let Some(table) = created.find(|table| table.name == name) {
+            return Some(Arc::clone(table));
+        }
+        let table = &self.manifest.table_named(name)?.table;
+        (!self.changes.has_dropped(table.id)).then(|| Arc::clone(table))
+    }
+
+    /// The table of a name.
+    ///
+    /// # Errors
+    /// `NotFound` (42P01) when there is none, with the nearest name that there is.
+    pub(crate) fn require(&self, name: &str) -> Result<Arc<Table>> {
+        self.table(name).ok_or_else(|| {
+            let tables = self.tables();
+            unknown_table(name, tables.iter().map(|table| table.name.as_str()))
+        })
+    }
+
+    /// All tables, by id.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        let stored = self.manifest.tables.values().map(|state| &state.table);
+        let stored = stored.filter(|table| !self.changes.has_dropped(table.id));
+        let mut tables: Vec<Arc<Table>> = stored
+            .chain(self.changes.created())
+            .map(Arc::clone)
+            .collect();
+        tables.sort_by_key(|table| table.id);
+        tables
+    }
+}
