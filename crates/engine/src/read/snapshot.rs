@@ -1,6 +1,6 @@
 //! A pinned manifest and a horizon in it: what every answer is computed from.
 //!
-//! Invariant READ-5: a snapshot has both the DDL and the batch of a transaction, or neither. A
+//! Invariant READ-4: a snapshot has both the DDL and the batch of a transaction, or neither. A
 //! batch that came with DDL is published before the manifest that names it can be seen, so:
 //!
 //! ```text
