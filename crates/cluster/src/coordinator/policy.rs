@@ -389,9 +389,8 @@ impl<'a> Policy<'a> {
 
     /// Whether nothing changed in the range for long, compared with what a merge would cost.
     fn has_come_to_rest(&self, chain: &Chain, end: usize) -> bool {
-        let changed = chain.links.iter().filter(|link| link.sources > 0);
-        let newest = changed.map(|link| link.changes_through).max();
-        let rest = self.manifest.sorted_through.0 - newest.map_or(0, |newest| newest.0);
+        let newest = chain.newest_change();
+        let rest = self.manifest.sorted_through.0.saturating_sub(newest.0);
         let cost = chain.rewritten(0, end);
         let after = chain.bytes_after_base().max(1);
         rest >= REST_SCUS + (cost / after).saturating_mul(16).min(REST_SCUS_MAX)

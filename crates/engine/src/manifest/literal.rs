@@ -141,7 +141,10 @@ impl Reader {
         };
         self.manifest.next_run += 1;
         let mut entry = RunRef::current(run.id);
-        for word in rest {
+        // What is said of the run counts for its segments, wherever it stands.
+        let (said, segments): (Vec<&str>, Vec<&str>) =
+            rest.iter().partition(|word| word.contains('='));
+        for word in said.into_iter().chain(segments) {
             match word.split_once('=') {
                 Some(("ct", scu)) => run.changes_through = ScuNumber(scu.parse().ok()?),
                 Some(("part", part)) => run.part = part.parse().ok()?,
@@ -149,7 +152,7 @@ impl Reader {
                     entry.superseded_micros = Some(at.parse::<i64>().ok()? * SECOND);
                 }
                 Some(_) => return None,
-                None if *word == "none" => {}
+                None if word == "none" => {}
                 None => {
                     let number = run.segments.len();
                     let range = range.clone().unwrap_or_default();

@@ -133,6 +133,14 @@ impl Chain {
             .filter(|link| link.kind == RunKind::Base && !link.busy)
     }
 
+    /// The newest SCU that changed a row of the range. Runs end later where the merges that made
+    /// them took in SCUs that changed nothing here.
+    pub(super) fn newest_change(&self) -> ScuNumber {
+        let segments = self.links.iter().flat_map(|link| &link.segments);
+        let newest = segments.map(|segment| segment.newest_scu).max();
+        newest.unwrap_or(ScuNumber::ZERO)
+    }
+
     /// The bytes of all runs in the range.
     pub(super) fn bytes(&self) -> u64 {
         self.links.iter().map(|link| link.bytes).sum()
