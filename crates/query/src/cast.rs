@@ -1,5 +1,5 @@
 //! Values as the type of the column they go to; what does not fit is an error that names table,
-//! column and row (design section 4: bad input rejects the batch whole).
+//! column and row; bad input rejects the batch whole.
 //!
 //! Reads and gives arrays; one decision a column, loops over arrays. Invariant CAST-1: a value
 //! is stored as given or refused, but for rounding to the column's scale and precision.

@@ -1,5 +1,5 @@
 //! The clauses that say how fresh an answer must be: they stand last, in any order, and hold for
-//! the whole statement (section 3.1 of the paper; design section 7).
+//! the whole statement (section 3.1 of the paper).
 //!
 //! ```text
 //!   SELECT ... FROM t  FRESHNESS '500 ms'  ON MISS WAIT '2 s'  AFTER 'lb1-...'

@@ -1,5 +1,5 @@
 //! CREATE TABLE, CREATE TABLE AS, DROP TABLE, TRUNCATE: a transaction of their own, or a part of
-//! the session's. Each takes effect at a boundary of the order of batches (design section 3).
+//! the session's. Each takes effect at a boundary of the order of batches.
 //!
 //! ```text
 //!   names looked up -> definition under ids of its own -> Sink: table changes, then rows

@@ -1,5 +1,5 @@
 //! Full keys in a WHERE: what lets a point read pass the planner, and an UPDATE or DELETE read
-//! nothing (design sections 4 and 7).
+//! nothing.
 //!
 //! Reads sqlparser's expressions and a table; gives the keys as columns. Invariant KEY-1: the
 //! predicate holds for exactly the rows of the keys given; anything else is not recognised.

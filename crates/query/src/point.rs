@@ -1,5 +1,4 @@
-//! Point reads: queries that name full keys and plain columns pass the planner (design section
-//! 7.5).
+//! Point reads: queries that name full keys and plain columns pass the planner.
 //!
 //! Reads sqlparser's query; writes nothing. Invariant PNT-1: what is recognised has the answer
 //! that the planner would give; everything else is left to it.

@@ -1,5 +1,5 @@
 //! A session: one user's settings, transaction, and the horizon that it never goes back behind
-//! (design section 7: monotonic reads, own writes).
+//! (monotonic reads, own writes).
 //!
 //! ```text
 //!   execute -> split -> run -> parse -> may it run here? -> query | dml | ddl | settings

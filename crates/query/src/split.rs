@@ -1,4 +1,4 @@
-//! Cuts a script into statements (design section 7, the SQL paragraph).
+//! Cuts a script into statements.
 //!
 //! Reads text; writes nothing. Invariant SPL-1: a semicolon inside a quoted string, a quoted
 //! name, a dollar-quoted string or a comment never ends a statement.

@@ -1,5 +1,4 @@
-//! Transactions: one snapshot for all reads, and a buffer of changes that becomes one batch
-//! (design section 4).
+//! Transactions: one snapshot for all reads, and a buffer of changes that becomes one batch.
 //!
 //! ```text
 //!   BEGIN -> first read pins a snapshot -> reads see it and the buffer

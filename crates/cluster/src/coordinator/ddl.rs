@@ -1,5 +1,5 @@
 //! Changes of the catalogue, alone or with a batch: a transaction. Each has a place in the order of
-//! batches (design of the data model: DDL seals the open SCU and takes effect at that boundary).
+//! batches: DDL seals the open SCU and takes effect at that boundary.
 //!
 //! ```text
 //!   hold commits, seal -> commit the seals -> validate -> prepare the batch -> commit the edit

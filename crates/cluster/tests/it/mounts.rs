@@ -147,7 +147,8 @@ fn start(folder: &Path) -> Instance {
     open(Arc::new(LocalStore::open(folder).unwrap()), small()).unwrap()
 }
 
-/// Writers that go on whatever they are told, until stopped.
+/// Writers that go on whatever they are told, until stopped; but slowly: the disk is small, and a
+/// merge of what they wrote must have room beside it.
 struct Load {
     stop: AtomicBool,
     next: AtomicI64,
@@ -175,6 +176,8 @@ impl Load {
                 Ok(_) => {
                     let mut acknowledged = self.acknowledged.lock().unwrap();
                     acknowledged.extend(rows.map(|row| (row.0, row)));
+                    drop(acknowledged);
+                    thread::sleep(Duration::from_millis(2));
                 }
                 Err(error) => {
                     self.refused.lock().unwrap().push(error);

@@ -1,5 +1,5 @@
 //! UPDATE and DELETE: blind where the WHERE names full keys; otherwise a query on the newest
-//! snapshot finds the keys (design section 4).
+//! snapshot finds the keys.
 //!
 //! Invariant CHG-2: what is written is the key and the new values, never a row that was read.
 //! Values that are made from stored ones are refused, unless the session says

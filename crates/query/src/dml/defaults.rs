@@ -1,4 +1,4 @@
-//! Defaults: evaluated when a change is accepted, never when it is read (design section 3).
+//! Defaults: evaluated when a change is accepted, never when it is read.
 
 use arrow::array::{ArrayRef, new_null_array};
 use datafusion::sql::sqlparser::ast::Expr;

@@ -1,5 +1,5 @@
 //! INSERT: whole rows with defaults, checked, as upserts; ON CONFLICT as the halves of the
-//! algebra (design sections 3 and 4).
+//! algebra (`docs/design/0001-change-algebra.md`).
 //!
 //! | written                                   | stored                                        |
 //! | ----------------------------------------- | --------------------------------------------- |
