@@ -156,22 +156,6 @@ impl Segment {
         self.read_projected(extent, None, counters).await
     }
 
-    /// Reads some columns of an extent, in the order of `projection`: of an extent of changes with
-    /// masks and column SCUs that still speak of all columns of the table, of Parquet without
-    /// versions.
-    ///
-    /// # Errors
-    /// As [`Segment::read_extent`].
-    pub async fn read_extent_columns(
-        &self,
-        extent: usize,
-        projection: &[usize],
-        counters: &ReadCounters,
-    ) -> Result<Arc<ChangeBatch>> {
-        self.read_projected(extent, Some(projection), counters)
-            .await
-    }
-
     async fn read_projected(
         &self,
         extent: usize,
@@ -232,8 +216,9 @@ impl Segment {
         }
     }
 
-    /// Reads some rows of an extent, and of them some columns (`None` for all, and their versions).
-    /// In Parquet only the pages that hold them are read.
+    /// Reads some rows of an extent, and of them some columns (`None` for all, and their versions),
+    /// in the order of `projection`. In Parquet only the pages that hold them are read, and no
+    /// versions; changes keep masks and column SCUs that speak of all columns of the table.
     ///
     /// # Errors
     /// As [`Segment::read_extent`].

@@ -111,7 +111,7 @@ fn projections_and_row_ranges_read_what_they_need() {
             let mut wanted = rows.slice(4000, 4000);
             wanted.data = wanted.data.project(projection).unwrap();
             let read = segment
-                .read_extent_columns(1, projection, &counters)
+                .read_rows(1, 0..4000, Some(projection), &counters)
                 .await
                 .unwrap();
             assert_eq!(read.data, wanted.data);
@@ -125,7 +125,7 @@ fn projections_and_row_ranges_read_what_they_need() {
         }
         let before = counters.bytes_read();
         segment
-            .read_extent_columns(0, &[1], &counters)
+            .read_rows(0, 0..4000, Some(&[1]), &counters)
             .await
             .unwrap();
         let one_column = counters.bytes_read() - before;
