@@ -9,12 +9,13 @@ use lazybase_engine::manifest::{
     Ddl, Manifest, ManifestStore, Pin, ProducerMark, RangeState, RunKind,
 };
 use lazybase_engine::read::{Reader, Snapshot, SnapshotAsk};
+use lazybase_engine::schema::{Alteration, altered};
 use lazybase_engine::stages::ingest::{
     self, BatchNumber, CoordinatorClock, Ingest, IngestOptions, TableVersions, UnsortedScu,
 };
 use lazybase_model::{
-    DatabaseId, Error, ErrorKind, Freshness, Horizon, OnMiss, Result, ScuNumber, Table, TableId,
-    Token, ViewId,
+    DatabaseId, Error, ErrorKind, Freshness, Horizon, OnMiss, Result, SchemaVersion, ScuNumber,
+    Table, TableId, Token, ViewId,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -158,6 +159,7 @@ impl Instance {
             changed: watch::Sender::new(manifest.number),
             tasks: Mutex::default(),
             next_ids: Mutex::new((TableId(manifest.next_table), ViewId(manifest.next_view))),
+            next_version: Mutex::new(next_version(&manifest)),
             env,
             settings,
             manifests,
@@ -256,6 +258,30 @@ impl Instance {
     pub fn define_table(&self, spec: &TableSpec) -> Result<Arc<Table>> {
         let (table, view) = self.shared.take_ids();
         define(spec, table, view).map(Arc::new)
+    }
+
+    /// The next definition of a table, under a version of its own. It is not in force yet: batches
+    /// may be written under it, and [`Instance::commit`] takes it as a `Ddl::Alter`.
+    ///
+    /// # Errors
+    /// `Invalid` when a change can't be made, saying why; `NotFound` for a column that is not there.
+    pub fn define_alteration(&self, table: &Table, changes: &[Alteration]) -> Result<Arc<Table>> {
+        altered(table, changes, self.shared.take_version()).map(Arc::new)
+    }
+
+    /// Changes a table's definition.
+    ///
+    /// # Errors
+    /// As [`Instance::define_alteration`] and [`Instance::commit`].
+    pub async fn alter_table(&self, name: &str, changes: &[Alteration]) -> Result<Arc<Table>> {
+        let before = self.table(name)?;
+        let table = self.define_alteration(&before, changes)?;
+        let alter = Ddl::Alter {
+            base: before.version,
+            table: table.as_ref().clone(),
+        };
+        self.commit(vec![alter], None).await?;
+        Ok(table)
     }
 
     /// Commits a transaction: what happens to tables, in this order, and a batch that may be
@@ -613,4 +639,11 @@ fn ingest_options(settings: &Settings) -> IngestOptions {
         compression: settings.log_compression,
         ..IngestOptions::default()
     }
+}
+
+/// Above the version of every definition in the manifest, so that no two definitions of a table
+/// share one, whether they are ever committed or not.
+fn next_version(manifest: &Manifest) -> SchemaVersion {
+    let versions = manifest.tables.values().map(|state| state.table.version.0);
+    SchemaVersion(versions.max().unwrap_or(0) + 1)
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use lazybase_engine::env::Env;
-use lazybase_engine::manifest::ManifestStore;
+use lazybase_engine::manifest::{ManifestStore, TableState};
 use lazybase_engine::read::Reader;
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::{CoordinatorClock, Ingest};
-use lazybase_model::{Error, Result, ScuNumber, Table, TableId, ViewId};
+use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, TableId, ViewId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     /// The ids of the next table and its view. Those of tables that are never committed are left
     /// out, until the database is opened again.
     pub(crate) next_ids: Mutex<(TableId, ViewId)>,
+    /// The version of the next definition that is made of any table.
+    pub(crate) next_version: Mutex<SchemaVersion>,
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,
@@ -192,8 +194,16 @@ impl Shared {
         self.reader.unsorted.forget(through);
     }
 
-    /// The layout of a table's rows.
-    pub(crate) fn layout(&self, table: &Arc<Table>) -> Result<Arc<RowLayout>> {
-        self.reader.layout(table)
+    /// A version for a definition of a table: nobody else gets it.
+    pub(crate) fn take_version(&self) -> SchemaVersion {
+        let mut next = self.next_version.lock();
+        let taken = *next;
+        next.0 += 1;
+        taken
+    }
+
+    /// The layout of a table's rows as SCU `scu` changed them.
+    pub(crate) fn layout_at(&self, state: &TableState, scu: ScuNumber) -> Result<Arc<RowLayout>> {
+        self.reader.layout_of(state, state.at(scu))
     }
 }

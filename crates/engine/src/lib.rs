@@ -22,5 +22,6 @@ pub mod env;
 pub mod key;
 pub mod manifest;
 pub mod read;
+pub mod schema;
 pub mod segment;
 pub mod stages;

@@ -74,6 +74,41 @@ pub struct Column {
     /// The most characters that a text of it may have; `None` where any number may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub characters_max: Option<u32>,
+    /// What it holds in rows that were made before it was added, fixed then: a cell as Arrow IPC.
+    /// `None` for NULL, and for a column that is as old as its table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older: Option<CellBytes>,
+}
+
+/// One cell as an Arrow IPC stream of one column and one row; hexadecimal where it is text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CellBytes(pub Vec<u8>);
+
+impl fmt::Debug for CellBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for CellBytes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{self:?}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for CellBytes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error as _;
+        let digits = String::deserialize(deserializer)?;
+        if digits.len() % 2 != 0 || !digits.is_ascii() {
+            return Err(D::Error::custom(
+                "a cell is an even number of hexadecimal digits",
+            ));
+        }
+        let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16);
+        let bytes: Result<Vec<u8>, _> = (0..digits.len()).step_by(2).map(byte).collect();
+        bytes.map(CellBytes).map_err(D::Error::custom)
+    }
 }
 
 impl Column {
@@ -87,6 +122,7 @@ impl Column {
             default: ColumnDefault::Null,
             comment: None,
             characters_max: None,
+            older: None,
         }
     }
 }
@@ -131,6 +167,13 @@ pub struct Table {
     pub layout: Layout,
     /// What the user said about it.
     pub comment: Option<String>,
+    /// Ids of columns below this one were given out: see [`Table::next_column_id`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub next_column: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The hidden key column of a table that was declared without a key: 16 bytes, SCU number then
@@ -165,7 +208,14 @@ impl Table {
             hidden_key: false,
             layout: Layout::default(),
             comment: None,
+            next_column: 0,
         }
+    }
+
+    /// The id of the next column that is added: no column of the table ever had it.
+    pub fn next_column_id(&self) -> ColumnId {
+        let greatest = self.columns.iter().map(|column| column.id.0 + 1).max();
+        ColumnId(self.next_column.max(greatest.unwrap_or(0)))
     }
 
     /// The position of a column by its name.

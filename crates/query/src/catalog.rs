@@ -119,6 +119,11 @@ impl SchemaProvider for StoredSchema {
             Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
             Err(_) => return Ok(None),
         };
+        let table = match &self.names.snapshot {
+            // The name is today's, the columns are those of the horizon.
+            Some(snapshot) => snapshot.definition(table.id).map_err(into_datafusion)?,
+            None => table,
+        };
         let columns = match self.names.with_hidden_key == Some(table.id) {
             true => table.columns.len(),
             false => table.visible_columns(),

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use lazybase_cluster::TableSpec;
-use lazybase_model::{Column, ColumnDefault, ColumnId, Error, ErrorKind, Result, Table};
+use lazybase_model::{Column, Error, ErrorKind, Result, Table};
 
+use crate::alter::default_value;
 use crate::answer::AnswerStream;
-use crate::cast::{checked_length, to_column};
 use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, write_rows};
 use crate::dml::sink::Sink;
@@ -88,28 +88,8 @@ fn spec(create: &CreateTable) -> TableSpec {
 
 /// Evaluates each default once, so that a wrong one is refused now and not with each row.
 fn check_defaults(session: &Arc<Shared>, create: &CreateTable) -> Result<()> {
-    let (context, _) = session.context(None, None);
     for column in &create.columns {
-        if let ColumnDefault::Expression(text) = &column.default {
-            let place = crate::cast::Place {
-                table: &create.name,
-                column,
-                first_row: 1,
-            };
-            let within = |error: Error| {
-                error.within(format_args!("the default of column {:?}", column.name))
-            };
-            let expr = crate::dml::defaults::parse_expression(text).map_err(within)?;
-            let value = match crate::literal::Literal::of(&expr) {
-                Some(literal) => crate::literal::to_array(&[literal], &place),
-                None => context
-                    .constant(&expr, 1)
-                    .and_then(|value| to_column(&value, &place)),
-            };
-            value
-                .and_then(|value| checked_length(value, &place))
-                .map_err(within)?;
-        }
+        default_value(session, &create.name, column)?;
     }
     Ok(())
 }
@@ -123,26 +103,19 @@ async fn make_as(
 ) -> Result<AnswerStream> {
     let query = convert::reading(query)?;
     let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
-    for (field, id) in opened.rows.schema().fields().iter().zip(0..) {
+    for field in opened.rows.schema().fields() {
         let name = checked_name(field.name().clone())?;
         if create.columns.iter().any(|column| column.name == name) {
             return Err(Error::invalid(format!("column {name:?} is there twice"))
                 .with_hint("name the columns of the query with AS")
                 .with_sqlstate("42701"));
         }
-        create.columns.push(Column {
-            id: ColumnId(id),
-            data_type: match types::is_uuid(field) {
-                true => types::UUID,
-                false => types::storable(field.data_type())
-                    .map_err(|error| error.within(format_args!("column {name:?}")))?,
-            },
-            name,
-            nullable: true,
-            default: ColumnDefault::Null,
-            comment: None,
-            characters_max: None,
-        });
+        let data_type = match types::is_uuid(field) {
+            true => types::UUID,
+            false => types::storable(field.data_type())
+                .map_err(|error| error.within(format_args!("column {name:?}")))?,
+        };
+        create.columns.push(Column::new(name, data_type));
     }
     mark_key(&mut create.columns, &create.key)?;
     let table = session.instance().define_table(&spec(&create))?;

@@ -26,7 +26,7 @@ use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::error::from_arrow;
 use crate::parse::{convert, unsupported};
-use crate::point::{self, PointRead};
+use crate::point::PointRead;
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::table::ScanNote;
@@ -53,8 +53,7 @@ pub(crate) async fn explain(
     };
     let (analyze, verbose) = (*analyze, *verbose);
     let query = convert::reading(query.clone())?;
-    let visible = session.visible();
-    if let Some(point) = point::recognise(&query, |name| visible.table(name))? {
+    if let Some(point) = read::recognise(session, &query, clauses)? {
         return explain_point(session, point, clauses, analyze).await;
     }
     let opened = read::open(session, statement, clauses, sql).await?;
@@ -93,6 +92,9 @@ async fn explain_point(
         return Ok(told(vec![horizon(&stamp, false), reads])?.with_stamp(Some(stamp)));
     }
     let answer = read::point_read(session, point, clauses).await?;
+    let answer = answer.ok_or_else(|| {
+        Error::conflict("the table was changed while its plan was told").with_sqlstate("40001")
+    })?;
     let answer = answer.collect().await?;
     let mut lines: Vec<String> = Vec::new();
     lines.extend(answer.stamp.as_ref().map(|stamp| horizon(stamp, true)));

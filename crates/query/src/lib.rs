@@ -17,6 +17,7 @@
 #[doc = include_str!("../../../docs/user/rust.md")]
 mod guide {}
 
+mod alter;
 mod answer;
 mod appender;
 mod cast;

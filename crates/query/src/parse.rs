@@ -17,6 +17,7 @@ use lazybase_model::{Error, Result};
 use crate::clauses::{Clauses, take_clauses};
 use crate::error::from_parser;
 
+pub(crate) mod alter;
 mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
@@ -26,6 +27,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use alter::AlterTable;
 pub(crate) use convert::{
     CopyFile, CopyPlace, CopySource, Delete, Insert, InsertSource, OnConflict, Update,
 };
@@ -55,6 +57,7 @@ pub(crate) enum Statement {
     /// The whole EXPLAIN, as sqlparser gives it.
     Explain(Box<ast::Statement>),
     CreateTable(Box<CreateTable>),
+    AlterTable(Box<AlterTable>),
     DropTable {
         names: Vec<String>,
         if_exists: bool,

@@ -25,7 +25,7 @@ use crate::parse::parameters::{self, number_of};
 use crate::parse::{self, Insert, InsertSource, Statement, Text, Unbound};
 use crate::point::{self, PointPattern};
 use crate::read;
-use crate::session::{Shared, dispatch};
+use crate::session::{Rebinds, Shared, dispatch};
 use crate::types;
 use crate::value::Value;
 
@@ -91,7 +91,11 @@ impl Prepared {
             .with_sqlstate("08P01"));
         }
         let _running = self.session.gate.lock().await;
-        let answer = self.run(values).await;
+        let mut rebinds = Rebinds::of(&self.session, false);
+        let mut answer = self.run(values).await;
+        while answer.as_ref().is_err_and(|error| rebinds.again(error)) {
+            answer = self.run(values).await;
+        }
         if answer.is_err() {
             self.session.fail_transaction();
         }
@@ -111,9 +115,13 @@ impl Prepared {
         let visible = self.session.visible();
         if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
             let literals: Vec<Literal> = values.iter().map(Value::literal).collect();
-            if let Some(point) = pattern.bind(&literals)? {
+            let past = clauses.as_of.is_some();
+            if let Some(point) = pattern.bind(&literals)?.filter(|_| !past) {
                 self.session.check_may_read()?;
-                return read::point_read(&self.session, point, &clauses).await;
+                let read = read::point_read(&self.session, point, &clauses);
+                if let Some(answer) = read.await? {
+                    return Ok(answer);
+                }
             }
         }
         let statement = match &self.statement.text {

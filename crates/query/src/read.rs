@@ -11,7 +11,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use futures::stream::{self, StreamExt};
 use lazybase_engine::read::Snapshot;
-use lazybase_model::{Result, TableId};
+use lazybase_model::{Result, SchemaVersion, TableId};
 
 use crate::answer::{Answer, AnswerStream};
 use crate::cast::{checked_key, place, to_column};
@@ -39,9 +39,10 @@ pub(crate) async fn query(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let visible = session.visible();
-    if let Some(point) = point::recognise(&query, |name| visible.table(name))? {
-        return point_read(session, point, clauses).await;
+    if let Some(point) = recognise(session, &query, clauses)?
+        && let Some(answer) = point_read(session, point, clauses).await?
+    {
+        return Ok(answer);
     }
     let opened = open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
@@ -52,6 +53,19 @@ pub(crate) async fn query(
         opened.snapshot,
         Arc::clone(session),
     ))
+}
+
+/// The read of named keys that a query is, if it is one. Where the horizon may have had another
+/// definition of the table, the planner looks.
+pub(crate) fn recognise(
+    session: &Shared,
+    query: &Query,
+    clauses: &Clauses,
+) -> Result<Option<PointRead>> {
+    let visible = session.visible();
+    let point = point::recognise(query, |name| visible.table(name))?;
+    Ok(point
+        .filter(|point| clauses.as_of.is_none() || point.table.version == SchemaVersion::default()))
 }
 
 /// Begins to run a query over a snapshot that the clauses ask for.
@@ -86,15 +100,19 @@ pub(crate) async fn run(
     })
 }
 
-/// Answers a read of named keys, past the planner.
+/// Answers a read of named keys, past the planner; `None` where the snapshot has another definition
+/// of the table than the read was made for.
 pub(crate) async fn point_read(
     session: &Arc<Shared>,
     point: PointRead,
     clauses: &Clauses,
-) -> Result<AnswerStream> {
+) -> Result<Option<AnswerStream>> {
     let snapshot = session
         .snapshot(clauses, Some(vec![point.table.id]))
         .await?;
+    if snapshot.definition(point.table.id)?.version != point.table.version {
+        return Ok(None);
+    }
     let rows = rows_of_keys(session, &snapshot, &point).await?;
     let fields: Vec<Field> = rows
         .schema()
@@ -108,12 +126,8 @@ pub(crate) async fn point_read(
         .with_schema(Arc::clone(&schema))
         .map_err(|error| crate::error::from_arrow(&error))?;
     let rows = stream::iter([Ok(rows)]).boxed();
-    Ok(AnswerStream::rows(
-        schema,
-        rows,
-        Some(snapshot),
-        Arc::clone(session),
-    ))
+    let answer = AnswerStream::rows(schema, rows, Some(snapshot), Arc::clone(session));
+    Ok(Some(answer))
 }
 
 async fn rows_of_keys(
@@ -146,6 +160,21 @@ pub(crate) async fn get(
     keys: &RecordBatch,
     columns: &[&str],
 ) -> Result<Answer> {
+    // A table that is altered between the two looks is looked at again.
+    loop {
+        let point = point_of(session, table, keys, columns)?;
+        if let Some(rows) = point_read(session, point, &Clauses::default()).await? {
+            return rows.collect().await;
+        }
+    }
+}
+
+fn point_of(
+    session: &Shared,
+    table: &str,
+    keys: &RecordBatch,
+    columns: &[&str],
+) -> Result<PointRead> {
     let table = session.table(table)?;
     let projection: Vec<usize> = match columns.is_empty() {
         true => (0..table.visible_columns()).collect(),
@@ -168,14 +197,10 @@ pub(crate) async fn get(
         .iter()
         .map(|at| table.columns[*at].name.clone())
         .collect();
-    let point = PointRead {
+    Ok(PointRead {
         table,
         keys,
         projection,
         names,
-    };
-    point_read(session, point, &Clauses::default())
-        .await?
-        .collect()
-        .await
+    })
 }

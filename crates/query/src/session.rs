@@ -31,7 +31,7 @@ use crate::split::split_statements;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
-use crate::{copy, ddl, dml, explain, read, show};
+use crate::{alter, copy, ddl, dml, explain, read, show};
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
@@ -205,9 +205,36 @@ fn one_statement(sql: &str) -> Result<String> {
 
 /// Does one statement, which has no parameters.
 async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
-    let unbound = parse::read(sql)?;
-    refuse_parameters(&unbound, sql)?;
-    dispatch(session, unbound.finish()?, sql, input).await
+    let mut input = input;
+    let mut rebinds = Rebinds::of(session, input.is_some());
+    loop {
+        let unbound = parse::read(sql)?;
+        refuse_parameters(&unbound, sql)?;
+        let done = dispatch(session, unbound.finish()?, sql, input.take()).await;
+        match done {
+            Err(error) if rebinds.again(&error) => {}
+            done => return done,
+        }
+    }
+}
+
+/// How often a statement is bound anew to tables that others change meanwhile. What was prepared
+/// under a definition that has ended was refused, and left nothing.
+pub(crate) struct Rebinds(usize);
+
+impl Rebinds {
+    /// What a transaction has buffered, or a client has sent, can't be made again.
+    pub(crate) fn of(session: &Shared, has_input: bool) -> Rebinds {
+        let once = has_input || session.state.lock().transaction.is_some();
+        Rebinds(if once { 0 } else { 16 })
+    }
+
+    /// Whether the statement shall be tried once more after this error.
+    pub(crate) fn again(&mut self, error: &Error) -> bool {
+        let again = self.0 > 0 && alter::is_stale(error);
+        self.0 = self.0.saturating_sub(1);
+        again
+    }
 }
 
 /// Does one statement; `sql` is its text, for messages.
@@ -223,6 +250,7 @@ pub(crate) async fn dispatch(
         Statement::Query(query) => read::query(session, query, &clauses, sql).await,
         Statement::Explain(statement) => explain::explain(session, *statement, &clauses, sql).await,
         Statement::CreateTable(create) => ddl::create(session, *create, &clauses, sql).await,
+        Statement::AlterTable(change) => alter::alter(session, *change).await,
         Statement::DropTable { names, if_exists } => ddl::drop(session, &names, if_exists).await,
         Statement::Truncate { names, if_exists } => ddl::truncate(session, &names, if_exists).await,
         Statement::Insert(insert) => dml::insert::insert(session, *insert, &clauses, sql).await,
@@ -314,6 +342,7 @@ impl Shared {
                 Err(Error::invalid("SETTLE can't run inside a transaction").with_sqlstate("25001"))
             }
             Statement::CreateTable(_)
+            | Statement::AlterTable(_)
             | Statement::DropTable { .. }
             | Statement::Truncate { .. }
             | Statement::Insert(_)
@@ -525,7 +554,7 @@ fn own(state: &State, snapshot: Snapshot) -> Snapshot {
     match &state.transaction {
         Some(transaction) => {
             let tables = &transaction.buffer.tables;
-            snapshot.emptied(tables.emptied().map(Arc::clone))
+            snapshot.with_own(tables.own())
         }
         None => snapshot,
     }

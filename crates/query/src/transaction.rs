@@ -20,6 +20,8 @@ use arrow::compute::{filter_record_batch, interleave};
 use lazybase_cluster::BatchWriter;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::read::Snapshot;
+use lazybase_engine::schema::Adapter;
+use lazybase_engine::segment::RowLayout;
 use lazybase_model::limits::TRANSACTION_BYTES_MAX;
 use lazybase_model::{Error, Result, Table, TableId};
 
@@ -123,7 +125,7 @@ impl Buffer {
     pub(crate) fn apply(&mut self, staged: Vec<Staged>) -> Result<()> {
         for staged in staged {
             match staged {
-                Staged::Table(change) => self.change_table(change),
+                Staged::Table(change) => self.change_table(change)?,
                 Staged::Changes(table, changes) => self.push(table, changes)?,
                 Staged::RemoveOwn(table, rows) => self.remove_own(table.id, &rows)?,
                 Staged::UpdateOwn(table, rows, set) => self.update_own(table.id, &rows, &set)?,
@@ -132,8 +134,19 @@ impl Buffer {
         Ok(())
     }
 
-    /// Rows that were written before a table is dropped or emptied go with those that are stored.
-    fn change_table(&mut self, change: TableChange) {
+    /// Rows that were written before a table is dropped or emptied go with those that are stored;
+    /// those written before it is altered are rows of its new definition from here on.
+    fn change_table(&mut self, change: TableChange) -> Result<()> {
+        if let TableChange::Alter { after, .. } = &change {
+            let layout = RowLayout::primary(after)?;
+            for entry in &mut self.entries {
+                if entry.table.id == after.id {
+                    let changes = entry.changes.clone();
+                    entry.changes = Adapter::under(&entry.table, &layout, changes)?;
+                    entry.table = Arc::clone(after);
+                }
+            }
+        }
         if let TableChange::Drop(table) | TableChange::Truncate(table) = &change {
             self.entries.retain(|entry| entry.table.id != table.id);
             let bytes = self
@@ -143,6 +156,7 @@ impl Buffer {
             self.bytes = bytes.map(|bytes| bytes as u64).sum();
         }
         self.tables.push(change);
+        Ok(())
     }
 
     fn push(&mut self, table: Arc<Table>, changes: ChangeBatch) -> Result<()> {

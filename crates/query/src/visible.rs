@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Ddl, Manifest};
+use lazybase_engine::read::OwnTable;
 use lazybase_model::{Result, Table, TableId};
 
 use crate::error::unknown_table;
@@ -19,6 +20,11 @@ use crate::error::unknown_table;
 #[derive(Debug, Clone)]
 pub(crate) enum TableChange {
     Create(Arc<Table>),
+    /// It goes on under another definition.
+    Alter {
+        before: Arc<Table>,
+        after: Arc<Table>,
+    },
     Drop(Arc<Table>),
     Truncate(Arc<Table>),
 }
@@ -29,6 +35,10 @@ impl TableChange {
         match self {
             TableChange::Create(table) => Ddl::Create {
                 table: table.as_ref().clone(),
+            },
+            TableChange::Alter { before, after } => Ddl::Alter {
+                base: before.version,
+                table: after.as_ref().clone(),
             },
             TableChange::Drop(table) => Ddl::Drop { table: table.id },
             TableChange::Truncate(table) => Ddl::Truncate { table: table.id },
@@ -52,11 +62,13 @@ impl TableChanges {
 
     pub(crate) fn push(&mut self, change: TableChange) {
         match &change {
-            TableChange::Create(_) => {}
+            TableChange::Create(_) | TableChange::Alter { .. } => {}
             TableChange::Drop(table) => {
                 let was_made = self.created().any(|made| made.id == table.id);
                 self.0.retain(|change| match change {
                     TableChange::Create(of) | TableChange::Truncate(of) => of.id != table.id,
+                    // What others take the name of must be renamed before it is dropped.
+                    TableChange::Alter { after: of, .. } => !was_made || of.id != table.id,
                     TableChange::Drop(_) => true,
                 });
                 if was_made {
@@ -64,7 +76,7 @@ impl TableChanges {
                 }
             }
             TableChange::Truncate(table) => {
-                if self.emptied().any(|empty| empty.id == table.id) {
+                if self.is_emptied(table.id) {
                     return;
                 }
             }
@@ -72,12 +84,42 @@ impl TableChanges {
         self.0.push(change);
     }
 
-    /// Tables of which only the transaction's own rows count: those that it has made or emptied.
-    pub(crate) fn emptied(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.0.iter().filter_map(|change| match change {
-            TableChange::Create(table) | TableChange::Truncate(table) => Some(table),
-            TableChange::Drop(_) => None,
+    /// The tables that it has changed and not dropped, each once, as it has left them: of those that
+    /// it has made or emptied, only its own rows count.
+    pub(crate) fn own(&self) -> Vec<OwnTable> {
+        let mut own: Vec<OwnTable> = Vec::new();
+        for change in &self.0 {
+            let table = match change {
+                TableChange::Create(table) | TableChange::Truncate(table) => table,
+                TableChange::Alter { after, .. } => after,
+                TableChange::Drop(_) => continue,
+            };
+            if self.has_dropped(table.id) || own.iter().any(|known| known.table.id == table.id) {
+                continue;
+            }
+            own.push(OwnTable {
+                table: self.definition(table),
+                is_emptied: self.is_emptied(table.id),
+            });
+        }
+        own
+    }
+
+    /// Whether it has made or emptied a table.
+    fn is_emptied(&self, id: TableId) -> bool {
+        self.0.iter().any(|change| match change {
+            TableChange::Create(table) | TableChange::Truncate(table) => table.id == id,
+            TableChange::Alter { .. } | TableChange::Drop(_) => false,
         })
+    }
+
+    /// A table's definition, as it has left it.
+    fn definition(&self, table: &Arc<Table>) -> Arc<Table> {
+        let newest = self.0.iter().rev().find_map(|change| match change {
+            TableChange::Alter { after, .. } if after.id == table.id => Some(after),
+            _ => None,
+        });
+        Arc::clone(newest.unwrap_or(table))
     }
 
     fn created(&self) -> impl Iterator<Item = &Arc<Table>> {
@@ -111,12 +153,11 @@ impl Visible {
 
     /// The table of a name.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
-        let mut created = self.changes.created();
-        if let Some(table) = created.find(|table| table.name == name) {
-            return Some(Arc::clone(table));
+        if self.changes.is_empty() {
+            return Some(Arc::clone(&self.manifest.table_named(name)?.table));
         }
-        let table = &self.manifest.table_named(name)?.table;
-        (!self.changes.has_dropped(table.id)).then(|| Arc::clone(table))
+        let mut tables = self.tables().into_iter();
+        tables.find(|table| table.name == name)
     }
 
     /// The table of a name.
@@ -136,7 +177,7 @@ impl Visible {
         let stored = stored.filter(|table| !self.changes.has_dropped(table.id));
         let mut tables: Vec<Arc<Table>> = stored
             .chain(self.changes.created())
-            .map(Arc::clone)
+            .map(|table| self.changes.definition(table))
             .collect();
         tables.sort_by_key(|table| table.id);
         tables

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Ddl, Edit, Manifest, ProducerMark};
+use lazybase_engine::schema::check_succession;
 use lazybase_engine::stages::ingest::{self, Acknowledgement, BatchWriter, Hold, TableVersions};
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber, TableId};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Table, TableId};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -234,22 +235,32 @@ impl Coordinator {
 /// Whether DDL can take effect on these tables, one after the other.
 fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
     let tables = manifest.tables.values().map(|state| &state.table);
-    let mut names: BTreeMap<TableId, &str> = tables
-        .map(|table| (table.id, table.name.as_str()))
-        .collect();
+    let mut known: BTreeMap<TableId, &Table> = tables.map(|table| (table.id, &**table)).collect();
     for ddl in ddl {
         match ddl {
             Ddl::Create { table } => {
-                if names.values().any(|name| *name == table.name) {
+                if known.values().any(|other| other.name == table.name) {
                     return Err(table_exists(&table.name));
                 }
-                names.insert(table.id, &table.name);
+                known.insert(table.id, table);
             }
             Ddl::Drop { table } => {
-                names.remove(table).ok_or_else(|| table_gone(*table))?;
+                known.remove(table).ok_or_else(|| table_gone(*table))?;
+            }
+            Ddl::Alter { base, table } => {
+                let before = known.remove(&table.id);
+                let before = before.ok_or_else(|| table_gone(table.id))?;
+                if before.version != *base {
+                    return Err(table_changed(&before.name));
+                }
+                if known.values().any(|other| other.name == table.name) {
+                    return Err(table_exists(&table.name));
+                }
+                check_succession(before, table)?;
+                known.insert(table.id, table);
             }
             Ddl::Truncate { table } => {
-                names.get(table).ok_or_else(|| table_gone(*table))?;
+                known.get(table).ok_or_else(|| table_gone(*table))?;
             }
         }
     }
@@ -259,6 +270,12 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
 /// There is a table of that name.
 fn table_exists(name: &str) -> Error {
     Error::conflict(format!("table {name:?} is there already")).with_sqlstate("42P07")
+}
+
+fn table_changed(name: &str) -> Error {
+    Error::conflict(format!("table {name:?} was changed by another session"))
+        .with_hint("look at its columns, and alter it again")
+        .with_sqlstate("40001")
 }
 
 fn table_gone(table: TableId) -> Error {

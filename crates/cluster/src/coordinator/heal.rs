@@ -94,7 +94,7 @@ impl Coordinator {
             let Some(state) = manifest.table_of_view(run.view) else {
                 continue;
             };
-            let layout = self.shared.layout(&state.table)?;
+            let layout = self.shared.layout_at(state, run.changes_through)?;
             for segment in &run.segments {
                 let file = &segment.file;
                 let suspected =
@@ -150,7 +150,7 @@ impl Coordinator {
         let Some(state) = manifest.table_of_view(run.view) else {
             return Ok(());
         };
-        let layout = self.shared.layout(&state.table)?;
+        let layout = self.shared.layout_at(state, run.changes_through)?;
         let (runs, heal) = match remedy {
             Remedy::Sort { scu, parts } => {
                 let Some(entry) = manifest.scus.get(&scu).cloned() else {

@@ -3,8 +3,7 @@
 use lazybase_engine::key::KeyCodec;
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
 use lazybase_model::{
-    Column, ColumnDefault, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, View,
-    ViewId, limits,
+    Column, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, View, ViewId, limits,
 };
 
 /// A table to be made.
@@ -67,6 +66,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         hidden_key,
         layout: spec.layout,
         comment: spec.comment.clone(),
+        next_column: 0,
     };
     KeyCodec::primary(&table)?;
     Ok(table)
@@ -74,13 +74,11 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
 
 fn hidden_key_column() -> Column {
     Column {
-        id: ColumnId(0),
-        name: HIDDEN_KEY_COLUMN.to_owned(),
-        data_type: arrow::datatypes::DataType::FixedSizeBinary(16),
         nullable: false,
-        default: ColumnDefault::Null,
-        comment: None,
-        characters_max: None,
+        ..Column::new(
+            HIDDEN_KEY_COLUMN,
+            arrow::datatypes::DataType::FixedSizeBinary(16),
+        )
     }
 }
 

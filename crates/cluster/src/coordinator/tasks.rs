@@ -109,7 +109,7 @@ impl Coordinator {
         let mut layouts = Vec::new();
         for table in entry.tables.keys() {
             if let Some(state) = manifest.tables.get(table) {
-                layouts.push(self.shared.layout(&state.table)?);
+                layouts.push(self.shared.layout_at(state, scu)?);
             }
         }
         let status = TaskStatus {
@@ -174,7 +174,9 @@ impl Coordinator {
             bytes: runs.iter().map(|run| run.bytes()).sum(),
             started_micros: self.shared.now(),
         };
-        let layout = self.shared.layout(&table.table)?;
+        // Horizons that end with these changes ask for the columns that there were then.
+        let newest = runs.iter().map(|run| run.changes_through).max();
+        let layout = self.shared.layout_at(table, newest.unwrap_or_default())?;
         let work = Work::Merge {
             layout,
             range: range.range.clone(),

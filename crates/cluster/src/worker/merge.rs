@@ -133,6 +133,7 @@ fn summary(segments: &[Arc<Segment>]) -> InputRun {
             format: meta.format,
             bytes: meta.bytes,
             extents: Some(extents.collect()),
+            same_columns: segment.may_be_copied(),
         }
     };
     InputRun {

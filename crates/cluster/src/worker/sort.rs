@@ -54,10 +54,7 @@ pub(super) async fn sort_table(
                 held_bytes = 0;
             }
             held_bytes += part.raw_bytes;
-            held.push(
-                part.read(&*context.env.store, &layout.table, scu.scu())
-                    .await?,
-            );
+            held.push(part.read(&*context.env.store, layout, scu.scu()).await?);
             traffic.read.fetch_add(part.raw_bytes, Ordering::Relaxed);
         }
     }

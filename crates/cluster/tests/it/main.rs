@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alter;
 mod big_batch;
 mod crash;
 mod damage;

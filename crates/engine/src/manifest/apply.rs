@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, Error, Result, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{DatabaseId, Error, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId};
 
 use super::edit::{Ddl, Edit, HealedRun, RetiredRun};
 use super::state::{
-    DdlBatch, KeyRange, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef, ScuEntry,
-    ScuTime, SegmentMeta, TableState,
+    DdlBatch, KeyRange, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId, RunKind,
+    RunRef, ScuEntry, ScuTime, SegmentMeta, TableState,
 };
 use crate::key::Key;
+use crate::schema::check_succession;
 
 impl Edit {
     /// The variant's name as the log spells it.
@@ -171,6 +172,7 @@ impl Manifest {
             match ddl {
                 Ddl::Create { table } => self.create_table(table)?,
                 Ddl::Drop { table } => self.drop_table(*table)?,
+                Ddl::Alter { base, table } => self.alter_table(*base, table, clock_micros)?,
                 Ddl::Truncate { table } => self.truncate_table(*table, clock_micros)?,
             }
         }
@@ -200,6 +202,7 @@ impl Manifest {
         let base = self.add_empty_base(view, Span::base(self.sorted_through), ScuNumber::ZERO);
         let state = TableState {
             table: Arc::new(table.clone()),
+            older: Vec::new(),
             created_after: self.sealed_through,
             ranges: vec![RangeState {
                 range: KeyRange::default(),
@@ -238,6 +241,53 @@ impl Manifest {
         self.tables.remove(&id);
         self.runs.retain(|_, run| run.view != view);
         Ok(())
+    }
+
+    /// Batches after the boundary are written under the new definition. That before stays known,
+    /// unless no batch can have been written under it.
+    fn alter_table(&mut self, base: SchemaVersion, table: &Table, clock_micros: i64) -> Result<()> {
+        let named = self.table_named(&table.name);
+        if named.is_some_and(|state| state.table.id != table.id) {
+            let message = format!("table {:?} exists already", table.name);
+            return Err(Error::conflict(message).with_sqlstate("42P07"));
+        }
+        let boundary = self.sealed_through;
+        let state = self.table_mut(table.id)?;
+        if state.table.version != base {
+            let message = format!(
+                "table {:?} was changed by another session",
+                state.table.name
+            );
+            return Err(Error::conflict(message).with_sqlstate("40001"));
+        }
+        check_succession(&state.table, table)?;
+        let newest = state
+            .older
+            .last()
+            .map_or(state.created_after, |older| older.through);
+        let before = std::mem::replace(&mut state.table, Arc::new(table.clone()));
+        if newest < boundary {
+            state.older.push(OlderTable {
+                through: boundary,
+                until_micros: clock_micros,
+                table: before,
+            });
+        }
+        Ok(())
+    }
+
+    /// Earlier definitions go that neither a horizon nor a log which is kept can ask for.
+    fn forget_definitions(&mut self) {
+        let horizon = self.times.first_key_value().map(|(scu, _)| *scu);
+        let log = self.scus.first_key_value().map(|(scu, _)| *scu);
+        let oldest = horizon.into_iter().chain(log).min();
+        let oldest = oldest.unwrap_or(self.sealed_through.next());
+        for state in self.tables.values_mut() {
+            if state.older.iter().any(|older| older.through < oldest) {
+                let state = Arc::make_mut(state);
+                state.older.retain(|older| oldest <= older.through);
+            }
+        }
     }
 
     /// An answer at the boundary itself must see the new base alone, so older runs end before it:
@@ -474,6 +524,7 @@ impl Manifest {
         if let Some(keep_from) = last_before.map(|(scu, _)| *scu) {
             self.times = self.times.split_off(&keep_from);
         }
+        self.forget_definitions();
         Ok(())
     }
 

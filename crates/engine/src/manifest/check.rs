@@ -20,6 +20,8 @@
 //!   columns.
 //! - MAN-12: the newest batch that came with DDL has a number, and stands in an SCU that is sealed
 //!   or the next to be; the entry of that SCU names it, and so does no other after it.
+//! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key stay,
+//!   and no column's id is that of another column of an earlier definition.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -30,6 +32,7 @@ use std::sync::Arc;
 use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span};
 
 use super::state::{Manifest, RangeState, Run, RunKind, TableState};
+use crate::schema::check_succession;
 
 /// A broken invariant: its name, and what breaks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,6 +298,7 @@ fn check_table(new: &Manifest, state: &TableState) -> Checked {
         columns.any(|column| column.id == *key)
     });
     require(below && columns, "MAN-11", || "ids".to_owned())?;
+    check_definitions(new, state)?;
     let ends = state.ranges.first().map(|range| &range.range.low) == Some(&None)
         && state.ranges.last().map(|range| &range.range.high) == Some(&None);
     let joined = state.ranges.windows(2).all(|pair| {
@@ -311,6 +315,34 @@ fn check_table(new: &Manifest, state: &TableState) -> Checked {
                 what: format!("range {}: {}", range.range, violation.what),
                 ..violation
             })?;
+    }
+    Ok(())
+}
+
+/// MAN-13.
+fn check_definitions(new: &Manifest, state: &TableState) -> Checked {
+    let mut before = None;
+    for older in &state.older {
+        let rises = before.is_none_or(|before| before < older.through);
+        require(
+            rises && older.through <= new.sealed_through,
+            "MAN-13",
+            || {
+                format!(
+                    "a definition held through {}, not after {before:?}",
+                    older.through
+                )
+            },
+        )?;
+        before = Some(older.through);
+    }
+    let older = state.older.iter().map(|older| &older.table);
+    let all: Vec<_> = older.chain([&state.table]).collect();
+    for pair in all.windows(2) {
+        let follows = check_succession(pair[0], pair[1]);
+        require(follows.is_ok(), "MAN-13", || {
+            format!("version {} does not follow", pair[1].version.0)
+        })?;
     }
     Ok(())
 }

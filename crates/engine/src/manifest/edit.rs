@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, ScuNumber, TableId, ViewId};
+use lazybase_model::{DatabaseId, SchemaVersion, ScuNumber, TableId, ViewId};
 use serde::{Deserialize, Serialize};
 
 use super::state::{ProducerMark, Run, RunId, ScuEntry, ScuTime};
@@ -137,6 +137,14 @@ pub enum Ddl {
     Drop {
         /// Which.
         table: TableId,
+    },
+    /// It goes on under another definition. Nothing that is stored is rewritten; the definition that
+    /// it had stays known for what was written under it.
+    Alter {
+        /// The version that it has: another one meanwhile is a conflict.
+        base: SchemaVersion,
+        /// The definition that it gets, under its own ids.
+        table: Table,
     },
     /// All its rows end. Everything up to the boundary is sorted: the table gets a new, empty base
     /// there, and its older runs serve only horizons before it.

@@ -112,6 +112,7 @@ impl Reader {
                 version: SchemaVersion(1),
                 ..Table::new(TableId(id), ViewId(id), name, columns, &[0])
             }),
+            older: Vec::new(),
             created_after: ScuNumber(after),
             ranges: Vec::new(),
         });

@@ -33,8 +33,8 @@ pub use edit::{Ddl, Edit, HealedRun, RetiredRun};
 pub use graph::Edge;
 pub use pins::{Pin, PinStatus, Pins};
 pub use state::{
-    DdlBatch, KeyRange, LogPiece, Manifest, ProducerMark, RangeState, Run, RunId, RunKind, RunRef,
-    ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
+    DdlBatch, KeyRange, LogPiece, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId,
+    RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
 };
 pub use store::ManifestStore;
 pub use verify::verify_files;

@@ -11,7 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, Horizon, ScuNumber, Span, TableId, TableName, ViewId};
+use lazybase_model::{
+    DatabaseId, Horizon, SchemaVersion, ScuNumber, Span, TableId, TableName, ViewId,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::key::Key;
@@ -199,10 +201,47 @@ pub struct RangeState {
 pub struct TableState {
     /// Its definition.
     pub table: Arc<Table>,
+    /// Its earlier definitions, oldest first, as long as a horizon or a log can ask for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub older: Vec<OlderTable>,
     /// It holds nothing at or before this boundary.
     pub created_after: ScuNumber,
     /// Its primary view's ranges, in the order of keys, covering the whole key space.
     pub ranges: Vec<RangeState>,
+}
+
+/// An earlier definition of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OlderTable {
+    /// The boundary that it held to: the newest SCU that may hold batches written under it.
+    pub through: ScuNumber,
+    /// When it ended, microseconds since 1970 on the coordinator's clock.
+    pub until_micros: i64,
+    /// The definition.
+    pub table: Arc<Table>,
+}
+
+impl TableState {
+    /// The definition that SCU `scu` was written under, or the oldest that is kept after it.
+    pub fn at(&self, scu: ScuNumber) -> &Arc<Table> {
+        let older = self.older.iter().find(|older| scu <= older.through);
+        older.map_or(&self.table, |older| &older.table)
+    }
+
+    /// The definition at a moment whose horizon is `scu`: as [`TableState::at`], save that one which
+    /// had ended by then does not count.
+    pub fn at_moment(&self, scu: ScuNumber, micros: i64) -> &Arc<Table> {
+        let mut older = self.older.iter();
+        let held = older.find(|older| scu <= older.through && micros < older.until_micros);
+        held.map_or(&self.table, |older| &older.table)
+    }
+
+    /// The definitions before a version, oldest first.
+    pub fn before(&self, version: SchemaVersion) -> Vec<Arc<Table>> {
+        let older = self.older.iter().map(|older| &older.table);
+        let older = older.filter(|table| table.version < version);
+        older.cloned().collect()
+    }
 }
 
 /// A sealed SCU whose log is still kept.

@@ -14,6 +14,7 @@ use super::state::{
     SegmentFormat, SegmentMeta,
 };
 use crate::key::Key;
+use crate::schema::{Alteration, altered};
 
 pub(crate) const DATABASE: DatabaseId = DatabaseId {
     database: 0x1234_5678_9abc_def0,
@@ -42,6 +43,7 @@ pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
         hidden_key: false,
         layout: Layout::Scan,
         comment: None,
+        next_column: 0,
     }
 }
 
@@ -256,7 +258,7 @@ impl Story {
         let views: Vec<ViewId> = now.tables.values().map(|t| t.table.primary.id).collect();
         let view = *draw.pick(&views).unwrap_or(&ViewId(0));
         let clock_micros = self.now_micros;
-        match draw.below(16) {
+        match draw.below(18) {
             0 if views.len() < 4 => {
                 let (id, view) = (now.next_table, now.next_view);
                 Some(Edit::CreateTable {
@@ -311,7 +313,37 @@ impl Story {
                 epoch: now.epoch + 1,
                 clock_micros,
             }),
+            16 | 17 if now.least_horizon().scu <= now.sealed_through => {
+                self.random_alter(draw, view)
+            }
             _ => None,
+        }
+    }
+
+    /// A column more, or the newest one less.
+    fn random_alter(&self, draw: &mut Draw, view: ViewId) -> Option<Edit> {
+        let table = &self.manifest.table_of_view(view)?.table;
+        let last = table.columns.last()?;
+        let change = match draw.below(3) {
+            0 if table.columns.len() > 2 => Alteration::DropColumn(last.name.clone()),
+            _ => {
+                let name = format!("c{}", table.next_column_id().0);
+                Alteration::AddColumn(Column::new(name, DataType::Int64))
+            }
+        };
+        Some(self.alter_edit(table, &[change]))
+    }
+
+    /// The edit that changes a table's definition.
+    pub(crate) fn alter_edit(&self, table: &Table, changes: &[Alteration]) -> Edit {
+        let version = SchemaVersion(table.version.0 + 1);
+        Edit::Transaction {
+            ddl: vec![Ddl::Alter {
+                base: table.version,
+                table: altered(table, changes, version).unwrap(),
+            }],
+            batch: None,
+            clock_micros: self.now_micros,
         }
     }
 

@@ -31,7 +31,7 @@ use lazybase_model::Error;
 pub use damaged::{Damaged, DamagedFiles};
 pub use point::find_rows;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
-pub use snapshot::{AsOf, Reader, Snapshot, SnapshotAsk, summary};
+pub use snapshot::{AsOf, OwnTable, Reader, Snapshot, SnapshotAsk, summary};
 pub use unsorted::UnsortedCache;
 
 /// Arrow refused what the engine knows to be well formed.

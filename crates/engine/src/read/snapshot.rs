@@ -25,7 +25,7 @@ use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSumm
 use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
 use crate::env::Env;
-use crate::manifest::{Manifest, Pin, Pins};
+use crate::manifest::{Manifest, Pin, Pins, TableState};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
 use crate::stages::ingest::UnsortedScu;
 
@@ -94,12 +94,18 @@ pub struct SnapshotAsk {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub(super) inner: Arc<Inner>,
-    /// Tables that a transaction made or emptied: nothing that is stored counts for them.
-    emptied: Arc<Emptied>,
+    /// Tables that a transaction changed, as it left them.
+    own: Arc<HashMap<TableId, OwnTable>>,
 }
 
-/// Tables of which a transaction reads its own changes only.
-type Emptied = HashMap<TableId, Arc<Table>>;
+/// A table as a transaction left it.
+#[derive(Debug, Clone)]
+pub struct OwnTable {
+    /// Its definition.
+    pub table: Arc<Table>,
+    /// Whether the transaction made or emptied it: nothing that is stored counts.
+    pub is_emptied: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Inner {
@@ -115,6 +121,8 @@ pub(super) struct Inner {
     /// Other paths to the same horizon, with the set of damaged files that each avoids.
     pub(super) detours: Mutex<HashMap<TableId, (u64, Arc<TablePath>)>>,
     asked: Freshness,
+    /// The horizon of the past that was asked for.
+    at: Option<AsOf>,
     pin: Pin,
 }
 
@@ -137,6 +145,29 @@ impl Reader {
     /// # Errors
     /// `Invalid` when a key column's type has no order.
     pub fn layout(&self, table: &Arc<Table>) -> Result<Arc<RowLayout>> {
+        self.layout_after(table, Vec::new)
+    }
+
+    /// The layout of a table's rows under one of its definitions, or one that a transaction made of
+    /// it, for rows that may be stored under earlier ones.
+    ///
+    /// # Errors
+    /// As [`Reader::layout`].
+    pub fn layout_of(&self, state: &TableState, table: &Arc<Table>) -> Result<Arc<RowLayout>> {
+        self.layout_after(table, || {
+            let mut older = state.before(table.version);
+            if state.table.version < table.version {
+                older.push(Arc::clone(&state.table));
+            }
+            older
+        })
+    }
+
+    fn layout_after(
+        &self,
+        table: &Arc<Table>,
+        older: impl FnOnce() -> Vec<Arc<Table>>,
+    ) -> Result<Arc<RowLayout>> {
         let key = (table.id, table.version);
         let mut layouts = self.layouts.lock();
         if let Some(layout) = layouts.get(&key) {
@@ -145,7 +176,7 @@ impl Reader {
         if layouts.len() >= LAYOUTS_MAX {
             layouts.clear();
         }
-        let layout = Arc::new(RowLayout::primary(table)?);
+        let layout = Arc::new(RowLayout::after(table, older())?);
         layouts.insert(key, Arc::clone(&layout));
         Ok(layout)
     }
@@ -206,7 +237,7 @@ impl Reader {
             .collect();
         ask.pin.set_horizon(choice.horizon);
         Ok(Snapshot {
-            emptied: Arc::default(),
+            own: Arc::default(),
             inner: Arc::new(Inner {
                 reader: self.clone(),
                 manifest,
@@ -217,6 +248,7 @@ impl Reader {
                 avoids,
                 detours: Mutex::default(),
                 asked: ask.freshness,
+                at: ask.at,
                 pin: ask.pin,
             }),
         })
@@ -284,17 +316,42 @@ impl Snapshot {
         &self.inner.manifest
     }
 
-    /// The same snapshot for a transaction that made or emptied these tables: of each, only the
-    /// transaction's own changes are there.
-    pub fn emptied(mut self, tables: impl IntoIterator<Item = Arc<Table>>) -> Snapshot {
-        let tables = tables.into_iter().map(|table| (table.id, table));
-        self.emptied = Arc::new(tables.collect());
+    /// The same snapshot for a transaction that changed these tables: of those that it made or
+    /// emptied only its own changes are there, others have the definition that it gave them.
+    pub fn with_own(mut self, tables: impl IntoIterator<Item = OwnTable>) -> Snapshot {
+        let tables = tables.into_iter().map(|own| (own.table.id, own));
+        self.own = Arc::new(tables.collect());
         self
     }
 
     /// Whether stored rows of a table count.
     pub(super) fn is_emptied(&self, table: TableId) -> bool {
-        self.emptied.contains_key(&table)
+        self.own.get(&table).is_some_and(|own| own.is_emptied)
+    }
+
+    /// The definition under which a table's rows are given: a transaction's own, that of the horizon
+    /// where one of the past was asked for, or else the newest.
+    ///
+    /// # Errors
+    /// `NotFound` when the table is not in the snapshot.
+    pub fn definition(&self, table: TableId) -> Result<Arc<Table>> {
+        if let Some(own) = self.own.get(&table) {
+            return Ok(Arc::clone(&own.table));
+        }
+        let state = self.state(table)?;
+        let scu = self.inner.choice.horizon.scu;
+        let table = match self.inner.at {
+            None => &state.table,
+            Some(AsOf::Scu(_)) => state.at(scu),
+            Some(AsOf::Timestamp { micros }) => state.at_moment(scu, micros),
+        };
+        Ok(Arc::clone(table))
+    }
+
+    fn state(&self, table: TableId) -> Result<&Arc<TableState>> {
+        self.inner.manifest.tables.get(&table).ok_or_else(|| {
+            Error::not_found(format!("table {table} is not in the snapshot")).with_sqlstate("42P01")
+        })
     }
 
     /// The table of a name.
@@ -315,13 +372,11 @@ impl Snapshot {
     /// # Errors
     /// `NotFound` when the table is not in the snapshot.
     pub fn layout(&self, table: TableId) -> Result<Arc<RowLayout>> {
-        if let Some(table) = self.emptied.get(&table) {
-            return self.inner.reader.layout(table);
+        let definition = self.definition(table)?;
+        match self.inner.manifest.tables.get(&table) {
+            Some(state) => self.inner.reader.layout_of(state, &definition),
+            None => self.inner.reader.layout(&definition),
         }
-        let state = self.inner.manifest.tables.get(&table).ok_or_else(|| {
-            Error::not_found(format!("table {table} is not in the snapshot")).with_sqlstate("42P01")
-        })?;
-        self.inner.reader.layout(&state.table)
     }
 
     /// Fails once the pin is lost.

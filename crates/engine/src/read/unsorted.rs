@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lazybase_model::{Result, ScuNumber, TableId};
+use lazybase_model::{Result, SchemaVersion, ScuNumber, Table, TableId};
 use parking_lot::Mutex;
 
 use super::source::Chunk;
@@ -22,7 +22,7 @@ const TIER_RATIO: u64 = 4;
 /// Sorted tiers and key indexes of unsorted SCUs.
 #[derive(Debug, Default)]
 pub struct UnsortedCache {
-    tables: Mutex<HashMap<(ScuNumber, TableId), Arc<TableCache>>>,
+    tables: Mutex<HashMap<(ScuNumber, TableId, SchemaVersion), Arc<TableCache>>>,
 }
 
 /// What is kept of one table in one SCU. Async locks: readers of one SCU wait for each other
@@ -60,11 +60,12 @@ struct IndexedPart {
 impl UnsortedCache {
     /// Forgets SCUs that are sorted now.
     pub fn forget(&self, through: ScuNumber) {
-        self.tables.lock().retain(|(scu, _), _| *scu > through);
+        self.tables.lock().retain(|(scu, ..), _| *scu > through);
     }
 
-    fn table(&self, scu: ScuNumber, table: TableId) -> Arc<TableCache> {
-        Arc::clone(self.tables.lock().entry((scu, table)).or_default())
+    fn table(&self, scu: ScuNumber, table: &Table) -> Arc<TableCache> {
+        let key = (scu, table.id, table.version);
+        Arc::clone(self.tables.lock().entry(key).or_default())
     }
 
     /// The changes of a table in the first `batches` batches of an SCU as sorted sources, oldest
@@ -76,7 +77,7 @@ impl UnsortedCache {
         scu: &UnsortedScu,
         batches: u32,
     ) -> Result<Vec<Arc<Vec<Chunk>>>> {
-        let cache = self.table(scu.scu(), layout.table.id);
+        let cache = self.table(scu.scu(), &layout.table);
         let mut tiers = cache.tiers.lock().await;
         let kept = tiers.iter().take_while(|tier| tier.to <= batches).count();
         let end = tiers[..kept].last().map_or(0, |tier| tier.to);
@@ -114,7 +115,7 @@ impl UnsortedCache {
         batches: u32,
         key: &[u8],
     ) -> Result<Vec<ChangeBatch>> {
-        let cache = self.table(scu.scu(), layout.table.id);
+        let cache = self.table(scu.scu(), &layout.table);
         let mut index = cache.index.lock().await;
         index.extend(env, layout, scu, batches).await?;
         let mut found: Vec<ChangeBatch> = Vec::new();
@@ -129,7 +130,7 @@ impl UnsortedCache {
                 continue;
             }
             let part = &indexed.batch.parts[indexed.place];
-            let rows = part.read(&*env.store, &layout.table, scu.scu()).await?;
+            let rows = part.read(&*env.store, layout, scu.scu()).await?;
             let change = rows.slice(row, 1);
             let split = row > 0 && rows.kind(row - 1).is_split();
             let total = change.kind(0).is_total();
@@ -160,7 +161,7 @@ impl KeyIndex {
         for batch in scu.prefix(batches).into_iter().skip(self.to as usize) {
             for (place, part) in batch.parts.iter().enumerate() {
                 if part.table == layout.table.id {
-                    let rows = part.read(&*env.store, &layout.table, scu.scu()).await?;
+                    let rows = part.read(&*env.store, layout, scu.scu()).await?;
                     self.add(layout, Arc::clone(&batch), place, &rows)?;
                 }
             }
@@ -200,7 +201,7 @@ async fn sort_tier(
     let mut changes = Vec::new();
     for batch in scu.prefix(to).into_iter().skip(from as usize) {
         for part in parts_of(&batch, layout.table.id) {
-            changes.push(part.read(&*env.store, &layout.table, scu.scu()).await?);
+            changes.push(part.read(&*env.store, layout, scu.scu()).await?);
         }
     }
     let rows = changes.iter().map(|batch| batch.rows() as u64).sum();

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Result, SchemaVersion};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
@@ -142,8 +142,9 @@ pub(super) fn rows_of_key(keys: &Keys, key: &[u8]) -> Range<usize> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum CacheKey {
-    /// By the hash of the file's name; the name itself is compared on a hit.
-    Index(u64),
+    /// By the hash of the file's name; the name itself is compared on a hit. And by the version of
+    /// the table that its rows are given in.
+    Index(u64, SchemaVersion),
     Extent {
         segment: u64,
         extent: usize,
@@ -234,7 +235,7 @@ impl SegmentCache {
         counters: &ReadCounters,
     ) -> Result<Arc<Segment>> {
         let opening = || Segment::open(env, layout, Arc::clone(meta), counters);
-        let key = CacheKey::Index(key_hash(meta.file.as_bytes()));
+        let key = CacheKey::Index(key_hash(meta.file.as_bytes()), layout.table.version);
         let load = async { Ok::<_, Error>(CacheValue::Index(opening().await?)) };
         match self.cache.get_or_insert_async(&key, load).await? {
             CacheValue::Index(found) if found.meta().file == meta.file => Ok(found),

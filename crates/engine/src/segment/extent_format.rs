@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use bytes::Bytes;
-use lazybase_model::{ColumnId, Error, Result, TableId, ViewId};
+use lazybase_model::{Column, ColumnId, Error, Result, Table, TableId, ViewId};
 use serde::{Deserialize, Serialize};
 
 use super::RowLayout;
 use super::extent_index::ExtentIndex;
 use super::le::{Front, put_u32, put_u64};
+use crate::schema::Adapter;
 
 /// The first and the last eight bytes of an extent file.
 pub const MAGIC: [u8; 8] = *b"LAZYEXT\n";
@@ -48,15 +49,51 @@ impl RowsOf {
         serde_json::to_vec(self).expect("ids and types have a text form")
     }
 
-    /// Checks that the bytes describe the rows of `layout`.
-    pub(super) fn check(bytes: &[u8], layout: &RowLayout) -> Result<()> {
+    /// The layout of the rows that the bytes describe, if they are rows of `layout` under this
+    /// definition of the table or an earlier one: `layout` itself where all columns are the same.
+    pub(super) fn stored_layout(bytes: &[u8], layout: &Arc<RowLayout>) -> Result<Arc<RowLayout>> {
         let stored: RowsOf = serde_json::from_slice(bytes)
             .map_err(|error| Error::corrupt(format!("its columns can't be read: {error}")))?;
-        match stored == RowsOf::layout(layout) {
-            true => Ok(()),
-            false => Err(Error::corrupt("its columns are not those of the table")
-                .with_detail(format!("stored are {}", String::from_utf8_lossy(bytes)))),
+        let wanted = RowsOf::layout(layout);
+        if stored == wanted {
+            return Ok(Arc::clone(layout));
         }
+        let wrong = |error: Error| {
+            Error::corrupt("its columns are not those of the table").with_detail(format!(
+                "{error}; stored are {}",
+                String::from_utf8_lossy(bytes)
+            ))
+        };
+        let same = (stored.table, stored.view, &stored.key);
+        if same != (wanted.table, wanted.view, &wanted.key) {
+            return Err(wrong(Error::corrupt("another table, view or key")));
+        }
+        let stored = Arc::new(stored.into_layout(layout).map_err(wrong)?);
+        Adapter::between(&stored.table, layout).map_err(wrong)?;
+        Ok(stored)
+    }
+
+    /// The layout of such rows. Columns that the table has no more are named by their ids.
+    fn into_layout(self, layout: &RowLayout) -> Result<RowLayout> {
+        let table = &layout.table;
+        let column = |(id, data_type): (ColumnId, DataType)| {
+            let known = table.columns.iter().find(|column| column.id == id);
+            let name = known.map_or_else(|| format!("column {}", id.0), |c| c.name.clone());
+            Column {
+                id,
+                nullable: !self.key.contains(&id),
+                ..Column::new(name, data_type)
+            }
+        };
+        let columns: Vec<Column> = self.columns.into_iter().map(column).collect();
+        let has = |id: &ColumnId| columns.iter().any(|column| column.id == *id);
+        if !self.key.iter().all(has) {
+            return Err(Error::corrupt("a key column is not there"));
+        }
+        RowLayout::primary(&Arc::new(Table {
+            columns,
+            ..table.as_ref().clone()
+        }))
     }
 }
 
@@ -89,13 +126,13 @@ pub(super) fn index_part(
     out
 }
 
-/// Reads an index part whose checksum was verified.
+/// Reads an index part whose checksum was verified: the index, and the layout of its rows.
 pub(super) fn parse_index_part(
     part: &Bytes,
     layout: &Arc<RowLayout>,
     index_offset: u64,
     rows: u64,
-) -> Result<ExtentIndex> {
+) -> Result<(ExtentIndex, Arc<RowLayout>)> {
     let footer_at = part.len().checked_sub(FOOTER_BYTES);
     let footer_at = footer_at.ok_or_else(|| Error::corrupt("no room for a footer"))?;
     let mut footer = Front(&part[footer_at..]);
@@ -117,7 +154,7 @@ pub(super) fn parse_index_part(
     if !fits || stored_offset != index_offset || stored_rows != rows {
         return Err(Error::corrupt("its footer disagrees with the manifest"));
     }
-    RowsOf::check(&part[..rows_of_len], layout)?;
+    let stored = RowsOf::stored_layout(&part[..rows_of_len], layout)?;
     let index = ExtentIndex::parse(&part.slice(rows_of_len..footer_at))?;
     let mut next = FILE_HEADER_BYTES;
     for extent in index.iter() {
@@ -128,7 +165,7 @@ pub(super) fn parse_index_part(
     }
     let counted: u64 = index.iter().map(|extent| u64::from(extent.rows)).sum();
     match next == index_offset && counted == rows {
-        true => Ok(index),
+        true => Ok((index, stored)),
         false => Err(Error::corrupt(
             "its extents are not those the footer counts",
         )),

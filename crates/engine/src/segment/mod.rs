@@ -18,8 +18,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use lazybase_model::Result;
 use lazybase_model::table::Table;
+use lazybase_model::{Error, Result, SchemaVersion};
 
 use crate::key::KeyCodec;
 
@@ -59,6 +59,8 @@ pub struct RowLayout {
     pub declared: SchemaRef,
     /// The view's key.
     pub codec: KeyCodec,
+    /// The table's earlier definitions, under which log frames that are read may be written.
+    pub older: Vec<Arc<Table>>,
 }
 
 impl RowLayout {
@@ -67,6 +69,14 @@ impl RowLayout {
     /// # Errors
     /// `Invalid` when a key column's type has no order.
     pub fn primary(table: &Arc<Table>) -> Result<RowLayout> {
+        RowLayout::after(table, Vec::new())
+    }
+
+    /// The same, of a table that had these definitions before.
+    ///
+    /// # Errors
+    /// As [`RowLayout::primary`].
+    pub fn after(table: &Arc<Table>, older: Vec<Arc<Table>>) -> Result<RowLayout> {
         let codec = KeyCodec::primary(table)?;
         let field = |(at, column): (usize, &lazybase_model::table::Column)| {
             let in_key = codec.indices().contains(&at);
@@ -78,6 +88,19 @@ impl RowLayout {
             schema: Arc::new(Schema::new(fields)),
             declared: table.arrow_schema(),
             codec,
+            older,
+        })
+    }
+
+    /// The table's definition of a version.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is not known: rows of it can't be read.
+    pub fn definition(&self, version: SchemaVersion) -> Result<&Arc<Table>> {
+        let mut known = std::iter::once(&self.table).chain(&self.older);
+        known.find(|table| table.version == version).ok_or_else(|| {
+            let name = &self.table.name;
+            Error::corrupt(format!("table {name:?} had no version {}", version.0))
         })
     }
 

@@ -128,8 +128,9 @@ fn block_bytes(
 }
 
 impl Block {
-    /// Reads our block from the front of the verified bytes that begin with it.
-    fn parse(bytes: &Bytes, layout: &Arc<RowLayout>) -> Result<Block> {
+    /// Reads our block from the front of the verified bytes that begin with it, and the layout of
+    /// the file's rows.
+    fn parse(bytes: &Bytes, layout: &Arc<RowLayout>) -> Result<(Block, Arc<RowLayout>)> {
         let mut front = Front(bytes);
         if front.take(MAGIC.len())? != MAGIC {
             return Err(Error::corrupt("it is not a Parquet segment"));
@@ -144,18 +145,21 @@ impl Block {
         let flags = front.u32()?;
         let (rows_of, index) = (front.u64()? as usize, front.u64()? as usize);
         let parts = front.u64()? as usize;
-        RowsOf::check(front.take(rows_of)?, layout)?;
+        let stored = RowsOf::stored_layout(front.take(rows_of)?, layout)?;
         let index = ExtentIndex::parse(&bytes.slice_ref(front.take(index)?))?;
         let mut parts = Front(front.take(parts)?);
         let groups: Result<Vec<GroupPart>> = (0..index.len())
             .map(|_| GroupPart::parse(&mut parts, bytes))
             .collect();
         match parts.0.is_empty() {
-            true => Ok(Block {
-                has_column_scus: flags & HAS_COLUMN_SCUS != 0,
-                index,
-                groups: groups?,
-            }),
+            true => {
+                let block = Block {
+                    has_column_scus: flags & HAS_COLUMN_SCUS != 0,
+                    index,
+                    groups: groups?,
+                };
+                Ok((block, stored))
+            }
             false => Err(Error::corrupt("it describes more row groups than it has")),
         }
     }

@@ -21,6 +21,7 @@ use crate::change_batch::ChangeBatch;
 use crate::env::{Env, Store};
 use crate::key::Keys;
 use crate::manifest::{SegmentFormat, SegmentMeta};
+use crate::schema::Adapter;
 
 /// Tells open segments apart in the cache, without comparing names.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -30,7 +31,12 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 pub struct Segment {
     id: u64,
     store: Arc<dyn Store>,
+    /// The layout of the rows that it gives.
     layout: Arc<RowLayout>,
+    /// The layout of the rows that it stores: that of the definition they were written under.
+    stored: Arc<RowLayout>,
+    /// From the stored rows to those that it gives, where they differ.
+    adapter: Option<Adapter>,
     meta: Arc<SegmentMeta>,
     body: Body,
 }
@@ -63,15 +69,54 @@ impl Segment {
         meta: Arc<SegmentMeta>,
         counters: &ReadCounters,
     ) -> Result<Arc<Segment>> {
+        let opened = Segment::load(env, layout, meta, counters).await?;
+        Ok(Arc::new(opened))
+    }
+
+    /// Opens a segment to read its rows as they are stored, whatever the table's definition is by
+    /// now: what checks the file needs.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub(super) async fn open_stored(
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        meta: Arc<SegmentMeta>,
+        counters: &ReadCounters,
+    ) -> Result<Segment> {
+        let opened = Segment::load(env, layout, meta, counters).await?;
+        Ok(Segment {
+            layout: Arc::clone(&opened.stored),
+            adapter: None,
+            ..opened
+        })
+    }
+
+    async fn load(
+        env: &Env,
+        layout: &Arc<RowLayout>,
+        meta: Arc<SegmentMeta>,
+        counters: &ReadCounters,
+    ) -> Result<Segment> {
         let store = Arc::clone(&env.store);
         let opened = Segment::load_index(&*store, layout, &meta, counters).await;
-        Ok(Arc::new(Segment {
+        let opened = opened.and_then(|(body, stored)| {
+            let adapter = match Arc::ptr_eq(&stored, layout) {
+                true => None,
+                false => Adapter::between(&stored.table, layout)?,
+            };
+            Ok((body, stored, adapter))
+        });
+        let (body, stored, adapter) = opened.map_err(|error| named(error, layout, &meta))?;
+        Ok(Segment {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            body: opened.map_err(|error| named(error, layout, &meta))?,
+            body,
             store,
             layout: Arc::clone(layout),
+            stored,
+            adapter,
             meta,
-        }))
+        })
     }
 
     async fn load_index(
@@ -79,7 +124,7 @@ impl Segment {
         layout: &Arc<RowLayout>,
         meta: &SegmentMeta,
         counters: &ReadCounters,
-    ) -> Result<Body> {
+    ) -> Result<(Body, Arc<RowLayout>)> {
         let length = store.len(&meta.file).await?;
         if length != meta.bytes || meta.index_offset > length {
             return Err(Error::corrupt(format!(
@@ -92,22 +137,21 @@ impl Segment {
         if crc32c::crc32c(&part) != meta.index_crc {
             return Err(Error::corrupt("its index is damaged: checksum mismatch"));
         }
-        let body = match meta.format {
-            SegmentFormat::Extent => Body::Extents(parse_index_part(
-                &part,
-                layout,
-                meta.index_offset,
-                meta.rows,
-            )?),
+        let (body, stored) = match meta.format {
+            SegmentFormat::Extent => {
+                let parsed = parse_index_part(&part, layout, meta.index_offset, meta.rows)?;
+                (Body::Extents(parsed.0), parsed.1)
+            }
             SegmentFormat::Parquet => {
-                Body::Parquet(Box::new(ParquetParts::parse(&part, layout, meta)?))
+                let parsed = ParquetParts::parse(&part, layout, meta)?;
+                (Body::Parquet(Box::new(parsed.0)), parsed.1)
             }
         };
         let index = body.index();
         let last = index.len().checked_sub(1);
         let ends = last.map(|last| (index.min_key(0), index.max_key(last)));
         match ends == Some((meta.min_key.as_bytes(), meta.max_key.as_bytes())) {
-            true => Ok(body),
+            true => Ok((body, stored)),
             false => Err(Error::corrupt(
                 "its keys are not those that the manifest names",
             )),
@@ -124,9 +168,18 @@ impl Segment {
         &self.meta
     }
 
-    /// The layout of its rows.
+    /// The layout of the rows that it gives.
     pub fn layout(&self) -> &Arc<RowLayout> {
         &self.layout
+    }
+
+    /// Whether its extents, as bytes, may stand in a new file of its layout.
+    pub fn may_be_copied(&self) -> bool {
+        let same = self.adapter.is_none();
+        match &self.body {
+            Body::Extents(_) => same,
+            Body::Parquet(parts) => same && parts.has_names_of(&self.layout),
+        }
     }
 
     /// Its extents in key order.
@@ -167,12 +220,12 @@ impl Segment {
         let rows = match &self.body {
             Body::Extents(_) => {
                 let stored = self.read_verified(extent, &info, counters).await?;
-                decode_extent(&stored, &self.layout.schema, projection)
+                self.decoded(&stored, projection)
             }
             Body::Parquet(parts) => {
                 let all = 0..info.rows as usize;
-                let source = self.source(counters);
-                parts.read_rows(&source, extent, all, projection).await
+                self.read_group(parts, extent, all, projection, counters)
+                    .await
             }
         };
         let rows = rows.map_err(|error| self.damaged(extent, error))?;
@@ -183,12 +236,53 @@ impl Segment {
         Ok(Arc::new(rows))
     }
 
+    /// The rows of an extent's bytes.
+    fn decoded(&self, stored: &[u8], projection: Option<&[usize]>) -> Result<ChangeBatch> {
+        let Some(adapter) = &self.adapter else {
+            return decode_extent(stored, &self.stored.schema, projection);
+        };
+        let rows = adapter.adapt(&decode_extent(stored, &self.stored.schema, None)?)?;
+        let Some(columns) = projection else {
+            return Ok(rows);
+        };
+        let data = rows.data.project(columns);
+        let data = data.map_err(|error| Error::internal(error.to_string()))?;
+        Ok(ChangeBatch { data, ..rows })
+    }
+
+    /// Rows of a Parquet row group: all of them as they are, or only some columns, without versions.
+    async fn read_group(
+        &self,
+        parts: &ParquetParts,
+        group: usize,
+        rows: Range<usize>,
+        projection: Option<&[usize]>,
+        counters: &ReadCounters,
+    ) -> Result<ChangeBatch> {
+        let source = self.source(counters);
+        match (&self.adapter, projection) {
+            (None, _) => parts.read_rows(&source, group, rows, projection).await,
+            (Some(adapter), None) => {
+                let stored = parts.read_rows(&source, group, rows, None).await?;
+                adapter.adapt(&stored)
+            }
+            (Some(adapter), Some(wanted)) => {
+                let columns = adapter.stored_columns(wanted);
+                let stored = parts
+                    .read_rows(&source, group, rows, Some(&columns))
+                    .await?;
+                let data = adapter.plain(&stored.data, &columns, wanted)?;
+                Ok(ChangeBatch { data, ..stored })
+            }
+        }
+    }
+
     fn source<'s>(&'s self, counters: &'s ReadCounters) -> Source<'s> {
         Source {
             store: &*self.store,
             file: &self.meta.file,
             length: self.meta.bytes,
-            layout: &self.layout,
+            layout: &self.stored,
             counters,
         }
     }
@@ -236,9 +330,9 @@ impl Segment {
             }
             Body::Parquet(parts) => {
                 counters.add_extent();
-                let source = self.source(counters);
-                let read = parts.read_rows(&source, extent, rows, projection).await;
-                read.map(Arc::new)
+                let read = self.read_group(parts, extent, rows, projection, counters);
+                read.await
+                    .map(Arc::new)
                     .map_err(|error| self.damaged(extent, error))
             }
         }
@@ -266,6 +360,10 @@ impl Segment {
         };
         counters.add_extent();
         let read = parts.read_key(&self.source(counters), extent, key).await;
+        let read = read.and_then(|row| match (row, &self.adapter) {
+            (Some(row), Some(adapter)) => adapter.adapt(&row).map(Some),
+            (row, _) => Ok(row),
+        });
         let row = read.map_err(|error| self.damaged(extent, error))?;
         Ok(row.map(|row| FoundRows {
             rows: Arc::new(row),

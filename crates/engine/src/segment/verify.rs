@@ -28,7 +28,7 @@ pub async fn verify_segment(
     meta: &Arc<SegmentMeta>,
 ) -> Result<()> {
     let counters = ReadCounters::default();
-    let segment = Segment::open(env, layout, Arc::clone(meta), &counters).await?;
+    let segment = Segment::open_stored(env, layout, Arc::clone(meta), &counters).await?;
     let header = match meta.format {
         SegmentFormat::Extent => file_header(),
         SegmentFormat::Parquet => b"PAR1".to_vec(),

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::{Error, Result};
 
-use super::{Statement, column_name, create, folded, table_name, unsupported, words};
+use super::{Statement, alter, column_name, create, folded, table_name, unsupported, words};
 
 /// INSERT INTO.
 #[derive(Debug, Clone)]
@@ -111,6 +111,16 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
                 .collect::<Result<_>>()?,
             if_exists: truncate.if_exists,
         },
+        Ast::AlterTable(alter) => Statement::AlterTable(Box::new(alter::alter_table(alter)?)),
+        Ast::Comment {
+            object_type,
+            object_name,
+            comment,
+            if_exists,
+        } => {
+            let comment = alter::comment_on(object_type, &object_name, comment, if_exists)?;
+            Statement::AlterTable(Box::new(comment))
+        }
         Ast::Insert(insert) => Statement::Insert(Box::new(self::insert(insert)?)),
         Ast::Update(update) => Statement::Update(Box::new(self::update(update)?)),
         Ast::Delete(delete) => Statement::Delete(Box::new(self::delete(delete)?)),
@@ -141,9 +151,6 @@ fn refused(statement: &Ast) -> Error {
         Ast::CreateView(_) => error.with_hint("CREATE TABLE ... AS SELECT keeps a query's rows"),
         Ast::CreateIndex(_) => error.with_hint("a table is sorted by its PRIMARY KEY"),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
-        Ast::AlterTable(_) => {
-            error.with_hint("CREATE TABLE new AS SELECT ... FROM old makes a changed copy")
-        }
         _ => error,
     }
 }

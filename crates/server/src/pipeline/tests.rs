@@ -65,6 +65,7 @@ fn table(ranges: Vec<Vec<u64>>) -> Arc<TableState> {
             hidden_key: true,
             ..Table::new(TableId(1), ViewId(1), "t", Vec::new(), &[])
         }),
+        older: Vec::new(),
         created_after: ScuNumber(0),
         ranges: ranges.into_iter().map(range).collect(),
     })

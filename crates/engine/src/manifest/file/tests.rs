@@ -77,7 +77,11 @@ fn a_newer_format_is_told_from_damage() {
     let (name, bytes) = sample();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let mut newer = text
-        .replacen("\"format\":2", "\"format\":3", 1)
+        .replacen(
+            &format!("\"format\":{FORMAT}"),
+            &format!("\"format\":{}", FORMAT + 1),
+            1,
+        )
         .into_bytes();
     let end = newer.iter().position(|byte| *byte == b'\n').unwrap();
     let digits = end - TAIL_BYTES..end - 2;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::DataType;
 use futures::FutureExt;
 use futures::executor::block_on;
-use lazybase_model::{ScuNumber, TableId};
+use lazybase_model::{Column, ScuNumber, TableId};
 use proptest::prelude::*;
 
 use super::*;
@@ -14,6 +16,7 @@ use crate::env::manual::TestEnv;
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::manifest::testing::{Draw, Story};
 use crate::manifest::{Ddl, verify_files};
+use crate::schema::{Alteration, encode_cell};
 
 fn open(env: &Env) -> Result<ManifestStore> {
     block_on(ManifestStore::open(env))
@@ -475,16 +478,46 @@ fn golden_story_2() -> Story {
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/manifest");
 
 #[test]
-fn files_of_version_1_are_read() {
-    let world = Env::test(1);
-    let folder = std::fs::read_dir(format!("{GOLDEN}/format-1")).unwrap();
-    for file in folder.map(Result::unwrap) {
-        let name = format!("manifest/{}", file.file_name().to_str().unwrap());
-        let bytes = std::fs::read(file.path()).unwrap();
-        block_on(world.env.store.put_if_absent(&name, bytes.into())).unwrap();
+fn files_of_earlier_versions_are_read() {
+    let stories = [(1, golden_story()), (2, golden_story_2())];
+    for (version, story) in stories {
+        let world = Env::test(1);
+        let folder = std::fs::read_dir(format!("{GOLDEN}/format-{version}")).unwrap();
+        for file in folder.map(Result::unwrap) {
+            let name = format!("manifest/{}", file.file_name().to_str().unwrap());
+            let bytes = std::fs::read(file.path()).unwrap();
+            block_on(world.env.store.put_if_absent(&name, bytes.into())).unwrap();
+        }
+        assert_eq!(look(&world.store).unwrap(), story.manifest);
+        assert_eq!(block_on(verify_files(&*world.env.store)).unwrap().len(), 0);
     }
-    assert_eq!(look(&world.store).unwrap(), golden_story().manifest);
-    assert_eq!(block_on(verify_files(&*world.env.store)).unwrap().len(), 0);
+}
+
+/// What version 3 knows besides: definitions that follow each other.
+fn golden_story_3() -> Story {
+    let mut story = golden_story_2();
+    let table = |story: &Story| {
+        let state = story.manifest.tables.values().next().unwrap();
+        Arc::clone(&state.table)
+    };
+    let older = encode_cell(&(Arc::new(Int64Array::from(vec![7])) as ArrayRef)).unwrap();
+    let added = Column {
+        older,
+        ..Column::new("added", DataType::Int64)
+    };
+    let changes = [
+        Alteration::AddColumn(added),
+        Alteration::Rename("altered".to_owned()),
+    ];
+    let edit = story.alter_edit(&table(&story), &changes);
+    story.apply(edit);
+    story.seal();
+    let edit = story.alter_edit(
+        &table(&story),
+        &[Alteration::DropColumn("added".to_owned())],
+    );
+    story.apply(edit);
+    story
 }
 
 #[test]
@@ -493,9 +526,9 @@ fn files_of_version_1_are_read() {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 2] = [10, 24];
-    let folder = format!("{GOLDEN}/format-2");
-    let story = golden_story_2();
+    const CHECKPOINTS: [u64; 3] = [10, 24, 28];
+    let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
+    let story = golden_story_3();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {

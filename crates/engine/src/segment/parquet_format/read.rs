@@ -104,8 +104,8 @@ impl ParquetParts {
         part: &Bytes,
         layout: &Arc<RowLayout>,
         meta: &SegmentMeta,
-    ) -> Result<ParquetParts> {
-        let block = Block::parse(part, layout)?;
+    ) -> Result<(ParquetParts, Arc<RowLayout>)> {
+        let (block, stored) = Block::parse(part, layout)?;
         let mut reader = ParquetMetaDataReader::new()
             .with_column_index_policy(PageIndexPolicy::Optional)
             .with_offset_index_policy(PageIndexPolicy::Required);
@@ -115,17 +115,29 @@ impl ParquetParts {
         let parquet_bytes = parquet.memory_size();
         let metadata =
             ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new()).map_err(corrupt)?;
-        let width = layout.schema.fields().len() + 1 + usize::from(block.has_column_scus);
+        let width = stored.schema.fields().len() + 1 + usize::from(block.has_column_scus);
         match metadata.schema().fields().len() == width {
-            true => Ok(ParquetParts {
-                block,
-                metadata,
-                parquet_bytes,
-            }),
+            true => {
+                let parts = ParquetParts {
+                    block,
+                    metadata,
+                    parquet_bytes,
+                };
+                Ok((parts, stored))
+            }
             false => Err(Error::corrupt(
                 "its Parquet columns are not those of its index",
             )),
         }
+    }
+
+    /// Whether its columns are called what a layout calls them: row groups carry the names.
+    pub(in crate::segment) fn has_names_of(&self, layout: &RowLayout) -> bool {
+        let names = layout.schema.fields().iter().map(|field| field.name());
+        let stored = self.metadata.schema().fields().iter();
+        names
+            .zip(stored)
+            .all(|(name, stored)| name == stored.name())
     }
 
     pub(in crate::segment) fn index(&self) -> &ExtentIndex {

@@ -21,6 +21,8 @@ use super::frame::{FrameKind, FramePlace, at, check_header, damaged, log_name, r
 use crate::change_batch::{ChangeBatch, Scus};
 use crate::env::Store;
 use crate::manifest::state::{LogPiece, ScuEntry, ScuTime};
+use crate::schema::Adapter;
+use crate::segment::RowLayout;
 
 /// Counts the memory that accepted data may take.
 #[derive(Debug)]
@@ -317,7 +319,7 @@ impl UnsortedScu {
         let mut changes = Vec::new();
         for batch in self.prefix(count) {
             for part in batch.parts.iter().filter(|part| part.table == table.id) {
-                let read = part.read(store, table, self.scu).await;
+                let read = part.read_stored(store, table, self.scu).await;
                 changes.push(read.map_err(|error| {
                     error.within(format!("SCU {}, table {:?}", self.scu, table.name))
                 })?);
@@ -393,12 +395,28 @@ impl BatchPart {
         self.held.is_some()
     }
 
-    /// Its changes, from memory or from the log with their checksums verified; the hidden key and
-    /// the SCU are filled in.
+    /// Its changes as rows of a layout, whose table had the definition that they were written under
+    /// by now or before.
     ///
     /// # Errors
     /// `Corrupt` when the log does not hold what was acknowledged.
     pub async fn read(
+        &self,
+        store: &dyn Store,
+        layout: &RowLayout,
+        scu: ScuNumber,
+    ) -> Result<ChangeBatch> {
+        if self.version == layout.table.version {
+            return self.read_stored(store, &layout.table, scu).await;
+        }
+        let table = layout.definition(self.version)?;
+        let stored = self.read_stored(store, table, scu).await?;
+        Adapter::under(table, layout, stored)
+    }
+
+    /// Its changes under the definition that they were written under, from memory or from the log
+    /// with their checksums verified; the hidden key and the SCU are filled in.
+    async fn read_stored(
         &self,
         store: &dyn Store,
         table: &Table,

@@ -7,7 +7,8 @@
 //! 2. Atoms whose keys touch are merged together, in stretches as small as that allows.
 //! 3. An atom that touches no other, lies inside the range, and may stand in the output as it is,
 //!    is free. A segment of which all atoms are free, with nothing between them, moves: the output
-//!    names the same file. Other free extents are copied as bytes.
+//!    names the same file. Other free extents are copied as bytes, where their columns are the
+//!    output's.
 //! 4. All else is merged, in key stretches that begin and end where the steps around them do.
 //!
 //! Invariant PLAN-1: steps rise by key and are disjoint; together they hold every row of the
@@ -50,6 +51,8 @@ pub struct SegmentSummary {
     pub bytes: u64,
     /// Its extents, in key order and disjoint.
     pub extents: Option<Vec<ExtentSummary>>,
+    /// Whether its extents may stand in the output as bytes: they have the output's columns.
+    pub same_columns: bool,
 }
 
 /// One run that is merged: its segments, in key order and disjoint.
@@ -137,7 +140,7 @@ pub fn plan_merge(inputs: &[InputRun], target: &PlanTarget, range: &KeyRange) ->
                 let (input, segment) = first.segment();
                 steps.add(first.min, PlanStep::MoveSegment { input, segment });
             }
-            Some(start) if target.copies_extents => {
+            Some(start) if target.copies_extents && segment.same_columns => {
                 let (input, segment) = first.segment();
                 let extents = start..start + free.len();
                 let step = PlanStep::CopyExtents {

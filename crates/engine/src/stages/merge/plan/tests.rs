@@ -59,6 +59,7 @@ fn summary(run: &Run) -> InputRun {
     let segments = run.segments.iter().map(|segment| {
         let all = extent(&segment.concat());
         SegmentSummary {
+            same_columns: true,
             min: all.min,
             max: all.max,
             all_upserts: all.all_upserts,

@@ -232,7 +232,7 @@ pub(crate) fn op(keys: u8) -> impl Strategy<Value = Op> {
     )
 }
 
-fn value(data_type: &DataType, number: u8) -> Value {
+pub(crate) fn value(data_type: &DataType, number: u8) -> Value {
     match (number, data_type) {
         (0, _) => Value::Null,
         (_, DataType::Utf8) => Value::Text("value ".repeat(usize::from(number))),

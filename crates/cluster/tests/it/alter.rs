@@ -1,0 +1,626 @@
+//! Schema changes between batches: the same rows at every stage, for every horizon that is kept with
+//! the columns that it had; whole or not at all after a power cut.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use lazybase_cluster::{Instance, Settings, SettleTo};
+use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus, masks};
+use lazybase_engine::env::memory::{MemoryStore, Unsynced};
+use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::manifest::Ddl;
+use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_engine::schema::{Alteration, encode_cell};
+use lazybase_engine::segment::RowLayout;
+use lazybase_model::change::StoredKind;
+use lazybase_model::{Column, ColumnId, ErrorKind, Freshness, Result, ScuNumber, Table, TableId};
+use proptest::prelude::*;
+
+use crate::harness::{Change, at, create, fresh, open, settings};
+
+/// What a cell holds; `None` is NULL.
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Int(i64),
+    Text(String),
+}
+
+type Cells = BTreeMap<ColumnId, Option<Value>>;
+
+/// The naive model: the definition, and rows by key with their other cells.
+#[derive(Debug, Clone)]
+struct Model {
+    table: Arc<Table>,
+    rows: BTreeMap<i64, Cells>,
+}
+
+/// A change of one row, in numbers: what it does to which columns depends on the definition.
+#[derive(Debug, Clone)]
+struct Op {
+    id: i64,
+    kind: u8,
+    sets: u8,
+    values: [u8; 4],
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Batch(Vec<Op>),
+    /// A batch of another table.
+    Quiet,
+    /// A change of the definition, alone or with a batch under the new one.
+    Alter(u8, Vec<Op>),
+    Seal,
+    Sorted,
+    Authority,
+    Reopen,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    (
+        0..30_i64,
+        0..8_u8,
+        any::<u8>(),
+        prop::array::uniform4(0..5_u8),
+    )
+        .prop_map(|(id, kind, sets, values)| Op {
+            id,
+            kind,
+            sets,
+            values,
+        })
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let ops = || prop::collection::vec(op(), 1..10);
+    prop_oneof![
+        8 => ops().prop_map(Act::Batch),
+        1 => Just(Act::Quiet),
+        4 => (any::<u8>(), prop::collection::vec(op(), 0..6)).prop_map(|(n, ops)| Act::Alter(n, ops)),
+        2 => Just(Act::Seal),
+        2 => Just(Act::Sorted),
+        2 => Just(Act::Authority),
+        1 => Just(Act::Reopen),
+    ]
+}
+
+/// id BIGINT, count INT, note TEXT.
+fn first_columns() -> Vec<Column> {
+    vec![
+        Column::new("id", DataType::Int64),
+        Column::new("count", DataType::Int32),
+        Column::new("note", DataType::Utf8),
+    ]
+}
+
+fn make(instance: &Instance) -> Arc<Table> {
+    let spec = lazybase_cluster::TableSpec {
+        columns: first_columns(),
+        ..crate::harness::spec("t", &["id"])
+    };
+    block_on(instance.create_table(spec, false))
+        .unwrap()
+        .unwrap()
+}
+
+fn cell(column: &Column, number: u8) -> Option<Value> {
+    match (number, &column.data_type) {
+        (0, _) => None,
+        (_, DataType::Utf8) => Some(Value::Text(format!("text {number}"))),
+        _ => Some(Value::Int(i64::from(number) * 11)),
+    }
+}
+
+fn array(data_type: &DataType, cells: &[Option<Value>]) -> ArrayRef {
+    let ints = || {
+        cells.iter().map(|cell| match cell {
+            Some(Value::Int(int)) => Some(*int),
+            _ => None,
+        })
+    };
+    match data_type {
+        DataType::Utf8 => Arc::new(StringArray::from_iter(cells.iter().map(
+            |cell| match cell {
+                Some(Value::Text(text)) => Some(text.clone()),
+                _ => None,
+            },
+        ))),
+        DataType::Int32 => Arc::new(Int32Array::from_iter(
+            ints().map(|int| int.map(|int| i32::try_from(int).unwrap())),
+        )),
+        _ => Arc::new(Int64Array::from_iter(ints())),
+    }
+}
+
+fn value(column: &ArrayRef, row: usize) -> Option<Value> {
+    column.is_valid(row).then(|| match column.data_type() {
+        DataType::Utf8 => Value::Text(column.as_string::<i32>().value(row).to_owned()),
+        DataType::Int32 => Value::Int(column.as_primitive::<Int32Type>().value(row).into()),
+        _ => Value::Int(column.as_primitive::<Int64Type>().value(row)),
+    })
+}
+
+impl Op {
+    fn kind(&self) -> StoredKind {
+        match self.kind {
+            0..=2 => StoredKind::UPSERT,
+            3 => StoredKind::DELETE,
+            4 | 5 => StoredKind::UPDATE,
+            _ => StoredKind::BOTH,
+        }
+    }
+
+    fn cells(&self, table: &Table) -> Cells {
+        let columns = table.columns.iter().skip(1).enumerate();
+        let cells = columns.map(|(at, column)| (column.id, cell(column, self.values[at % 4])));
+        cells.collect()
+    }
+
+    /// The positions of the columns that it sets; never the key's.
+    fn set(&self, table: &Table) -> Vec<usize> {
+        let columns = 1..table.columns.len();
+        columns
+            .filter(|at| self.sets >> (at % 8) & 1 == 1)
+            .collect()
+    }
+}
+
+/// Operations in the stored form; the key is the first column.
+fn changes(table: &Arc<Table>, ops: &[Op]) -> ChangeBatch {
+    let width = table.columns.len();
+    let mut columns: Vec<Vec<Option<Value>>> = vec![Vec::new(); width];
+    let mut row_masks: Vec<Option<Vec<u8>>> = Vec::new();
+    for op in ops {
+        let (kind, set) = (op.kind(), op.set(table));
+        let cells = op.cells(table);
+        columns[0].push(Some(Value::Int(op.id)));
+        for (at, column) in table.columns.iter().enumerate().skip(1) {
+            let carried = kind.makes_row() || (kind.keeps_row() && set.contains(&at));
+            columns[at].push(cells[&column.id].clone().filter(|_| carried));
+        }
+        row_masks.push(kind.keeps_row().then(|| masks::mask_of(set, width)));
+    }
+    let layout = RowLayout::primary(table).unwrap();
+    let arrays = table.columns.iter().zip(&columns);
+    let arrays = arrays.map(|(column, cells)| array(&column.data_type, cells));
+    let data = RecordBatch::try_new(layout.schema, arrays.collect()).unwrap();
+    let masked = row_masks.iter().any(Option::is_some);
+    let kinds: Vec<u8> = ops.iter().map(|op| op.kind().bits()).collect();
+    ChangeBatch {
+        data,
+        kinds: Kinds::Each(kinds.into()),
+        masks: masked.then(|| row_masks.iter().map(Option::as_deref).collect()),
+        scus: Scus::Uniform(0),
+        column_scus: None,
+    }
+}
+
+impl Model {
+    fn apply(&mut self, ops: &[Op]) {
+        for op in ops {
+            let cells = op.cells(&self.table);
+            let kind = op.kind();
+            match self.rows.get_mut(&op.id) {
+                Some(row) if kind.keeps_row() => {
+                    for at in op.set(&self.table) {
+                        let id = self.table.columns[at].id;
+                        row.insert(id, cells[&id].clone());
+                    }
+                }
+                _ if kind.makes_row() => {
+                    self.rows.insert(op.id, cells);
+                }
+                _ if !kind.keeps_row() => {
+                    self.rows.remove(&op.id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The table goes on as `next`: rows get what was fixed for them.
+    fn follow(&mut self, next: Arc<Table>) {
+        for row in self.rows.values_mut() {
+            let before = std::mem::take(row);
+            for column in next.columns.iter().skip(1) {
+                let fixed = || {
+                    let older = column.older.as_ref();
+                    let cell = lazybase_engine::schema::decode_cell(older, &column.data_type);
+                    value(&cell.unwrap(), 0)
+                };
+                let kept = before.get(&column.id).cloned().unwrap_or_else(fixed);
+                row.insert(column.id, kept);
+            }
+        }
+        self.table = next;
+    }
+
+    fn rows(&self) -> Vec<Vec<Option<Value>>> {
+        let row = |(id, cells): (&i64, &Cells)| {
+            let columns = self.table.columns.iter().skip(1);
+            let cells = columns.map(|column| cells[&column.id].clone());
+            std::iter::once(Some(Value::Int(*id)))
+                .chain(cells)
+                .collect()
+        };
+        self.rows.iter().map(row).collect()
+    }
+}
+
+fn rows_of(batch: &RecordBatch) -> Vec<Vec<Option<Value>>> {
+    let row = |row| {
+        batch
+            .columns()
+            .iter()
+            .map(|column| value(column, row))
+            .collect()
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn scan(snapshot: &Snapshot, id: TableId) -> Result<Vec<Vec<Option<Value>>>> {
+    let table = snapshot.definition(id)?;
+    block_on(async {
+        let plan = snapshot
+            .plan_scan(ScanRequest {
+                table: id,
+                projection: (0..table.columns.len()).collect(),
+                range: Default::default(),
+                buffered: Vec::new(),
+                batch_rows: 7,
+                parts: 3,
+            })
+            .await?;
+        let mut rows = Vec::new();
+        for part in &plan.parts {
+            let batches: Vec<RecordBatch> = part.stream().try_collect().await?;
+            rows.extend(batches.iter().flat_map(rows_of));
+        }
+        Ok(rows)
+    })
+}
+
+/// Scans of all columns and of the last one, and reads by key, give the model's rows.
+fn check(snapshot: &Snapshot, model: &Model, what: &str) {
+    let table = snapshot.definition(model.table.id).unwrap();
+    assert_eq!(table.columns, model.table.columns, "{what}");
+    let expected = model.rows();
+    assert_eq!(scan(snapshot, table.id).unwrap(), expected, "{what}");
+    let last = table.columns.len() - 1;
+    let plan = snapshot.plan_scan(ScanRequest {
+        table: table.id,
+        projection: vec![last],
+        range: Default::default(),
+        buffered: Vec::new(),
+        batch_rows: 100,
+        parts: 1,
+    });
+    let plan = block_on(plan).unwrap();
+    let mut found = Vec::new();
+    for part in &plan.parts {
+        let batches: Vec<RecordBatch> = block_on(part.stream().try_collect()).unwrap();
+        found.extend(batches.iter().flat_map(rows_of));
+    }
+    let wanted: Vec<_> = expected.iter().map(|row| vec![row[last].clone()]).collect();
+    assert_eq!(found, wanted, "{what}");
+    let codec = KeyCodec::primary(&table).unwrap();
+    for id in [0, 7, 13, 29] {
+        let op = Op {
+            id,
+            kind: 3,
+            sets: 0,
+            values: [0; 4],
+        };
+        let keys = codec.encode(&changes(&table, &[op]).data).unwrap();
+        let key = Key::new(keys.row(0).data());
+        let all: Vec<usize> = (0..table.columns.len()).collect();
+        let found = block_on(snapshot.get(table.id, &[key], &all, &[])).unwrap();
+        let of_key = |row: &&Vec<Option<Value>>| row[0] == Some(Value::Int(id));
+        let wanted: Vec<_> = expected.iter().filter(of_key).cloned().collect();
+        assert_eq!(rows_of(&found), wanted, "{what}, key {id}");
+    }
+}
+
+/// One of the changes that the definition allows; `made` makes names that are new.
+fn alteration(table: &Table, number: u8, made: &mut u32) -> Vec<Alteration> {
+    *made += 1;
+    let fixed = |value: ArrayRef| encode_cell(&value).unwrap();
+    let at = 1 + usize::from(number / 8) % (table.columns.len() - 1).max(1);
+    let other = table.columns.get(at).filter(|_| table.columns.len() > 2);
+    let add = |data_type: DataType, value: Option<ArrayRef>| {
+        Alteration::AddColumn(Column {
+            older: value.and_then(fixed),
+            ..Column::new(format!("c{made}"), data_type)
+        })
+    };
+    let seven: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["older"]));
+    match (number % 8, other) {
+        (0, _) => vec![add(DataType::Int32, Some(seven))],
+        (1, _) => vec![add(DataType::Utf8, Some(text))],
+        (2, _) | (_, None) => vec![add(DataType::Int64, None)],
+        (3, Some(column)) => vec![Alteration::RenameColumn {
+            from: column.name.clone(),
+            to: format!("n{made}"),
+        }],
+        (4 | 5, Some(column)) => vec![
+            Alteration::DropColumn(column.name.clone()),
+            add(DataType::Int32, Some(seven)),
+        ],
+        (6, Some(column)) => vec![Alteration::DropColumn(column.name.clone())],
+        (_, Some(column)) if column.data_type == DataType::Int32 => vec![Alteration::SetType {
+            column: column.name.clone(),
+            data_type: DataType::Int64,
+            characters_max: None,
+        }],
+        (_, Some(column)) => vec![Alteration::Comment {
+            column: Some(column.name.clone()),
+            text: Some(format!("comment {made}")),
+        }],
+    }
+}
+
+fn commit(instance: &Instance, table: &Arc<Table>, ops: &[Op]) -> Result<()> {
+    block_on(async {
+        let mut writer = instance.begin(None);
+        writer.append(table, changes(table, ops)).await?;
+        writer.commit().await.map(drop)
+    })
+}
+
+/// Changes the definition and writes under the new one, as one transaction.
+fn alter(
+    instance: &Instance,
+    before: &Arc<Table>,
+    changes_of_table: &[Alteration],
+    ops: &[Op],
+) -> Result<Arc<Table>> {
+    let next = instance.define_alteration(before, changes_of_table)?;
+    let ddl = vec![Ddl::Alter {
+        base: before.version,
+        table: next.as_ref().clone(),
+    }];
+    block_on(async {
+        let mut writer = instance.begin(None);
+        if !ops.is_empty() {
+            writer.append(&next, changes(&next, ops)).await?;
+        }
+        instance.commit(ddl, Some(writer)).await
+    })?;
+    Ok(next)
+}
+
+fn run_story(acts: Vec<Act>) {
+    let store = Arc::new(MemoryStore::without_history());
+    let keep = Settings {
+        retention: Duration::from_secs(3600),
+        ..settings()
+    };
+    let mut instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
+    let other = create(&instance, "other");
+    let mut model = Model {
+        table: make(&instance),
+        rows: BTreeMap::new(),
+    };
+    let mut boundaries: Vec<(ScuNumber, Model)> = Vec::new();
+    let mut made = 0;
+    let mut pinned: Vec<(Snapshot, Model)> = Vec::new();
+    for act in acts {
+        let seals = matches!(act, Act::Seal | Act::Alter(..));
+        if seals {
+            let sealed = block_on(instance.seal()).unwrap();
+            let known = boundaries.last().map_or(ScuNumber::ZERO, |(scu, _)| *scu);
+            if known < sealed {
+                boundaries.push((sealed, model.clone()));
+            }
+        }
+        match act {
+            Act::Batch(ops) => {
+                commit(&instance, &model.table, &ops).unwrap();
+                model.apply(&ops);
+            }
+            Act::Quiet => {
+                let change = [Change::Upsert((1, None, None))];
+                crate::harness::commit(&instance, &[(&other, &change)]).unwrap();
+            }
+            Act::Alter(number, ops) => {
+                pinned.push((fresh(&instance, Freshness::ZERO), model.clone()));
+                let asked = alteration(&model.table, number, &mut made);
+                let next = alter(&instance, &model.table, &asked, &ops).unwrap();
+                // A batch under the definition before is refused whole.
+                let error = commit(
+                    &instance,
+                    &model.table,
+                    &[Op {
+                        id: 1,
+                        kind: 0,
+                        sets: 0,
+                        values: [1; 4],
+                    }],
+                );
+                assert_eq!(error.unwrap_err().kind(), ErrorKind::Conflict);
+                model.follow(next);
+                model.apply(&ops);
+            }
+            Act::Seal => {}
+            Act::Sorted => {
+                block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+            }
+            Act::Authority => {
+                block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+                check(&fresh(&instance, Freshness::BestEffort), &model, "settled");
+            }
+            Act::Reopen => {
+                pinned.clear();
+                block_on(instance.close()).unwrap();
+                instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
+            }
+        }
+        check(&fresh(&instance, Freshness::ZERO), &model, "now");
+    }
+    for (snapshot, expected) in &pinned {
+        check(snapshot, expected, "pinned before a change");
+    }
+    pinned.clear();
+    for (scu, expected) in &boundaries {
+        let snapshot = at(&instance, *scu).unwrap();
+        check(&snapshot, expected, &format!("as of SCU {scu}"));
+    }
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    block_on(instance.close()).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_stage_and_horizon_gives_the_rows_with_the_columns_that_it_had(
+        acts in prop::collection::vec(act(), 1..30),
+    ) {
+        run_story(acts);
+    }
+}
+
+fn upserts(ids: std::ops::Range<i64>) -> Vec<Op> {
+    let op = |id| Op {
+        id,
+        kind: 0,
+        sets: 0,
+        values: [1, 2, 3, 4],
+    };
+    ids.map(op).collect()
+}
+
+fn widen_and_add() -> Vec<Alteration> {
+    vec![
+        Alteration::SetType {
+            column: "count".to_owned(),
+            data_type: DataType::Int64,
+            characters_max: None,
+        },
+        Alteration::AddColumn(Column {
+            older: encode_cell(&(Arc::new(Int32Array::from(vec![7])) as ArrayRef)).unwrap(),
+            ..Column::new("added", DataType::Int32)
+        }),
+        Alteration::DropColumn("note".to_owned()),
+    ]
+}
+
+#[test]
+fn an_alteration_is_there_whole_or_not_at_all_after_a_power_cut() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), settings()).unwrap();
+    let mut before = Model {
+        table: make(&instance),
+        rows: BTreeMap::new(),
+    };
+    commit(&instance, &before.table, &upserts(0..3)).unwrap();
+    before.apply(&upserts(0..3));
+    let begun = store.operations();
+    let next = alter(&instance, &before.table, &widen_and_add(), &upserts(2..200)).unwrap();
+    let acknowledged = store.operations();
+    let mut after = before.clone();
+    after.follow(Arc::clone(&next));
+    after.apply(&upserts(2..200));
+    check(&fresh(&instance, Freshness::ZERO), &after, "committed");
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    check(&fresh(&instance, Freshness::BestEffort), &after, "settled");
+    block_on(instance.close()).unwrap();
+    let mut seen = [false, false];
+    for cut in begun..=store.operations() {
+        for unsynced in [
+            Unsynced::Nothing,
+            Unsynced::Everything,
+            Unsynced::Scattered(cut as u64),
+        ] {
+            let image = Arc::new(store.crash_image(cut, unsynced));
+            let instance = open(Arc::clone(&image) as _, settings()).unwrap();
+            let table = instance.table("t").unwrap();
+            let committed = table.columns == next.columns;
+            assert!(committed || cut < acknowledged, "after operation {cut}");
+            seen[usize::from(committed)] = true;
+            let mut model = if committed {
+                after.clone()
+            } else {
+                before.clone()
+            };
+            check(
+                &fresh(&instance, Freshness::ZERO),
+                &model,
+                "after a power cut",
+            );
+            model.table = table;
+            if !committed {
+                let next = alter(&instance, &model.table, &widen_and_add(), &[]).unwrap();
+                model.follow(next);
+            }
+            commit(&instance, &model.table, &upserts(300..302)).unwrap();
+            model.apply(&upserts(300..302));
+            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+            check(&fresh(&instance, Freshness::BestEffort), &model, "gone on");
+            let report = block_on(instance.verify(&|_| {})).unwrap();
+            assert_eq!(report.problems, Vec::<String>::new());
+            block_on(instance.close()).unwrap();
+        }
+    }
+    assert_eq!(seen, [true, true]);
+}
+
+#[test]
+fn definitions_that_nobody_can_ask_for_are_forgotten() {
+    let store = Arc::new(MemoryStore::without_history());
+    let instance = open(store, settings()).unwrap();
+    let mut table = make(&instance);
+    for round in 0..5 {
+        commit(&instance, &table, &upserts(round..round + 3)).unwrap();
+        let name = format!("c{round}");
+        let add = Alteration::AddColumn(Column::new(name, DataType::Int64));
+        table = alter(&instance, &table, &[add], &[]).unwrap();
+    }
+    let known = |instance: &Instance| {
+        let manifest = instance.manifest();
+        manifest.table_named("t").unwrap().older.len()
+    };
+    assert_eq!(known(&instance), 5);
+    commit(&instance, &table, &upserts(0..3)).unwrap();
+    // Housekeeping comes by and by.
+    for _ in 0..200 {
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        if known(&instance) <= 1 {
+            break;
+        }
+        commit(&instance, &table, &upserts(0..3)).unwrap();
+        block_on(instance.env().clock.sleep(Duration::from_millis(50)));
+    }
+    assert!(known(&instance) <= 1, "{} are kept", known(&instance));
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn the_second_of_two_sessions_is_told_that_the_table_changed() {
+    let instance = open(Arc::new(MemoryStore::without_history()), settings()).unwrap();
+    let table = make(&instance);
+    let add = |name: &str| vec![Alteration::AddColumn(Column::new(name, DataType::Int64))];
+    alter(&instance, &table, &add("one"), &[]).unwrap();
+    let error = alter(&instance, &table, &add("two"), &upserts(0..2)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.sqlstate()),
+        (ErrorKind::Conflict, "40001")
+    );
+    let newest = block_on(instance.alter_table("t", &add("two"))).unwrap();
+    let names: Vec<&str> = newest.columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["id", "count", "note", "one", "two"]);
+    assert_eq!(
+        scan(&fresh(&instance, Freshness::ZERO), newest.id)
+            .unwrap()
+            .len(),
+        0
+    );
+    block_on(instance.close()).unwrap();
+}

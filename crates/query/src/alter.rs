@@ -1,0 +1,164 @@
+//! ALTER TABLE and COMMENT ON: the table's next definition, under a version of its own; a
+//! transaction of its own, or a part of the session's.
+//!
+//! Reads the definition that the session sees; writes nothing that is stored. A new column's value
+//! for older rows is its default's value of this moment.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use lazybase_engine::schema::{Alteration, altered, encode_cell};
+use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, SchemaVersion, Table};
+
+use crate::answer::AnswerStream;
+use crate::cast::{Place, checked_length, to_column};
+use crate::dml::defaults::parse_expression;
+use crate::dml::sink::Sink;
+use crate::literal::{Literal, to_array};
+use crate::parse::alter::{AlterStep, AlterTable};
+use crate::session::Shared;
+use crate::visible::TableChange;
+
+/// How often a change is made anew for a table that other sessions change meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// Does ALTER TABLE or COMMENT ON.
+pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<AnswerStream> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let visible = session.visible();
+        let before = match visible.require(&alter.name) {
+            Err(_) if alter.if_exists => {
+                let notice = format!("there is no table {:?}: skipped", alter.name);
+                return Ok(AnswerStream::done(alter.tag, 0).with_notices(vec![notice]));
+            }
+            found => found?,
+        };
+        let mut notices = Vec::new();
+        let changes = changes(session, &before, &alter.steps, &mut notices)?;
+        let done = || AnswerStream::done(alter.tag, 0).with_notices(notices);
+        if changes.is_empty() {
+            return Ok(done());
+        }
+        let after = session.instance().define_alteration(&before, &changes)?;
+        if after.name != before.name && visible.table(&after.name).is_some() {
+            return Err(
+                Error::conflict(format!("table {:?} is there already", after.name))
+                    .with_sqlstate("42P07"),
+            );
+        }
+        let mut sink = Sink::of(session);
+        let in_transaction = matches!(sink, Sink::Transaction(_));
+        sink.change_table(TableChange::Alter { before, after });
+        match sink.finish(session).await {
+            Err(error) if !in_transaction && attempts < ATTEMPTS && is_stale(&error) => {}
+            Err(error) => return Err(error),
+            Ok(token) => return Ok(done().with_token(token)),
+        }
+    }
+}
+
+/// Whether a table has another definition than what was prepared for it.
+pub(crate) fn is_stale(error: &Error) -> bool {
+    error.kind() == ErrorKind::Conflict && error.sqlstate() == "40001"
+}
+
+/// The changes that the steps come to, one after the other.
+fn changes(
+    session: &Arc<Shared>,
+    table: &Table,
+    steps: &[AlterStep],
+    notices: &mut Vec<String>,
+) -> Result<Vec<Alteration>> {
+    let mut changes = Vec::with_capacity(steps.len());
+    let mut then = table.clone();
+    for step in steps {
+        let change = match step {
+            AlterStep::Add {
+                column,
+                if_not_exists,
+            } => {
+                if *if_not_exists && then.column_index(&column.name).is_some() {
+                    notices.push(format!(
+                        "column {:?} is there already: skipped",
+                        column.name
+                    ));
+                    continue;
+                }
+                Alteration::AddColumn(with_older(session, &then, column)?)
+            }
+            AlterStep::DropIfExists(name) => {
+                if then.column_index(name).is_none() {
+                    notices.push(format!("there is no column {name:?}: skipped"));
+                    continue;
+                }
+                Alteration::DropColumn(name.clone())
+            }
+            AlterStep::Change(change) => change.clone(),
+        };
+        then = altered(
+            &then,
+            std::slice::from_ref(&change),
+            SchemaVersion(u32::MAX),
+        )?;
+        let defaulted = match &change {
+            Alteration::SetDefault { column, .. } | Alteration::SetType { column, .. } => {
+                then.columns.iter().find(|known| known.name == *column)
+            }
+            _ => None,
+        };
+        if let Some(column) = defaulted {
+            default_value(session, &then.name, column)?;
+        }
+        changes.push(change);
+    }
+    Ok(changes)
+}
+
+/// The column with what rows hold in it that are older than it.
+fn with_older(session: &Arc<Shared>, table: &Table, column: &Column) -> Result<Column> {
+    let value = default_value(session, &table.name, column)?;
+    let older = match value {
+        Some(value) => encode_cell(&value)?,
+        None => None,
+    };
+    Ok(Column {
+        older,
+        ..column.clone()
+    })
+}
+
+/// The value of a column's default at this moment: one cell. `None` where it has no default.
+///
+/// # Errors
+/// `Invalid` when the default is no value of the column.
+pub(crate) fn default_value(
+    session: &Arc<Shared>,
+    table: &str,
+    column: &Column,
+) -> Result<Option<ArrayRef>> {
+    let ColumnDefault::Expression(text) = &column.default else {
+        return Ok(None);
+    };
+    let place = Place {
+        table,
+        column,
+        first_row: 1,
+    };
+    let value = || {
+        let expr = parse_expression(text)?;
+        let value = match Literal::of(&expr) {
+            Some(literal) => to_array(&[literal], &place),
+            None => {
+                let (context, _) = session.context(None, None);
+                let value = context.constant(&expr, 1);
+                value.and_then(|value| to_column(&value, &place))
+            }
+        };
+        checked_length(value?, &place)
+    };
+    let within =
+        |error: Error| error.within(format_args!("the default of column {:?}", column.name));
+    value().map(Some).map_err(within)
+}

@@ -1,0 +1,210 @@
+//! ALTER TABLE and COMMENT ON: what is asked, and what can't be done refused with the reason.
+
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
+use datafusion::sql::sqlparser::ast::{
+    self, AlterColumnOperation, AlterTableOperation, ColumnDef, CommentObject, Expr, ObjectName,
+    RenameTableNameKind, Value,
+};
+use lazybase_engine::schema::Alteration;
+use lazybase_model::{Column, ColumnDefault, Error, Result};
+
+use super::create::{checked_name, create_table};
+use super::{folded, table_name, unsupported};
+use crate::types;
+
+/// ALTER TABLE, or COMMENT ON.
+#[derive(Debug, Clone)]
+pub(crate) struct AlterTable {
+    pub(crate) name: String,
+    pub(crate) if_exists: bool,
+    /// In this order.
+    pub(crate) steps: Vec<AlterStep>,
+    /// What the answer says was done.
+    pub(crate) tag: &'static str,
+}
+
+/// One change that is asked for.
+#[derive(Debug, Clone)]
+pub(crate) enum AlterStep {
+    /// As it stands.
+    Change(Alteration),
+    /// A new column: its default has no value for older rows yet.
+    Add { column: Column, if_not_exists: bool },
+    /// A column that need not be there.
+    DropIfExists(String),
+}
+
+pub(super) fn alter_table(alter: ast::AlterTable) -> Result<AlterTable> {
+    if alter.location.is_some() || alter.on_cluster.is_some() || alter.table_type.is_some() {
+        return Err(unsupported("this form of ALTER TABLE is not supported"));
+    }
+    let mut steps = Vec::with_capacity(alter.operations.len());
+    for operation in alter.operations {
+        add_steps(&mut steps, operation)?;
+    }
+    Ok(AlterTable {
+        name: table_name(&alter.name)?,
+        if_exists: alter.if_exists,
+        steps,
+        tag: "ALTER TABLE",
+    })
+}
+
+fn add_steps(steps: &mut Vec<AlterStep>, operation: AlterTableOperation) -> Result<()> {
+    use AlterTableOperation as Op;
+    match operation {
+        Op::AddColumn {
+            if_not_exists,
+            column_def,
+            column_position: None,
+            ..
+        } => steps.push(AlterStep::Add {
+            column: new_column(column_def)?,
+            if_not_exists,
+        }),
+        Op::AddColumn { .. } => {
+            return Err(unsupported("a new column has no place to choose")
+                .with_detail("columns stand in the order in which they were added")
+                .with_hint("name the columns in SELECT"));
+        }
+        Op::DropColumn {
+            column_names,
+            if_exists,
+            ..
+        } => steps.extend(column_names.iter().map(|name| match if_exists {
+            true => AlterStep::DropIfExists(folded(name)),
+            false => AlterStep::Change(Alteration::DropColumn(folded(name))),
+        })),
+        Op::RenameColumn {
+            old_column_name,
+            new_column_name,
+        } => steps.push(AlterStep::Change(Alteration::RenameColumn {
+            from: folded(&old_column_name),
+            to: checked_name(folded(&new_column_name))?,
+        })),
+        Op::RenameTable {
+            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+        } => {
+            let name = checked_name(table_name(&name)?)?;
+            steps.push(AlterStep::Change(Alteration::Rename(name)));
+        }
+        Op::AlterColumn { column_name, op } => {
+            steps.push(AlterStep::Change(column_change(folded(&column_name), op)?));
+        }
+        other => return Err(refused(&other)),
+    }
+    Ok(())
+}
+
+/// A column as CREATE TABLE would read it.
+fn new_column(column: ColumnDef) -> Result<Column> {
+    let name = ObjectName::from(vec![ast::Ident::new("t")]);
+    let create = CreateTableBuilder::new(name).columns(vec![column]).build();
+    let mut table = create_table(create)?;
+    match (table.columns.pop(), table.key.is_empty()) {
+        (Some(column), true) => Ok(column),
+        _ => Err(unsupported("a new column can't be a key")
+            .with_detail("rows are sorted by their key: all of them would have to be written anew")
+            .with_hint("CREATE TABLE ... AS SELECT makes a table with another key")),
+    }
+}
+
+fn column_change(column: String, op: AlterColumnOperation) -> Result<Alteration> {
+    use AlterColumnOperation as Op;
+    Ok(match op {
+        Op::DropNotNull => Alteration::DropNotNull(column),
+        Op::SetNotNull => {
+            return Err(
+                unsupported(format!("column {column:?} can't be made NOT NULL"))
+                    .with_detail("stored rows may hold NULL there, and changing a table reads none")
+                    .with_hint("ADD COLUMN ... NOT NULL DEFAULT ... makes one that never did"),
+            );
+        }
+        Op::SetDefault { value } => Alteration::SetDefault {
+            column,
+            default: match &value {
+                Expr::Value(value) if value.value == Value::Null => ColumnDefault::Null,
+                expr => ColumnDefault::Expression(expr.to_string()),
+            },
+        },
+        Op::DropDefault => Alteration::SetDefault {
+            column,
+            default: ColumnDefault::Null,
+        },
+        Op::SetDataType {
+            data_type,
+            using: None,
+            ..
+        } => {
+            let (data_type, characters_max) = types::of_column(&data_type)
+                .map_err(|error| error.within(format_args!("column {column:?}")))?;
+            Alteration::SetType {
+                column,
+                data_type,
+                characters_max,
+            }
+        }
+        Op::SetDataType { .. } => {
+            return Err(
+                unsupported("ALTER COLUMN ... TYPE ... USING is not supported")
+                    .with_detail(
+                        "stored values are not rewritten: each must be one of the new type",
+                    )
+                    .with_hint("ADD COLUMN, then UPDATE ... SET new = ... makes a changed copy"),
+            );
+        }
+        Op::AddGenerated { .. } => {
+            return Err(unsupported("generated columns are not supported"));
+        }
+    })
+}
+
+fn refused(operation: &AlterTableOperation) -> Error {
+    let error = unsupported(format!("ALTER TABLE ... {operation} is not supported"));
+    match operation {
+        AlterTableOperation::AddConstraint { .. } => error
+            .with_detail(
+                "writes are blind: constraints beside PRIMARY KEY and NOT NULL are not kept",
+            )
+            .with_hint("CREATE TABLE ... AS SELECT makes a table with another key"),
+        AlterTableOperation::DropPrimaryKey { .. } => {
+            error.with_hint("CREATE TABLE ... AS SELECT makes a table with another key")
+        }
+        _ => error.with_hint(
+            "there are ADD, DROP and RENAME COLUMN, ALTER COLUMN ... TYPE, SET DEFAULT, \
+             DROP DEFAULT and DROP NOT NULL, and RENAME TO",
+        ),
+    }
+}
+
+pub(super) fn comment_on(
+    object: CommentObject,
+    name: &ObjectName,
+    text: Option<String>,
+    if_exists: bool,
+) -> Result<AlterTable> {
+    let (table, column) = match object {
+        CommentObject::Table => (table_name(name)?, None),
+        CommentObject::Column => {
+            let mut parts = name.0.clone();
+            let column = parts.pop();
+            let column = column.as_ref().and_then(|part| part.as_ident()).map(folded);
+            let (Some(column), false) = (column, parts.is_empty()) else {
+                return Err(Error::invalid(format!("{name} names no column of a table"))
+                    .with_hint("write COMMENT ON COLUMN table.column IS '...'")
+                    .with_sqlstate("42601"));
+            };
+            (table_name(&ObjectName(parts))?, Some(column))
+        }
+        other => {
+            return Err(unsupported(format!("COMMENT ON {other} is not supported"))
+                .with_hint("there are comments on tables and columns"));
+        }
+    };
+    Ok(AlterTable {
+        name: table,
+        if_exists,
+        steps: vec![AlterStep::Change(Alteration::Comment { column, text })],
+        tag: "COMMENT",
+    })
+}
