@@ -264,7 +264,7 @@ impl Instance {
     /// may be written under it, and [`Instance::commit`] takes it as a `Ddl::Alter`.
     ///
     /// # Errors
-    /// `Invalid` when a change can't be made, saying why; `NotFound` for a column that is not there.
+    /// `Invalid` when a change can't be made, saying why; `NotFound` for an unknown column.
     pub fn define_alteration(&self, table: &Table, changes: &[Alteration]) -> Result<Arc<Table>> {
         altered(table, changes, self.shared.take_version()).map(Arc::new)
     }

@@ -84,8 +84,8 @@ impl TableChanges {
         self.0.push(change);
     }
 
-    /// The tables that it has changed and not dropped, each once, as it has left them: of those that
-    /// it has made or emptied, only its own rows count.
+    /// The tables that it has changed and not dropped, each once, as it has left them: of those
+    /// that it has made or emptied, only its own rows count.
     pub(crate) fn own(&self) -> Vec<OwnTable> {
         let mut own: Vec<OwnTable> = Vec::new();
         for change in &self.0 {

@@ -1,5 +1,5 @@
-//! Schema changes between batches: the same rows at every stage, for every horizon that is kept with
-//! the columns that it had; whole or not at all after a power cut.
+//! Schema changes between batches: the same rows at every stage, for every horizon that is kept
+//! with the columns that it had; whole or not at all after a power cut.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => ops().prop_map(Act::Batch),
         1 => Just(Act::Quiet),
-        4 => (any::<u8>(), prop::collection::vec(op(), 0..6)).prop_map(|(n, ops)| Act::Alter(n, ops)),
+        4 => (any::<u8>(), prop::collection::vec(op(), 0..6))
+            .prop_map(|(number, ops)| Act::Alter(number, ops)),
         2 => Just(Act::Seal),
         2 => Just(Act::Sorted),
         2 => Just(Act::Authority),

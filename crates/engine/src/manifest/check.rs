@@ -20,8 +20,8 @@
 //!   columns.
 //! - MAN-12: the newest batch that came with DDL has a number, and stands in an SCU that is sealed
 //!   or the next to be; the entry of that SCU names it, and so does no other after it.
-//! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key stay,
-//!   and no column's id is that of another column of an earlier definition.
+//! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key
+//!   stay, and no column's id is that of another column of an earlier definition.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.

@@ -138,8 +138,8 @@ pub enum Ddl {
         /// Which.
         table: TableId,
     },
-    /// It goes on under another definition. Nothing that is stored is rewritten; the definition that
-    /// it had stays known for what was written under it.
+    /// It goes on under another definition. Nothing that is stored is rewritten; the definition
+    /// that it had stays known for what was written under it.
     Alter {
         /// The version that it has: another one meanwhile is a conflict.
         base: SchemaVersion,

@@ -228,8 +228,8 @@ impl TableState {
         older.map_or(&self.table, |older| &older.table)
     }
 
-    /// The definition at a moment whose horizon is `scu`: as [`TableState::at`], save that one which
-    /// had ended by then does not count.
+    /// The definition at a moment whose horizon is `scu`: as [`TableState::at`], save that one
+    /// which had ended by then does not count.
     pub fn at_moment(&self, scu: ScuNumber, micros: i64) -> &Arc<Table> {
         let mut older = self.older.iter();
         let held = older.find(|older| scu <= older.through && micros < older.until_micros);

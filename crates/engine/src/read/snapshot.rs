@@ -329,8 +329,8 @@ impl Snapshot {
         self.own.get(&table).is_some_and(|own| own.is_emptied)
     }
 
-    /// The definition under which a table's rows are given: a transaction's own, that of the horizon
-    /// where one of the past was asked for, or else the newest.
+    /// The definition under which a table's rows are given: a transaction's own, that of the
+    /// horizon where one of the past was asked for, or else the newest.
     ///
     /// # Errors
     /// `NotFound` when the table is not in the snapshot.

@@ -3,8 +3,8 @@
 //! A change that was written before a column existed carries no cell for it: its mask does not name
 //! the column, so a row that is there keeps what it holds. A row that such a change *makes* holds
 //! the value that was fixed when the column was added, set by the same change: the key's cell tells
-//! which SCU that was, for nothing but the making of a row sets a key. A cell of a dropped column is
-//! gone, and the row's SCU is the newest among the cells that are left (CB-3).
+//! which SCU that was, for nothing but the making of a row sets a key. A cell of a dropped column
+//! is gone, and the row's SCU is the newest among the cells that are left (CB-3).
 
 use std::sync::Arc;
 

@@ -250,7 +250,7 @@ impl Segment {
         Ok(ChangeBatch { data, ..rows })
     }
 
-    /// Rows of a Parquet row group: all of them as they are, or only some columns, without versions.
+    /// Rows of a Parquet row group: as they are, or only some columns of them, without versions.
     async fn read_group(
         &self,
         parts: &ParquetParts,
