@@ -108,9 +108,9 @@ fn a_folder_of_a_newer_version_is_refused_and_left_alone() {
     let database = place.path("db");
     let files = content(&database);
     let newest = files.keys().rfind(|name| name.ends_with(".edit")).unwrap();
-    let same = with_format(&files[newest], 2);
+    let same = with_format(&files[newest], 3);
     assert!(same == files[newest], "the checksum is the format's own");
-    std::fs::write(newest, with_format(&files[newest], 3)).unwrap();
+    std::fs::write(newest, with_format(&files[newest], 4)).unwrap();
     let before = content(&database);
     for args in [&["sql", "-c", "SELECT 1"][..], &["status"], &["verify"]] {
         let error = place.fails(args);
