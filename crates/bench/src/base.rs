@@ -66,6 +66,8 @@ pub(crate) fn create(instance: &Instance, shape: Shape, layout: Layout) -> Outco
         key: vec!["id".to_owned()],
         layout,
         comment: None,
+        partitioning: None,
+        ttl: None,
     };
     let table = block_on(instance.create_table(spec, false))?;
     table.ok_or_else(|| "the table was there already".into())

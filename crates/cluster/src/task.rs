@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, ScuEntry, SegmentMeta};
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::UnsortedScu;
+use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Result, ScuNumber, Span, TableId, ViewId};
 
 /// A stage as operators name it.
@@ -84,6 +85,8 @@ pub(crate) enum Work {
         range: KeyRange,
         inputs: Vec<Arc<Run>>,
         output: RunKind,
+        /// Rows that have ended at every horizon that the output can answer, for the authority.
+        expiry: Option<Expiry>,
     },
     /// Read suspected files back in full.
     Check {

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub use partition::{PartitionId, Partitioner, combinations};
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
 use arrow_row::{RowConverter, Rows, SortField};
@@ -14,6 +16,7 @@ use lazybase_model::table::Table;
 use lazybase_model::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+mod partition;
 #[cfg(test)]
 mod tests;
 
@@ -75,6 +78,7 @@ pub struct KeyCodec {
     converter: RowConverter,
     indices: Vec<usize>,
     types: Vec<DataType>,
+    partitioner: Option<Arc<Partitioner>>,
 }
 
 impl KeyCodec {
@@ -83,7 +87,8 @@ impl KeyCodec {
     /// # Errors
     /// `Invalid` when a key column's type has no order (lists, structs, maps).
     pub fn primary(table: &Table) -> Result<KeyCodec> {
-        KeyCodec::new(&table.arrow_schema(), table.key_indices())
+        let partitioner = Partitioner::of(table)?.map(Arc::new);
+        KeyCodec::partitioned(&table.arrow_schema(), table.key_indices(), partitioner)
     }
 
     /// The codec of the key made of the columns `indices` of `schema`, most significant first.
@@ -91,6 +96,18 @@ impl KeyCodec {
     /// # Errors
     /// `Invalid` when a key column's type has no order.
     pub fn new(schema: &SchemaRef, indices: Vec<usize>) -> Result<KeyCodec> {
+        KeyCodec::partitioned(schema, indices, None)
+    }
+
+    /// The same, of keys that begin with their partition.
+    ///
+    /// # Errors
+    /// As [`KeyCodec::new`].
+    pub fn partitioned(
+        schema: &SchemaRef,
+        indices: Vec<usize>,
+        partitioner: Option<Arc<Partitioner>>,
+    ) -> Result<KeyCodec> {
         let types: Vec<DataType> = indices
             .iter()
             .map(|index| schema.field(*index).data_type().clone())
@@ -102,16 +119,26 @@ impl KeyCodec {
                     .with_detail(format!("values of type {} have no order", types[at])),
             );
         }
-        let fields = types
-            .iter()
-            .map(|data_type| SortField::new(data_type.clone()))
+        let prefix = partitioner
+            .as_ref()
+            .map(|partitioner| partitioner.data_type());
+        let fields = prefix
+            .into_iter()
+            .chain(types.iter().cloned())
+            .map(SortField::new)
             .collect();
         let converter = RowConverter::new(fields).map_err(encoding)?;
         Ok(KeyCodec {
             converter,
             indices,
             types,
+            partitioner,
         })
+    }
+
+    /// What tells the partition of a row, where the table has partitions.
+    pub fn partitioner(&self) -> Option<&Arc<Partitioner>> {
+        self.partitioner.as_ref()
     }
 
     /// The positions of the key's columns in the table's schema, most significant first.
@@ -132,8 +159,9 @@ impl KeyCodec {
             .iter()
             .map(|t| t.primitive_width().map(|width| width + 1))
             .collect();
+        let prefix = self.partitioner.as_ref().map_or(0, |p| p.prefix_bytes());
         lengths
-            .map(|lengths| lengths.iter().sum())
+            .map(|lengths| lengths.iter().sum::<usize>() + prefix)
             .filter(|length| *length <= 16)
     }
 
@@ -155,7 +183,10 @@ impl KeyCodec {
     /// # Errors
     /// `Internal` when the columns are not of the codec's types.
     pub fn encode_columns(&self, columns: &[ArrayRef]) -> Result<Keys> {
-        let columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
+        let mut columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
+        if let Some(partitioner) = &self.partitioner {
+            columns.insert(0, partitioner.prefixes(&columns)?);
+        }
         self.converter.convert_columns(&columns).map_err(encoding)
     }
 
@@ -169,9 +200,14 @@ impl KeyCodec {
             .into_iter()
             .map(|key| parser.parse(key.as_bytes()))
             .collect();
-        self.converter
+        let mut columns = self
+            .converter
             .convert_rows(rows)
-            .map_err(|error| Error::corrupt(format!("a key can't be decoded: {error}")))
+            .map_err(|error| Error::corrupt(format!("a key can't be decoded: {error}")))?;
+        if self.partitioner.is_some() {
+            columns.remove(0);
+        }
+        Ok(columns)
     }
 }
 

@@ -25,3 +25,4 @@ pub mod read;
 pub mod schema;
 pub mod segment;
 pub mod stages;
+pub mod ttl;

@@ -15,6 +15,7 @@ pub mod change;
 pub mod error;
 pub mod freshness;
 pub mod limits;
+pub mod partition;
 pub mod scu;
 pub mod stamp;
 pub mod table;
@@ -22,8 +23,10 @@ pub mod token;
 
 pub use error::{Error, ErrorKind, Result};
 pub use freshness::{Freshness, OnMiss};
+pub use partition::{PartitionChange, Partitioning, RangeBounds};
 pub use scu::{BatchCount, Horizon, ScuNumber, Span};
 pub use stamp::{SourceCounts, Stage, Stamp};
+pub use table::TimeToLive;
 pub use table::{
     CellBytes, Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, TableName,
     View, ViewId,

@@ -70,3 +70,9 @@ pub const COORDINATOR_TICK: Duration = Duration::from_millis(50);
 /// How long a reader's pin lasts without a renewal: a reader that is idle for longer has to start
 /// again.
 pub const PIN_LIFETIME: Duration = Duration::from_secs(300);
+/// The most hash rules of a table.
+pub const HASH_RULES_MAX: usize = 4;
+/// The most buckets of one hash rule.
+pub const HASH_BUCKETS_MAX: u16 = 1024;
+/// The most partitions of a table: each has merge work of its own.
+pub const PARTITIONS_MAX: usize = 1024;

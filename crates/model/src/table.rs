@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::partition::Partitioning;
 
 /// A table's id: never used again, not even for a table of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,6 +57,98 @@ pub enum ColumnDefault {
     Expression(String),
 }
 
+/// How the authority's Parquet files compress a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnCodec {
+    /// Not at all.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Snappy.
+    Snappy,
+    /// Zstandard at this level, from 1 to 22.
+    Zstd(i32),
+}
+
+impl fmt::Display for ColumnCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ColumnCodec::None => f.write_str("none"),
+            ColumnCodec::Lz4 => f.write_str("lz4"),
+            ColumnCodec::Snappy => f.write_str("snappy"),
+            ColumnCodec::Zstd(level) => write!(f, "zstd({level})"),
+        }
+    }
+}
+
+/// How the authority's Parquet files write the values of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnEncoding {
+    /// One after the other.
+    Plain,
+    /// Numbers of distinct values.
+    Dictionary,
+    /// Differences of neighbours; of texts, their lengths apart from their bytes.
+    Delta,
+    /// Texts without what they share with the one before.
+    Prefix,
+    /// First all first bytes, then all second ones, and so on.
+    ByteStreamSplit,
+    /// Runs of equal values.
+    Rle,
+}
+
+impl ColumnEncoding {
+    /// Those that a type can have.
+    pub fn of_type(data_type: &DataType) -> &'static [ColumnEncoding] {
+        use ColumnEncoding::{ByteStreamSplit, Delta, Dictionary, Plain, Prefix, Rle};
+        match data_type {
+            DataType::Boolean => &[Plain, Rle],
+            DataType::Float32 | DataType::Float64 => &[Plain, Dictionary, ByteStreamSplit],
+            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => {
+                &[Plain, Dictionary, Delta]
+            }
+            DataType::Timestamp(..) => &[Plain, Dictionary, Delta],
+            integer if integer.is_integer() => &[Plain, Dictionary, Delta],
+            DataType::Utf8 | DataType::Binary => &[Plain, Dictionary, Delta, Prefix],
+            nested if nested.is_nested() => &[],
+            _ => &[Plain, Dictionary],
+        }
+    }
+
+    /// Its name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            ColumnEncoding::Plain => "plain",
+            ColumnEncoding::Dictionary => "dictionary",
+            ColumnEncoding::Delta => "delta",
+            ColumnEncoding::Prefix => "prefix",
+            ColumnEncoding::ByteStreamSplit => "byte_stream_split",
+            ColumnEncoding::Rle => "rle",
+        }
+    }
+}
+
+/// How the authority's Parquet files store a column, where that is not left to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ColumnStorage {
+    /// How its pages are compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codec: Option<ColumnCodec>,
+    /// How its values are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<ColumnEncoding>,
+}
+
+impl ColumnStorage {
+    /// Whether all is left to the files.
+    pub fn is_default(&self) -> bool {
+        *self == ColumnStorage::default()
+    }
+}
+
 /// A named, typed column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -78,6 +171,9 @@ pub struct Column {
     /// `None` for NULL, and for a column that is as old as its table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<CellBytes>,
+    /// How the authority's Parquet files store it.
+    #[serde(default, skip_serializing_if = "ColumnStorage::is_default")]
+    pub storage: ColumnStorage,
 }
 
 /// One cell as an Arrow IPC stream of one column and one row; hexadecimal where it is text.
@@ -123,6 +219,7 @@ impl Column {
             comment: None,
             characters_max: None,
             older: None,
+            storage: ColumnStorage::default(),
         }
     }
 }
@@ -145,6 +242,15 @@ pub struct View {
     pub id: ViewId,
     /// The columns that it is sorted by, most significant first.
     pub key: Vec<ColumnId>,
+}
+
+/// Rows end a while after the moment that one of their columns holds; those without one stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeToLive {
+    /// The column: a timestamp or a date.
+    pub column: ColumnId,
+    /// How long after it, in microseconds.
+    pub micros: u64,
 }
 
 /// A table's definition under one schema version.
@@ -170,6 +276,12 @@ pub struct Table {
     /// Ids of columns below this one were given out: see [`Table::next_column_id`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_column: u32,
+    /// How its primary view's key space is cut at its creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitioning: Option<Partitioning>,
+    /// When its rows end by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<TimeToLive>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -209,6 +321,8 @@ impl Table {
             layout: Layout::default(),
             comment: None,
             next_column: 0,
+            partitioning: None,
+            ttl: None,
         }
     }
 
@@ -257,6 +371,22 @@ impl Table {
                 .map(|column| Field::new(&column.name, column.data_type.clone(), column.nullable))
                 .collect::<Vec<_>>(),
         ))
+    }
+
+    /// The position of the column that rows end by.
+    pub fn ttl_index(&self) -> Option<usize> {
+        let ttl = self.ttl?;
+        self.columns
+            .iter()
+            .position(|column| column.id == ttl.column)
+    }
+
+    /// Whether the table takes whole-row upserts and deletes only: what a change of some columns
+    /// makes of a row would depend on whether a merge has thrown the expired row away. Where the
+    /// key holds the moment, such a row stays expired.
+    pub fn takes_whole_rows_only(&self) -> bool {
+        self.ttl
+            .is_some_and(|ttl| !self.primary.key.contains(&ttl.column))
     }
 
     /// The columns that SQL shows: all but the hidden key.

@@ -14,6 +14,7 @@ use arrow::array::{
 use arrow::compute::take;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
+use lazybase_engine::stages::ingest::whole_rows_only;
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result, Table};
 
@@ -61,6 +62,9 @@ pub(crate) fn insert_or_set(
         // Setting every column to what the absent row holds is a whole-row upsert.
         return upserts(table, columns);
     }
+    if table.takes_whole_rows_only() {
+        return Err(whole_rows_only(table));
+    }
     let mask = mask(columns.len(), set);
     let data = record_batch(change_schema(table, columns.len()), columns)?;
     Ok(masked(data, StoredKind::BOTH, &mask))
@@ -73,6 +77,9 @@ pub(crate) fn insert_or_set_other(
     columns: &[ArrayRef],
     set: &[(usize, ArrayRef)],
 ) -> Result<ChangeBatch> {
+    if table.takes_whole_rows_only() {
+        return Err(whole_rows_only(table));
+    }
     let rows = columns.first().map_or(0, Array::len);
     let key = table.key_indices();
     // Rows come in pairs: the absent half, then the update of the same key.
@@ -90,6 +97,9 @@ pub(crate) fn insert_or_set_other(
         })
         .collect();
     let data = record_batch(change_schema(table, columns.len()), interleaved?)?;
+    if table.takes_whole_rows_only() {
+        return Err(whole_rows_only(table));
+    }
     let updated: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
     let mask = mask(columns.len(), &updated);
     let mut masks = BinaryBuilder::new();

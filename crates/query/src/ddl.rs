@@ -13,7 +13,10 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use lazybase_cluster::TableSpec;
+use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Column, Error, ErrorKind, Result, Table};
+
+pub(crate) mod partitions;
 
 use crate::alter::default_value;
 use crate::answer::AnswerStream;
@@ -69,21 +72,56 @@ async fn make(
         return make_as(session, create, query, clauses, sql).await;
     }
     check_defaults(session, &create)?;
-    let table = session.instance().define_table(&spec(&create))?;
+    let table = session.instance().define_table(&spec(&create)?)?;
     let mut sink = Sink::of(session);
     sink.change_table(TableChange::Create(table));
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done("CREATE TABLE", 0).with_token(token))
 }
 
-fn spec(create: &CreateTable) -> TableSpec {
-    TableSpec {
+fn spec(create: &CreateTable) -> Result<TableSpec> {
+    Ok(TableSpec {
+        partitioning: partitions::spec(create)?,
+        ttl: ttl(create)?,
         name: create.name.clone(),
         columns: create.columns.clone(),
         key: create.key.clone(),
         layout: create.layout,
         comment: create.comment.clone(),
+    })
+}
+
+/// The column that rows end by, and how long after its moment.
+fn ttl(create: &CreateTable) -> Result<Option<(String, u64)>> {
+    let (micros, column) = &create.ttl;
+    let wrong =
+        |what: String, hint: &str| Err(Error::invalid(what).with_hint(hint).with_sqlstate("42804"));
+    let (micros, name) = match (micros, column) {
+        (None, None) => return Ok(None),
+        (Some(micros), Some(name)) => (*micros, name),
+        (Some(_), None) => {
+            let what = "ttl needs the column that it counts from".to_owned();
+            return wrong(what, "WITH (ttl = '30 days', ttl_column = 'at')");
+        }
+        (None, Some(_)) => {
+            let what = "ttl_column needs ttl".to_owned();
+            return wrong(what, "WITH (ttl = '30 days', ttl_column = 'at')");
+        }
+    };
+    let column = create.columns.iter().find(|column| column.name == *name);
+    let Some(column) = column else {
+        return Err(Error::not_found(format!(
+            "table {:?} has no column {name:?} for its time to live",
+            create.name
+        ))
+        .with_sqlstate("42703"));
+    };
+    if !Expiry::takes(&column.data_type) {
+        let data_type = types::name(&column.data_type);
+        let what = format!("column {name:?} can't say when rows end: it is of type {data_type}");
+        return wrong(what, "ttl_column names a TIMESTAMP or DATE column");
     }
+    Ok(Some((name.clone(), micros)))
 }
 
 /// Evaluates each default once, so that a wrong one is refused now and not with each row.
@@ -118,7 +156,7 @@ async fn make_as(
         create.columns.push(Column::new(name, data_type));
     }
     mark_key(&mut create.columns, &create.key)?;
-    let table = session.instance().define_table(&spec(&create))?;
+    let table = session.instance().define_table(&spec(&create)?)?;
     let given: Vec<usize> = (0..table.visible_columns()).collect();
     let mut sink = Sink::of(session);
     sink.change_table(TableChange::Create(Arc::clone(&table)));

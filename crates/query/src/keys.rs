@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
-use arrow::compute::take;
+use arrow::compute::{filter, take};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
-use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::key::{Key, KeyCodec, Partitioner};
 use lazybase_model::{Error, Result, Table};
 
 use crate::cast::{checked_key, place};
@@ -29,6 +29,28 @@ pub(crate) struct NamedKeys {
     pub(crate) columns: Vec<ArrayRef>,
     /// The same, encoded.
     pub(crate) encoded: Vec<Key>,
+}
+
+impl NamedKeys {
+    /// The keys of which a row can be there now: no partition takes the others.
+    pub(crate) fn taken(self, table: &Table) -> Result<NamedKeys> {
+        let partitioner = Partitioner::of(table)?;
+        let taken = partitioner.map(|partitioner| partitioner.taken(&self.columns));
+        let Some(taken) = taken.transpose()?.flatten() else {
+            return Ok(self);
+        };
+        let columns = self.columns.iter().map(|column| filter(column, &taken));
+        let encoded = self.encoded.into_iter().zip(taken.values());
+        Ok(NamedKeys {
+            columns: columns
+                .collect::<Result<_, _>>()
+                .map_err(|error| Error::internal(error.to_string()))?,
+            encoded: encoded
+                .filter(|(_, taken)| *taken)
+                .map(|(key, _)| key)
+                .collect(),
+        })
+    }
 }
 
 /// Keys whose columns are constants or parameters: one constant a key in each column.
@@ -242,7 +264,13 @@ fn product(choices: Vec<Vec<Literal>>) -> Vec<Vec<Literal>> {
 pub(crate) fn distinct(columns: Vec<ArrayRef>, table: &Table) -> Result<NamedKeys> {
     let codec = KeyCodec::primary(table)?;
     let encoded = codec.encode_columns(&columns)?;
-    let mut order: Vec<u32> = (0..encoded.num_rows() as u32).collect();
+    // No row can have a key that no partition takes.
+    let partitioner = codec.partitioner();
+    let may_be = |row: &u32| {
+        let key = encoded.row(*row as usize);
+        partitioner.is_none_or(|partitioner| !partitioner.is_nowhere(key.as_ref()))
+    };
+    let mut order: Vec<u32> = (0..encoded.num_rows() as u32).filter(may_be).collect();
     order.sort_by(|a, b| encoded.row(*a as usize).cmp(&encoded.row(*b as usize)));
     order.dedup_by(|a, b| encoded.row(*a as usize) == encoded.row(*b as usize));
     let keys = order

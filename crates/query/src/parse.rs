@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use lazybase_model::table::ColumnStorage;
 use lazybase_model::{Error, Result};
 
 use crate::clauses::{Clauses, take_clauses};
@@ -22,6 +23,8 @@ mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod parameters;
+pub(crate) mod partitions;
+mod storage;
 mod words;
 
 #[cfg(test)]
@@ -32,6 +35,7 @@ pub(crate) use convert::{
     CopyFile, CopyPlace, CopySource, Delete, Insert, InsertSource, OnConflict, Update,
 };
 pub(crate) use create::CreateTable;
+pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
 
 /// The names that all stored tables live under.
 pub(crate) const CATALOG: &str = "lazybase";
@@ -58,6 +62,7 @@ pub(crate) enum Statement {
     Explain(Box<ast::Statement>),
     CreateTable(Box<CreateTable>),
     AlterTable(Box<AlterTable>),
+    AlterPartition(Box<AlterPartition>),
     DropTable {
         names: Vec<String>,
         if_exists: bool,
@@ -132,6 +137,16 @@ pub(crate) fn parse(sql: &str) -> Result<Parsed> {
 pub(crate) struct Unbound {
     pub(crate) text: Text,
     pub(crate) clauses: Clauses,
+    pub(crate) extras: Extras,
+}
+
+/// What sqlparser does not read of a CREATE TABLE.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Extras {
+    /// PARTITION BY.
+    partitions: Option<Box<PartitionClause>>,
+    /// Codecs and encodings of columns.
+    storage: Vec<(String, ColumnStorage)>,
 }
 
 impl Unbound {
@@ -142,10 +157,23 @@ impl Unbound {
     pub(crate) fn finish(self) -> Result<Parsed> {
         let statement = match self.text {
             Text::Ours(statement) => *statement,
-            Text::Sql(statement) => convert::statement(*statement)?,
+            Text::Sql(statement) => with_extras(*statement, self.extras)?,
         };
         known(statement, self.clauses)
     }
+}
+
+/// A statement, with what was taken out of its text.
+///
+/// # Errors
+/// `Invalid` (0A000) for what LazyBase does not do.
+pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statement> {
+    let mut statement = convert::statement(tree)?;
+    if let Statement::CreateTable(create) = &mut statement {
+        create.partitions = extras.partitions;
+        create.set_storage(&extras.storage)?;
+    }
+    Ok(statement)
 }
 
 /// A statement as it was read.
@@ -211,10 +239,22 @@ impl From<Error> for Failure {
 fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let mut tokens = tokenize(dialect, sql)?;
     let clauses = take_clauses(&mut tokens)?;
-    if let Some(statement) = words::statement(&tokens)? {
+    let ours = match partitions::alter(dialect, &tokens)? {
+        None => words::statement(&tokens)?,
+        altered => altered,
+    };
+    if let Some(statement) = ours {
         let text = Text::Ours(Box::new(statement));
-        return Ok(Unbound { text, clauses });
+        return Ok(Unbound {
+            text,
+            clauses,
+            extras: Extras::default(),
+        });
     }
+    let extras = Extras {
+        partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
+        storage: storage::take(&mut tokens)?,
+    };
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .with_tokens_with_locations(tokens);
@@ -229,7 +269,11 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     }
     casts::cut(&mut statement)?;
     let text = Text::Sql(Box::new(statement));
-    Ok(Unbound { text, clauses })
+    Ok(Unbound {
+        text,
+        clauses,
+        extras,
+    })
 }
 
 fn tokenize(dialect: &dyn Dialect, sql: &str) -> Result<Vec<TokenWithSpan>, ParserError> {

@@ -129,7 +129,7 @@ impl Prepared {
             Text::Sql(tree) => {
                 let mut tree = tree.clone();
                 parameters::bind(&mut tree, values);
-                convert::statement(*tree)?
+                parse::with_extras(*tree, self.statement.extras.clone())?
             }
         };
         let parsed = parse::known(statement, clauses)?;

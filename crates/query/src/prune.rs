@@ -8,15 +8,19 @@
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
-use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::key::{Key, KeyCodec, Partitioner};
 use lazybase_engine::manifest::KeyRange;
 use lazybase_model::{Result, Table};
 
 use crate::cast::parse_uuid;
 use crate::types::UUID;
 
+mod partitions;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use partitions::PartitionAccess;
+use partitions::columns_of;
 
 /// The most keys that are read one by one.
 const POINTS_MAX: usize = 1024;
@@ -28,6 +32,8 @@ pub(crate) enum Access {
     Range(KeyRange),
     /// By full keys, sorted.
     Keys(Vec<Key>),
+    /// By stretches of some partitions.
+    Partitions(PartitionAccess),
     /// There are none.
     Nothing,
 }
@@ -57,6 +63,18 @@ pub(crate) fn access(table: &Table, filters: &[Expr]) -> Result<Access> {
     for filter in filters {
         note(filter, table, &mut bounds);
     }
+    let mut choices = bounds.iter().filter_map(|bound| bound.any_of.as_ref());
+    if choices.any(Vec::is_empty) {
+        return Ok(Access::Nothing);
+    }
+    match Partitioner::of(table)? {
+        Some(partitioner) => partitions::access(table, &partitioner, &bounds),
+        None => plain(table, &key, &bounds),
+    }
+}
+
+/// The way to rows by some columns, encoded without a partition: bounds for each of them.
+fn plain(table: &Table, key: &[usize], bounds: &[Bounds]) -> Result<Access> {
     let mut prefixes: Vec<Vec<ScalarValue>> = vec![Vec::new()];
     for (at, bound) in bounds.iter().enumerate() {
         let Some(choices) = &bound.any_of else {
@@ -65,24 +83,41 @@ pub(crate) fn access(table: &Table, filters: &[Expr]) -> Result<Access> {
         if choices.is_empty() {
             return Ok(Access::Nothing);
         }
-        if prefixes.len().saturating_mul(choices.len()) > POINTS_MAX {
-            return ranged(table, &key[..at], &prefixes, None);
+        match longer(&prefixes, choices) {
+            Some(longer) => prefixes = longer,
+            None => return ranged(table, &key[..at], &prefixes, None),
         }
-        prefixes = prefixes
-            .iter()
-            .flat_map(|prefix| {
-                choices.iter().map(|choice| {
-                    let mut longer = prefix.clone();
-                    longer.push(choice.clone());
-                    longer
-                })
-            })
-            .collect();
     }
-    let mut keys = encode(table, &key, &prefixes)?;
+    let mut keys = encode(table, key, &prefixes)?;
     keys.sort();
     keys.dedup();
     Ok(Access::Keys(keys))
+}
+
+/// All combinations of the values of columns of which each may have a few; `None` where one may
+/// have any, or they are too many.
+fn product(bounds: &[Bounds]) -> Option<Vec<Vec<ScalarValue>>> {
+    let mut rows = vec![Vec::new()];
+    for bound in bounds {
+        rows = longer(&rows, bound.any_of.as_ref()?)?;
+    }
+    Some(rows)
+}
+
+/// Each row with each choice behind it; `None` where that gives too many.
+fn longer(rows: &[Vec<ScalarValue>], choices: &[ScalarValue]) -> Option<Vec<Vec<ScalarValue>>> {
+    if rows.len().saturating_mul(choices.len()) > POINTS_MAX {
+        return None;
+    }
+    let with = |row: &Vec<ScalarValue>| {
+        let row = row.clone();
+        choices.iter().map(move |choice| {
+            let mut longer = row.clone();
+            longer.push(choice.clone());
+            longer
+        })
+    };
+    Some(rows.iter().flat_map(with).collect())
 }
 
 /// The stretch from the least to the greatest prefix; with one prefix, and bounds on the column
@@ -132,10 +167,7 @@ fn ranged(
 
 fn encode(table: &Table, columns: &[usize], rows: &[Vec<ScalarValue>]) -> Result<Vec<Key>> {
     let codec = KeyCodec::new(&table.arrow_schema(), columns.to_vec())?;
-    let arrays = (0..columns.len())
-        .map(|at| ScalarValue::iter_to_array(rows.iter().map(|row| row[at].clone())))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| lazybase_model::Error::internal(error.to_string()))?;
+    let arrays = columns_of(rows, columns.len())?;
     let keys = codec.encode_columns(&arrays)?;
     Ok((0..rows.len())
         .map(|row| Key::new(keys.row(row).as_ref()))

@@ -6,9 +6,9 @@
 //!                                        partition 1: part n, ...        each sorted by key
 //! ```
 //!
-//! Reads through [`Snapshot`]; writes nothing. Invariant SCAN-1: rows of a partition come in key
-//! order, and the order is declared, so that `ORDER BY key LIMIT n` stops early. Invariant
-//! SCAN-2: the number of rows is called exact only where the engine says so (trap 1).
+//! Reads through [`Snapshot`]; writes nothing. Invariant SCAN-1: where an order is declared, rows
+//! of a partition come in that order, so that `ORDER BY key LIMIT n` stops early. Invariant SCAN-2:
+//! the number of rows is called exact only where the engine says so (trap 1).
 
 use std::fmt;
 use std::sync::Arc;
@@ -120,6 +120,9 @@ fn shown_column(column: &ArrayRef) -> ArrayRef {
     }
 }
 
+/// The most groups of rows, each sorted, that are merged where the order is wanted.
+const SORTED_GROUPS_MAX: usize = 32;
+
 /// Where the rows come from.
 #[derive(Debug, Clone)]
 enum Source {
@@ -155,20 +158,19 @@ pub(crate) struct LazyScanExec {
 }
 
 impl LazyScanExec {
-    /// A scan of parts in key order, spread over at most `target_partitions` partitions.
+    /// A scan of parts.
     pub(crate) fn parts(
         shape: Shape,
-        parts: Vec<ScanPart>,
+        parts: Parts,
         sources: Vec<SourceDescription>,
         rows: Rows,
-        target_partitions: usize,
         fetch: Option<usize>,
     ) -> LazyScanExec {
         let source = Source::Parts {
-            partitions: contiguous(parts, target_partitions.max(1)),
+            partitions: parts.groups,
             sources: Arc::new(sources),
         };
-        LazyScanExec::new(shape, source, rows, fetch)
+        LazyScanExec::new(shape, source, parts.ordered, rows, fetch)
     }
 
     /// A read of named keys.
@@ -185,16 +187,24 @@ impl LazyScanExec {
             keys: Arc::new(keys),
             buffered: Arc::new(buffered),
         };
-        LazyScanExec::new(shape, source, rows, fetch)
+        LazyScanExec::new(shape, source, true, rows, fetch)
     }
 
-    fn new(shape: Shape, source: Source, rows: Rows, fetch: Option<usize>) -> LazyScanExec {
+    fn new(
+        shape: Shape,
+        source: Source,
+        ordered: bool,
+        rows: Rows,
+        fetch: Option<usize>,
+    ) -> LazyScanExec {
         let partitions = match &source {
             Source::Parts { partitions, .. } => partitions.len(),
             Source::Points { .. } => 1,
         };
-        let equivalences =
-            EquivalenceProperties::new_with_orderings(Arc::clone(&shape.schema), shape.ordering());
+        let equivalences = EquivalenceProperties::new_with_orderings(
+            Arc::clone(&shape.schema),
+            shape.ordering().filter(|_| ordered),
+        );
         let properties = PlanProperties::new(
             equivalences,
             Partitioning::UnknownPartitioning(partitions),
@@ -231,6 +241,52 @@ impl LazyScanExec {
                 )
                 .boxed()
             }
+        }
+    }
+}
+
+/// What the parts of a scan say about the order of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// They come in the order of the primary key.
+    Parts,
+    /// Those of one range do: each range lies in another partition of the table.
+    Ranges,
+}
+
+/// The parts of a scan, a group for each partition of the plan.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    groups: Vec<Vec<ScanPart>>,
+    /// Whether the rows of each group are sorted by the primary key.
+    ordered: bool,
+}
+
+impl Parts {
+    /// Parts in about as many groups as are wanted. Those of partitions of the table that are
+    /// sorted one by one come in groups of their own, unless they are many.
+    pub(crate) fn grouped(parts: Vec<ScanPart>, order: Order, wanted: usize) -> Parts {
+        let wanted = wanted.max(1);
+        let ranges = parts.chunk_by(|a, b| a.range == b.range).count();
+        if order == Order::Ranges && ranges > wanted.max(SORTED_GROUPS_MAX) {
+            return Parts {
+                groups: contiguous(parts, wanted),
+                ordered: false,
+            };
+        }
+        let groups = match order {
+            Order::Parts => contiguous(parts, wanted),
+            Order::Ranges => parts
+                .chunk_by(|a, b| a.range == b.range)
+                .flat_map(|of_range| contiguous(of_range.to_vec(), wanted.div_ceil(ranges)))
+                .collect(),
+        };
+        Parts {
+            groups: match groups.is_empty() {
+                true => vec![Vec::new()],
+                false => groups,
+            },
+            ordered: true,
         }
     }
 }

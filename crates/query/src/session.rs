@@ -251,6 +251,7 @@ pub(crate) async fn dispatch(
         Statement::Explain(statement) => explain::explain(session, *statement, &clauses, sql).await,
         Statement::CreateTable(create) => ddl::create(session, *create, &clauses, sql).await,
         Statement::AlterTable(change) => alter::alter(session, *change).await,
+        Statement::AlterPartition(alter) => ddl::partitions::alter(session, *alter).await,
         Statement::DropTable { names, if_exists } => ddl::drop(session, &names, if_exists).await,
         Statement::Truncate { names, if_exists } => ddl::truncate(session, &names, if_exists).await,
         Statement::Insert(insert) => dml::insert::insert(session, *insert, &clauses, sql).await,
@@ -343,6 +344,7 @@ impl Shared {
             }
             Statement::CreateTable(_)
             | Statement::AlterTable(_)
+            | Statement::AlterPartition(_)
             | Statement::DropTable { .. }
             | Statement::Truncate { .. }
             | Statement::Insert(_)

@@ -11,18 +11,22 @@ use arrow::array::{
 };
 use lazybase_cluster::{Instance, TaskStatus};
 use lazybase_engine::manifest::{Manifest, Run, RunKind, SegmentFormat};
-use lazybase_model::{Error, Layout, Result, ScuNumber};
+use lazybase_model::{Error, Layout, Result, ScuNumber, Table};
 
 use crate::settings::{Settings, Shown};
 
+mod columns;
+mod partitions;
 mod status;
 #[cfg(test)]
 mod tests;
 
 /// Their names.
-pub(crate) const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 13] = [
     "back_pressure",
+    "columns",
     "lag",
+    "partitions",
     "pins",
     "producers",
     "runs",
@@ -42,12 +46,14 @@ pub(crate) fn rows(
 ) -> Result<Option<RecordBatch>> {
     let columns = match name {
         "settings" => settings_columns(&settings.all()),
+        "columns" => columns::rows(&instance.manifest()),
         "lag" => lag(&instance.manifest(), instance.now_micros()),
+        "partitions" => partitions::rows(&instance.manifest())?,
         "producers" => producers(&instance.manifest()),
         "runs" => runs(&instance.manifest()),
         "scus" => scus(&instance.manifest()),
         "segments" => segments(&instance.manifest()),
-        "tables" => tables(&instance.manifest()),
+        "tables" => tables(&instance.manifest())?,
         "tasks" => tasks(instance),
         "back_pressure" => status::back_pressure(&instance.status()),
         "pins" => status::pins(&instance.pins()),
@@ -350,7 +356,24 @@ fn segments(manifest: &Manifest) -> Columns {
     ]
 }
 
-fn tables(manifest: &Manifest) -> Columns {
+/// When the rows of a table end.
+fn time_to_live(table: &Table) -> Option<String> {
+    let column = &table.columns[table.ttl_index()?].name;
+    let micros = table.ttl?.micros;
+    let units = [
+        (86_400_000_000, "days"),
+        (3_600_000_000, "hours"),
+        (60_000_000, "minutes"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ];
+    let (unit, name) = units
+        .into_iter()
+        .find(|(unit, _)| micros.is_multiple_of(*unit))?;
+    Some(format!("{column} + {} {name}", micros / unit))
+}
+
+fn tables(manifest: &Manifest) -> Result<Columns> {
     let tables = || manifest.tables.values();
     let key = |state: &lazybase_engine::manifest::TableState| match state.table.hidden_key {
         true => None,
@@ -369,7 +392,7 @@ fn tables(manifest: &Manifest) -> Columns {
             .map(|run| size(run))
             .sum()
     };
-    vec![
+    Ok(vec![
         (
             "name",
             texts(tables().map(|state| Some(state.table.name.clone()))),
@@ -399,8 +422,16 @@ fn tables(manifest: &Manifest) -> Columns {
             counts(tables().map(|state| current(state, Run::bytes))),
         ),
         (
+            "ttl",
+            texts(tables().map(|state| time_to_live(&state.table))),
+        ),
+        ("partitioning", {
+            let words = tables().map(|state| partitions::definition(&state.table));
+            texts(words.collect::<Result<Vec<_>>>()?.into_iter())
+        }),
+        (
             "comment",
             texts(tables().map(|state| state.table.comment.clone())),
         ),
-    ]
+    ])
 }

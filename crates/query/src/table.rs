@@ -20,8 +20,8 @@ use lazybase_model::{Error, Table};
 use parking_lot::Mutex;
 
 use crate::error::into_datafusion;
-use crate::prune::{self, Access};
-use crate::scan::{LazyScanExec, Rows, Shape, shown_field};
+use crate::prune::{self, Access, PartitionAccess};
+use crate::scan::{LazyScanExec, Order, Parts, Rows, Shape, shown_field};
 
 /// What a scan of a statement reads, for EXPLAIN.
 #[derive(Debug, Clone)]
@@ -115,51 +115,69 @@ impl TableProvider for LazyTable {
             .cloned()
             .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let shape = Shape::new(Arc::clone(&self.table), projection);
-        let range = match prune::access(&self.table, filters).map_err(into_datafusion)? {
-            Access::Nothing => {
-                self.note(
-                    "nothing: the predicate on the key is never true".to_owned(),
-                    vec![],
-                );
-                return Ok(Arc::new(EmptyExec::new(shape.schema)));
-            }
-            Access::Keys(keys) => {
-                self.note(format!("{} keys, read one by one", keys.len()), vec![]);
-                let buffered = self.buffered.clone();
-                let scan = LazyScanExec::points(shape, snapshot, keys, buffered, limit);
-                return Ok(Arc::new(scan));
-            }
-            Access::Range(range) => range,
-        };
-        let access = match &range {
-            KeyRange {
-                low: None,
-                high: None,
-            } => "the whole table",
-            _ => "a range of the key",
-        };
+        let (access, ranges, order) =
+            match prune::access(&self.table, filters).map_err(into_datafusion)? {
+                Access::Nothing => {
+                    self.note(
+                        "nothing: the predicate on the key is never true".to_owned(),
+                        vec![],
+                    );
+                    return Ok(Arc::new(EmptyExec::new(shape.schema)));
+                }
+                Access::Keys(keys) => {
+                    self.note(format!("{} keys, read one by one", keys.len()), vec![]);
+                    let buffered = self.buffered.clone();
+                    let scan = LazyScanExec::points(shape, snapshot, keys, buffered, limit);
+                    return Ok(Arc::new(scan));
+                }
+                Access::Range(range) => {
+                    let access = in_words(range != KeyRange::default()).to_owned();
+                    (access, vec![range], Order::Parts)
+                }
+                Access::Partitions(access) => {
+                    let PartitionAccess { read, all, .. } = access;
+                    let words = in_words(access.bounded);
+                    let order = match access.ordered {
+                        true => Order::Parts,
+                        false => Order::Ranges,
+                    };
+                    (
+                        format!("{words}, {read} of {all} partitions"),
+                        access.ranges,
+                        order,
+                    )
+                }
+            };
         let request = ScanRequest {
             table: self.table.id,
             projection: shape.stored_projection(),
-            range,
+            range: KeyRange::default(),
             buffered: self.buffered.clone(),
             batch_rows: state.config().batch_size(),
             parts: state.config().target_partitions(),
         };
-        let plan = snapshot.plan_scan(request).await.map_err(into_datafusion)?;
-        self.note(access.to_owned(), plan.sources.clone());
+        let plan = snapshot.plan_scan_of(request, &ranges).await;
+        let plan = plan.map_err(into_datafusion)?;
+        self.note(access, plan.sources.clone());
         let rows = match plan.exact_rows {
             Some(rows) if self.buffered.is_empty() => Rows::Exact(rows),
             _ => Rows::Estimated(plan.estimated_rows),
         };
         let target = state.config().target_partitions();
+        let parts = Parts::grouped(plan.parts, order, target);
         Ok(Arc::new(LazyScanExec::parts(
             shape,
-            plan.parts,
+            parts,
             plan.sources,
             rows,
-            target,
             limit,
         )))
+    }
+}
+
+fn in_words(bounded: bool) -> &'static str {
+    match bounded {
+        true => "a range of the key",
+        false => "the whole table",
     }
 }

@@ -19,6 +19,8 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryBuilde
 use arrow::compute::{filter_record_batch, interleave};
 use lazybase_cluster::BatchWriter;
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::Snapshot;
 use lazybase_engine::schema::Adapter;
 use lazybase_engine::segment::RowLayout;
@@ -137,25 +139,57 @@ impl Buffer {
     /// Rows that were written before a table is dropped or emptied go with those that are stored;
     /// those written before it is altered are rows of its new definition from here on.
     fn change_table(&mut self, change: TableChange) -> Result<()> {
-        if let TableChange::Alter { after, .. } = &change {
-            let layout = RowLayout::primary(after)?;
-            for entry in &mut self.entries {
-                if entry.table.id == after.id {
-                    let changes = entry.changes.clone();
-                    entry.changes = Adapter::under(&entry.table, &layout, changes)?;
-                    entry.table = Arc::clone(after);
+        match &change {
+            TableChange::Create(_) => {}
+            TableChange::Alter { after, .. } => {
+                let layout = RowLayout::primary(after)?;
+                for entry in &mut self.entries {
+                    if entry.table.id == after.id {
+                        let changes = entry.changes.clone();
+                        entry.changes = Adapter::under(&entry.table, &layout, changes)?;
+                        entry.table = Arc::clone(after);
+                    }
                 }
             }
+            TableChange::Drop(table) | TableChange::Truncate(table) => {
+                self.entries.retain(|entry| entry.table.id != table.id);
+            }
+            TableChange::Partition { table, emptied, .. } => {
+                self.remove_keys(table, emptied)?;
+            }
         }
-        if let TableChange::Drop(table) | TableChange::Truncate(table) = &change {
-            self.entries.retain(|entry| entry.table.id != table.id);
-            let bytes = self
-                .entries
-                .iter()
-                .map(|entry| entry.changes.memory_bytes());
-            self.bytes = bytes.map(|bytes| bytes as u64).sum();
-        }
+        let bytes = self
+            .entries
+            .iter()
+            .map(|entry| entry.changes.memory_bytes());
+        self.bytes = bytes.map(|bytes| bytes as u64).sum();
         self.tables.push(change);
+        Ok(())
+    }
+
+    /// Rows of a table whose keys lie in these ranges go; the others are of its new definition.
+    fn remove_keys(&mut self, table: &Arc<Table>, ranges: &[KeyRange]) -> Result<()> {
+        let codec = KeyCodec::primary(table)?;
+        let entries = std::mem::take(&mut self.entries);
+        for mut entry in entries {
+            if entry.table.id != table.id {
+                self.entries.push(entry);
+                continue;
+            }
+            entry.table = Arc::clone(table);
+            let keys = codec.encode(&entry.changes.data)?;
+            let stays = |row: &usize| {
+                let key = Key::new(keys.row(*row).as_ref());
+                !ranges.iter().any(|range| range.contains(&key))
+            };
+            let rows: Vec<usize> = (0..entry.changes.rows()).filter(stays).collect();
+            for stretch in rows.chunk_by(|row, next| row + 1 == *next) {
+                self.entries.push(Entry {
+                    changes: entry.changes.slice(stretch[0], stretch.len()),
+                    ..entry.clone()
+                });
+            }
+        }
         Ok(())
     }
 

@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Ddl, Manifest};
+use lazybase_engine::manifest::{Ddl, KeyRange, Manifest};
 use lazybase_engine::read::OwnTable;
-use lazybase_model::{Result, Table, TableId};
+use lazybase_model::{PartitionChange, Result, Table, TableId};
 
 use crate::error::unknown_table;
 
@@ -27,6 +27,14 @@ pub(crate) enum TableChange {
     },
     Drop(Arc<Table>),
     Truncate(Arc<Table>),
+    /// A range partition begins or ends.
+    Partition {
+        /// The table as it is then.
+        table: Arc<Table>,
+        change: PartitionChange,
+        /// Where the keys of the rows lie that end.
+        emptied: Vec<KeyRange>,
+    },
 }
 
 impl TableChange {
@@ -42,6 +50,10 @@ impl TableChange {
             },
             TableChange::Drop(table) => Ddl::Drop { table: table.id },
             TableChange::Truncate(table) => Ddl::Truncate { table: table.id },
+            TableChange::Partition { table, change, .. } => Ddl::Partition {
+                table: table.id,
+                change: change.clone(),
+            },
         }
     }
 }
@@ -62,13 +74,14 @@ impl TableChanges {
 
     pub(crate) fn push(&mut self, change: TableChange) {
         match &change {
-            TableChange::Create(_) | TableChange::Alter { .. } => {}
+            TableChange::Create(_) | TableChange::Alter { .. } | TableChange::Partition { .. } => {}
             TableChange::Drop(table) => {
                 let was_made = self.created().any(|made| made.id == table.id);
                 self.0.retain(|change| match change {
                     TableChange::Create(of) | TableChange::Truncate(of) => of.id != table.id,
                     // What others take the name of must be renamed before it is dropped.
-                    TableChange::Alter { after: of, .. } => !was_made || of.id != table.id,
+                    TableChange::Alter { after: of, .. }
+                    | TableChange::Partition { table: of, .. } => !was_made || of.id != table.id,
                     TableChange::Drop(_) => true,
                 });
                 if was_made {
@@ -92,6 +105,7 @@ impl TableChanges {
             let table = match change {
                 TableChange::Create(table) | TableChange::Truncate(table) => table,
                 TableChange::Alter { after, .. } => after,
+                TableChange::Partition { table, .. } => table,
                 TableChange::Drop(_) => continue,
             };
             if self.has_dropped(table.id) || own.iter().any(|known| known.table.id == table.id) {
@@ -100,23 +114,37 @@ impl TableChanges {
             own.push(OwnTable {
                 table: self.definition(table),
                 is_emptied: self.is_emptied(table.id),
+                emptied: self.emptied_ranges(table.id),
             });
         }
         own
+    }
+
+    /// Where the keys of a table lie whose partitions it has dropped.
+    fn emptied_ranges(&self, id: TableId) -> Vec<KeyRange> {
+        let ranges = self.0.iter().filter_map(|change| match change {
+            TableChange::Partition { table, emptied, .. } if table.id == id => Some(emptied),
+            _ => None,
+        });
+        ranges.flatten().cloned().collect()
     }
 
     /// Whether it has made or emptied a table.
     fn is_emptied(&self, id: TableId) -> bool {
         self.0.iter().any(|change| match change {
             TableChange::Create(table) | TableChange::Truncate(table) => table.id == id,
-            TableChange::Alter { .. } | TableChange::Drop(_) => false,
+            _ => false,
         })
     }
 
     /// A table's definition, as it has left it.
     fn definition(&self, table: &Arc<Table>) -> Arc<Table> {
         let newest = self.0.iter().rev().find_map(|change| match change {
-            TableChange::Alter { after, .. } if after.id == table.id => Some(after),
+            TableChange::Alter { after: of, .. } | TableChange::Partition { table: of, .. }
+                if of.id == table.id =>
+            {
+                Some(of)
+            }
             _ => None,
         });
         Arc::clone(newest.unwrap_or(table))

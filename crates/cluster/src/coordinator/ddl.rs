@@ -16,7 +16,7 @@ use std::sync::Arc;
 use lazybase_engine::manifest::{Ddl, Edit, Manifest, ProducerMark};
 use lazybase_engine::schema::check_succession;
 use lazybase_engine::stages::ingest::{self, Acknowledgement, BatchWriter, Hold, TableVersions};
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Table, TableId};
+use lazybase_model::{Error, ErrorKind, PartitionChange, Result, ScuNumber, Table, TableId};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -121,7 +121,7 @@ impl Coordinator {
         self.take_seals();
         self.reach(boundary).await?;
         let manifest = self.shared.manifests.current();
-        let empties = ddl.iter().any(|ddl| matches!(ddl, Ddl::Truncate { .. }));
+        let empties = ddl.iter().any(empties);
         if empties && manifest.sorted_through < boundary {
             // Emptying a table begins at a boundary up to which everything is sorted.
             self.hurry.sort_needed_through = boundary;
@@ -232,10 +232,21 @@ impl Coordinator {
     }
 }
 
+/// Whether DDL takes rows away from a table that stays.
+fn empties(ddl: &Ddl) -> bool {
+    match ddl {
+        Ddl::Truncate { .. } => true,
+        Ddl::Partition { change, .. } => matches!(change, PartitionChange::Drop(_)),
+        Ddl::Create { .. } | Ddl::Alter { .. } | Ddl::Drop { .. } => false,
+    }
+}
+
 /// Whether DDL can take effect on these tables, one after the other.
 fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
     let tables = manifest.tables.values().map(|state| &state.table);
     let mut known: BTreeMap<TableId, &Table> = tables.map(|table| (table.id, &**table)).collect();
+    // Changes of partitions raise the version too.
+    let mut raised: BTreeMap<TableId, u32> = BTreeMap::new();
     for ddl in ddl {
         match ddl {
             Ddl::Create { table } => {
@@ -250,7 +261,8 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             Ddl::Alter { base, table } => {
                 let before = known.remove(&table.id);
                 let before = before.ok_or_else(|| table_gone(table.id))?;
-                if before.version != *base {
+                let raised = raised.remove(&table.id).unwrap_or(0);
+                if before.version.0 + raised != base.0 {
                     return Err(table_changed(&before.name));
                 }
                 if known.values().any(|other| other.name == table.name) {
@@ -261,6 +273,10 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             }
             Ddl::Truncate { table } => {
                 known.get(table).ok_or_else(|| table_gone(*table))?;
+            }
+            Ddl::Partition { table, .. } => {
+                known.get(table).ok_or_else(|| table_gone(*table))?;
+                *raised.entry(*table).or_default() += 1;
             }
         }
     }

@@ -26,5 +26,5 @@ mod tasks;
 pub(crate) use ddl::{DdlRequest, no_table};
 pub(crate) use event::{Command, Event};
 pub(crate) use run::{Coordinator, CoordinatorParts};
-pub use table_spec::TableSpec;
 pub(crate) use table_spec::define;
+pub use table_spec::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, range_bounds};

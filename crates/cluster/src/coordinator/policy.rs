@@ -16,7 +16,9 @@
 //! 3. **Rest.** When nothing comes in, everything goes to the authority; where that takes long, a
 //!    last round makes best effort fresh before. So does what has come to
 //!    rest in one range: the later, the dearer it is.
-//! 4. **Ranges** are cut where their base outgrows a merge task, and where all runs together fill
+//! 4. **Expiry.** A base of which whole segments have ended, by the table's time to live, is
+//!    written anew without them, by itself: its other segments are moved.
+//! 5. **Ranges** are cut where their base outgrows a merge task, and where all runs together fill
 //!    several; the last one at its end when keys rise, so that new rows do not rewrite old ones.
 //!
 //! Reads [`Manifest`] and [`Load`]; no clock, no I/O. Invariants: a proposal takes adjacent current
@@ -168,6 +170,7 @@ const URGENCY_ROUND: u64 = 100;
 const URGENCY_IDLE: u64 = 50;
 const URGENCY_REST: u64 = 10;
 const URGENCY_FOLD: u64 = 5;
+const URGENCY_EXPIRED: u64 = 20;
 
 /// After so many SCUs without a change a range has come to rest, if merging it is cheap.
 const REST_SCUS: u64 = 8;
@@ -337,6 +340,16 @@ impl<'a> Policy<'a> {
     }
 
     fn merges(&self, chain: &Chain, ranked: &mut Vec<Ranked>) {
+        if let Some(base) = chain.expired(self.manifest) {
+            self.push(
+                chain,
+                std::slice::from_ref(base),
+                URGENCY_EXPIRED,
+                base.bytes,
+                ranked,
+            );
+            return;
+        }
         let end = chain.links_to(self.boundary);
         let free = chain.links[..end].iter().rposition(|link| link.busy);
         let begin = free.map_or(0, |busy| busy + 1);

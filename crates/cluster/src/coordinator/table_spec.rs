@@ -1,9 +1,15 @@
 //! From what a user says about a new table to its definition: plain functions.
 
-use lazybase_engine::key::KeyCodec;
+use arrow::array::ArrayRef;
+use lazybase_engine::key::{KeyCodec, Partitioner};
+use lazybase_engine::ttl::Expiry;
+use lazybase_model::partition::{
+    BoundBytes, HashRule, Partitioning, RangeBound, RangeBounds, RangeRule,
+};
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
 use lazybase_model::{
-    Column, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, View, ViewId, limits,
+    Column, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, TimeToLive, View,
+    ViewId, limits,
 };
 
 /// A table to be made.
@@ -19,6 +25,38 @@ pub struct TableSpec {
     pub layout: Layout,
     /// What the user says about it.
     pub comment: Option<String>,
+    /// How its key space is cut.
+    pub partitioning: Option<PartitionSpec>,
+    /// The column that its rows end by, and how long after its moment, in microseconds.
+    pub ttl: Option<(String, u64)>,
+}
+
+/// The partitions of a table to be made.
+#[derive(Debug, Clone, Default)]
+pub struct PartitionSpec {
+    /// The columns and buckets of each hash rule; without columns, those of the key that no other
+    /// rule names.
+    pub hash: Vec<(Vec<String>, u16)>,
+    /// The columns of the range rule, and its partitions.
+    pub range: Option<(Vec<String>, Vec<BoundsSpec>)>,
+}
+
+/// Where a range partition lies, as values of the rule's columns.
+#[derive(Debug, Clone, Default)]
+pub struct BoundsSpec {
+    /// Where it begins; `None` is open.
+    pub low: Option<CutSpec>,
+    /// Where it ends; `None` is open.
+    pub high: Option<CutSpec>,
+}
+
+/// A cut between two range partitions.
+#[derive(Debug, Clone)]
+pub struct CutSpec {
+    /// A value for each column of the rule, of its type.
+    pub values: Vec<ArrayRef>,
+    /// Whether the cut lies right after the value; otherwise right before it.
+    pub after: bool,
 }
 
 /// The definition that a specification comes to under these ids.
@@ -67,9 +105,145 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         layout: spec.layout,
         comment: spec.comment.clone(),
         next_column: 0,
+        partitioning: None,
+        ttl: None,
+    };
+    let table = match &spec.ttl {
+        Some((column, micros)) => mortal(table, column, *micros)?,
+        None => table,
+    };
+    let table = match &spec.partitioning {
+        Some(rules) => partitioned(table, rules)?,
+        None => table,
     };
     KeyCodec::primary(&table)?;
     Ok(table)
+}
+
+/// The table, whose rows end by a column.
+fn mortal(mut table: Table, column: &str, micros: u64) -> Result<Table> {
+    let at = table.require_column(column)?;
+    let Column { id, data_type, .. } = &table.columns[at];
+    if !Expiry::takes(data_type) {
+        return Err(Error::invalid(format!(
+            "rows of table {:?} can't end by column {column:?}",
+            table.name
+        ))
+        .with_detail(format!("its type is {data_type}, which holds no moment"))
+        .with_hint("ttl_column names a TIMESTAMP or DATE column")
+        .with_sqlstate("42804"));
+    }
+    table.ttl = Some(TimeToLive {
+        column: *id,
+        micros,
+    });
+    Ok(table)
+}
+
+/// The table, cut by these rules.
+fn partitioned(mut table: Table, spec: &PartitionSpec) -> Result<Table> {
+    if table.hidden_key {
+        return Err(Error::invalid(format!(
+            "table {:?} has no primary key to partition it by",
+            table.name
+        ))
+        .with_hint("rows without a key stand in the order of arrival: declare a PRIMARY KEY")
+        .with_sqlstate("42P16"));
+    }
+    let range_columns = spec.range.as_ref().map(|(columns, _)| columns.as_slice());
+    let named = |name: &&String| {
+        spec.hash.iter().any(|(columns, _)| columns.contains(name))
+            || range_columns.is_some_and(|columns| columns.contains(name))
+    };
+    let key: Vec<String> = table
+        .key_indices()
+        .iter()
+        .map(|at| table.columns[*at].name.clone())
+        .collect();
+    let mut rules = Partitioning::default();
+    for (columns, buckets) in &spec.hash {
+        let columns: Vec<String> = match columns.is_empty() {
+            true => key.iter().filter(|name| !named(name)).cloned().collect(),
+            false => columns.clone(),
+        };
+        rules.hash.push(HashRule {
+            columns: key_columns(&table, &columns)?,
+            buckets: *buckets,
+        });
+    }
+    if let Some((columns, bounds)) = &spec.range {
+        let columns = key_columns(&table, columns)?;
+        rules.range = Some(RangeRule::new(columns.clone(), Vec::new())?);
+        rules.check()?;
+        table.partitioning = Some(rules.clone());
+        let bounds = bounds.iter().map(|bounds| range_bounds(&table, bounds));
+        rules.range = Some(RangeRule::new(columns, bounds.collect::<Result<_>>()?)?);
+    }
+    rules.check()?;
+    table.partitioning = Some(rules);
+    Ok(table)
+}
+
+fn key_columns(table: &Table, names: &[String]) -> Result<Vec<ColumnId>> {
+    if names.is_empty() {
+        return Err(
+            Error::invalid("a partition rule needs a column of the primary key")
+                .with_sqlstate("42P17"),
+        );
+    }
+    let column = |name: &String| {
+        let id = table.columns[table.require_column(name)?].id;
+        match table.primary.key.contains(&id) {
+            true => Ok(id),
+            false => Err(Error::invalid(format!(
+                "table {:?} can't be partitioned by column {name:?}",
+                table.name
+            ))
+            .with_detail("it is not in the primary key")
+            .with_hint("rows are found by key alone: partition by columns of the key")
+            .with_sqlstate("42P17")),
+        }
+    };
+    names.iter().map(column).collect()
+}
+
+/// The bounds of a range partition of a table that has a range rule.
+///
+/// # Errors
+/// `Invalid` when a bound has more values than the rule has columns, or no value lies inside.
+pub fn range_bounds(table: &Table, spec: &BoundsSpec) -> Result<RangeBounds> {
+    let partitioner = Partitioner::of(table)?;
+    let rule = table
+        .partitioning
+        .as_ref()
+        .and_then(|rules| rules.range.as_ref());
+    let (Some(partitioner), Some(rule)) = (partitioner, rule) else {
+        return Err(
+            Error::invalid(format!("table {:?} has no range partitions", table.name))
+                .with_hint("PARTITION BY RANGE (columns) is chosen by CREATE TABLE")
+                .with_sqlstate("42809"),
+        );
+    };
+    let cut = |cut: &CutSpec| {
+        if cut.values.len() != rule.columns.len() {
+            return Err(Error::invalid(format!(
+                "a bound has {} values, the range rule {} columns",
+                cut.values.len(),
+                rule.columns.len()
+            ))
+            .with_hint("write (a, b) for a rule of two columns")
+            .with_sqlstate("42P17"));
+        }
+        let mut encoded = partitioner.encode_range(&cut.values)?;
+        Ok(RangeBound {
+            value: BoundBytes(encoded.pop().unwrap_or_default()),
+            after: cut.after,
+        })
+    };
+    Ok(RangeBounds {
+        low: spec.low.as_ref().map(cut).transpose()?,
+        high: spec.high.as_ref().map(cut).transpose()?,
+    })
 }
 
 fn hidden_key_column() -> Column {

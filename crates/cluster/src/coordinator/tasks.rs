@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lazybase_engine::manifest::{Manifest, Run, RunId, RunKind};
 use lazybase_engine::read::paths::segments_in;
+use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
 
 use super::policy::{Load, Proposal, RunningTask};
@@ -180,11 +181,25 @@ impl Coordinator {
         let work = Work::Merge {
             layout,
             range: range.range.clone(),
+            expiry: expiry(manifest, &table.table, &runs, output),
             inputs: runs,
             output,
         };
         Ok(Some((work, status)))
     }
+}
+
+/// Which rows of a new base have ended at every horizon that it can answer: at the as-of time of
+/// its boundary, and so at all later ones.
+fn expiry(
+    manifest: &Manifest,
+    table: &lazybase_model::Table,
+    inputs: &[Arc<Run>],
+    output: RunKind,
+) -> Option<Expiry> {
+    let boundary = inputs.last()?.span.last;
+    let as_of_micros = manifest.as_of_at_least(boundary)?;
+    Expiry::of(table, as_of_micros).filter(|_| output == RunKind::Base)
 }
 
 /// The stage whose work a proposal is.

@@ -61,7 +61,7 @@ async fn merge_again(
     };
     let mut made = Vec::new();
     for HealPiece { range, inputs } in pieces {
-        let merged = merge::attempt(context, traffic, layout, range, inputs, kind).await?;
+        let merged = merge::attempt(context, traffic, layout, range, inputs, (kind, None)).await?;
         if let Output::Merged { segments, .. } = merged {
             made.extend(segments);
         }

@@ -15,6 +15,7 @@ use lazybase_engine::stages::merge::plan::{
     ExtentSummary, InputRun, MergePart, PlanStep, PlanTarget, SegmentSummary, plan_merge,
 };
 use lazybase_engine::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, drive};
+use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Error, Layout, Result, ScuNumber, Span, limits};
 
 use super::{Traffic, WorkerContext, sort};
@@ -29,13 +30,13 @@ pub(super) async fn attempt(
     layout: &Arc<RowLayout>,
     range: &KeyRange,
     inputs: &[Arc<Run>],
-    kind: RunKind,
+    (kind, expiry): (RunKind, Option<&Expiry>),
 ) -> Result<Output> {
     let (Some(first), Some(last)) = (inputs.first(), inputs.last()) else {
         return Err(Error::internal("a merge without inputs"));
     };
     let target = target_of(layout, kind);
-    let opened = open_inputs(context, layout, range, inputs).await?;
+    let opened = open_inputs(context, layout, range, inputs, expiry).await?;
     let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run)).collect();
     let steps = plan_merge(&summaries, &target, range);
     drop(summaries);
@@ -48,6 +49,7 @@ pub(super) async fn attempt(
         counters: Arc::default(),
         writer: None,
         segments: Vec::new(),
+        expiry,
     };
     for step in steps {
         attempt.run(step).await?;
@@ -56,7 +58,11 @@ pub(super) async fn attempt(
     traffic
         .read
         .fetch_add(attempt.counters.bytes_read(), Ordering::Relaxed);
-    let changed = inputs.iter().map(|run| run.changes_through).max();
+    let changed = match expiry {
+        // Rows that were dropped may still be there at any horizon before.
+        Some(_) => Some(last.span.last),
+        None => inputs.iter().map(|run| run.changes_through).max(),
+    };
     Ok(Output::Merged {
         view: first.view,
         range: range.clone(),
@@ -95,12 +101,17 @@ async fn open_inputs(
     layout: &Arc<RowLayout>,
     range: &KeyRange,
     inputs: &[Arc<Run>],
+    expiry: Option<&Expiry>,
 ) -> Result<Vec<Vec<Arc<Segment>>>> {
     let counters = ReadCounters::default();
     let mut opened = Vec::with_capacity(inputs.len());
     for run in inputs {
         let mut segments = Vec::new();
         for meta in segments_in(run, range) {
+            // Of the base's rows nothing is left, whatever newer runs hold for their keys.
+            if run.kind == RunKind::Base && expiry.is_some_and(|expiry| expiry.ends_all(meta)) {
+                continue;
+            }
             let segment = context
                 .cache
                 .open(&context.env, layout, meta, &counters)
@@ -151,6 +162,7 @@ struct Attempt<'a> {
     counters: Arc<ReadCounters>,
     writer: Option<SegmentWriter>,
     segments: Vec<Arc<SegmentMeta>>,
+    expiry: Option<&'a Expiry>,
 }
 
 impl Attempt<'_> {
@@ -170,7 +182,7 @@ impl Attempt<'_> {
                 let from = Arc::clone(&self.inputs[input][segment]);
                 for extent in extents {
                     let bytes = from.read_encoded(extent, &self.counters).await?;
-                    self.writer()?.push_encoded(bytes).await?;
+                    self.writer()?.push_copied(bytes, from.meta()).await?;
                 }
                 Ok(())
             }
@@ -183,7 +195,7 @@ impl Attempt<'_> {
         for of_input in parts.chunk_by(|a, b| a.input == b.input) {
             sources.push(self.source(of_input, &range));
         }
-        let shape = MergeShape::of(self.layout);
+        let shape = MergeShape::of(self.layout).within(&range);
         let merger = Merger::new(
             &shape,
             sources.len(),
@@ -192,6 +204,10 @@ impl Attempt<'_> {
         )?;
         let mut merged = Box::pin(drive(merger, sources));
         while let Some(batch) = merged.try_next().await? {
+            let batch = match self.expiry {
+                Some(expiry) => expiry.keep_alive(batch)?,
+                None => batch,
+            };
             self.writer()?.push(batch).await?;
         }
         Ok(())

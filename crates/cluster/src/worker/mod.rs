@@ -87,7 +87,11 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
                 range,
                 inputs,
                 output,
-            } => merge::attempt(&context, &traffic, layout, range, inputs, *output).await,
+                expiry,
+            } => {
+                let expiry = expiry.as_ref();
+                merge::attempt(&context, &traffic, layout, range, inputs, (*output, expiry)).await
+            }
             Work::Check { segments } => heal::check(&context, segments).await,
             Work::Heal { layout, heal } => heal::attempt(&context, &traffic, layout, heal).await,
         };

@@ -57,6 +57,8 @@ pub(crate) fn spec(name: &str, key: &[&str]) -> TableSpec {
         key: key.iter().map(|name| (*name).to_owned()).collect(),
         layout: Layout::Scan,
         comment: None,
+        partitioning: None,
+        ttl: None,
     }
 }
 

@@ -13,6 +13,7 @@ use lazybase_model::table::Table;
 use lazybase_model::{DatabaseId, Error, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId};
 
 use super::edit::{Ddl, Edit, HealedRun, RetiredRun};
+use super::partitions::first_ranges;
 use super::state::{
     DdlBatch, KeyRange, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId, RunKind,
     RunRef, ScuEntry, ScuTime, SegmentMeta, TableState,
@@ -155,7 +156,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn see_clock(&mut self, clock_micros: i64) {
+    pub(super) fn see_clock(&mut self, clock_micros: i64) {
         self.clock_micros = self.clock_micros.max(clock_micros);
     }
 }
@@ -174,6 +175,9 @@ impl Manifest {
                 Ddl::Drop { table } => self.drop_table(*table)?,
                 Ddl::Alter { base, table } => self.alter_table(*base, table, clock_micros)?,
                 Ddl::Truncate { table } => self.truncate_table(*table, clock_micros)?,
+                Ddl::Partition { table, change } => {
+                    self.change_partitions(*table, change, clock_micros)?;
+                }
             }
         }
         if let Some(number) = batch {
@@ -200,20 +204,26 @@ impl Manifest {
         // SCUs that are sealed but not sorted know nothing of the table: sorting them extends its
         // base, as any run of a view that they leave alone.
         let base = self.add_empty_base(view, Span::base(self.sorted_through), ScuNumber::ZERO);
+        let ranges = first_ranges(table)?.into_iter().map(|range| RangeState {
+            range,
+            runs: vec![RunRef::current(base)],
+        });
         let state = TableState {
             table: Arc::new(table.clone()),
             older: Vec::new(),
             created_after: self.sealed_through,
-            ranges: vec![RangeState {
-                range: KeyRange::default(),
-                runs: vec![RunRef::current(base)],
-            }],
+            ranges: ranges.collect(),
         };
         self.tables.insert(table.id, Arc::new(state));
         Ok(())
     }
 
-    fn add_empty_base(&mut self, view: ViewId, span: Span, changes_through: ScuNumber) -> RunId {
+    pub(super) fn add_empty_base(
+        &mut self,
+        view: ViewId,
+        span: Span,
+        changes_through: ScuNumber,
+    ) -> RunId {
         let id = RunId(self.next_run);
         self.next_run += 1;
         let base = Run {
@@ -229,7 +239,7 @@ impl Manifest {
         id
     }
 
-    fn table_mut(&mut self, id: TableId) -> Result<&mut TableState> {
+    pub(super) fn table_mut(&mut self, id: TableId) -> Result<&mut TableState> {
         match self.tables.get_mut(&id) {
             Some(state) => Ok(Arc::make_mut(state)),
             None => Err(Error::not_found(format!("table {id} is gone"))),
@@ -251,7 +261,6 @@ impl Manifest {
             let message = format!("table {:?} exists already", table.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }
-        let boundary = self.sealed_through;
         let state = self.table_mut(table.id)?;
         if state.table.version != base {
             let message = format!(
@@ -261,6 +270,13 @@ impl Manifest {
             return Err(Error::conflict(message).with_sqlstate("40001"));
         }
         check_succession(&state.table, table)?;
+        self.define(table, clock_micros)
+    }
+
+    /// Gives a table its next definition.
+    pub(super) fn define(&mut self, table: &Table, clock_micros: i64) -> Result<()> {
+        let boundary = self.sealed_through;
+        let state = self.table_mut(table.id)?;
         let newest = state
             .older
             .last()
@@ -414,7 +430,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn range_mut(&mut self, view: ViewId, low: Option<&Key>) -> Result<&mut RangeState> {
+    pub(super) fn range_mut(&mut self, view: ViewId, low: Option<&Key>) -> Result<&mut RangeState> {
         let state = self.tables.values_mut();
         let mut state = state.filter(|state| state.table.primary.id == view);
         let Some(state) = state.next() else {
@@ -467,7 +483,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn split_range(&mut self, view: ViewId, low: Option<&Key>, at: &Key) -> Result<()> {
+    pub(super) fn split_range(&mut self, view: ViewId, low: Option<&Key>, at: &Key) -> Result<()> {
         let left = self.range_mut(view, low)?;
         if !left.range.contains(at) || left.range.low.as_ref() == Some(at) {
             let message = format!("{at:?} does not cut {}", left.range);
@@ -558,7 +574,7 @@ impl Manifest {
 }
 
 /// Puts a range's entries into the order of their runs.
-fn order(runs: &BTreeMap<RunId, Arc<Run>>, entries: &mut [RunRef]) {
+pub(super) fn order(runs: &BTreeMap<RunId, Arc<Run>>, entries: &mut [RunRef]) {
     entries.sort_by_key(|entry| runs[&entry.id].order());
 }
 
@@ -592,7 +608,9 @@ fn joined_span(inputs: &[&Arc<Run>], output: &Run) -> Result<Span> {
         changes_through = changes_through.max(run.changes_through);
     }
     let ends = changes_through <= output.span.last && output.span.last <= span.last;
-    if output.span.first != span.first || !ends || output.changes_through != changes_through {
+    // It may answer later only than its inputs: where rows have ended by then, and are gone.
+    let answers = (changes_through..=output.span.last).contains(&output.changes_through);
+    if output.span.first != span.first || !ends || !answers {
         return wrong(format!(
             "holds {} with changes through {}, but joins {span} with changes through \
              {changes_through}",

@@ -22,6 +22,7 @@
 //!   or the next to be; the entry of that SCU names it, and so does no other after it.
 //! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key
 //!   stay, and no column's id is that of another column of an earlier definition.
+//! - MAN-14: each range of a partitioned table lies in one partition, or in none.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span};
 
+use super::partitions::check_partitions;
 use super::state::{Manifest, RangeState, Run, RunKind, TableState};
 use crate::schema::check_succession;
 
@@ -50,9 +52,13 @@ impl Violation {
     }
 }
 
-type Checked = Result<(), Violation>;
+pub(super) type Checked = Result<(), Violation>;
 
-fn require(holds: bool, invariant: &'static str, what: impl FnOnce() -> String) -> Checked {
+pub(super) fn require(
+    holds: bool,
+    invariant: &'static str,
+    what: impl FnOnce() -> String,
+) -> Checked {
     match holds {
         true => Ok(()),
         false => Err(Violation {
@@ -127,6 +133,7 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     check_ddl_batch(new)?;
     check_times(new)?;
     check_runs(new, old)?;
+    check_partitions(new, old)?;
     let mut views = BTreeSet::new();
     let mut names = BTreeSet::new();
     for state in new.tables.values() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, SchemaVersion, ScuNumber, TableId, ViewId};
+use lazybase_model::{DatabaseId, PartitionChange, SchemaVersion, ScuNumber, TableId, ViewId};
 use serde::{Deserialize, Serialize};
 
 use super::state::{ProducerMark, Run, RunId, ScuEntry, ScuTime};
@@ -151,6 +151,15 @@ pub enum Ddl {
     Truncate {
         /// Which.
         table: TableId,
+    },
+    /// A range partition of it begins, or ends with all its rows: then everything up to the
+    /// boundary is sorted, its ranges get a new, empty base there, and their older runs serve only
+    /// horizons before it.
+    Partition {
+        /// Which.
+        table: TableId,
+        /// What happens.
+        change: PartitionChange,
     },
 }
 

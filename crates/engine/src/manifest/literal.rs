@@ -245,6 +245,7 @@ fn segment(word: &str, range: &KeyRange, run: &Run, number: usize) -> Option<Arc
         max_key,
         all_upserts: run.kind == RunKind::Base,
         newest_scu: run.changes_through,
+        moments_through: None,
     }))
 }
 

@@ -10,7 +10,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `state`, `edit` | the value, and what can happen to it |
-//! | `apply`, `check` | edit by edit, under named invariants |
+//! | `apply`, `check`, `partitions` | edit by edit, under named invariants |
 //! | `graph` | which runs answer at which boundary |
 //! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
 //! | `pins`, `collect` | who reads what, and what may go |
@@ -23,6 +23,7 @@ pub mod file;
 pub mod graph;
 pub mod literal;
 mod load;
+mod partitions;
 pub mod pins;
 pub mod state;
 pub mod store;
@@ -31,6 +32,7 @@ mod verify;
 pub use collect::Sweep;
 pub use edit::{Ddl, Edit, HealedRun, RetiredRun};
 pub use graph::Edge;
+pub use partitions::Repartitioned;
 pub use pins::{Pin, PinStatus, Pins};
 pub use state::{
     DdlBatch, KeyRange, LogPiece, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId,

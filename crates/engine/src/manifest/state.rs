@@ -45,6 +45,15 @@ impl KeyRange {
             && self.high.as_ref().is_none_or(|high| key < high)
     }
 
+    /// Whether some key can lie in both ranges.
+    pub fn meets(&self, other: &KeyRange) -> bool {
+        let before = |high: &Option<Key>, low: &Option<Key>| {
+            high.as_ref()
+                .is_some_and(|high| low.as_ref().is_some_and(|low| high <= low))
+        };
+        !before(&self.high, &other.low) && !before(&other.high, &self.low)
+    }
+
     /// Whether all keys from `min` to `max` lie in the range.
     pub fn encloses(&self, min: &[u8], max: &[u8]) -> bool {
         self.low.as_ref().is_none_or(|low| low.as_bytes() <= min)
@@ -101,6 +110,10 @@ pub struct SegmentMeta {
     pub all_upserts: bool,
     /// The newest SCU of any row in it.
     pub newest_scu: ScuNumber,
+    /// Of a table whose rows end by a column: no row's moment is after this one, in microseconds
+    /// since 1970. `None` where that is not known, or a row has none and never ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moments_through: Option<i64>,
 }
 
 /// Which stage wrote a run, in the order of the flow.
@@ -371,6 +384,15 @@ impl Manifest {
     pub fn least_horizon(&self) -> Horizon {
         let batch = self.ddl_batch;
         batch.map_or(Horizon::ZERO, |batch| Horizon::inside(batch.scu, 1))
+    }
+
+    /// A moment that the as-of time of a boundary does not lie before, as far as the manifest
+    /// knows: when the first batch after it was acknowledged, or the last one before it.
+    pub fn as_of_at_least(&self, boundary: ScuNumber) -> Option<i64> {
+        let after = self.times.get(&boundary.next());
+        let before = self.times.get(&boundary);
+        let after = after.map(|time| time.first_ack_micros);
+        after.or(before.map(|time| time.last_ack_micros))
     }
 
     /// The runs that some range's newest answers are made of.

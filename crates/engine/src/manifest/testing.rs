@@ -44,6 +44,8 @@ pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
         layout: Layout::Scan,
         comment: None,
         next_column: 0,
+        partitioning: None,
+        ttl: None,
     }
 }
 
@@ -60,6 +62,7 @@ pub(crate) fn segment(file: &str, low: u8, high: u8, newest: u64) -> Arc<Segment
         max_key: key(high),
         all_upserts: true,
         newest_scu: ScuNumber(newest),
+        moments_through: None,
     })
 }
 

@@ -251,6 +251,7 @@ impl Snapshot {
             stage: Stage::Ingested,
             name: format!("SCU {}, from its log", entry.scu),
             chunks,
+            own: false,
         };
         Ok(sorted.into_iter().map(source).collect())
     }

@@ -16,6 +16,7 @@ use crate::key::Key;
 use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
 use crate::segment::{FoundRows, RowLayout, key_hash};
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
+use crate::ttl::Expiry;
 
 impl Snapshot {
     /// The rows of these keys, in the order of the keys, absent ones left out; `projection` names
@@ -33,9 +34,17 @@ impl Snapshot {
     ) -> Result<RecordBatch> {
         let layout = self.layout(table)?;
         let schema = output_schema(&layout, projection)?;
+        let expiry = self.expiry(&layout.table);
         let mut rows = Vec::new();
         for key in keys {
             if let Some((batch, at)) = self.whole_row(&layout, key, buffered).await? {
+                let ended = |expiry: &Expiry| {
+                    let moments = batch.data.column(expiry.column()).slice(at, 1);
+                    expiry.alive(&moments).is_some()
+                };
+                if expiry.as_ref().is_some_and(ended) {
+                    continue;
+                }
                 let cell = |column: &usize| batch.data.column(*column).slice(at, 1);
                 rows.push(projection.iter().map(cell).collect());
             }
@@ -52,7 +61,7 @@ impl Snapshot {
         key: &Key,
         buffered: &[ChangeBatch],
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
-        if self.is_emptied(layout.table.id) {
+        if self.is_emptied_at(layout.table.id, key) {
             let mut changes = Vec::new();
             for batch in buffered.iter().rev() {
                 let found = find_rows(layout, batch, key)?.into_iter().map(alone);

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
@@ -28,6 +29,7 @@ use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
 use crate::stages::merge::{MergeShape, OutputSize, reconcile};
 use crate::stages::sort::sort_changes;
+use crate::ttl::Expiry;
 
 /// What a scan wants.
 #[derive(Debug, Clone)]
@@ -86,6 +88,8 @@ pub struct ScanPlan {
 #[derive(Debug, Clone)]
 pub struct ScanPart {
     work: Arc<PartWork>,
+    /// Which of the ranges that were asked for it lies in.
+    pub range: usize,
 }
 
 #[derive(Debug)]
@@ -103,6 +107,8 @@ struct PartWork {
     wanted: Vec<usize>,
     schema: SchemaRef,
     batch_rows: usize,
+    /// Which rows have ended, and where their moment stands among the columns that are read.
+    expiry: Option<(Expiry, usize)>,
 }
 
 /// The Arrow schema of the projected columns, as the table declares them.
@@ -121,38 +127,57 @@ impl Snapshot {
     /// # Errors
     /// `Corrupt` when an index or a log frame is damaged; the store's errors.
     pub async fn plan_scan(&self, request: ScanRequest) -> Result<ScanPlan> {
+        let ranges = [request.range.clone()];
+        self.plan_scan_of(request, &ranges).await
+    }
+
+    /// Plans a scan of several disjoint ranges in place of the request's one: its parts come in
+    /// their order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::plan_scan`].
+    pub async fn plan_scan_of(
+        &self,
+        request: ScanRequest,
+        ranges: &[KeyRange],
+    ) -> Result<ScanPlan> {
         let layout = self.layout(request.table)?;
         let memory = self.memory_sources(&layout, &request.buffered).await;
         let memory = memory.map_err(|error| {
             self.inner.reader.damaged.note(&error);
             self.placed(error)
         })?;
-        let pieces = self.pieces(&layout, &request.range, &memory).await?;
+        let pieces = self.pieces(&layout, ranges, &memory).await?;
         self.check_pin()?;
         assemble(self, &layout, &request, pieces)
     }
 
-    /// The sources of a key range and the steps that read them; those in memory behind the runs.
+    /// The sources of key ranges and the steps that read them; those in memory behind the runs.
     async fn pieces(
         &self,
         layout: &Arc<RowLayout>,
-        range: &KeyRange,
+        ranges: &[KeyRange],
         memory: &[Source],
     ) -> Result<Pieces> {
         if self.is_emptied(layout.table.id) {
-            let steps = steps::decompose(memory, range);
+            let of_range = |range: &KeyRange| {
+                let steps = steps::decompose(memory, range);
+                (memory.to_vec(), steps, range.clone())
+            };
             return Ok(Pieces {
-                of_ranges: vec![(memory.to_vec(), steps, range.clone())],
+                of_ranges: ranges.iter().map(of_range).collect(),
+                ranges: (0..ranges.len()).collect(),
                 memory: memory.len(),
                 avoids: self.inner.avoids,
             });
         }
         loop {
             let covering = self.inner.covering(layout.table.id)?;
-            match self.pieces_of(layout, range, memory, &covering).await {
-                Ok(of_ranges) => {
+            match self.pieces_of(layout, ranges, memory, &covering).await {
+                Ok((of_ranges, ranges)) => {
                     return Ok(Pieces {
                         of_ranges,
+                        ranges,
                         memory: memory.len(),
                         avoids: covering.avoids,
                     });
@@ -166,27 +191,52 @@ impl Snapshot {
     async fn pieces_of(
         &self,
         layout: &Arc<RowLayout>,
-        range: &KeyRange,
+        ranges: &[KeyRange],
         memory: &[Source],
         covering: &Covering,
-    ) -> Result<Vec<Piece>> {
-        let mut pieces = Vec::new();
-        for (of_table, stored) in self.inner.ranges(layout.table.id, covering)? {
-            let Some(clip) = intersection(&of_table.range, range) else {
-                continue;
-            };
-            let mut sources = Vec::new();
-            for source in stored {
-                match source {
-                    Stored::Run(run) => sources.push(self.run_source(layout, run, &clip).await?),
-                    Stored::Log(entry) => sources.extend(self.log_sources(layout, entry).await?),
-                }
+    ) -> Result<(Vec<Piece>, Vec<usize>)> {
+        let of_table = self.inner.ranges(layout.table.id, covering)?;
+        let (mut pieces, mut places) = (Vec::new(), Vec::new());
+        for (at, range) in ranges.iter().enumerate() {
+            let first = of_table.partition_point(|(state, _)| {
+                let (high, low) = (&state.range.high, &range.low);
+                matches!((high, low), (Some(high), Some(low)) if high <= low)
+            });
+            for (state, stored) in &of_table[first..] {
+                let Some(clip) = intersection(&state.range, range) else {
+                    break;
+                };
+                let mut sources = match self.is_emptied_in(layout.table.id, &clip) {
+                    true => Vec::new(),
+                    false => self.stored_sources(layout, stored, &clip).await?,
+                };
+                let counts = |source: &&Source| {
+                    source.is_own() || !self.is_emptied_in(layout.table.id, &clip)
+                };
+                sources.extend(memory.iter().filter(counts).cloned());
+                let steps = steps::decompose(&sources, &clip);
+                pieces.push((sources, steps, clip));
+                places.push(at);
             }
-            sources.extend(memory.iter().cloned());
-            let steps = steps::decompose(&sources, &clip);
-            pieces.push((sources, steps, clip));
         }
-        Ok(pieces)
+        Ok((pieces, places))
+    }
+
+    /// What is stored of a key range, as sources, oldest first.
+    async fn stored_sources(
+        &self,
+        layout: &Arc<RowLayout>,
+        stored: &[Stored<'_>],
+        clip: &KeyRange,
+    ) -> Result<Vec<Source>> {
+        let mut sources = Vec::new();
+        for source in stored {
+            match source {
+                Stored::Run(run) => sources.push(self.run_source(layout, run, clip).await?),
+                Stored::Log(entry) => sources.extend(self.log_sources(layout, entry).await?),
+            }
+        }
+        Ok(sources)
     }
 
     /// The unsorted SCUs of the snapshot, and a transaction's own changes, as sorted sources.
@@ -219,6 +269,7 @@ impl Snapshot {
                         false => format!("SCU {}, open, {batches} batches", scu.scu()),
                     },
                     chunks,
+                    own: false,
                 });
             }
         }
@@ -231,6 +282,7 @@ impl Snapshot {
                 stage: Stage::Open,
                 name: "this transaction's changes".to_owned(),
                 chunks: Arc::new(chunks),
+                own: true,
             });
         }
         Ok(sources)
@@ -269,6 +321,8 @@ type Piece = (Vec<Source>, Vec<ReadStep>, KeyRange);
 /// What is read of some ranges of a table.
 struct Pieces {
     of_ranges: Vec<Piece>,
+    /// For each of them, which of the ranges that were asked for it lies in.
+    ranges: Vec<usize>,
     memory: usize,
     avoids: u64,
 }
@@ -282,6 +336,7 @@ fn assemble(
 ) -> Result<ScanPlan> {
     let Pieces {
         of_ranges: pieces,
+        ranges,
         memory,
         avoids,
     } = pieces;
@@ -292,6 +347,8 @@ fn assemble(
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));
     let columns = read_columns(layout, &request.projection, plain);
     let wanted = positions(&columns, &request.projection)?;
+    let expiry = expiry_among(snapshot, layout, &columns)?;
+    let is_exact = sums.reconciled == 0 && plain && expiry.is_none();
     let reader = PieceReader {
         cache: Arc::clone(&snapshot.inner.reader.cache),
         counters: Arc::clone(&snapshot.inner.counters),
@@ -302,9 +359,10 @@ fn assemble(
     let schema = output_schema(layout, &request.projection)?;
     let budget = sums.bytes / request.parts.max(1) as u64 + 1;
     let mut parts = Vec::new();
-    for (sources, steps, _) in pieces {
+    for ((sources, steps, _), range) in pieces.into_iter().zip(ranges) {
         for steps in steps::cut(&sources, steps, budget) {
             parts.push(ScanPart {
+                range,
                 work: Arc::new(PartWork {
                     snapshot: snapshot.clone(),
                     layout: Arc::clone(layout),
@@ -316,6 +374,7 @@ fn assemble(
                     wanted: wanted.clone(),
                     schema: Arc::clone(&schema),
                     batch_rows: request.batch_rows.max(1),
+                    expiry: expiry.clone(),
                 }),
             });
         }
@@ -323,7 +382,7 @@ fn assemble(
     Ok(ScanPlan {
         parts,
         sources: sums.sources,
-        exact_rows: (sums.reconciled == 0 && plain).then_some(sums.rows),
+        exact_rows: is_exact.then_some(sums.rows),
         estimated_rows: sums.rows,
         estimated_bytes: sums.bytes,
         reconciled: sums.reconciled,
@@ -331,12 +390,27 @@ fn assemble(
     })
 }
 
-/// The columns to read, rising: the wanted ones, and the key's where rows meet or are clipped.
+/// Which rows have ended, and where their moment stands among the columns that are read.
+fn expiry_among(
+    snapshot: &Snapshot,
+    layout: &RowLayout,
+    columns: &[usize],
+) -> Result<Option<(Expiry, usize)>> {
+    let Some(expiry) = snapshot.expiry(&layout.table) else {
+        return Ok(None);
+    };
+    let at = positions(columns, &[expiry.column()])?;
+    Ok(Some((expiry, at[0])))
+}
+
+/// The columns to read, rising: the wanted ones, the key's where rows meet or are clipped, and the
+/// moment that rows end by.
 fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<usize> {
     let mut columns = projection.to_vec();
     if !plain || columns.is_empty() {
         columns.extend(layout.codec.indices());
     }
+    columns.extend(layout.table.ttl_index());
     columns.sort_unstable();
     columns.dedup();
     columns
@@ -362,7 +436,8 @@ fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<Arc<KeyCode
         return Ok(None);
     };
     let schema = layout.schema.project(columns).map_err(arrow_internal)?;
-    KeyCodec::new(&Arc::new(schema), key).map(|codec| Some(Arc::new(codec)))
+    let partitioner = layout.codec.partitioner().cloned();
+    KeyCodec::partitioned(&Arc::new(schema), key, partitioner).map(|codec| Some(Arc::new(codec)))
 }
 
 impl ScanPart {
@@ -465,7 +540,9 @@ impl PartWork {
         let Some(keys) = keys else {
             return Ok(stream::empty().boxed());
         };
-        let memory = &self.sources[self.sources.len() - self.memory..];
+        let stored = self.sources.len().saturating_sub(self.memory);
+        let memory = &self.sources[stored..];
+        let keys = [keys];
         let pieces = snapshot.pieces(&self.layout, &keys, memory).await?;
         let wanted: Vec<usize> = self
             .wanted
@@ -479,6 +556,7 @@ impl PartWork {
             ..self.reader.clone()
         };
         let wanted = positions(&reader.columns, &wanted)?;
+        let expiry = expiry_among(snapshot, &self.layout, &reader.columns)?;
         let part = |(sources, steps, _)| {
             let work = PartWork {
                 snapshot: self.snapshot.clone(),
@@ -491,6 +569,7 @@ impl PartWork {
                 wanted: wanted.clone(),
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
+                expiry: expiry.clone(),
             };
             Arc::new(work).stream()
         };
@@ -523,7 +602,8 @@ impl PartWork {
                 inputs.push(self.stretch(of_source, range));
             }
         }
-        let shape = MergeShape::of(&self.layout).project(&self.reader.columns)?;
+        let shape = MergeShape::of(&self.layout).within(range);
+        let shape = shape.project(&self.reader.columns)?;
         let size = OutputSize {
             rows: self.batch_rows,
             ..OutputSize::default()
@@ -533,13 +613,21 @@ impl PartWork {
 
     /// The wanted columns under the table's own schema.
     fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
+        let alive = self.expiry.as_ref();
+        let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
         let columns = self
             .wanted
             .iter()
             .map(|at| Arc::clone(rows.data.column(*at)))
             .collect();
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| {
+            Error::corrupt(format!("stored rows break the schema: {error}"))
+        })?;
+        match alive {
+            Some(alive) => filter_record_batch(&rows, &alive).map_err(arrow_internal),
+            None => Ok(rows),
+        }
     }
 }

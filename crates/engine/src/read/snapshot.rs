@@ -25,9 +25,11 @@ use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSumm
 use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
 use crate::env::Env;
-use crate::manifest::{Manifest, Pin, Pins, TableState};
+use crate::key::Key;
+use crate::manifest::{KeyRange, Manifest, Pin, Pins, TableState};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
 use crate::stages::ingest::UnsortedScu;
+use crate::ttl::Expiry;
 
 /// The most layouts that are kept: far more than a database has tables in use.
 const LAYOUTS_MAX: usize = 4096;
@@ -105,6 +107,8 @@ pub struct OwnTable {
     pub table: Arc<Table>,
     /// Whether the transaction made or emptied it: nothing that is stored counts.
     pub is_emptied: bool,
+    /// Where nothing that is stored counts: partitions that the transaction dropped.
+    pub emptied: Vec<KeyRange>,
 }
 
 #[derive(Debug)]
@@ -170,7 +174,11 @@ impl Reader {
     ) -> Result<Arc<RowLayout>> {
         let key = (table.id, table.version);
         let mut layouts = self.layouts.lock();
-        if let Some(layout) = layouts.get(&key) {
+        // A transaction's definition may have the version that another one will commit.
+        let known = layouts.get(&key);
+        let same =
+            |known: &&Arc<RowLayout>| Arc::ptr_eq(&known.table, table) || *known.table == **table;
+        if let Some(layout) = known.filter(same) {
             return Ok(Arc::clone(layout));
         }
         if layouts.len() >= LAYOUTS_MAX {
@@ -311,6 +319,11 @@ impl Snapshot {
         self.inner.choice.horizon
     }
 
+    /// Which rows of a table have ended at the snapshot's as-of time.
+    pub(super) fn expiry(&self, table: &Table) -> Option<Expiry> {
+        Expiry::of(table, self.inner.choice.as_of_micros)
+    }
+
     /// The pinned manifest.
     pub fn manifest(&self) -> &Arc<Manifest> {
         &self.inner.manifest
@@ -324,9 +337,26 @@ impl Snapshot {
         self
     }
 
-    /// Whether stored rows of a table count.
+    /// Whether no stored row of a table counts.
     pub(super) fn is_emptied(&self, table: TableId) -> bool {
         self.own.get(&table).is_some_and(|own| own.is_emptied)
+    }
+
+    /// Whether no stored row of a table counts that lies in a range of keys, which lies in one
+    /// partition.
+    pub(super) fn is_emptied_in(&self, table: TableId, range: &KeyRange) -> bool {
+        let own = self.own.get(&table);
+        own.is_some_and(|own| {
+            own.is_emptied || own.emptied.iter().any(|emptied| emptied.meets(range))
+        })
+    }
+
+    /// Whether no stored row of a key counts.
+    pub(super) fn is_emptied_at(&self, table: TableId, key: &Key) -> bool {
+        let own = self.own.get(&table);
+        own.is_some_and(|own| {
+            own.is_emptied || own.emptied.iter().any(|emptied| emptied.contains(key))
+        })
     }
 
     /// The definition under which a table's rows are given: a transaction's own, that of the

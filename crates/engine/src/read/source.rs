@@ -51,6 +51,8 @@ pub(super) enum Source {
         stage: Stage,
         name: String,
         chunks: Arc<Vec<Chunk>>,
+        /// Whether it is a transaction's own.
+        own: bool,
     },
 }
 
@@ -59,6 +61,10 @@ impl Source {
         match self {
             Source::Run { stage, .. } | Source::Memory { stage, .. } => *stage,
         }
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Source::Memory { own: true, .. })
     }
 
     pub(super) fn name(&self) -> &str {

@@ -193,6 +193,9 @@ fn drop_column(table: &mut Table, name: &str) -> Result<()> {
         return Err(refused(table, name, "it is the only one", "42P16")
             .with_hint("DROP TABLE drops the table"));
     }
+    if table.ttl_index() == Some(at) {
+        return Err(refused(table, name, "rows end by it", "42P16"));
+    }
     check_unused(table, at, "dropped")?;
     table.columns.remove(at);
     Ok(())

@@ -80,6 +80,10 @@ fn verify_extent(segment: &Segment, extent: usize, rows: &ChangeBatch) -> Result
                 true => key(row - 1) == key(row),
                 false => key(row - 1) < key(row),
             };
+        let partitioner = segment.layout().codec.partitioner();
+        if partitioner.is_some_and(|partitioner| partitioner.is_nowhere(key(row))) {
+            return Err(Error::corrupt(format!("row {row} lies in no partition")));
+        }
         if !follows {
             return Err(Error::corrupt(format!("row {row} is out of key order")));
         }

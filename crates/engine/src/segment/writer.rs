@@ -24,6 +24,7 @@ use crate::change_batch::ChangeBatch;
 use crate::env::{Env, FileWriter};
 use crate::key::{Key, Keys};
 use crate::manifest::{SegmentFormat, SegmentMeta};
+use crate::ttl;
 
 /// The rows of a Parquet row group of wide rows.
 const GROUP_ROWS: usize = 8192;
@@ -72,6 +73,8 @@ pub struct SegmentWriter {
     pending: Pending,
     file: Option<File>,
     last_key: Option<Bytes>,
+    /// The newest moment of the rows so far; `None` once that is not known.
+    moments_through: Option<i64>,
     done: Vec<SegmentMeta>,
 }
 
@@ -119,6 +122,7 @@ impl SegmentWriter {
             pending: Pending::default(),
             file: None,
             last_key: None,
+            moments_through: layout.table.ttl.map(|_| i64::MIN),
             done: Vec::new(),
         })
     }
@@ -132,6 +136,9 @@ impl SegmentWriter {
     pub async fn push(&mut self, batch: ChangeBatch) -> Result<()> {
         if batch.rows() == 0 {
             return Ok(());
+        }
+        if let Some(at) = self.layout.table.ttl_index() {
+            self.note_moments(ttl::newest_moment(batch.data.column(at)));
         }
         match self.format {
             SegmentFormat::Extent => {
@@ -157,12 +164,33 @@ impl SegmentWriter {
         }
     }
 
+    /// Notes that no row that is added has a moment after this one; `None` where that is not known.
+    fn note_moments(&mut self, through: Option<i64>) {
+        let both = self.moments_through.zip(through);
+        self.moments_through = both.map(|(known, through)| known.max(through));
+    }
+
+    /// Adds an extent of the segment `from` as [`SegmentWriter::push_encoded`] does; its moments
+    /// are no later than that segment's.
+    ///
+    /// # Errors
+    /// As [`SegmentWriter::push_encoded`].
+    pub async fn push_copied(&mut self, extent: EncodedExtent, from: &SegmentMeta) -> Result<()> {
+        self.note_moments(from.moments_through);
+        self.copy(extent).await
+    }
+
     /// Adds an extent of another segment of the same layout and format as it is, undecoded.
     ///
     /// # Errors
     /// `Internal` when its keys are not after all earlier ones, or it is of the other format; the
     /// store's errors.
     pub async fn push_encoded(&mut self, extent: EncodedExtent) -> Result<()> {
+        self.note_moments(None);
+        self.copy(extent).await
+    }
+
+    async fn copy(&mut self, extent: EncodedExtent) -> Result<()> {
         self.write_pending().await?;
         match (self.format, &extent.group) {
             (SegmentFormat::Extent, None) => self.append(&extent).await,
@@ -310,7 +338,12 @@ impl SegmentWriter {
             Some(File::Extents(file)) => file.finish(&self.layout).await?,
             Some(File::Parquet(file)) => file.finish(&self.layout).await?,
         };
-        self.done.push(meta);
+        // Rows that wait, and those of files before, count too: no row is newer.
+        let moments_through = self.moments_through;
+        self.done.push(SegmentMeta {
+            moments_through,
+            ..meta
+        });
         Ok(())
     }
 }
@@ -456,6 +489,7 @@ impl ExtentFile {
             max_key: Key::new(self.max_key.as_ref()),
             all_upserts: self.all_upserts,
             newest_scu: ScuNumber(self.newest_scu),
+            moments_through: None,
         })
     }
 }

@@ -23,7 +23,7 @@ use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
 use crate::context::stored_tables;
-use crate::keys::named_keys;
+use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
 use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
 use crate::read::{self, Opened};
@@ -53,7 +53,7 @@ pub(crate) async fn update(
         set.push((at, value));
     }
     let named = match (&update.selection, needs_query) {
-        (Some(predicate), false) => named_keys(predicate, &table, &alias)?,
+        (Some(predicate), false) => taken_keys(predicate, &table, &alias)?,
         _ => None,
     };
     let mut sink = Sink::of(session);
@@ -78,6 +78,12 @@ pub(crate) async fn update(
     Ok(AnswerStream::done(format!("UPDATE {rows}"), rows).with_token(token))
 }
 
+/// The keys that a predicate names, and of which a row can be there.
+fn taken_keys(predicate: &Expr, table: &Table, alias: &str) -> Result<Option<NamedKeys>> {
+    let named = named_keys(predicate, table, alias)?;
+    named.map(|keys| keys.taken(table)).transpose()
+}
+
 /// DELETE.
 pub(crate) async fn delete(
     session: &Arc<Shared>,
@@ -87,7 +93,7 @@ pub(crate) async fn delete(
     let table = session.table(&delete.table)?;
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.clone());
     let named = match &delete.selection {
-        Some(predicate) => named_keys(predicate, &table, &alias)?,
+        Some(predicate) => taken_keys(predicate, &table, &alias)?,
         None => None,
     };
     let mut sink = Sink::of(session);

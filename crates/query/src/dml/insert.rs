@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::stream::{BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::stages::ingest::check_partitions;
 use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
@@ -458,6 +459,7 @@ impl RowMaker<'_> {
         conflict: &Conflict,
     ) -> Result<ChangeBatch> {
         let columns = self.whole_rows(columns, rows, first_row)?;
+        check_partitions(self.table, &columns, first_row)?;
         match conflict {
             Conflict::Replace => upserts(self.table, columns),
             Conflict::Keep => insert_or_set(self.table, columns, &[]),

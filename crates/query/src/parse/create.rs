@@ -5,10 +5,10 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
-use lazybase_model::table::HIDDEN_KEY_COLUMN;
+use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN};
 use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
-use super::{folded, table_name, unsupported};
+use super::{PartitionClause, folded, table_name, unsupported};
 use crate::types;
 
 /// A table as declared.
@@ -24,6 +24,58 @@ pub(crate) struct CreateTable {
     pub(crate) comment: Option<String>,
     /// AS SELECT.
     pub(crate) query: Option<Box<Query>>,
+    pub(crate) partitions: Option<Box<PartitionClause>>,
+    /// How long rows live, in microseconds, and the column whose moment it counts from.
+    pub(crate) ttl: (Option<u64>, Option<String>),
+}
+
+impl CreateTable {
+    /// Sets the codecs and encodings of columns.
+    ///
+    /// # Errors
+    /// `Invalid` for an encoding that the column's type can't have, and for a table whose authority
+    /// is not Parquet.
+    pub(super) fn set_storage(&mut self, storage: &[(String, ColumnStorage)]) -> Result<()> {
+        if self.layout == Layout::Point && !storage.is_empty() {
+            return Err(
+                unsupported("columns of layout 'point' have no codec or encoding")
+                    .with_detail("its extents of whole rows are compressed whole"),
+            );
+        }
+        for (name, storage) in storage {
+            let column = self.columns.iter_mut().find(|column| column.name == *name);
+            let Some(column) = column else {
+                return Err(
+                    Error::invalid(format!("{name:?} is not a column")).with_sqlstate("42601")
+                );
+            };
+            let of_type = ColumnEncoding::of_type(&column.data_type);
+            let wrong = storage
+                .encoding
+                .filter(|encoding| !of_type.contains(encoding));
+            let data_type = types::name(&column.data_type);
+            if let Some(encoding) = wrong {
+                let names: Vec<&str> = of_type.iter().map(|encoding| encoding.name()).collect();
+                let can = match names.is_empty() {
+                    true => "none".to_owned(),
+                    false => names.join(", "),
+                };
+                return Err(Error::invalid(format!(
+                    "column {name:?} can't have the encoding {}",
+                    encoding.name()
+                ))
+                .with_hint(format!("encodings of {data_type}: {can}"))
+                .with_sqlstate("42804"));
+            }
+            if column.data_type.is_nested() {
+                return Err(unsupported(format!(
+                    "column {name:?} of type {data_type} can't have a codec of its own"
+                )));
+            }
+            column.storage = *storage;
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
@@ -36,6 +88,8 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         layout: Layout::default(),
         comment: create.comment.as_ref().map(comment_text),
         query: create.query,
+        partitions: None,
+        ttl: (None, None),
     };
     for column in &create.columns {
         add_column(&mut table, column)?;
@@ -189,15 +243,44 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
                 .with_sqlstate("22023"));
         }
         ("comment", _) => table.comment = Some(text),
+        ("ttl", _) => table.ttl.0 = Some(time_to_live(&text)?),
+        ("ttl_column", _) => table.ttl.1 = Some(text),
         _ => {
             return Err(
                 Error::invalid(format!("{key:?} is not an option of a table"))
-                    .with_hint("there are layout and comment")
+                    .with_hint("there are layout, comment, ttl and ttl_column")
                     .with_sqlstate("22023"),
             );
         }
     }
     Ok(())
+}
+
+/// A time to live, in microseconds: such as `30 days` or `90 s`.
+fn time_to_live(text: &str) -> Result<u64> {
+    let wrong = || {
+        Error::invalid(format!("{text:?} is not a time to live"))
+            .with_hint("write a number and a unit, such as '30 days', '12 hours' or '90 s'")
+            .with_sqlstate("22023")
+    };
+    let lower = text.trim().to_lowercase();
+    let end = lower
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(lower.len());
+    let number: u64 = lower[..end].parse().map_err(|_| wrong())?;
+    let unit: u64 = match lower[end..].trim() {
+        "ms" | "millisecond" | "milliseconds" => 1_000,
+        "" | "s" | "sec" | "second" | "seconds" => 1_000_000,
+        "min" | "minute" | "minutes" => 60_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000,
+        "d" | "day" | "days" => 86_400_000_000,
+        "w" | "week" | "weeks" => 7 * 86_400_000_000,
+        _ => return Err(wrong()),
+    };
+    number
+        .checked_mul(unit)
+        .filter(|micros| (1..i64::MAX as u64).contains(micros))
+        .ok_or_else(wrong)
 }
 
 fn comment_text(comment: &CommentDef) -> String {

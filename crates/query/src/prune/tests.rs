@@ -150,3 +150,88 @@ fn floating_bounds_keep_both_zeros() {
         Some(key(&table, vec![ScalarValue::Float64(Some(0.0))]))
     );
 }
+
+/// `pair`, cut by a hash of the text and at 10 and 20 of the number.
+fn partitioned() -> Table {
+    use lazybase_model::partition::{BoundBytes, HashRule, Partitioning, RangeBound, RangeRule};
+    let mut table = pair();
+    let ids = table.primary.key.clone();
+    let bound = |value: i64| RangeBound {
+        value: BoundBytes(key(&table, vec![int(value)]).as_bytes().to_vec()),
+        after: false,
+    };
+    let bounds = [(None, Some(10)), (Some(10), Some(20)), (Some(20), None)];
+    let bounds = bounds.map(|(low, high)| lazybase_model::RangeBounds {
+        low: low.map(bound),
+        high: high.map(bound),
+    });
+    table.partitioning = Some(Partitioning {
+        hash: vec![HashRule {
+            columns: vec![ids[1]],
+            buckets: 4,
+        }],
+        range: Some(RangeRule::new(vec![ids[0]], bounds.to_vec()).unwrap()),
+    });
+    table
+}
+
+#[test]
+fn partitions_are_chosen_by_both_rules() {
+    let table = partitioned();
+    let read = |filters: &[Expr]| match access(&table, filters).unwrap() {
+        Access::Partitions(access) => (access.read, access.ranges.len(), access.all),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(read(&[]), (12, 12, 12));
+    assert_eq!(read(&[col("c0").lt(lit(10_i64))]), (4, 4, 12));
+    assert_eq!(read(&[col("c0").lt_eq(lit(10_i64))]), (8, 8, 12));
+    assert_eq!(
+        read(&[col("c0").between(lit(11_i64), lit(19_i64))]),
+        (4, 4, 12)
+    );
+    assert_eq!(read(&[col("c1").eq(lit("a"))]), (3, 3, 12));
+    assert_eq!(
+        read(&[col("c1").eq(lit("a")), col("c0").gt(lit(25_i64))]),
+        (1, 1, 12)
+    );
+    assert_eq!(read(&[col("c1").gt(lit("a"))]), (12, 12, 12));
+    let some = col("c0").in_list(vec![lit(5_i64), lit(25_i64)], false);
+    assert_eq!(read(&[some]), (8, 8, 12));
+    assert_eq!(read(&[col("c2").eq(lit(1_i64))]), (12, 12, 12));
+}
+
+#[test]
+fn keys_of_partitions_come_in_the_order_of_the_primary_key() {
+    let table = partitioned();
+    let filters = [
+        col("c0").in_list(vec![lit(25_i64), lit(5_i64)], false),
+        col("c1").in_list(vec![lit("b"), lit("a"), lit("c")], false),
+    ];
+    let Access::Keys(keys) = access(&table, &filters).unwrap() else {
+        panic!("keys are named")
+    };
+    let codec = KeyCodec::primary(&table).unwrap();
+    let columns = codec.decode(&keys).unwrap();
+    let expected = [
+        (5, "a"),
+        (5, "b"),
+        (5, "c"),
+        (25, "a"),
+        (25, "b"),
+        (25, "c"),
+    ];
+    let rows: Vec<(i64, String)> = (0..keys.len())
+        .map(|row| {
+            let cell = |at: usize| {
+                ScalarValue::try_from_array(&columns[at], row)
+                    .unwrap()
+                    .to_string()
+            };
+            (cell(0).parse().unwrap(), cell(1))
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        expected.map(|(number, text)| (number, text.to_owned()))
+    );
+}

@@ -9,7 +9,9 @@
 
 mod api;
 mod crash;
+mod partitions;
 mod stages;
+mod ttl;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -40,6 +40,8 @@ pub(crate) async fn create_table(
         key: key.to_vec(),
         layout: Layout::Scan,
         comment: None,
+        partitioning: None,
+        ttl: None,
     };
     database.instance().create_table(spec, true).await.map(drop)
 }

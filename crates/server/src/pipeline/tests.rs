@@ -38,6 +38,7 @@ fn segment(id: u64) -> SegmentMeta {
         max_key: key,
         all_upserts: true,
         newest_scu: ScuNumber(1),
+        moments_through: None,
     }
 }
 

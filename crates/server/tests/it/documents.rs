@@ -150,6 +150,11 @@ fn the_command_line_guide_runs() {
     runs("docs/user/cli.md");
 }
 
+#[test]
+fn the_guide_to_partitions_runs() {
+    runs("docs/user/partitions.md");
+}
+
 /// A document that nobody runs would rot.
 #[test]
 fn every_document_is_here() {
@@ -157,6 +162,7 @@ fn every_document_is_here() {
         "cli.md",
         "damage.md",
         "freshness.md",
+        "partitions.md",
         "rust.md",
         "sql.md",
         "tour.md",

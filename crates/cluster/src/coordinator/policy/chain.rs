@@ -11,6 +11,7 @@ use lazybase_engine::manifest::{
     Manifest, RangeState, Run, RunId, RunKind, SegmentMeta, TableState,
 };
 use lazybase_engine::read::paths::{segments_in, share_of};
+use lazybase_engine::ttl::Expiry;
 use lazybase_model::limits::SEGMENT_BYTES;
 use lazybase_model::{ScuNumber, ViewId};
 
@@ -70,6 +71,8 @@ pub(super) struct Chain {
     pub(super) view: ViewId,
     pub(super) low: Option<Key>,
     high: Option<Key>,
+    /// Whether it is the last one of its table, or of its partition.
+    is_last: bool,
     pub(super) links: Vec<Link>,
 }
 
@@ -81,6 +84,10 @@ impl Chain {
         running: &[RunningTask],
     ) -> Vec<Chain> {
         let view = table.table.primary.id;
+        let rules = table.table.partitioning.as_ref();
+        // The beginning of a partition is its bare prefix, which all keys in it are longer than.
+        let prefix = rules.map(|rules| 1 + rules.prefix_bytes());
+        let ends = |high: &Key| Some(high.as_bytes().len()) == prefix;
         let ranges = table.ranges.iter().enumerate();
         ranges
             .map(|(at, state)| {
@@ -89,6 +96,7 @@ impl Chain {
                     view,
                     low: state.range.low.clone(),
                     high: state.range.high.clone(),
+                    is_last: state.range.high.as_ref().is_none_or(ends),
                     links: links_of(manifest, &table.ranges, at, &tasks),
                 }
             })
@@ -131,6 +139,19 @@ impl Chain {
         self.links
             .first()
             .filter(|link| link.kind == RunKind::Base && !link.busy)
+    }
+
+    /// The base, where it is free and segments of it have ended at its boundary.
+    pub(super) fn expired(&self, manifest: &Manifest) -> Option<&Link> {
+        let state = manifest.table_of_view(self.view)?;
+        state.table.ttl?;
+        let base = self.base()?;
+        let run = manifest.runs.get(base.runs.first()?)?;
+        let expiry = Expiry::of(&state.table, manifest.as_of_at_least(run.span.last)?)?;
+        let mut segments = base.segments.iter();
+        segments
+            .any(|segment| expiry.ends_all(segment))
+            .then_some(base)
     }
 
     /// The newest SCU that changed a row of the range. Runs end later where the merges that made
@@ -231,16 +252,18 @@ impl Chain {
         best.map(|(off, key)| (off, key.clone()))
     }
 
-    /// For keys that rise: the end of the last range's base, if newer runs go on behind it. New
+    /// For keys that rise: the end of the base of a last range, if newer runs go on behind it. New
     /// rows then come into a range of their own, and the range before it is left in peace.
     pub(super) fn rising_edge(&self) -> Option<Key> {
         let end = self.base()?.max_key()?;
+        // What reaches beyond the range says nothing of it.
+        let inside = |key: &Key| self.high.as_ref().is_none_or(|high| key < high);
         let rising = self.links[1..]
             .iter()
             .filter_map(Link::max_key)
-            .any(|key| key > end);
+            .any(|key| key > end && inside(key));
         let cuts = self.low.as_ref().is_none_or(|low| low < end);
-        (self.high.is_none() && rising && cuts).then(|| end.clone())
+        (self.is_last && rising && cuts).then(|| end.clone())
     }
 }
 

@@ -6,6 +6,9 @@ use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
 use futures::FutureExt;
 use futures::executor::block_on;
+use lazybase_model::partition::{
+    BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
+};
 use lazybase_model::{Column, ScuNumber, TableId};
 use proptest::prelude::*;
 
@@ -517,7 +520,47 @@ fn golden_story_3() -> Story {
         &[Alteration::DropColumn("added".to_owned())],
     );
     story.apply(edit);
+    golden_partitions(&mut story);
     story
+}
+
+/// And partitions.
+fn golden_partitions(story: &mut Story) {
+    let (table, view) = (story.manifest.next_table, story.manifest.next_view);
+    let bound = |value: &[u8]| RangeBound {
+        value: BoundBytes(value.to_vec()),
+        after: false,
+    };
+    let low = RangeBounds {
+        low: None,
+        high: Some(bound(&[1, 128])),
+    };
+    let high = RangeBounds {
+        low: Some(bound(&[1, 128])),
+        high: None,
+    };
+    let mut partitioned = crate::manifest::testing::table("partitioned", table, view);
+    let key = partitioned.primary.key.clone();
+    partitioned.partitioning = Some(Partitioning {
+        hash: Vec::new(),
+        range: Some(RangeRule::new(key, vec![low.clone()]).unwrap()),
+    });
+    while story.manifest.sorted_through < story.manifest.sealed_through {
+        story.sort(&[], 1);
+    }
+    let partition = |change| Ddl::Partition {
+        table: TableId(table),
+        change,
+    };
+    story.apply(Edit::Transaction {
+        ddl: vec![
+            Ddl::Create { table: partitioned },
+            partition(PartitionChange::Add(high)),
+            partition(PartitionChange::Drop(low)),
+        ],
+        batch: None,
+        clock_micros: story.now_micros,
+    });
 }
 
 #[test]
@@ -526,7 +569,7 @@ fn golden_story_3() -> Story {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 3] = [10, 24, 28];
+    const CHECKPOINTS: [u64; 4] = [10, 24, 28, 31];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_3();
     let mut files = Vec::new();

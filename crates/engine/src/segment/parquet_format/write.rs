@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow_row::{RowConverter, SortField};
 use bytes::Bytes;
 use lazybase_model::limits::EXTENT_BYTES;
+use lazybase_model::table::{Column, ColumnCodec, ColumnEncoding};
 use lazybase_model::{Error, Result, ScuNumber};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
@@ -45,6 +46,8 @@ const NARROW_PAGE_BYTES: usize = 2 << 10;
 const NARROW_PAGE_ROWS_MAX: usize = 1024;
 /// Larger dictionaries would be decoded for each point read.
 const DICTIONARY_BYTES: usize = 8 << 10;
+/// The same where a column is declared to have one.
+const DICTIONARY_BYTES_WANTED: usize = 1 << 20;
 /// Rows that are looked at to tell whether a column repeats itself.
 const SAMPLED_ROWS: usize = 1024;
 /// A column gets a dictionary where so many sampled rows share a value on average: one that
@@ -129,6 +132,58 @@ pub(in crate::segment) struct ParquetFile {
     newest_scu: u64,
 }
 
+/// The codec of a column in Parquet's words.
+fn compression_of(codec: ColumnCodec) -> Result<Compression> {
+    Ok(match codec {
+        ColumnCodec::None => Compression::UNCOMPRESSED,
+        ColumnCodec::Lz4 => Compression::LZ4_RAW,
+        ColumnCodec::Snappy => Compression::SNAPPY,
+        ColumnCodec::Zstd(level) => Compression::ZSTD(ZstdLevel::try_new(level).map_err(internal)?),
+    })
+}
+
+/// The encoding of a column in Parquet's words; a dictionary is none, but stands in front of one.
+fn encoding(encoding: ColumnEncoding, data_type: &DataType) -> Option<Encoding> {
+    Some(match encoding {
+        ColumnEncoding::Plain => Encoding::PLAIN,
+        ColumnEncoding::Dictionary => return None,
+        ColumnEncoding::Delta => match data_type {
+            DataType::Utf8 | DataType::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+            _ => Encoding::DELTA_BINARY_PACKED,
+        },
+        ColumnEncoding::Prefix => Encoding::DELTA_BYTE_ARRAY,
+        ColumnEncoding::ByteStreamSplit => Encoding::BYTE_STREAM_SPLIT,
+        ColumnEncoding::Rle => Encoding::RLE,
+    })
+}
+
+/// The encoding that a column is declared to have, unless its type has been widened to one that
+/// can't have it.
+fn declared_encoding(column: &Column) -> Option<ColumnEncoding> {
+    let of_type = ColumnEncoding::of_type(&column.data_type);
+    column
+        .storage
+        .encoding
+        .filter(|encoding| of_type.contains(encoding))
+}
+
+/// The columns that get a dictionary: those that say so, and where nothing is said, those that
+/// repeat themselves.
+fn dictionaries(layout: &RowLayout, sample: Option<&ChangeBatch>) -> Result<Vec<ColumnPath>> {
+    let mut found = sample.map(|rows| repeating(layout, rows)).transpose()?;
+    let found = found.get_or_insert_default();
+    for column in &layout.table.columns {
+        let path = ColumnPath::new(vec![column.name.clone()]);
+        match declared_encoding(column) {
+            None => {}
+            Some(ColumnEncoding::Dictionary) if found.contains(&path) => {}
+            Some(ColumnEncoding::Dictionary) => found.push(path),
+            Some(_) => found.retain(|of| *of != path),
+        }
+    }
+    Ok(std::mem::take(found))
+}
+
 /// The columns, not of the key, that repeat themselves in these rows.
 fn repeating(layout: &RowLayout, sample: &ChangeBatch) -> Result<Vec<ColumnPath>> {
     let rows = sample.rows().min(SAMPLED_ROWS);
@@ -182,6 +237,24 @@ fn properties(
     }
     for column in dictionaries {
         builder = builder.set_column_dictionary_enabled(column, true);
+    }
+    for column in &layout.table.columns {
+        let path = ColumnPath::new(vec![column.name.clone()]);
+        if let Some(codec) = column.storage.codec {
+            builder = builder.set_column_compression(path.clone(), compression_of(codec)?);
+        }
+        match declared_encoding(column) {
+            None => {}
+            Some(ColumnEncoding::Dictionary) => {
+                let limit = DICTIONARY_BYTES_WANTED;
+                builder = builder.set_column_dictionary_page_size_limit(path, limit);
+            }
+            Some(wanted) => {
+                if let Some(encoding) = encoding(wanted, &column.data_type) {
+                    builder = builder.set_column_encoding(path, encoding);
+                }
+            }
+        }
     }
     Ok(builder.build())
 }
@@ -246,8 +319,7 @@ impl ParquetFile {
     ) -> Result<ParquetFile> {
         let schema = file_schema(&layout.schema, has_column_scus);
         let page_rows = page_rows(bytes, rows);
-        let dictionaries = sample.map(|rows| repeating(layout, rows)).transpose()?;
-        let dictionaries = dictionaries.unwrap_or_default();
+        let dictionaries = dictionaries(layout, sample)?;
         let leaf_page_rows = leaf_page_rows(&schema, page_rows, &dictionaries);
         let properties = properties(layout, codec, page_rows, dictionaries)?;
         let (writer, of_page_rows) = parquet_writer(&schema, properties.clone())?;
@@ -480,6 +552,7 @@ impl ParquetFile {
             max_key: Key::new(self.max_key),
             all_upserts: true,
             newest_scu: ScuNumber(self.newest_scu),
+            moments_through: None,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use bytes::Bytes;
 use futures::executor::block_on;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -334,4 +334,73 @@ fn standard_readers_read_the_file() {
         &batches[0]["key"],
         &rows.data["key"].slice(0, batches[0].num_rows())
     );
+}
+
+#[test]
+fn columns_are_stored_as_their_table_says() {
+    use lazybase_model::table::{ColumnCodec, ColumnEncoding, ColumnStorage};
+    let plain = every_type();
+    let codecs = [
+        (ColumnCodec::None, "UNCOMPRESSED"),
+        (ColumnCodec::Lz4, "LZ4_RAW"),
+        (ColumnCodec::Snappy, "SNAPPY"),
+        (ColumnCodec::Zstd(7), "ZSTD"),
+    ];
+    for turn in 0..4 {
+        let mut table = (*plain.table).clone();
+        for (at, column) in table.columns.iter_mut().enumerate() {
+            let encodings = ColumnEncoding::of_type(&column.data_type);
+            if let Some(encoding) = encodings.iter().cycle().nth(turn) {
+                column.storage = ColumnStorage {
+                    codec: Some(codecs[(at + turn) % codecs.len()].0),
+                    encoding: Some(*encoding),
+                };
+            }
+        }
+        let layout = Arc::new(RowLayout::primary(&Arc::new(table)).unwrap());
+        let rows = plain_rows(&layout, 0..700);
+        let store = MemoryStore::default();
+        let pushes = vec![rows.clone()];
+        let meta = only(write_as(
+            PARQUET,
+            &store.env(),
+            &layout,
+            options(400),
+            pushes,
+        ));
+        block_on(verify_segment(&store.env(), &layout, &meta)).unwrap();
+        assert_same(&read_all(&store.env(), &layout, &meta).unwrap(), &rows);
+        let file = Bytes::from(store.bytes(&meta.file));
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let group = reader.metadata().row_group(0);
+        for (at, column) in layout.table.columns.iter().enumerate() {
+            let Some(encoding) = column.storage.encoding else {
+                continue;
+            };
+            let path = column.name.as_str();
+            let chunk = group
+                .columns()
+                .iter()
+                .find(|chunk| chunk.column_path().string() == path);
+            let chunk = chunk.unwrap();
+            let (_, codec) = codecs[(at + turn) % codecs.len()];
+            let found = format!("{:?}", chunk.compression());
+            assert!(found.starts_with(codec), "{path}: {found}, not {codec}");
+            let lengths = matches!(column.data_type, DataType::Utf8 | DataType::Binary);
+            let wanted = match encoding {
+                ColumnEncoding::Plain => "PLAIN",
+                ColumnEncoding::Dictionary => "RLE_DICTIONARY",
+                ColumnEncoding::Delta if lengths => "DELTA_LENGTH_BYTE_ARRAY",
+                ColumnEncoding::Delta => "DELTA_BINARY_PACKED",
+                ColumnEncoding::Prefix => "DELTA_BYTE_ARRAY",
+                ColumnEncoding::ByteStreamSplit => "BYTE_STREAM_SPLIT",
+                ColumnEncoding::Rle => "RLE",
+            };
+            let found: Vec<String> = chunk.encodings().map(|of| format!("{of:?}")).collect();
+            assert!(
+                found.contains(&wanted.to_owned()),
+                "{path}: {found:?}, not {wanted}"
+            );
+        }
+    }
 }

@@ -10,13 +10,15 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
 };
 use arrow::datatypes::{DataType, Field, Schema};
+use arrow::util::display::array_value_to_string;
 use lazybase_model::change::{StoredError, StoredKind};
 use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
-use lazybase_model::table::{Column, Table};
+use lazybase_model::table::{Column, ColumnId, Table};
 use lazybase_model::{Error, Result};
 
 use super::frame::data::stored_fields;
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::key::Partitioner;
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +52,8 @@ pub(crate) fn accept(table: &Table, changes: ChangeBatch) -> Result<ChangeBatch>
     for (index, values) in changes.data.columns().iter().enumerate() {
         check_column(table, index, values, &changes)?;
     }
+    check_partitions(table, changes.data.columns(), 0)?;
+    check_whole_rows(table, &changes.kinds)?;
     under_stored_schema(table, changes)
 }
 
@@ -121,6 +125,74 @@ fn check_column(
         )),
         None => Ok(()),
     }
+}
+
+/// Whether the table takes changes of these kinds.
+fn check_whole_rows(table: &Table, kinds: &Kinds) -> Result<()> {
+    let fits = |kind: StoredKind| kind == StoredKind::UPSERT || kind == StoredKind::DELETE;
+    let all = match kinds {
+        Kinds::Uniform(kind) => fits(*kind),
+        Kinds::Each(kinds) => kinds
+            .values()
+            .iter()
+            .all(|kind| *kind == StoredKind::UPSERT.bits() || *kind == StoredKind::DELETE.bits()),
+    };
+    match all || !table.takes_whole_rows_only() {
+        true => Ok(()),
+        false => Err(whole_rows_only(table)),
+    }
+}
+
+/// The table takes whole rows and deletes only.
+pub fn whole_rows_only(table: &Table) -> Error {
+    Error::invalid(format!(
+        "table {:?} takes whole rows and deletes only",
+        table.name
+    ))
+    .with_detail("its rows end by a column outside of the primary key")
+    .with_hint("INSERT the whole row, which replaces it; or put ttl_column into the key")
+    .with_sqlstate("0A000")
+}
+
+/// Whether each row lies in a partition that takes rows; the columns are the table's, the first
+/// row has the number `first_row` in the error.
+///
+/// # Errors
+/// `Invalid` (23514), naming table, columns and row.
+pub fn check_partitions(table: &Table, columns: &[ArrayRef], first_row: u64) -> Result<()> {
+    let Some(partitioner) = Partitioner::of(table)? else {
+        return Ok(());
+    };
+    let key = table.key_indices();
+    let of_key: Vec<ArrayRef> = key
+        .iter()
+        .map(|index| Arc::clone(&columns[*index]))
+        .collect();
+    let Some(row) = partitioner.first_outside(&of_key)? else {
+        return Ok(());
+    };
+    let rule = table
+        .partitioning
+        .as_ref()
+        .and_then(|rules| rules.range.as_ref());
+    let ids = rule.map_or(&[][..], |rule| &rule.columns);
+    let named = |id: &ColumnId| table.columns.iter().position(|column| column.id == *id);
+    let places: Vec<usize> = ids.iter().filter_map(named).collect();
+    let cell = |index: &usize| array_value_to_string(&columns[*index], row).unwrap_or_default();
+    let names: Vec<&str> = places
+        .iter()
+        .map(|at| table.columns[*at].name.as_str())
+        .collect();
+    let values: Vec<String> = places.iter().map(cell).collect();
+    Err(Error::invalid(format!(
+        "table {:?}, column {:?}, row {}: no range partition takes the value {}",
+        table.name,
+        names.join(", "),
+        first_row + row as u64,
+        values.join(", "),
+    ))
+    .with_hint("ALTER TABLE ... ADD RANGE PARTITION makes room for it")
+    .with_sqlstate("23514"))
 }
 
 /// The first row that matters whose text has more characters than the column takes.

@@ -66,7 +66,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 pub use accepted::{AcceptedBatch, BatchPart, TableTotals, UnsortedScu};
-pub use check::first_too_long;
+pub use check::{check_partitions, first_too_long, whole_rows_only};
 pub use clock::CoordinatorClock;
 pub use describe::describe_log;
 pub use files::LogStart;

@@ -9,13 +9,14 @@
 //! prefixes mean equal keys where no bytes are kept.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, SchemaRef};
 use lazybase_model::{Error, Result};
 
-use crate::key::{KeyCodec, Keys};
+use crate::key::{KeyCodec, Keys, Partitioner};
 
 #[cfg(test)]
 mod tests;
@@ -155,19 +156,33 @@ pub(crate) enum KeyReader {
 }
 
 impl KeyReader {
-    pub(crate) fn new(schema: &SchemaRef, indices: &[usize]) -> Result<KeyReader> {
+    pub(crate) fn new(
+        schema: &SchemaRef,
+        indices: &[usize],
+        partitioner: Option<&Arc<Partitioner>>,
+    ) -> Result<KeyReader> {
         let lane = |index: &usize| Lane::of(schema.field(*index).data_type());
         let lanes: Option<Vec<Lane>> = indices.iter().map(lane).collect();
         let indices = indices.to_vec();
-        let Some(lanes) = lanes else {
-            return Ok(KeyReader::Long(KeyCodec::new(schema, indices)?));
+        let long = |indices| {
+            let partitioner = partitioner.cloned();
+            KeyCodec::partitioned(schema, indices, partitioner).map(KeyReader::Long)
         };
+        let Some(lanes) = lanes else {
+            return long(indices);
+        };
+        let prefix = partitioner.map(|partitioner| Lane::of(&partitioner.data_type()));
+        let in_front = prefix.flatten().map_or(0, Lane::bytes);
         let bytes: usize = lanes.iter().map(|lane| lane.bytes()).sum();
-        let packer = Packer { indices, lanes };
-        match bytes {
+        let packer = Packer {
+            indices,
+            lanes,
+            partitioner: partitioner.cloned(),
+        };
+        match in_front + bytes {
             1..=8 => Ok(KeyReader::Narrow(packer)),
             9..=16 => Ok(KeyReader::Wide(packer)),
-            _ => Ok(KeyReader::Long(KeyCodec::new(schema, packer.indices)?)),
+            _ => long(packer.indices),
         }
     }
 }
@@ -177,11 +192,19 @@ impl KeyReader {
 pub(crate) struct Packer {
     indices: Vec<usize>,
     lanes: Vec<Lane>,
+    partitioner: Option<Arc<Partitioner>>,
 }
 
 impl Packer {
     pub(crate) fn read<P: Prefix>(&self, rows: &RecordBatch) -> Result<BatchKeys<P>> {
         let mut prefixes = Vec::new();
+        if let Some(partitioner) = &self.partitioner {
+            let key = self.indices.iter().map(|index| rows.column(*index).clone());
+            let partitions = partitioner.prefix_column(&key.collect::<Vec<_>>())?;
+            let lane = Lane::of(partitions.data_type())
+                .ok_or_else(|| Error::internal("a partition's name is too long"))?;
+            add_column(&partitions, lane, &mut prefixes);
+        }
         for (&index, &lane) in self.indices.iter().zip(&self.lanes) {
             let column = rows.column(index);
             if column.null_count() > 0 || Lane::of(column.data_type()).is_none() {

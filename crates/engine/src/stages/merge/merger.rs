@@ -68,7 +68,8 @@ impl Merger {
         mode: MergeMode,
         size: OutputSize,
     ) -> Result<Merger> {
-        let core: Box<dyn Machine> = match KeyReader::new(&shape.schema, &shape.key)? {
+        let reader = KeyReader::new(&shape.schema, &shape.key, shape.partitioner.as_ref())?;
+        let core: Box<dyn Machine> = match reader {
             KeyReader::Narrow(packer) => {
                 let read = move |rows: &_| Packer::read::<u64>(&packer, rows);
                 Box::new(Core::new(shape, sources, mode, size, Box::new(read)))

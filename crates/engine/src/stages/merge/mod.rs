@@ -19,12 +19,16 @@
 //! Invariant MERGE-1: the result is the same, as functions, for any grouping of a span into
 //! merges. Invariant MERGE-2: what a merger holds is bounded by one batch a source and one output.
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use lazybase_model::{Error, Result};
 
 use crate::change_batch::ChangeBatch;
+use crate::key::Partitioner;
+use crate::manifest::KeyRange;
 use crate::segment::RowLayout;
 
 pub(crate) mod compose;
@@ -81,6 +85,8 @@ pub struct MergeShape {
     pub schema: SchemaRef,
     /// The positions of the key's columns in `schema`, most significant first.
     pub key: Vec<usize>,
+    /// What tells the partitions of keys apart, where the kernel sees several of them.
+    pub partitioner: Option<Arc<Partitioner>>,
 }
 
 impl MergeShape {
@@ -89,7 +95,16 @@ impl MergeShape {
         MergeShape {
             schema: layout.schema.clone(),
             key: layout.codec.indices().to_vec(),
+            partitioner: layout.codec.partitioner().cloned(),
         }
+    }
+
+    /// The shape of batches whose keys all lie in `range`: inside one partition, the columns of
+    /// the key decide alone.
+    pub fn within(mut self, range: &KeyRange) -> MergeShape {
+        self.partitioner
+            .take_if(|partitioner| partitioner.holds_all_of(range));
+        self
     }
 
     /// The shape of batches that went through [`ChangeBatch::project`] with the same columns,
@@ -106,6 +121,7 @@ impl MergeShape {
         Ok(MergeShape {
             schema: schema.into(),
             key: key.ok_or_else(|| Error::internal("a projection lacks a key column"))?,
+            partitioner: self.partitioner.clone(),
         })
     }
 }

@@ -49,7 +49,7 @@ pub fn sort_shaped(
     size: OutputSize,
 ) -> Result<Vec<ChangeBatch>> {
     let inputs = inputs_of(batches, size)?;
-    match KeyReader::new(&shape.schema, &shape.key)? {
+    match KeyReader::new(&shape.schema, &shape.key, shape.partitioner.as_ref())? {
         KeyReader::Narrow(packer) => sort_inputs(shape, &inputs, size, |input| {
             packer.read::<u64>(&input.data)
         }),

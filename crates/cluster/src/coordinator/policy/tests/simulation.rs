@@ -584,6 +584,7 @@ fn segments(
             max_key: encoded(to - 1),
             all_upserts: run.kind == RunKind::Base,
             newest_scu: newest,
+            moments_through: None,
         }));
     };
     for piece in pieces {

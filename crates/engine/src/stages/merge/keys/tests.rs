@@ -107,7 +107,7 @@ proptest! {
         let rows = rows.slice(offset, rows.num_rows() - offset);
         let key: Vec<usize> = (0..forms.len()).rev().collect();
         let encoded = KeyCodec::new(&schema, key.clone()).unwrap().encode(&rows).unwrap();
-        match KeyReader::new(&schema, &key).unwrap() {
+        match KeyReader::new(&schema, &key, None).unwrap() {
             KeyReader::Narrow(packer) => agrees(&packer.read::<u64>(&rows).unwrap(), &encoded),
             KeyReader::Wide(packer) => agrees(&packer.read::<u128>(&rows).unwrap(), &encoded),
             KeyReader::Long(codec) => agrees(&read_long(&codec, &rows).unwrap(), &encoded),

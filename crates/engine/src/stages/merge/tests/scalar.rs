@@ -42,6 +42,7 @@ pub(crate) fn shape(key: &[DataType], values: &[DataType]) -> MergeShape {
     let fields: Vec<Field> = values.chain(keys).collect();
     let width = fields.len();
     MergeShape {
+        partitioner: None,
         schema: Arc::new(Schema::new(fields)),
         key: (width - key.len()..width).collect(),
     }
