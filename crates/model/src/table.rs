@@ -114,6 +114,9 @@ impl ColumnEncoding {
             integer if integer.is_integer() => &[Plain, Dictionary, Delta],
             DataType::Utf8 | DataType::Binary => &[Plain, Dictionary, Delta, Prefix],
             nested if nested.is_nested() => &[],
+            // What Parquet stores as bytes of a fixed length has no dictionary.
+            DataType::Decimal128(19.., _) | DataType::Decimal256(..) => &[Plain],
+            DataType::FixedSizeBinary(_) | DataType::Float16 | DataType::Interval(_) => &[Plain],
             _ => &[Plain, Dictionary],
         }
     }
