@@ -89,3 +89,36 @@ pub(crate) fn merged_edit(manifest: &Manifest, made: &Output, clock_micros: i64)
         clock_micros,
     })
 }
+
+/// The edit that brings a secondary view to a newer boundary, unless it is gone or was changed
+/// meanwhile.
+pub(crate) fn advanced_edit(manifest: &Manifest, made: &Output) -> Option<Edit> {
+    let Output::Advanced {
+        view,
+        from,
+        to,
+        parts,
+        whole,
+    } = made
+    else {
+        return None;
+    };
+    let state = manifest.table_of_view(*view)?;
+    let runs = parts.iter().zip(0..).map(|(segments, part)| Run {
+        id: RunId(manifest.next_run + u64::from(part)),
+        view: *view,
+        kind: RunKind::Sorted,
+        span: Span::new(from.next(), *to),
+        changes_through: *to,
+        segments: segments.clone(),
+        part,
+    });
+    let goes_on = state.table.view_of.is_some() && manifest.view_end(state) == *from;
+    goes_on.then(|| Edit::Advanced {
+        view: *view,
+        from: *from,
+        to: *to,
+        runs: runs.collect(),
+        whole: *whole,
+    })
+}

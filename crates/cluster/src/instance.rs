@@ -22,7 +22,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adopt::seal_edit;
 use crate::coordinator::{
-    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, define, no_table,
+    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, ViewSpec, define,
+    define_view, no_table,
 };
 use crate::settings::Settings;
 use crate::shared::{DamageState, DamageStatus, Shared, is_log};
@@ -282,6 +283,16 @@ impl Instance {
         };
         self.commit(vec![alter], None).await?;
         Ok(table)
+    }
+
+    /// The definition of a new secondary view of a table, under ids of its own. It is not there
+    /// yet: [`Instance::commit`] makes it.
+    ///
+    /// # Errors
+    /// `Invalid` when the specification makes no sense, `NotFound` for a column that is not there.
+    pub fn define_view(&self, table: &Table, spec: &ViewSpec) -> Result<Arc<Table>> {
+        let (id, view) = self.shared.take_ids();
+        define_view(table, spec, id, view).map(Arc::new)
     }
 
     /// Commits a transaction: what happens to tables, in this order, and a batch that may be
@@ -607,10 +618,9 @@ fn settled_share(
         let extra = u64::from(to == SettleTo::Authority);
         return (sorted, through.0 + extra);
     }
-    let states = manifest
-        .tables
-        .values()
-        .filter(|state| table.is_none_or(|t| t == state.table.id));
+    let wanted = |id| table.is_none_or(|table| table == id);
+    let states = manifest.tables.values().chain(manifest.views.values());
+    let states = states.filter(|state| wanted(state.table.view_of.unwrap_or(state.table.id)));
     let ranges: Vec<_> = states.flat_map(|state| &state.ranges).collect();
     let done = ranges
         .iter()

@@ -20,7 +20,7 @@ mod task;
 mod verify;
 mod worker;
 
-pub use coordinator::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, range_bounds};
+pub use coordinator::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};
 pub use instance::{Acknowledgement, AsOf, BatchWriter, Instance, SettleTo, SnapshotRequest};
 pub use lazybase_engine::stages::ingest::{BatchNumber, LogCompression, WaitingWriter};
 pub use settings::Settings;

@@ -179,10 +179,8 @@ fn held_bytes(pinned: &Manifest, current: &Manifest) -> u64 {
 /// The newest SCU that the base runs alone reach in every range.
 pub(crate) fn authority_through(manifest: &Manifest) -> ScuNumber {
     manifest
-        .tables
-        .values()
-        .flat_map(|table| &table.ranges)
-        .filter_map(|range| {
+        .all_ranges()
+        .filter_map(|(_, range)| {
             let bases = range
                 .runs
                 .iter()
@@ -218,7 +216,7 @@ fn holdings(
     }
     let mut sorted_scus: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
     let mut counted = std::collections::BTreeSet::new();
-    for range in manifest.tables.values().flat_map(|table| &table.ranges) {
+    for (_, range) in manifest.all_ranges() {
         for current in range
             .runs
             .iter()

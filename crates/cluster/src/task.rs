@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, ScuEntry, SegmentMeta};
+use lazybase_engine::read::Snapshot;
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::ttl::Expiry;
@@ -88,12 +89,31 @@ pub(crate) enum Work {
         /// Rows that have ended at every horizon that the output can answer, for the authority.
         expiry: Option<Expiry>,
     },
+    /// Bring a secondary view to the boundary of a snapshot.
+    Advance(Advance),
     /// Read suspected files back in full.
     Check {
         segments: Vec<(Arc<RowLayout>, Arc<SegmentMeta>)>,
     },
     /// Make the damaged files of a run again.
     Heal { layout: Arc<RowLayout>, heal: Heal },
+}
+
+/// What a secondary view is brought on with.
+#[derive(Debug, Clone)]
+pub(crate) struct Advance {
+    /// The view's rows.
+    pub(crate) layout: Arc<RowLayout>,
+    /// Whose rows they are.
+    pub(crate) table: TableId,
+    /// Where the view ends.
+    pub(crate) from: ScuNumber,
+    /// Where it is to end.
+    pub(crate) to: ScuNumber,
+    /// The database at `to`.
+    pub(crate) new: Snapshot,
+    /// The database at `from`; none if the view holds nothing and is built from all rows.
+    pub(crate) old: Option<Snapshot>,
 }
 
 /// From what damaged files are made again.
@@ -144,6 +164,15 @@ pub(crate) enum Output {
         span: Span,
         changes_through: ScuNumber,
         segments: Vec<Arc<SegmentMeta>>,
+    },
+    /// The changes of a secondary view's entries from one boundary to another, in parts.
+    Advanced {
+        view: ViewId,
+        from: ScuNumber,
+        to: ScuNumber,
+        parts: Vec<Vec<Arc<SegmentMeta>>>,
+        /// Whether they hold all rows that there are.
+        whole: bool,
     },
     /// Suspected files, by what reading them back in full showed.
     Checked {

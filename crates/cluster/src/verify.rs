@@ -13,9 +13,10 @@ use std::time::Duration;
 use lazybase_engine::key::{PartitionId, Partitioner};
 use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, SegmentMeta, check, verify_files};
 use lazybase_engine::read::paths::segments_in;
+use lazybase_engine::read::{AsOf, SnapshotAsk};
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::open_sealed;
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result};
 
 use crate::shared::{DamageState, Shared};
 
@@ -83,6 +84,7 @@ pub(crate) async fn verify(
         progress(report.bytes as f64 / total.max(1) as f64);
         pin.check()?;
     }
+    verify_views(shared, &mut report, &mut found).await?;
     verify_logs(shared, &manifest, &mut report, &mut found).await;
     verify_manifest(shared, &mut report).await?;
     wait_for_healing(shared, &found, &mut report).await;
@@ -107,6 +109,43 @@ fn note(
         }
         None => report.problems.push(line),
     }
+}
+
+/// Compares what secondary views show with what their tables hold.
+async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Found) -> Result<()> {
+    let unsorted = shared.ingest.unsorted();
+    let pin = shared
+        .reader
+        .pins
+        .pin("verify of views", || shared.manifests.current());
+    let manifest = Arc::clone(pin.manifest());
+    if manifest.views.is_empty() {
+        return Ok(());
+    }
+    let sorted = manifest.sorted_through;
+    let snapshot = shared.reader.snapshot(SnapshotAsk {
+        pin,
+        unsorted: unsorted
+            .iter()
+            .filter(|scu| scu.scu() > sorted)
+            .cloned()
+            .collect(),
+        now_micros: shared.now(),
+        freshness: Freshness::BestEffort,
+        floor: Horizon::ZERO,
+        on_miss: OnMiss::Dig,
+        at: Some(AsOf::Scu(sorted)),
+        tables: None,
+    })?;
+    for state in manifest.views.values() {
+        let place = format!("view {:?}", state.table.name);
+        match snapshot.view_differs(state.table.id).await {
+            Ok(None) => {}
+            Ok(Some(problem)) => report.problems.push(problem),
+            Err(error) => note(shared, report, found, Err(error), &place),
+        }
+    }
+    Ok(())
 }
 
 /// Reads back the logs of all SCUs that are kept, whatever of them is held in memory.

@@ -285,6 +285,11 @@ pub struct Table {
     /// When its rows end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<TimeToLive>,
+    /// The table whose rows it holds in another order, if it is a secondary view: its columns are
+    /// some of that table's, under their ids, and its key, a superset of that table's, may hold
+    /// NULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view_of: Option<TableId>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -326,6 +331,7 @@ impl Table {
             next_column: 0,
             partitioning: None,
             ttl: None,
+            view_of: None,
         }
     }
 

@@ -28,7 +28,7 @@ use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::settings::Settings;
 use crate::system_tables;
-use crate::table::{LazyTable, ScanNotes};
+use crate::table::{LazyTable, ScanNotes, Views};
 use crate::visible::Visible;
 
 /// What the names of one statement mean.
@@ -109,12 +109,16 @@ struct StoredSchema {
 #[async_trait]
 impl SchemaProvider for StoredSchema {
     fn table_names(&self) -> Vec<String> {
-        let tables = self.names.visible.tables();
+        let mut tables = self.names.visible.tables();
+        tables.extend(self.names.visible.views());
         tables.iter().map(|table| table.name.clone()).collect()
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        let table = match self.names.visible.require(name) {
+        let visible = &self.names.visible;
+        let view = visible.view(name);
+        let of_view = view.as_ref().and_then(|view| visible.table_of(view));
+        let table = match of_view.map_or_else(|| visible.require(name), Ok) {
             Ok(table) => table,
             Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
             Err(_) => return Ok(None),
@@ -134,9 +138,14 @@ impl SchemaProvider for StoredSchema {
             .get(&table.id)
             .cloned()
             .unwrap_or_default();
+        let views = match view {
+            Some(view) => Views::Named(view),
+            None => Views::Choice(visible.views_of(table.id)),
+        };
         Ok(Some(Arc::new(LazyTable::new(
             table,
             columns,
+            views,
             self.names.snapshot.clone(),
             buffered,
             Arc::clone(&self.names.notes),
@@ -144,7 +153,8 @@ impl SchemaProvider for StoredSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.names.visible.table(name).is_some()
+        let visible = &self.names.visible;
+        visible.table(name).is_some() || visible.view(name).is_some()
     }
 }
 

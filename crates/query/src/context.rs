@@ -149,11 +149,12 @@ pub(crate) fn stored_tables(statement: &Statement, session: &Shared) -> Result<V
     for reference in references {
         let name = reference.table();
         match reference.schema() {
-            None | Some(SCHEMA) => match visible.table(name) {
+            None | Some(SCHEMA) => match visible.readable(name) {
                 Some(table) => tables.push(table),
                 None if functions.contains_key(name) => {}
                 None => {
-                    let known = visible.tables();
+                    let mut known = visible.tables();
+                    known.extend(visible.views());
                     let known = known.iter().map(|table| table.name.as_str());
                     let functions = functions.keys().map(String::as_str);
                     return Err(unknown_table(name, known.chain(functions)));

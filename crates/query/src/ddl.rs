@@ -28,7 +28,8 @@ use crate::parse::{CreateTable, convert};
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::types;
-use crate::visible::TableChange;
+use crate::views;
+use crate::visible::{TableChange, Visible};
 
 /// CREATE TABLE, with or without a query.
 pub(crate) async fn create(
@@ -39,7 +40,7 @@ pub(crate) async fn create(
 ) -> Result<AnswerStream> {
     let name = create.name.clone();
     let if_not_exists = create.if_not_exists;
-    let is_there = || session.visible().table(&name).is_some();
+    let is_there = || session.visible().readable(&name).is_some();
     let skipped = || {
         let notice = format!("table {name:?} is there already: skipped");
         AnswerStream::done("CREATE TABLE", 0).with_notices(vec![notice])
@@ -174,8 +175,13 @@ pub(crate) async fn drop(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
+    cascade: bool,
 ) -> Result<AnswerStream> {
-    change_all(session, names, if_exists, TableChange::Drop, "DROP TABLE").await
+    let change = match cascade {
+        true => views::dropped_with_views,
+        false => views::dropped,
+    };
+    change_all(session, names, if_exists, change, "DROP TABLE").await
 }
 
 /// TRUNCATE: all of the tables, or none.
@@ -184,7 +190,7 @@ pub(crate) async fn truncate(
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    let change = TableChange::Truncate;
+    let change = |_: &Visible, table| Ok(vec![TableChange::Truncate(table)]);
     change_all(session, names, if_exists, change, "TRUNCATE TABLE").await
 }
 
@@ -192,7 +198,7 @@ async fn change_all(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
-    change: fn(Arc<Table>) -> TableChange,
+    change: fn(&Visible, Arc<Table>) -> Result<Vec<TableChange>>,
     tag: &str,
 ) -> Result<AnswerStream> {
     loop {
@@ -202,8 +208,10 @@ async fn change_all(
         for name in names {
             match visible.require(name) {
                 Ok(table) => {
-                    visible.changes.push(change(Arc::clone(&table)));
-                    sink.change_table(change(table));
+                    for change in change(&visible, table)? {
+                        visible.changes.push(change.clone());
+                        sink.change_table(change);
+                    }
                 }
                 Err(_) if if_exists => {
                     notices.push(format!("there is no table {name:?}: skipped"));

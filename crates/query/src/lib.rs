@@ -49,6 +49,7 @@ mod transaction;
 mod types;
 mod uuid_literals;
 mod value;
+mod views;
 mod visible;
 
 pub use answer::{Answer, AnswerStream};

@@ -25,6 +25,7 @@ pub(crate) mod create;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
 mod storage;
+pub(crate) mod view;
 mod words;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub(crate) use convert::{
 };
 pub(crate) use create::CreateTable;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
+pub(crate) use view::CreateView;
 
 /// The names that all stored tables live under.
 pub(crate) const CATALOG: &str = "lazybase";
@@ -64,6 +66,12 @@ pub(crate) enum Statement {
     AlterTable(Box<AlterTable>),
     AlterPartition(Box<AlterPartition>),
     DropTable {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    CreateView(Box<CreateView>),
+    DropView {
         names: Vec<String>,
         if_exists: bool,
     },
@@ -101,6 +109,7 @@ pub(crate) enum Statement {
     },
     Show(String),
     ShowTables,
+    ShowViews,
     /// RESET name; `None` stands for ALL.
     Reset(Option<String>),
     Describe(String),

@@ -36,6 +36,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+    SortOrderPushdownResult,
 };
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
@@ -45,6 +46,7 @@ use lazybase_model::{Result, Table};
 
 use crate::cast::uuid_text;
 use crate::error::into_datafusion;
+use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
 
 /// Which columns a scan gives, and in which form.
@@ -93,13 +95,15 @@ impl Shape {
     /// The leading columns of the key that the rows hold: what they are sorted by.
     fn ordering(&self) -> Option<LexOrdering> {
         let columns = self.table.key_indices().into_iter().map_while(|key| {
+            // NULL, which only the keys of views may hold, comes first.
+            let nulls_first = self.table.columns[key].nullable;
             let at = self.projection.iter().position(|column| *column == key)?;
             let column = ColumnExpr::new(self.schema.field(at).name(), at);
             Some(PhysicalSortExpr::new(
                 Arc::new(column),
                 SortOptions {
                     descending: false,
-                    nulls_first: false,
+                    nulls_first,
                 },
             ))
         });
@@ -153,8 +157,20 @@ pub(crate) struct LazyScanExec {
     source: Source,
     rows: Rows,
     fetch: Option<usize>,
+    /// Scans of views with the same rows in other orders.
+    others: Arc<Vec<OtherOrder>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// A scan of a view that gives the same rows and columns in another order.
+#[derive(Debug)]
+pub(crate) struct OtherOrder {
+    pub(crate) scan: LazyScanExec,
+    /// What EXPLAIN says once it is chosen, and in which place.
+    pub(crate) note: ScanNote,
+    pub(crate) notes: ScanNotes,
+    pub(crate) at: usize,
 }
 
 impl LazyScanExec {
@@ -217,9 +233,16 @@ impl LazyScanExec {
             source,
             rows,
             fetch,
+            others: Arc::default(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The scan, with others that may take its place for the sake of their order.
+    pub(crate) fn with_others(mut self, others: Vec<OtherOrder>) -> LazyScanExec {
+        self.others = Arc::new(others);
+        self
     }
 
     fn rows(&self, partition: usize) -> BoxStream<'static, Result<RecordBatch>> {
@@ -444,6 +467,24 @@ impl ExecutionPlan for LazyScanExec {
                 self.shape.schema.fields().len()
             ],
         }))
+    }
+
+    /// Rows that are wanted in the order of a view are read from the view.
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> DataFusionResult<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        for other in self.others.iter().filter(|_| self.fetch.is_none()) {
+            let given = other.scan.properties.equivalence_properties();
+            if given.ordering_satisfy(order.iter().cloned())? {
+                if let Some(note) = other.notes.lock().get_mut(other.at) {
+                    note.clone_from(&other.note);
+                }
+                let inner = Arc::new(other.scan.clone());
+                return Ok(SortOrderPushdownResult::Exact { inner });
+            }
+        }
+        Ok(SortOrderPushdownResult::Unsupported)
     }
 
     fn fetch(&self) -> Option<usize> {

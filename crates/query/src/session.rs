@@ -31,7 +31,7 @@ use crate::split::split_statements;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
-use crate::{alter, copy, ddl, dml, explain, read, show};
+use crate::{alter, copy, ddl, dml, explain, read, show, views};
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
@@ -252,7 +252,13 @@ pub(crate) async fn dispatch(
         Statement::CreateTable(create) => ddl::create(session, *create, &clauses, sql).await,
         Statement::AlterTable(change) => alter::alter(session, *change).await,
         Statement::AlterPartition(alter) => ddl::partitions::alter(session, *alter).await,
-        Statement::DropTable { names, if_exists } => ddl::drop(session, &names, if_exists).await,
+        Statement::DropTable {
+            names,
+            if_exists,
+            cascade,
+        } => ddl::drop(session, &names, if_exists, cascade).await,
+        Statement::CreateView(view) => views::create(session, *view).await,
+        Statement::DropView { names, if_exists } => views::drop(session, &names, if_exists).await,
         Statement::Truncate { names, if_exists } => ddl::truncate(session, &names, if_exists).await,
         Statement::Insert(insert) => dml::insert::insert(session, *insert, &clauses, sql).await,
         Statement::Update(update) => dml::change::update(session, *update, sql).await,
@@ -346,6 +352,8 @@ impl Shared {
             | Statement::AlterTable(_)
             | Statement::AlterPartition(_)
             | Statement::DropTable { .. }
+            | Statement::CreateView(_)
+            | Statement::DropView { .. }
             | Statement::Truncate { .. }
             | Statement::Insert(_)
             | Statement::Update(_)

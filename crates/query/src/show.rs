@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use lazybase_model::{ColumnDefault, Error, Result};
+use lazybase_model::{ColumnDefault, Error, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::error::from_arrow;
@@ -19,6 +19,7 @@ use crate::types;
 pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<AnswerStream> {
     match statement {
         Statement::ShowTables => return show_tables(session),
+        Statement::ShowViews => return show_views(session),
         Statement::Describe(name) => return describe(session, &name),
         _ => {}
     }
@@ -100,6 +101,33 @@ fn begin(state: &mut State, read_only: bool) -> AnswerStream {
     AnswerStream::done("BEGIN", 0)
 }
 
+/// All secondary views: their tables, columns and keys.
+fn show_views(session: &Arc<Shared>) -> Result<AnswerStream> {
+    let visible = session.visible();
+    let mut views = visible.views();
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    let of = |view: &Arc<Table>| visible.table_of(view).map(|table| table.name.clone());
+    answer(
+        vec![
+            (
+                "view_name",
+                texts(views.iter().map(|view| Some(view.name.clone())).collect()),
+            ),
+            ("table_name", texts(views.iter().map(of).collect())),
+            (
+                "definition",
+                texts(
+                    views
+                        .iter()
+                        .map(|view| Some(crate::views::definition(&visible, view)))
+                        .collect(),
+                ),
+            ),
+        ],
+        "SHOW",
+    )
+}
+
 /// The names of all tables.
 fn show_tables(session: &Arc<Shared>) -> Result<AnswerStream> {
     let tables = session.visible().tables();
@@ -172,7 +200,9 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
     let name = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
     let table = session.table(name).or_else(|error| {
         let folded = name.to_lowercase();
-        session.table(&folded).map_err(|_| error)
+        let visible = session.visible();
+        let view = visible.view(name).or_else(|| visible.view(&folded));
+        view.map_or_else(|| session.table(&folded).map_err(|_| error), Ok)
     })?;
     let key = table.key_indices();
     let columns = &table.columns[..table.visible_columns()];

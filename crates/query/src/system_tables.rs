@@ -36,6 +36,7 @@ pub(crate) const NAMES: [&str; 13] = [
     "tables",
     "tasks",
     "troubles",
+    "views",
 ];
 
 /// The rows of a system table, if there is one of that name.
@@ -57,6 +58,7 @@ pub(crate) fn rows(
         "tasks" => tasks(instance),
         "back_pressure" => status::back_pressure(&instance.status()),
         "pins" => status::pins(&instance.pins()),
+        "views" => crate::views::columns(&instance.manifest()),
         "troubles" => status::troubles(&instance.status()),
         _ => return Ok(None),
     };

@@ -14,14 +14,16 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::key::Key;
 use lazybase_engine::manifest::KeyRange;
-use lazybase_engine::read::{ScanRequest, Snapshot, SourceDescription};
-use lazybase_model::{Error, Table};
+use lazybase_engine::read::views::{Share, is_cheaper};
+use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot, SourceDescription};
+use lazybase_model::{Error, Result, Table};
 use parking_lot::Mutex;
 
 use crate::error::into_datafusion;
 use crate::prune::{self, Access, PartitionAccess};
-use crate::scan::{LazyScanExec, Order, Parts, Rows, Shape, shown_field};
+use crate::scan::{LazyScanExec, Order, OtherOrder, Parts, Rows, Shape, shown_field};
 
 /// What a scan of a statement reads, for EXPLAIN.
 #[derive(Debug, Clone)]
@@ -35,10 +37,20 @@ pub(crate) struct ScanNote {
 /// The notes of all scans of a statement.
 pub(crate) type ScanNotes = Arc<Mutex<Vec<ScanNote>>>;
 
+/// Which secondary views a scan may read.
+#[derive(Debug)]
+pub(crate) enum Views {
+    /// The statement names this one: it is read wherever it can be.
+    Named(Arc<Table>),
+    /// The statement names the table: one of these is read where that takes less.
+    Choice(Vec<Arc<Table>>),
+}
+
 /// A table of a snapshot.
 #[derive(Debug)]
 pub(crate) struct LazyTable {
     table: Arc<Table>,
+    views: Views,
     schema: SchemaRef,
     /// `None` where only the definition is asked for.
     snapshot: Option<Snapshot>,
@@ -48,21 +60,37 @@ pub(crate) struct LazyTable {
 }
 
 impl LazyTable {
-    /// The table with its first `columns` columns.
+    /// The table with its first `columns` columns, or a view of it with its own.
     pub(crate) fn new(
         table: Arc<Table>,
         columns: usize,
+        views: Views,
         snapshot: Option<Snapshot>,
         buffered: Vec<ChangeBatch>,
         notes: ScanNotes,
     ) -> LazyTable {
-        let fields: Vec<_> = (0..columns).map(|at| shown_field(&table, at)).collect();
+        let fields: Vec<_> = match &views {
+            Views::Choice(_) => (0..columns).map(|at| shown_field(&table, at)).collect(),
+            Views::Named(view) => {
+                let columns = 0..view.visible_columns();
+                columns.map(|at| shown_field(view, at)).collect()
+            }
+        };
         LazyTable {
             schema: Arc::new(Schema::new(fields)),
             table,
+            views,
             snapshot,
             buffered,
             notes,
+        }
+    }
+
+    /// What a statement names: the table, or its view.
+    fn named(&self) -> &Arc<Table> {
+        match &self.views {
+            Views::Named(view) => view,
+            Views::Choice(_) => &self.table,
         }
     }
 
@@ -71,11 +99,208 @@ impl LazyTable {
             access += ", with the transaction's own changes";
         }
         self.notes.lock().push(ScanNote {
-            table: self.table.name.clone(),
+            table: self.named().name.clone(),
             access,
             sources,
         });
     }
+
+    fn is_useful(&self, filter: &Expr) -> bool {
+        let views = match &self.views {
+            Views::Named(view) => std::slice::from_ref(view),
+            Views::Choice(views) => views,
+        };
+        let mut read = views.iter().chain([&self.table]);
+        read.any(|table| prune::is_useful(filter, table))
+    }
+
+    /// What is asked of the engine for a range of the keys of a table or view.
+    fn request(&self, shape: &Shape, range: KeyRange, state: &dyn Session) -> ScanRequest {
+        ScanRequest {
+            table: shape.table.id,
+            projection: shape.stored_projection(),
+            range,
+            buffered: self.buffered.clone(),
+            batch_rows: state.config().batch_size(),
+            parts: state.config().target_partitions(),
+        }
+    }
+
+    fn planned(&self, shape: Shape, plan: ScanPlan, scan: &Scan<'_>, order: Order) -> LazyScanExec {
+        let rows = match plan.exact_rows {
+            Some(rows) if self.buffered.is_empty() => Rows::Exact(rows),
+            _ => Rows::Estimated(plan.estimated_rows),
+        };
+        let target = scan.state.config().target_partitions();
+        let parts = Parts::grouped(plan.parts, order, target);
+        LazyScanExec::parts(shape, parts, plan.sources, rows, scan.limit)
+    }
+
+    /// The same columns of a view of the table (or of the table of a view), if it has them all.
+    fn shape_of(&self, other: &Arc<Table>, projection: &[usize]) -> Option<Shape> {
+        let place = |at: &usize| {
+            let id = self.named().columns[*at].id;
+            other.columns.iter().position(|column| column.id == id)
+        };
+        let projection: Option<Vec<usize>> = projection.iter().map(place).collect();
+        Some(Shape::new(Arc::clone(other), projection?))
+    }
+
+    /// A scan of a view; `None` where the table must answer, or answers for as little as
+    /// `table_bytes`.
+    async fn view_scan(
+        &self,
+        snapshot: &Snapshot,
+        scan: &Scan<'_>,
+        view: &Arc<Table>,
+        table_bytes: Option<u64>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(shape) = self.shape_of(view, &scan.projection) else {
+            return Ok(None);
+        };
+        let range = match prune::access(view, scan.filters)? {
+            Access::Nothing => return Ok(None),
+            Access::Keys(keys) => KeyRange {
+                low: keys.first().cloned(),
+                high: keys.last().map(|key| Key::after(key.as_bytes())),
+            },
+            Access::Range(range) => range,
+            Access::Partitions(_) => return Ok(None),
+        };
+        let access = match words_of(&range) {
+            "the whole table" => format!("the whole view {:?}", view.name),
+            range => format!("{range} of view {:?}", view.name),
+        };
+        let request = self.request(&shape, range, scan.state);
+        if let Some(table_bytes) = table_bytes {
+            let bytes = snapshot.view_bytes(&request).await?;
+            let share = |table: &Table| Share {
+                columns: shape.projection.len(),
+                of: table.columns.len(),
+            };
+            let cheaper =
+                |bytes| is_cheaper((bytes, share(view)), (table_bytes, share(&self.table)));
+            if !bytes.is_some_and(cheaper) {
+                return Ok(None);
+            }
+        }
+        let Some(plan) = snapshot.plan_view_scan(&request).await? else {
+            return Ok(None);
+        };
+        self.note(access, plan.sources.clone());
+        Ok(Some(Arc::new(self.planned(
+            shape,
+            plan,
+            scan,
+            Order::Parts,
+        ))))
+    }
+
+    /// Whole scans of views that lack little and hold the columns: their order may be wanted.
+    async fn other_orders(
+        &self,
+        snapshot: &Snapshot,
+        scan: &Scan<'_>,
+        views: &[Arc<Table>],
+    ) -> Result<Vec<OtherOrder>> {
+        let mut others = Vec::new();
+        if !scan.filters.is_empty() || scan.limit.is_some() {
+            return Ok(others);
+        }
+        for view in views {
+            let lag = snapshot.view_lag_bytes(view.id);
+            let near = lag.is_some_and(|bytes| bytes <= LAG_BYTES_MAX);
+            let Some(shape) = self.shape_of(view, &scan.projection).filter(|_| near) else {
+                continue;
+            };
+            let request = ScanRequest {
+                parts: 1,
+                ..self.request(&shape, KeyRange::default(), scan.state)
+            };
+            if let Some(plan) = snapshot.plan_view_scan(&request).await? {
+                let note = ScanNote {
+                    table: self.table.name.clone(),
+                    access: format!("the whole view {:?}, in its order", view.name),
+                    sources: plan.sources.clone(),
+                };
+                others.push(OtherOrder {
+                    scan: self.planned(shape, plan, scan, Order::Parts),
+                    note,
+                    notes: Arc::clone(&self.notes),
+                    at: self.notes.lock().len(),
+                });
+            }
+        }
+        Ok(others)
+    }
+
+    /// A scan of the table itself, or of a view of it that answers for less.
+    async fn table_scan(
+        &self,
+        snapshot: &Snapshot,
+        scan: &Scan<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let shape = self.shape_of(&self.table, &scan.projection);
+        let shape = shape.ok_or_else(|| Error::internal("a view has columns of its own"))?;
+        let (access, ranges, order) = match prune::access(&self.table, scan.filters)? {
+            Access::Nothing => {
+                self.note(
+                    "nothing: the predicate on the key is never true".to_owned(),
+                    vec![],
+                );
+                return Ok(Arc::new(EmptyExec::new(shape.schema)));
+            }
+            Access::Keys(keys) => {
+                self.note(format!("{} keys, read one by one", keys.len()), vec![]);
+                let (snapshot, buffered) = (snapshot.clone(), self.buffered.clone());
+                let points = LazyScanExec::points(shape, snapshot, keys, buffered, scan.limit);
+                return Ok(Arc::new(points));
+            }
+            Access::Range(range) => (words_of(&range).to_owned(), vec![range], Order::Parts),
+            Access::Partitions(access) => {
+                let PartitionAccess { read, all, .. } = access;
+                let words = in_words(access.bounded);
+                let order = match access.ordered {
+                    true => Order::Parts,
+                    false => Order::Ranges,
+                };
+                let words = format!("{words}, {read} of {all} partitions");
+                (words, access.ranges, order)
+            }
+        };
+        let request = self.request(&shape, KeyRange::default(), scan.state);
+        let plan = snapshot.plan_scan_of(request, &ranges).await?;
+        if let Views::Choice(views) = &self.views {
+            for view in views {
+                let bytes = Some(plan.estimated_bytes);
+                if let Some(scan) = self.view_scan(snapshot, scan, view, bytes).await? {
+                    return Ok(scan);
+                }
+            }
+        }
+        let others = match &self.views {
+            Views::Choice(views) => self.other_orders(snapshot, scan, views).await?,
+            Views::Named(_) => Vec::new(),
+        };
+        self.note(access, plan.sources.clone());
+        let planned = self.planned(shape, plan, scan, order);
+        Ok(Arc::new(planned.with_others(others)))
+    }
+}
+
+/// A view that lacks more of its table than this is no quick way to rows in its order.
+const LAG_BYTES_MAX: u64 = 1 << 20;
+
+/// What DataFusion asks of a scan.
+struct Scan<'a> {
+    state: &'a dyn Session,
+    projection: Vec<usize>,
+    filters: &'a [Expr],
+    limit: Option<usize>,
+}
+
+fn words_of(range: &KeyRange) -> &'static str {
+    in_words(*range != KeyRange::default())
 }
 
 #[async_trait]
@@ -85,7 +310,10 @@ impl TableProvider for LazyTable {
     }
 
     fn table_type(&self) -> TableType {
-        TableType::Base
+        match self.views {
+            Views::Named(_) => TableType::View,
+            Views::Choice(_) => TableType::Base,
+        }
     }
 
     fn supports_filters_pushdown(
@@ -94,7 +322,7 @@ impl TableProvider for LazyTable {
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
         Ok(filters
             .iter()
-            .map(|filter| match prune::is_useful(filter, &self.table) {
+            .map(|filter| match self.is_useful(filter) {
                 true => TableProviderFilterPushDown::Inexact,
                 false => TableProviderFilterPushDown::Unsupported,
             })
@@ -114,64 +342,21 @@ impl TableProvider for LazyTable {
         let projection = projection
             .cloned()
             .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let shape = Shape::new(Arc::clone(&self.table), projection);
-        let (access, ranges, order) =
-            match prune::access(&self.table, filters).map_err(into_datafusion)? {
-                Access::Nothing => {
-                    self.note(
-                        "nothing: the predicate on the key is never true".to_owned(),
-                        vec![],
-                    );
-                    return Ok(Arc::new(EmptyExec::new(shape.schema)));
-                }
-                Access::Keys(keys) => {
-                    self.note(format!("{} keys, read one by one", keys.len()), vec![]);
-                    let buffered = self.buffered.clone();
-                    let scan = LazyScanExec::points(shape, snapshot, keys, buffered, limit);
-                    return Ok(Arc::new(scan));
-                }
-                Access::Range(range) => {
-                    let access = in_words(range != KeyRange::default()).to_owned();
-                    (access, vec![range], Order::Parts)
-                }
-                Access::Partitions(access) => {
-                    let PartitionAccess { read, all, .. } = access;
-                    let words = in_words(access.bounded);
-                    let order = match access.ordered {
-                        true => Order::Parts,
-                        false => Order::Ranges,
-                    };
-                    (
-                        format!("{words}, {read} of {all} partitions"),
-                        access.ranges,
-                        order,
-                    )
-                }
-            };
-        let request = ScanRequest {
-            table: self.table.id,
-            projection: shape.stored_projection(),
-            range: KeyRange::default(),
-            buffered: self.buffered.clone(),
-            batch_rows: state.config().batch_size(),
-            parts: state.config().target_partitions(),
-        };
-        let plan = snapshot.plan_scan_of(request, &ranges).await;
-        let plan = plan.map_err(into_datafusion)?;
-        self.note(access, plan.sources.clone());
-        let rows = match plan.exact_rows {
-            Some(rows) if self.buffered.is_empty() => Rows::Exact(rows),
-            _ => Rows::Estimated(plan.estimated_rows),
-        };
-        let target = state.config().target_partitions();
-        let parts = Parts::grouped(plan.parts, order, target);
-        Ok(Arc::new(LazyScanExec::parts(
-            shape,
-            parts,
-            plan.sources,
-            rows,
+        let scan = Scan {
+            state,
+            projection,
+            filters,
             limit,
-        )))
+        };
+        let planned = async {
+            if let Views::Named(view) = &self.views
+                && let Some(read) = self.view_scan(&snapshot, &scan, view, None).await?
+            {
+                return Ok(read);
+            }
+            self.table_scan(&snapshot, &scan).await
+        };
+        planned.await.map_err(into_datafusion)
     }
 }
 

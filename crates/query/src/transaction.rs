@@ -140,7 +140,7 @@ impl Buffer {
     /// those written before it is altered are rows of its new definition from here on.
     fn change_table(&mut self, change: TableChange) -> Result<()> {
         match &change {
-            TableChange::Create(_) => {}
+            TableChange::Create(_) | TableChange::CreateView(_) | TableChange::DropView(_) => {}
             TableChange::Alter { after, .. } => {
                 let layout = RowLayout::primary(after)?;
                 for entry in &mut self.entries {

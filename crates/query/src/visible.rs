@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use lazybase_engine::manifest::{Ddl, KeyRange, Manifest};
 use lazybase_engine::read::OwnTable;
-use lazybase_model::{PartitionChange, Result, Table, TableId};
+use lazybase_model::{Error, PartitionChange, Result, Table, TableId};
 
 use crate::error::unknown_table;
 
@@ -35,6 +35,8 @@ pub(crate) enum TableChange {
         /// Where the keys of the rows lie that end.
         emptied: Vec<KeyRange>,
     },
+    CreateView(Arc<Table>),
+    DropView(Arc<Table>),
 }
 
 impl TableChange {
@@ -54,6 +56,10 @@ impl TableChange {
                 table: table.id,
                 change: change.clone(),
             },
+            TableChange::CreateView(view) => Ddl::CreateView {
+                view: view.as_ref().clone(),
+            },
+            TableChange::DropView(view) => Ddl::DropView { view: view.id },
         }
     }
 }
@@ -74,7 +80,19 @@ impl TableChanges {
 
     pub(crate) fn push(&mut self, change: TableChange) {
         match &change {
-            TableChange::Create(_) | TableChange::Alter { .. } | TableChange::Partition { .. } => {}
+            TableChange::Create(_)
+            | TableChange::Alter { .. }
+            | TableChange::Partition { .. }
+            | TableChange::CreateView(_) => {}
+            TableChange::DropView(view) => {
+                let before = self.0.len();
+                self.0.retain(
+                    |change| !matches!(change, TableChange::CreateView(made) if made.id == view.id),
+                );
+                if self.0.len() < before {
+                    return;
+                }
+            }
             TableChange::Drop(table) => {
                 let was_made = self.created().any(|made| made.id == table.id);
                 self.0.retain(|change| match change {
@@ -82,7 +100,7 @@ impl TableChanges {
                     // What others take the name of must be renamed before it is dropped.
                     TableChange::Alter { after: of, .. }
                     | TableChange::Partition { table: of, .. } => !was_made || of.id != table.id,
-                    TableChange::Drop(_) => true,
+                    _ => true,
                 });
                 if was_made {
                     return;
@@ -106,7 +124,7 @@ impl TableChanges {
                 TableChange::Create(table) | TableChange::Truncate(table) => table,
                 TableChange::Alter { after, .. } => after,
                 TableChange::Partition { table, .. } => table,
-                TableChange::Drop(_) => continue,
+                _ => continue,
             };
             if self.has_dropped(table.id) || own.iter().any(|known| known.table.id == table.id) {
                 continue;
@@ -157,6 +175,18 @@ impl TableChanges {
         })
     }
 
+    fn created_views(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.0.iter().filter_map(|change| match change {
+            TableChange::CreateView(view) => Some(view),
+            _ => None,
+        })
+    }
+
+    fn has_dropped_view(&self, id: TableId) -> bool {
+        let mut changes = self.0.iter();
+        changes.any(|change| matches!(change, TableChange::DropView(view) if view.id == id))
+    }
+
     fn has_dropped(&self, id: TableId) -> bool {
         let mut changes = self.0.iter();
         changes.any(|change| matches!(change, TableChange::Drop(table) if table.id == id))
@@ -194,6 +224,9 @@ impl Visible {
     /// `NotFound` (42P01) when there is none, with the nearest name that there is.
     pub(crate) fn require(&self, name: &str) -> Result<Arc<Table>> {
         self.table(name).ok_or_else(|| {
+            if let Some(view) = self.view(name) {
+                return view_not_table(&view);
+            }
             let tables = self.tables();
             unknown_table(name, tables.iter().map(|table| table.name.as_str()))
         })
@@ -210,4 +243,49 @@ impl Visible {
         tables.sort_by_key(|table| table.id);
         tables
     }
+
+    /// All secondary views, by id.
+    pub(crate) fn views(&self) -> Vec<Arc<Table>> {
+        let stored = self.manifest.views.values().map(|state| &state.table);
+        let there = |view: &&Arc<Table>| {
+            let of_dropped = view.view_of.is_some_and(|of| self.changes.has_dropped(of));
+            !of_dropped && !self.changes.has_dropped_view(view.id)
+        };
+        let views = stored.filter(there).chain(self.changes.created_views());
+        let mut views: Vec<Arc<Table>> = views.map(Arc::clone).collect();
+        views.sort_by_key(|view| view.id);
+        views
+    }
+
+    /// The secondary view of a name.
+    pub(crate) fn view(&self, name: &str) -> Option<Arc<Table>> {
+        self.views().into_iter().find(|view| view.name == name)
+    }
+
+    /// The table whose rows are meant where a name is read: its own, or that of its view.
+    pub(crate) fn readable(&self, name: &str) -> Option<Arc<Table>> {
+        let of_view = || self.table_of(&*self.view(name)?);
+        self.table(name).or_else(of_view)
+    }
+
+    /// The secondary views of a table.
+    pub(crate) fn views_of(&self, table: TableId) -> Vec<Arc<Table>> {
+        let mut views = self.views();
+        views.retain(|view| view.view_of == Some(table));
+        views
+    }
+
+    /// The table whose rows a secondary view shows.
+    pub(crate) fn table_of(&self, view: &Table) -> Option<Arc<Table>> {
+        let mut tables = self.tables().into_iter();
+        tables.find(|table| Some(table.id) == view.view_of)
+    }
+}
+
+/// A view stands where a table is needed.
+fn view_not_table(view: &Table) -> Error {
+    Error::invalid(format!("{:?} is a materialized view", view.name))
+        .with_detail("its rows are those of its table, and change with them")
+        .with_hint("name its table")
+        .with_sqlstate("42809")
 }

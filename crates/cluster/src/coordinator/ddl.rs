@@ -243,7 +243,8 @@ fn empties(ddl: &Ddl) -> bool {
 
 /// Whether DDL can take effect on these tables, one after the other.
 fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
-    let tables = manifest.tables.values().map(|state| &state.table);
+    let states = manifest.tables.values().chain(manifest.views.values());
+    let tables = states.map(|state| &state.table);
     let mut known: BTreeMap<TableId, &Table> = tables.map(|table| (table.id, &**table)).collect();
     // Changes of partitions raise the version too.
     let mut raised: BTreeMap<TableId, u32> = BTreeMap::new();
@@ -256,6 +257,11 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                 known.insert(table.id, table);
             }
             Ddl::Drop { table } => {
+                let mut views = known.values();
+                if let Some(view) = views.find(|other| other.view_of == Some(*table)) {
+                    let name = known.get(table).map_or("", |table| &table.name);
+                    return Err(has_views(name, &view.name));
+                }
                 known.remove(table).ok_or_else(|| table_gone(*table))?;
             }
             Ddl::Alter { base, table } => {
@@ -269,6 +275,10 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                     return Err(table_exists(&table.name));
                 }
                 check_succession(before, table)?;
+                let mut views = known.values();
+                if let Some(view) = views.find(|other| breaks(before, table, other)) {
+                    return Err(used_by_view(table, view));
+                }
                 known.insert(table.id, table);
             }
             Ddl::Truncate { table } => {
@@ -277,6 +287,17 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             Ddl::Partition { table, .. } => {
                 known.get(table).ok_or_else(|| table_gone(*table))?;
                 *raised.entry(*table).or_default() += 1;
+            }
+            Ddl::CreateView { view } => {
+                if known.values().any(|other| other.name == view.name) {
+                    return Err(table_exists(&view.name));
+                }
+                let of = view.view_of.unwrap_or(view.id);
+                known.get(&of).ok_or_else(|| table_gone(of))?;
+                known.insert(view.id, view);
+            }
+            Ddl::DropView { view } => {
+                known.remove(view).ok_or_else(|| table_gone(*view))?;
             }
         }
     }
@@ -292,6 +313,35 @@ fn table_changed(name: &str) -> Error {
     Error::conflict(format!("table {name:?} was changed by another session"))
         .with_hint("look at its columns, and alter it again")
         .with_sqlstate("40001")
+/// Whether a change of a table's definition changes a column that a view of it shows.
+fn breaks(before: &Table, after: &Table, view: &Table) -> bool {
+    let of = |table: &Table, id| {
+        let mut columns = table.columns.iter();
+        let column = columns.find(|column| column.id == id);
+        column.map(|column| (column.name.clone(), column.data_type.clone(), column.nullable))
+    };
+    let mut columns = view.columns.iter().map(|column| column.id);
+    view.view_of == Some(after.id) && columns.any(|id| of(before, id) != of(after, id))
+}
+
+fn used_by_view(table: &Table, view: &Table) -> Error {
+    let (table, view) = (&table.name, &view.name);
+    Error::conflict(format!(
+        "a column of table {table:?} can't be changed: view {view:?} depends on it"
+    ))
+    .with_hint(format!(
+        "DROP MATERIALIZED VIEW {view}, change the column, and create the view again"
+    ))
+    .with_sqlstate("2BP01")
+}
+
+/// A table can't go while views show it.
+pub(crate) fn has_views(table: &str, view: &str) -> Error {
+    Error::conflict(format!(
+        "table {table:?} can't be dropped: view {view:?} depends on it"
+    ))
+    .with_hint("DROP TABLE ... CASCADE drops its views with it")
+    .with_sqlstate("2BP01")
 }
 
 fn table_gone(table: TableId) -> Error {

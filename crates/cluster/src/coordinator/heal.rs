@@ -75,6 +75,7 @@ impl Coordinator {
         for run in &broken {
             match remedy(&manifest, run, &damaged) {
                 Some(remedy) => self.start_heal(&manifest, run, remedy, &damaged)?,
+                None if manifest.is_view(run.view) => self.rebuild_view(run).await?,
                 None => retired.extend(self.lose(&manifest, run, &damaged)),
             }
         }

@@ -30,7 +30,9 @@ impl Coordinator {
         let manifest = self.shared.manifests.current();
         // Attempts read back what they wrote before they report.
         let (_, damaged) = self.shared.reader.damaged.files();
+        let views = self.views_on_their_way();
         let verified = collect::Verified {
+            views: &views,
             unhealed_runs: &self.healing.unhealed,
             damaged: &damaged,
             ..collect::Verified::default()
@@ -84,6 +86,7 @@ fn files_of(output: &Output) -> Vec<String> {
     let segments: Vec<_> = match output {
         Output::Sorted { runs, .. } => runs.iter().flat_map(|(_, made)| made).collect(),
         Output::Merged { segments, .. } => segments.iter().collect(),
+        Output::Advanced { parts, .. } => parts.iter().flatten().collect(),
         Output::Healed { runs } => runs.iter().flat_map(|run| &run.segments).collect(),
         Output::Checked { .. } => Vec::new(),
     };

@@ -22,9 +22,10 @@ pub mod policy;
 mod run;
 mod table_spec;
 mod tasks;
+mod views;
 
 pub(crate) use ddl::{DdlRequest, no_table};
 pub(crate) use event::{Command, Event};
 pub(crate) use run::{Coordinator, CoordinatorParts};
-pub(crate) use table_spec::define;
-pub use table_spec::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, range_bounds};
+pub use table_spec::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};
+pub(crate) use table_spec::{define, define_view};

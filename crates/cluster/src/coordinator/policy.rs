@@ -40,6 +40,7 @@ use chain::{Chain, Link};
 pub use chain::SEGMENT_BYTES_MOVED;
 
 mod chain;
+mod views;
 
 #[cfg(test)]
 mod tests;
@@ -103,6 +104,13 @@ pub enum RunningTask {
         /// The runs.
         inputs: Vec<RunId>,
     },
+    /// A secondary view is brought to a boundary.
+    Advance {
+        /// The view.
+        view: ViewId,
+        /// The boundary.
+        to: ScuNumber,
+    },
     /// Damaged runs are made again; their newer forms may be merged meanwhile.
     Heal {
         /// The runs; none while suspected files are read back.
@@ -145,6 +153,15 @@ pub enum Proposal {
         output: RunKind,
         /// Larger is more urgent.
         urgency: u64,
+    },
+    /// Bring a secondary view to a newer boundary.
+    Advance {
+        /// The view.
+        view: ViewId,
+        /// Where it ends.
+        from: ScuNumber,
+        /// Where it is to end.
+        to: ScuNumber,
     },
     /// Cut a range in two: an edit, no work.
     Split {
@@ -191,6 +208,7 @@ const FOLD_LINKS: usize = 32;
 pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
     let policy = Policy::new(manifest, load);
     let mut ranked = policy.sorts();
+    ranked.extend(views::advances(manifest, load, policy.idle));
     let (split, chains): (Vec<_>, Vec<_>) = policy
         .chains
         .iter()
@@ -254,7 +272,7 @@ struct Policy<'a> {
 impl<'a> Policy<'a> {
     fn new(manifest: &'a Manifest, load: &'a Load<'a>) -> Policy<'a> {
         let settings = load.settings;
-        let tables = manifest.tables.values();
+        let tables = manifest.tables.values().chain(manifest.views.values());
         let chains: Vec<Chain> = tables
             .flat_map(|table| Chain::of_table(manifest, table, load.running))
             .collect();

@@ -242,7 +242,11 @@ impl Coordinator {
     async fn adopt_merged(&mut self) -> Result<()> {
         while let Some(output) = self.merged.front() {
             let manifest = self.shared.manifests.current();
-            if let Some(edit) = crate::adopt::merged_edit(&manifest, output, self.shared.now()) {
+            let edit = match output {
+                Output::Advanced { .. } => crate::adopt::advanced_edit(&manifest, output),
+                _ => crate::adopt::merged_edit(&manifest, output, self.shared.now()),
+            };
+            if let Some(edit) = edit {
                 self.commit(edit).await?;
             }
             self.merged.pop_front();
@@ -262,7 +266,9 @@ impl Coordinator {
             Ok(output @ Output::Sorted { scu, .. }) => {
                 self.sorted.insert(scu, output);
             }
-            Ok(output @ Output::Merged { .. }) => self.merged.push_back(output),
+            Ok(output @ (Output::Merged { .. } | Output::Advanced { .. })) => {
+                self.merged.push_back(output);
+            }
             Ok(output @ Output::Healed { .. }) => self.healing.made.push(output),
             Ok(Output::Checked { whole, damaged }) => self.take_checked(whole, damaged),
             Err(error) => {
@@ -311,6 +317,11 @@ impl Coordinator {
             if self.workers.iter().all(|worker| worker.busy) {
                 break;
             }
+            if let Proposal::Advance { view, from, to } = proposal
+                && self.advance_by_edit(&manifest, view, from, to).await?
+            {
+                return Ok(());
+            }
             self.start(&manifest, proposal)?;
         }
         self.publish_tasks();
@@ -326,6 +337,7 @@ impl Coordinator {
             Proposal::Merge {
                 view, low, inputs, ..
             } => RunningTask::Merge { view, low, inputs },
+            Proposal::Advance { view, to, .. } => RunningTask::Advance { view, to },
             Proposal::Split { .. } => return Ok(()),
         };
         self.launch(work, status, policy);

@@ -59,6 +59,121 @@ pub struct CutSpec {
     pub after: bool,
 }
 
+/// A secondary view to be made.
+#[derive(Debug, Clone)]
+pub struct ViewSpec {
+    /// Its name, as SQL folds it.
+    pub name: String,
+    /// Its columns, in this order; `None` for all of the table's.
+    pub columns: Option<Vec<String>>,
+    /// The columns that it is sorted by, most significant first: the table's key is among them.
+    pub key: Vec<String>,
+}
+
+/// The definition that a view of `table` comes to under these ids.
+pub(crate) fn define_view(
+    table: &Table,
+    spec: &ViewSpec,
+    id: TableId,
+    view: ViewId,
+) -> Result<Table> {
+    let mut columns: Vec<Column> = Vec::new();
+    let all = || table.columns[..table.visible_columns()].iter();
+    let names: Vec<&str> = match &spec.columns {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => all().map(|column| column.name.as_str()).collect(),
+    };
+    for name in names {
+        let column = all().find(|column| column.name == name);
+        let column = column.ok_or_else(|| no_column(table, name))?;
+        if columns.iter().any(|other| other.id == column.id) {
+            return Err(
+                Error::invalid(format!("column {name:?} is named twice")).with_sqlstate("42701")
+            );
+        }
+        columns.push(column.clone());
+    }
+    let mut key = Vec::new();
+    for name in &spec.key {
+        let column = all().find(|column| column.name == *name);
+        let column = column.ok_or_else(|| no_column(table, name))?;
+        if !columns.iter().any(|other| other.id == column.id) {
+            return Err(Error::invalid(format!(
+                "view {:?} is sorted by {name:?}, but lacks it",
+                spec.name
+            ))
+            .with_hint(format!("add {name:?} to the SELECT"))
+            .with_sqlstate("42P16"));
+        }
+        if key.contains(&column.id) {
+            return Err(
+                Error::invalid(format!("column {name:?} is in the ORDER BY twice"))
+                    .with_sqlstate("42701"),
+            );
+        }
+        key.push(column.id);
+    }
+    if table.hidden_key {
+        let hidden = table.columns.last().filter(|c| c.name == HIDDEN_KEY_COLUMN);
+        let hidden = hidden.ok_or_else(|| Error::internal("a table lost its hidden key"))?;
+        columns.push(hidden.clone());
+        key.push(hidden.id);
+    }
+    let missing = table.primary.key.iter().find(|id| !key.contains(id));
+    if let Some(missing) = missing {
+        let name = table.columns.iter().find(|column| column.id == *missing);
+        return Err(lacks_key(
+            table,
+            spec,
+            name.map_or("", |column| &column.name),
+        ));
+    }
+    let made = Table {
+        id,
+        name: spec.name.clone(),
+        version: SchemaVersion(0),
+        columns,
+        primary: View { id: view, key },
+        hidden_key: table.hidden_key,
+        layout: table.layout,
+        comment: None,
+        next_column: 0,
+        partitioning: None,
+        ttl: table.ttl.clone(),
+        view_of: Some(table.id),
+    };
+    KeyCodec::primary(&made)?;
+    Ok(made)
+}
+
+fn no_column(table: &Table, name: &str) -> Error {
+    Error::not_found(format!("table {:?} has no column {name:?}", table.name))
+        .with_sqlstate("42703")
+}
+
+fn lacks_key(table: &Table, spec: &ViewSpec, name: &str) -> Error {
+    let mut order = spec.key.clone();
+    let key = table
+        .key_indices()
+        .into_iter()
+        .map(|at| &table.columns[at].name);
+    for column in key {
+        if !order.contains(column) {
+            order.push(column.clone());
+        }
+    }
+    Error::invalid(format!(
+        "the key of view {:?} lacks {name:?}, a column of the primary key of {:?}",
+        spec.name, table.name
+    ))
+    .with_detail("each row of the table has one place in the view: its key tells them apart")
+    .with_hint(format!(
+        "select them, and write ORDER BY {}",
+        order.join(", ")
+    ))
+    .with_sqlstate("42P16")
+}
+
 /// The definition that a specification comes to under these ids.
 pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Table> {
     check_names(spec)?;
@@ -107,6 +222,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         next_column: 0,
         partitioning: None,
         ttl: None,
+        view_of: None,
     };
     let table = match &spec.ttl {
         Some((column, micros)) => mortal(table, column, *micros)?,

@@ -35,6 +35,10 @@ impl Coordinator {
                 low: range.low.clone(),
                 inputs: inputs.clone(),
             }),
+            Output::Advanced { view, to, .. } => Some(RunningTask::Advance {
+                view: *view,
+                to: *to,
+            }),
             _ => None,
         });
         running.chain(sorted).chain(merged).collect()
@@ -85,6 +89,7 @@ impl Coordinator {
                 output,
                 ..
             } => self.merge_task(manifest, *view, low, inputs, *output),
+            Proposal::Advance { view, from, to } => self.advance_task(manifest, *view, *from, *to),
             Proposal::Split { .. } => Ok(None),
         }
     }
@@ -203,8 +208,9 @@ fn expiry(
 }
 
 /// The stage whose work a proposal is.
-fn stage_of(proposal: &Proposal) -> StageName {
+pub(super) fn stage_of(proposal: &Proposal) -> StageName {
     match proposal {
+        Proposal::Advance { .. } => StageName::Authority,
         Proposal::Sort { .. } => StageName::Sort,
         Proposal::Merge {
             output: RunKind::Base,
@@ -219,6 +225,7 @@ pub(super) fn work_name(task: &RunningTask) -> String {
     match task {
         RunningTask::Sort { scu } => format!("sort of SCU {scu}"),
         RunningTask::Merge { inputs, .. } => format!("merge of {inputs:?}"),
+        RunningTask::Advance { view, to } => format!("bringing {view} to {to}"),
         RunningTask::Heal { runs } => format!("healing of {runs:?}"),
     }
 }

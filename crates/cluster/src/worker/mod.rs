@@ -4,6 +4,7 @@
 //! them back in full, and reports. It changes nothing that anybody can see; running it twice is
 //! harmless.
 
+mod advance;
 mod heal;
 mod merge;
 mod sort;
@@ -92,6 +93,7 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
                 let expiry = expiry.as_ref();
                 merge::attempt(&context, &traffic, layout, range, inputs, (*output, expiry)).await
             }
+            Work::Advance(advance) => advance::attempt(&context, &traffic, advance).await,
             Work::Check { segments } => heal::check(&context, segments).await,
             Work::Heal { layout, heal } => heal::attempt(&context, &traffic, layout, heal).await,
         };

@@ -64,7 +64,7 @@ pub(super) async fn sort_table(
     Ok(parts)
 }
 
-async fn sort_part(
+pub(super) async fn sort_part(
     context: &WorkerContext,
     traffic: &Traffic,
     layout: &Arc<RowLayout>,

@@ -21,6 +21,10 @@ use super::state::{
 use crate::key::Key;
 use crate::schema::check_succession;
 
+mod views;
+
+pub(super) use views::view_fits;
+
 impl Edit {
     /// The variant's name as the log spells it.
     pub fn name(&self) -> &'static str {
@@ -38,6 +42,8 @@ impl Edit {
             Edit::Retire { .. } => "retire",
             Edit::OpenProducer { .. } => "open_producer",
             Edit::Heal { .. } => "heal",
+            Edit::Advanced { .. } => "advanced",
+            Edit::ResetView { .. } => "reset_view",
         }
     }
 }
@@ -57,6 +63,7 @@ impl Manifest {
             sorted_through: ScuNumber::ZERO,
             ddl_batch: None,
             tables: BTreeMap::new(),
+            views: BTreeMap::new(),
             scus: BTreeMap::new(),
             times: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -118,7 +125,7 @@ impl Manifest {
             Edit::TruncateTable {
                 table,
                 clock_micros,
-            } => self.truncate_table(*table, *clock_micros),
+            } => self.truncate_all(*table, *clock_micros),
             Edit::Seal {
                 entry,
                 time,
@@ -143,6 +150,14 @@ impl Manifest {
             } => self.retire(runs, scus, *times_before),
             Edit::OpenProducer { name, epoch } => self.open_producer(name, *epoch),
             Edit::Heal { runs } => self.heal(runs),
+            Edit::Advanced {
+                view,
+                from,
+                to,
+                runs,
+                whole,
+            } => self.advanced(*view, (*from, *to), runs, *whole),
+            Edit::ResetView { view } => self.reset_view(*view),
         }
     }
 
@@ -174,10 +189,13 @@ impl Manifest {
                 Ddl::Create { table } => self.create_table(table)?,
                 Ddl::Drop { table } => self.drop_table(*table)?,
                 Ddl::Alter { base, table } => self.alter_table(*base, table, clock_micros)?,
-                Ddl::Truncate { table } => self.truncate_table(*table, clock_micros)?,
+                Ddl::Truncate { table } => self.truncate_all(*table, clock_micros)?,
                 Ddl::Partition { table, change } => {
                     self.change_partitions(*table, change, clock_micros)?;
+                    self.reset_views_of(*table, change)?;
                 }
+                Ddl::CreateView { view } => self.create_view(view)?,
+                Ddl::DropView { view } => self.drop_view(*view)?,
             }
         }
         if let Some(number) = batch {
@@ -188,19 +206,14 @@ impl Manifest {
     }
 
     fn create_table(&mut self, table: &Table) -> Result<()> {
-        if self.table_named(&table.name).is_some() {
+        if self.is_named(&table.name) {
             let message = format!("table {:?} exists already", table.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }
         let view = table.primary.id;
         // Ids are given out when a table is defined, and its transaction may take long: another
         // one with higher ids may have been quicker.
-        if self.tables.contains_key(&table.id) || self.table_of_view(view).is_some() {
-            let message = format!("the ids {} and {view} are in use", table.id);
-            return Err(Error::conflict(message));
-        }
-        self.next_table = self.next_table.max(table.id.0 + 1);
-        self.next_view = self.next_view.max(view.0 + 1);
+        self.take_ids(table)?;
         // SCUs that are sealed but not sorted know nothing of the table: sorting them extends its
         // base, as any run of a view that they leave alone.
         let base = self.add_empty_base(view, Span::base(self.sorted_through), ScuNumber::ZERO);
@@ -215,6 +228,19 @@ impl Manifest {
             ranges: ranges.collect(),
         };
         self.tables.insert(table.id, Arc::new(state));
+        Ok(())
+    }
+
+    /// The ids of a new table or view are its own from here on.
+    fn take_ids(&mut self, table: &Table) -> Result<()> {
+        let (id, view) = (table.id, table.primary.id);
+        let used = self.tables.contains_key(&id) || self.views.contains_key(&id);
+        if used || self.table_of_view(view).is_some() {
+            let message = format!("the ids {id} and {view} are in use");
+            return Err(Error::conflict(message));
+        }
+        self.next_table = self.next_table.max(id.0 + 1);
+        self.next_view = self.next_view.max(view.0 + 1);
         Ok(())
     }
 
@@ -240,7 +266,11 @@ impl Manifest {
     }
 
     pub(super) fn table_mut(&mut self, id: TableId) -> Result<&mut TableState> {
-        match self.tables.get_mut(&id) {
+        let state = match self.tables.get_mut(&id) {
+            Some(state) => Some(state),
+            None => self.views.get_mut(&id),
+        };
+        match state {
             Some(state) => Ok(Arc::make_mut(state)),
             None => Err(Error::not_found(format!("table {id} is gone"))),
         }
@@ -248,6 +278,10 @@ impl Manifest {
 
     fn drop_table(&mut self, id: TableId) -> Result<()> {
         let view = self.table_mut(id)?.table.primary.id;
+        let views: Vec<TableId> = self.views_of(id).map(|state| state.table.id).collect();
+        for view in views {
+            self.drop_view(view)?;
+        }
         self.tables.remove(&id);
         self.runs.retain(|_, run| run.view != view);
         Ok(())
@@ -387,6 +421,10 @@ impl Manifest {
                 return Err(Error::internal(message));
             }
             self.take_run_id(run.id)?;
+            if self.is_view(run.view) {
+                let message = format!("{} is of the secondary view {}", run.id, run.view);
+                return Err(Error::internal(message));
+            }
             if self.table_of_view(run.view).is_some() {
                 self.runs.insert(run.id, Arc::new(run.clone()));
                 let parts = touched.entry(run.view).or_default();
@@ -414,9 +452,12 @@ impl Manifest {
 
     /// A view with nothing in an SCU is extended by it: all that ended right before it, superseded
     /// or not, can also end right after it.
+    /// Secondary views are touched with their tables: they follow later.
     fn extend_untouched(&mut self, scu: ScuNumber, touched: &BTreeMap<ViewId, Vec<RunRef>>) {
+        let lagging = self.views_on(|primary| touched.contains_key(&primary));
         for run in self.runs.values_mut() {
-            if run.span.last == scu.previous() && !touched.contains_key(&run.view) {
+            let is_touched = touched.contains_key(&run.view) || lagging.contains(&run.view);
+            if run.span.last == scu.previous() && !is_touched {
                 Arc::make_mut(run).span.last = scu;
             }
         }
@@ -430,13 +471,18 @@ impl Manifest {
         Ok(())
     }
 
+    fn state_mut(&mut self, view: ViewId) -> Result<&mut TableState> {
+        let states = self.tables.values_mut().chain(self.views.values_mut());
+        let mut states = states.filter(|state| state.table.primary.id == view);
+        match states.next() {
+            Some(state) => Ok(Arc::make_mut(state)),
+            None => Err(Error::not_found(format!("{view} is gone"))),
+        }
+    }
+
     pub(super) fn range_mut(&mut self, view: ViewId, low: Option<&Key>) -> Result<&mut RangeState> {
-        let state = self.tables.values_mut();
-        let mut state = state.filter(|state| state.table.primary.id == view);
-        let Some(state) = state.next() else {
-            return Err(Error::not_found(format!("{view} is gone")));
-        };
-        let ranges = &mut Arc::make_mut(state).ranges;
+        let state = self.state_mut(view)?;
+        let ranges = &mut state.ranges;
         match ranges.binary_search_by(|range| range.range.low.as_ref().cmp(&low)) {
             Ok(at) => Ok(&mut ranges[at]),
             Err(_) => {
@@ -496,12 +542,9 @@ impl Manifest {
             },
             runs: left.runs.clone(),
         };
-        let state = self.tables.values_mut();
-        for state in state.filter(|state| state.table.primary.id == view) {
-            let ranges = &mut Arc::make_mut(state).ranges;
-            let place = ranges.partition_point(|range| range.range.low < right.range.low);
-            ranges.insert(place, right.clone());
-        }
+        let ranges = &mut self.state_mut(view)?.ranges;
+        let place = ranges.partition_point(|range| range.range.low < right.range.low);
+        ranges.insert(place, right);
         Ok(())
     }
 }

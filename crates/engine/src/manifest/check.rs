@@ -23,6 +23,9 @@
 //! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key
 //!   stay, and no column's id is that of another column of an earlier definition.
 //! - MAN-14: each range of a partitioned table lies in one partition, or in none.
+//! - MAN-15: every secondary view is of a table that is there, its columns are that table's, and
+//!   its key holds the table's. It keeps MAN-1 to MAN-5 as a table does, but all its ranges end at
+//!   one boundary of its own, at or before `sorted_through`.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -136,7 +139,7 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     check_partitions(new, old)?;
     let mut views = BTreeSet::new();
     let mut names = BTreeSet::new();
-    for state in new.tables.values() {
+    for state in new.tables.values().chain(new.views.values()) {
         let table = &state.table;
         let alone = names.insert(table.name.as_str()) && views.insert(table.primary.id);
         require(alone, "MAN-11", || {
@@ -315,9 +318,22 @@ fn check_table(new: &Manifest, state: &TableState) -> Checked {
     require(ends && joined, "MAN-1", || {
         format!("the {} ranges do not cover its keys", state.ranges.len())
     })?;
+    let end = match table.view_of {
+        None => new.sorted_through,
+        Some(of) => {
+            let of = new.tables.get(&of);
+            let fits = of.is_some_and(|of| super::apply::view_fits(&of.table, table));
+            let end = new.view_end(state);
+            let known = new.views.contains_key(&table.id) && end <= new.sorted_through;
+            require(fits && known, "MAN-15", || {
+                format!("it is no view of a table, or ends at {end}")
+            })?;
+            end
+        }
+    };
     for range in &state.ranges {
         check_entries(new, range, state)
-            .and_then(|()| check_tiles(new, range))
+            .and_then(|()| check_tiles(new, range, end))
             .map_err(|violation| Violation {
                 what: format!("range {}: {}", range.range, violation.what),
                 ..violation
@@ -373,7 +389,7 @@ fn check_entries(new: &Manifest, range: &RangeState, state: &TableState) -> Chec
 }
 
 /// MAN-2, and MAN-4 for where bases stand.
-fn check_tiles(new: &Manifest, range: &RangeState) -> Checked {
+fn check_tiles(new: &Manifest, range: &RangeState, end: ScuNumber) -> Checked {
     let mut through = ScuNumber::ZERO;
     let mut last: Option<(Span, u32)> = None;
     for entry in range.runs.iter().filter(|entry| entry.is_current()) {
@@ -395,11 +411,9 @@ fn check_tiles(new: &Manifest, range: &RangeState) -> Checked {
         through = run.span.last;
         last = Some((run.span, run.part));
     }
-    require(
-        through == new.sorted_through && last.is_some(),
-        "MAN-2",
-        || format!("its runs end at {through}, not at {}", new.sorted_through),
-    )
+    require(through == end && last.is_some(), "MAN-2", || {
+        format!("its runs end at {through}, not at {end}")
+    })
 }
 
 #[cfg(test)]

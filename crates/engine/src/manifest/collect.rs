@@ -19,13 +19,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_model::limits::LOG_KEPT_BYTES_MAX;
-use lazybase_model::{ScuNumber, ViewId};
+use lazybase_model::{ScuNumber, TableId, ViewId};
 
 use super::edit::{Edit, RetiredRun};
 use super::graph::Edge;
 use super::state::{Manifest, RangeState, RunId};
 use crate::read::damaged::DamagedFiles;
 use crate::read::paths::ReadIndex;
+use crate::read::views::needed_runs;
 
 /// What must have been read back in full and checked before its inputs may go.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +39,8 @@ pub struct Verified<'v> {
     pub unhealed_runs: &'v BTreeSet<RunId>,
     /// Logs among these files are of no use.
     pub damaged: &'v DamagedFiles,
+    /// Boundaries that secondary views of these tables are being brought to.
+    pub views: &'v [(TableId, ScuNumber)],
 }
 
 impl Default for Verified<'_> {
@@ -50,6 +53,7 @@ impl Default for Verified<'_> {
             unchecked_runs: &NO_RUNS,
             unhealed_runs: &NO_RUNS,
             damaged: &NO_FILES,
+            views: &[],
         }
     }
 }
@@ -155,7 +159,8 @@ fn retire_from(
         return;
     }
     let edges = manifest.edges(range);
-    let kept = index.best_effort_runs(view, range.range.low.as_ref());
+    let mut kept = index.best_effort_runs(view, range.range.low.as_ref());
+    kept.extend(needed_by_views(manifest, view, range, verified.views));
     for edge in &edges {
         let old = is_old(edge.superseded_micros);
         let kept = edge.runs.iter().any(|run| kept.contains(&run.id));
@@ -167,6 +172,37 @@ fn retire_from(
             }));
         }
     }
+}
+
+/// The runs of a table's range that its secondary views are read and brought on with: those that
+/// lead from each view's end to the newest boundary, and those that lead to it.
+fn needed_by_views(
+    manifest: &Manifest,
+    view: ViewId,
+    range: &RangeState,
+    coming: &[(TableId, ScuNumber)],
+) -> Vec<RunId> {
+    let Some(state) = manifest.table_of_view(view) else {
+        return Vec::new();
+    };
+    let table = state.table.id;
+    let mut ends: BTreeSet<ScuNumber> = manifest
+        .views_of(table)
+        .map(|view| manifest.view_end(view))
+        .collect();
+    ends.extend(
+        coming
+            .iter()
+            .filter(|(of, _)| *of == table)
+            .map(|(_, end)| *end),
+    );
+    let mut ranges = state.ranges.iter();
+    let at = ranges.position(|other| other.range.low == range.range.low);
+    let at = at.unwrap_or_default();
+    let needed = ends
+        .into_iter()
+        .flat_map(|end| needed_runs(manifest, state, at, end));
+    needed.collect()
 }
 
 /// Whether no run that was made of the edge, or of what was made of it, is unchecked.

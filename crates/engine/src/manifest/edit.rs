@@ -115,6 +115,27 @@ pub enum Edit {
         /// The new session's epoch.
         epoch: u64,
     },
+    /// A secondary view comes from the boundary `from`, where all its ranges end, to `to`: the
+    /// changes of its entries between the two, in parts; without parts, nothing changed.
+    Advanced {
+        /// The view.
+        view: ViewId,
+        /// Where it ended.
+        from: ScuNumber,
+        /// Where it ends.
+        to: ScuNumber,
+        /// The parts, from 0.
+        runs: Vec<Run>,
+        /// Set if they hold all rows that there are at `to`: what was there before can't be told
+        /// from them, so the view can't be read before `to`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
+    },
+    /// A secondary view begins again from nothing: it will be built anew from its table.
+    ResetView {
+        /// The view.
+        view: ViewId,
+    },
     /// Files were made again: the segments of runs are replaced by equal ones, in all of them at
     /// once.
     Heal {
@@ -160,6 +181,16 @@ pub enum Ddl {
         table: TableId,
         /// What happens.
         change: PartitionChange,
+    },
+    /// A secondary view of a table begins. It is filled in the background.
+    CreateView {
+        /// The definition of its rows, ids included; names its table.
+        view: Table,
+    },
+    /// A secondary view ends.
+    DropView {
+        /// Which, by the id of its rows' definition.
+        view: TableId,
     },
 }
 

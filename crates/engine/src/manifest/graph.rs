@@ -151,7 +151,7 @@ impl<'e, 'm> Paths<'e, 'm> {
 /// `None` when there is none. Without a limit it is `sorted_through`.
 pub fn common_boundary(manifest: &Manifest, runs_max: usize) -> Option<ScuNumber> {
     let ranges: Vec<Vec<Edge<'_>>> = manifest
-        .all_ranges()
+        .primary_ranges()
         .map(|(_, range)| manifest.edges(range))
         .collect();
     let paths: Vec<Paths<'_, '_>> = ranges.iter().map(|edges| Paths::new(edges)).collect();

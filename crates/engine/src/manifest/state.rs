@@ -217,7 +217,7 @@ pub struct TableState {
     /// Its earlier definitions, oldest first, as long as a horizon or a log can ask for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub older: Vec<OlderTable>,
-    /// It holds nothing at or before this boundary.
+    /// It holds nothing at or before this boundary; a secondary view can't be read there.
     pub created_after: ScuNumber,
     /// Its primary view's ranges, in the order of keys, covering the whole key space.
     pub ranges: Vec<RangeState>,
@@ -357,6 +357,10 @@ pub struct Manifest {
     pub ddl_batch: Option<DdlBatch>,
     /// Tables by id.
     pub tables: BTreeMap<TableId, Arc<TableState>>,
+    /// Secondary views by the id of their rows' definition: each holds rows of a table in another
+    /// order, up to a boundary of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub views: BTreeMap<TableId, Arc<TableState>>,
     /// Sealed SCUs whose log is still kept.
     pub scus: BTreeMap<ScuNumber, Arc<ScuEntry>>,
     /// Times of the SCUs that a horizon may still name, and of the last one before them.
@@ -397,7 +401,7 @@ impl Manifest {
 
     /// The runs that some range's newest answers are made of.
     pub fn current_runs(&self) -> BTreeSet<RunId> {
-        let ranges = self.tables.values().flat_map(|table| &table.ranges);
+        let ranges = self.all_ranges().map(|(_, range)| range);
         let current = ranges.flat_map(|range| range.runs.iter().filter(|run| run.is_current()));
         current.map(|run| run.id).collect()
     }
@@ -423,25 +427,36 @@ impl Manifest {
     /// The least boundary that the current base of any range ends at; `sorted_through` when there
     /// is no table.
     pub fn oldest_base_end(&self) -> ScuNumber {
-        let bases = self.all_ranges().filter_map(|(_, range)| {
+        let bases = self.primary_ranges().filter_map(|(_, range)| {
             let first = range.runs.iter().find(|entry| entry.is_current())?;
             Some(self.runs.get(&first.id)?.span.last)
         });
         bases.min().unwrap_or(self.sorted_through)
     }
 
-    /// Every key range of every view, with its view.
+    /// Every key range of every view, primary or not, with its view.
     pub fn all_ranges(&self) -> impl Iterator<Item = (ViewId, &RangeState)> {
-        self.tables.values().flat_map(|state| {
-            let view = state.table.primary.id;
-            state.ranges.iter().map(move |range| (view, range))
-        })
+        self.tables
+            .values()
+            .chain(self.views.values())
+            .flat_map(ranges_of)
     }
 
-    /// The table that a view belongs to.
+    /// The key ranges of primary views: those that every SCU reaches when it is sorted.
+    pub fn primary_ranges(&self) -> impl Iterator<Item = (ViewId, &RangeState)> {
+        self.tables.values().flat_map(ranges_of)
+    }
+
+    /// The rows that a view holds: a table, or a secondary view of one.
     pub fn table_of_view(&self, view: ViewId) -> Option<&Arc<TableState>> {
         self.tables
             .values()
+            .chain(self.views.values())
             .find(|state| state.table.primary.id == view)
     }
+}
+
+fn ranges_of(state: &Arc<TableState>) -> impl Iterator<Item = (ViewId, &RangeState)> {
+    let view = state.table.primary.id;
+    state.ranges.iter().map(move |range| (view, range))
 }

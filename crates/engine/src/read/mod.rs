@@ -5,6 +5,7 @@
 //!         --scan-------> parts in key order, disjoint                (extent indexes only)
 //!         --reconcile--> plain rows, where more than one source overlaps
 //!   key   --point------> filter, index, one extent a run
+//!   view  --delta------> its entries up to a boundary, and the table's changes since
 //! ```
 //!
 //! A read that meets damage goes on, at the same horizon, with an earlier representation of the
@@ -15,8 +16,10 @@
 
 pub mod common_horizon;
 pub mod damaged;
+mod delta;
 pub mod freshness;
 mod instead;
+mod keyed;
 pub mod paths;
 mod point;
 pub mod remedy;
@@ -25,6 +28,8 @@ mod snapshot;
 mod source;
 mod steps;
 mod unsorted;
+mod view_check;
+pub mod views;
 
 use lazybase_model::Error;
 

@@ -119,7 +119,8 @@ pub(super) fn log_of<'m>(
     let entry = manifest.scus.get(&run.span.first)?;
     let pieces = entry.log.iter().map(|piece| &piece.file);
     let whole = |file: &String| !damaged.contains_key(file);
-    let sorted = run.kind == RunKind::Sorted;
+    // A secondary view's runs come from its table, and not from a log.
+    let sorted = run.kind == RunKind::Sorted && !manifest.is_view(run.view);
     (sorted && pieces.chain(&entry.files).all(whole)).then_some(entry)
 }
 
@@ -232,6 +233,62 @@ impl RangePaths {
             },
             edges,
         }
+    }
+
+    /// The paths that begin at the boundary `from`, to newer ones: what changed since then. Nothing
+    /// leads anywhere if merges have joined what came before it with what came after.
+    pub(crate) fn since(
+        manifest: &Manifest,
+        table: &TableState,
+        at: usize,
+        from: ScuNumber,
+        damaged: &DamagedFiles,
+    ) -> RangePaths {
+        let RangeState { range, runs } = &table.ranges[at];
+        let share = |run: &Run| share_of(run, &table.ranges, at);
+        let all = edges_of(manifest, runs, share, range, damaged);
+        // Boundaries between which nothing changed in the range are one.
+        let (mut low, mut high) = (from.0, from.0);
+        loop {
+            let reaching = all
+                .iter()
+                .filter(|edge| edge.to_min <= high && low <= edge.to_max);
+            let (least, most) = reaching.fold((low, high), |(least, most), edge| {
+                (least.min(edge.to_min), most.max(edge.to_max))
+            });
+            if (least, most) == (low, high) {
+                break;
+            }
+            (low, high) = (least, most);
+        }
+        let later = |entry: &&RunRef| {
+            let run = manifest.runs.get(&entry.id);
+            run.is_some_and(|run| {
+                run.kind != RunKind::Base
+                    && run.span.start().0 >= low
+                    && damage_in(run, range, damaged).is_none()
+            })
+        };
+        let later: Vec<RunRef> = runs.iter().filter(later).copied().collect();
+        let edges = edges_of(manifest, &later, share, range, damaged);
+        RangePaths {
+            low: range.low.clone(),
+            cheapest: sweep(&edges, high, Reach::by_runs, |_| true),
+            fewest: Vec::new(),
+            undamaged: Vec::new(),
+            edges,
+        }
+    }
+
+    /// All runs of the cheapest path to a boundary, those that hold nothing for the range
+    /// included; `None` if no path ends there.
+    pub(crate) fn all_runs(&self, boundary: ScuNumber) -> Option<Vec<RunId>> {
+        lookup(&self.cheapest, boundary.0)?;
+        let edges = self.follow(&self.cheapest, boundary)?;
+        let runs = edges
+            .iter()
+            .flat_map(|edge| edge.runs.iter().chain(&edge.without));
+        Some(runs.copied().collect())
     }
 
     /// The damage without which a path would end at a boundary; `None` where one does, or would

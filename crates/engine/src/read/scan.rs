@@ -23,8 +23,9 @@ use super::point::stage_of;
 use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
 use super::steps::{self, ReadStep};
+use super::views::ViewRead;
 use crate::change_batch::ChangeBatch;
-use crate::key::KeyCodec;
+use crate::key::{KeyCodec, Partitioner};
 use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
 use crate::stages::merge::{MergeShape, OutputSize, reconcile};
@@ -76,7 +77,7 @@ pub struct ScanPlan {
     pub exact_rows: Option<u64>,
     /// How many stored rows the sources hold in the range, at most.
     pub estimated_rows: u64,
-    /// Their bytes as stored.
+    /// About how many bytes of them the scan takes, as stored.
     pub estimated_bytes: u64,
     /// Key ranges in which several sources must be reconciled, and in which one answers alone.
     pub reconciled: usize,
@@ -109,6 +110,8 @@ struct PartWork {
     batch_rows: usize,
     /// Which rows have ended, and where their moment stands among the columns that are read.
     expiry: Option<(Expiry, usize)>,
+    /// For a secondary view: which rows count, by the table's key.
+    view: Option<(Arc<ViewRead>, Option<Arc<KeyCodec>>)>,
 }
 
 /// The Arrow schema of the projected columns, as the table declares them.
@@ -149,7 +152,7 @@ impl Snapshot {
         })?;
         let pieces = self.pieces(&layout, ranges, &memory).await?;
         self.check_pin()?;
-        assemble(self, &layout, &request, pieces)
+        assemble(self, &layout, &request, pieces, None)
     }
 
     /// The sources of key ranges and the steps that read them; those in memory behind the runs.
@@ -240,7 +243,7 @@ impl Snapshot {
     }
 
     /// The unsorted SCUs of the snapshot, and a transaction's own changes, as sorted sources.
-    async fn memory_sources(
+    pub(super) async fn memory_sources(
         &self,
         layout: &Arc<RowLayout>,
         buffered: &[ChangeBatch],
@@ -289,7 +292,7 @@ impl Snapshot {
     }
 
     /// A run's segments in the range; their indexes are loaded.
-    async fn run_source(
+    pub(super) async fn run_source(
         &self,
         layout: &Arc<RowLayout>,
         run: &Arc<Run>,
@@ -315,8 +318,28 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// A scan of a secondary view from its sources, of which the last ones are in memory.
+    pub(super) fn assemble_view(
+        &self,
+        layout: &Arc<RowLayout>,
+        request: &ScanRequest,
+        of_ranges: Vec<Piece>,
+        memory: usize,
+        read: ViewRead,
+    ) -> Result<ScanPlan> {
+        let pieces = Pieces {
+            ranges: vec![0; of_ranges.len()],
+            of_ranges,
+            memory,
+            avoids: self.inner.reader.damaged.version(),
+        };
+        assemble(self, layout, request, pieces, Some(read))
+    }
+}
+
 /// The sources of a key range, the steps that read them, and the range.
-type Piece = (Vec<Source>, Vec<ReadStep>, KeyRange);
+pub(super) type Piece = (Vec<Source>, Vec<ReadStep>, KeyRange);
 
 /// What is read of some ranges of a table.
 struct Pieces {
@@ -333,6 +356,7 @@ fn assemble(
     layout: &Arc<RowLayout>,
     request: &ScanRequest,
     pieces: Pieces,
+    view: Option<ViewRead>,
 ) -> Result<ScanPlan> {
     let Pieces {
         of_ranges: pieces,
@@ -345,6 +369,7 @@ fn assemble(
     let plain = pieces
         .iter()
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));
+    let plain = plain && view.as_ref().is_none_or(ViewRead::counts_all);
     let columns = read_columns(layout, &request.projection, plain);
     let wanted = positions(&columns, &request.projection)?;
     let expiry = expiry_among(snapshot, layout, &columns)?;
@@ -356,6 +381,8 @@ fn assemble(
         caching,
         columns: columns.into(),
     };
+    let view = view.map(|read| with_table_key(read, layout, &reader.columns));
+    let view = view.transpose()?;
     let schema = output_schema(layout, &request.projection)?;
     let budget = sums.bytes / request.parts.max(1) as u64 + 1;
     let mut parts = Vec::new();
@@ -375,6 +402,7 @@ fn assemble(
                     schema: Arc::clone(&schema),
                     batch_rows: request.batch_rows.max(1),
                     expiry: expiry.clone(),
+                    view: view.clone(),
                 }),
             });
         }
@@ -384,7 +412,7 @@ fn assemble(
         sources: sums.sources,
         exact_rows: is_exact.then_some(sums.rows),
         estimated_rows: sums.rows,
-        estimated_bytes: sums.bytes,
+        estimated_bytes: sums.taken,
         reconciled: sums.reconciled,
         alone: sums.alone,
     })
@@ -424,20 +452,36 @@ fn positions(columns: &[usize], wanted: &[usize]) -> Result<Vec<usize>> {
 }
 
 /// The key among columns that are read, if all of it is.
-fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<Arc<KeyCodec>>> {
+pub(super) fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<Arc<KeyCodec>>> {
+    let partitioner = layout.codec.partitioner();
+    codec_of(layout, layout.codec.indices(), partitioner, columns)
+}
+
+/// What a view's scan needs to tell which rows count: the table's key among the columns read.
+fn with_table_key(
+    read: ViewRead,
+    layout: &RowLayout,
+    columns: &[usize],
+) -> Result<(Arc<ViewRead>, Option<Arc<KeyCodec>>)> {
+    let codec = codec_of(layout, &read.table_key(layout)?, None, columns)?;
+    Ok((Arc::new(read), codec))
+}
+
+/// The codec of a key, with its partition or without, among columns that are read, if all of it
+/// is.
+pub(super) fn codec_of(
+    layout: &RowLayout,
+    key: &[usize],
+    partitioner: Option<&Arc<Partitioner>>,
+    columns: &[usize],
+) -> Result<Option<Arc<KeyCodec>>> {
     let place = |key: &usize| columns.binary_search(key).ok();
-    let Some(key) = layout
-        .codec
-        .indices()
-        .iter()
-        .map(place)
-        .collect::<Option<Vec<_>>>()
-    else {
+    let Some(key) = key.iter().map(place).collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
     let schema = layout.schema.project(columns).map_err(arrow_internal)?;
-    let partitioner = layout.codec.partitioner().cloned();
-    KeyCodec::partitioned(&Arc::new(schema), key, partitioner).map(|codec| Some(Arc::new(codec)))
+    let codec = KeyCodec::partitioned(&Arc::new(schema), key, partitioner.cloned());
+    codec.map(|codec| Some(Arc::new(codec)))
 }
 
 impl ScanPart {
@@ -523,7 +567,7 @@ impl PartWork {
         Ok(rows
             .map(move |rows| {
                 work.snapshot.check_pin()?;
-                work.plain(rows?)
+                work.plain(work.counting(rows?)?)
             })
             .try_filter(|rows| futures::future::ready(rows.num_rows() > 0))
             .boxed())
@@ -540,6 +584,13 @@ impl PartWork {
         let Some(keys) = keys else {
             return Ok(stream::empty().boxed());
         };
+        if let Some((view, _)) = &self.view {
+            let rows = view.rows_of_table(snapshot, &self.layout, &keys).await?;
+            let columns = Arc::clone(&self.reader.columns);
+            let (wanted, schema) = (self.wanted.clone(), Arc::clone(&self.schema));
+            let show = move |rows: ChangeBatch| shown(&rows.project(&columns)?, &wanted, &schema);
+            return Ok(stream::iter(rows).map(show).boxed());
+        }
         let stored = self.sources.len().saturating_sub(self.memory);
         let memory = &self.sources[stored..];
         let keys = [keys];
@@ -570,11 +621,25 @@ impl PartWork {
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
                 expiry: expiry.clone(),
+                view: None,
             };
             Arc::new(work).stream()
         };
         let parts: Vec<RowStream> = pieces.of_ranges.into_iter().map(part).collect();
         Ok(stream::iter(parts).flatten().boxed())
+    }
+
+    /// The rows that count: of a table all of them.
+    fn counting(&self, rows: ChangeBatch) -> Result<ChangeBatch> {
+        match (&self.view, &self.reader.codec) {
+            (Some((view, Some(table_key))), Some(view_key)) if !view.counts_all() => {
+                view.filter(rows, view_key, table_key)
+            }
+            (Some((view, _)), _) if !view.counts_all() => {
+                Err(Error::internal("a view is read without its key"))
+            }
+            _ => Ok(rows),
+        }
     }
 
     fn stretch(
@@ -615,19 +680,18 @@ impl PartWork {
     fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
         let alive = self.expiry.as_ref();
         let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
-        let columns = self
-            .wanted
-            .iter()
-            .map(|at| Arc::clone(rows.data.column(*at)))
-            .collect();
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.rows()));
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| {
-            Error::corrupt(format!("stored rows break the schema: {error}"))
-        })?;
+        let rows = shown(&rows, &self.wanted, &self.schema)?;
         match alive {
             Some(alive) => filter_record_batch(&rows, &alive).map_err(arrow_internal),
             None => Ok(rows),
         }
     }
+}
+
+/// The columns at `wanted` under the table's own schema.
+fn shown(rows: &ChangeBatch, wanted: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = wanted.iter().map(|at| Arc::clone(rows.data.column(*at)));
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
+        .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
 }

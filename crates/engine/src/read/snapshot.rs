@@ -21,6 +21,7 @@ use lazybase_model::{
 use parking_lot::Mutex;
 
 use super::damaged::Damaged;
+use super::delta::KeptDeltas;
 use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSummary};
 use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
@@ -51,6 +52,8 @@ pub struct Reader {
     pub damaged: Damaged,
     /// The paths of the newest manifest that was read.
     index: Arc<Mutex<Option<KeptIndex>>>,
+    /// What changed since the ends of views, for the next query at the same horizon.
+    pub(super) deltas: Arc<KeptDeltas>,
 }
 
 /// Layouts by table and version.
@@ -140,6 +143,7 @@ impl Reader {
             layouts: Arc::default(),
             damaged: Damaged::default(),
             index: Arc::default(),
+            deltas: Arc::default(),
             env,
         }
     }
@@ -340,6 +344,11 @@ impl Snapshot {
     /// Whether no stored row of a table counts.
     pub(super) fn is_emptied(&self, table: TableId) -> bool {
         self.own.get(&table).is_some_and(|own| own.is_emptied)
+    }
+
+    /// Whether a transaction has made or emptied a table, or changed its partitions.
+    pub(super) fn has_own(&self, table: TableId) -> bool {
+        self.own.contains_key(&table)
     }
 
     /// Whether no stored row of a table counts that lies in a range of keys, which lies in one

@@ -76,6 +76,18 @@ pub(super) fn weigh(source: &Source, segment: usize, piece: usize) -> (u64, u64,
     }
 }
 
+/// About how many bytes of a piece a read of a range takes: of some formats, less than all.
+pub(super) fn weigh_in(source: &Source, segment: usize, piece: usize, range: &KeyRange) -> u64 {
+    let (rows, bytes, _) = weigh(source, segment, piece);
+    let Source::Run { segments, .. } = source else {
+        return bytes;
+    };
+    let low = range.low.as_ref().map(Key::as_bytes);
+    let high = range.high.as_ref().map(Key::as_bytes);
+    let inside = segments[segment].rows_between(piece, low, high).len() as u128;
+    (u128::from(bytes) * inside / u128::from(rows.max(1))) as u64
+}
+
 /// The pieces of a source's segment that overlap a range.
 fn overlapping(source: &Source, segment: usize, range: &KeyRange) -> Range<usize> {
     let low = range.low.as_ref().map(Key::as_bytes);
@@ -149,6 +161,17 @@ pub(super) fn keys_of(sources: &[Source], step: &ReadStep) -> Option<KeyRange> {
     intersection(&keys, range)
 }
 
+/// All stretches of a source in a range, in key order.
+pub(super) fn stretches_of(source: &Source, at: usize, range: &KeyRange) -> Vec<Stretch> {
+    let in_segment = |segment| Stretch {
+        source: at,
+        segment,
+        pieces: overlapping(source, segment, range),
+    };
+    let all = (0..segments(source)).map(in_segment);
+    all.filter(|stretch| !stretch.pieces.is_empty()).collect()
+}
+
 /// The steps that read a range.
 pub(super) fn decompose(sources: &[Source], range: &KeyRange) -> Vec<ReadStep> {
     let pieces = pieces(sources, range);
@@ -209,6 +232,8 @@ fn push(steps: &mut Vec<ReadStep>, sources: &[Source], cluster: &[Piece<'_>], ra
 pub(super) struct Sums {
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    /// What a read takes of them, about.
+    pub(super) taken: u64,
     pub(super) reconciled: usize,
     pub(super) alone: usize,
     pub(super) sources: Vec<SourceDescription>,
@@ -219,6 +244,7 @@ pub(super) fn sum_up(ranges: &[(Vec<Source>, Vec<ReadStep>, KeyRange)]) -> Sums 
     let mut sums = Sums {
         rows: 0,
         bytes: 0,
+        taken: 0,
         reconciled: 0,
         alone: 0,
         sources: Vec::new(),
@@ -246,6 +272,7 @@ fn describe(sums: &mut Sums, source: &Source, clip: &KeyRange) {
             extents += 1;
             rows += piece_rows;
             bytes += piece_bytes;
+            sums.taken += weigh_in(source, segment, piece, clip);
         }
     }
     sums.rows += rows;

@@ -64,7 +64,8 @@ pub struct RowLayout {
 }
 
 impl RowLayout {
-    /// The layout of a table's primary view: all its columns, all nullable but the key's.
+    /// The layout of a table's primary view: all its columns, all nullable but the key's. Of a
+    /// secondary view, the sort columns are nullable where the table's are.
     ///
     /// # Errors
     /// `Invalid` when a key column's type has no order.
@@ -80,7 +81,8 @@ impl RowLayout {
         let codec = KeyCodec::primary(table)?;
         let field = |(at, column): (usize, &lazybase_model::table::Column)| {
             let in_key = codec.indices().contains(&at);
-            Field::new(&column.name, column.data_type.clone(), !in_key)
+            let nullable = !in_key || column.nullable;
+            Field::new(&column.name, column.data_type.clone(), nullable)
         };
         let fields: Vec<Field> = table.columns.iter().enumerate().map(field).collect();
         Ok(RowLayout {

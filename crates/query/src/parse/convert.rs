@@ -8,7 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::{Error, Result};
 
-use super::{Statement, alter, column_name, create, folded, table_name, unsupported, words};
+use super::{
+    Statement, alter, column_name, create, folded, table_name, unsupported, view, words,
+};
 
 /// INSERT INTO.
 #[derive(Debug, Clone)]
@@ -98,8 +100,22 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             object_type: ObjectType::Table,
             if_exists,
             names,
+            cascade,
             ..
         } => Statement::DropTable {
+            names: names.iter().map(table_name).collect::<Result<_>>()?,
+            if_exists,
+            cascade,
+        },
+        Ast::CreateView(view) if view.materialized => {
+            Statement::CreateView(Box::new(view::create_view(&view)?))
+        }
+        Ast::Drop {
+            object_type: ObjectType::MaterializedView,
+            if_exists,
+            names,
+            ..
+        } => Statement::DropView {
             names: names.iter().map(table_name).collect::<Result<_>>()?,
             if_exists,
         },
@@ -148,7 +164,10 @@ fn refused(statement: &Ast) -> Error {
         words.join(" ").to_uppercase()
     ));
     match statement {
-        Ast::CreateView(_) => error.with_hint("CREATE TABLE ... AS SELECT keeps a query's rows"),
+        Ast::CreateView(_) => error.with_hint(
+            "CREATE MATERIALIZED VIEW v AS SELECT ... FROM t ORDER BY ... keeps a table in another \
+             order; CREATE TABLE ... AS SELECT keeps a query's rows",
+        ),
         Ast::CreateIndex(_) => error.with_hint("a table is sorted by its PRIMARY KEY"),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
         _ => error,

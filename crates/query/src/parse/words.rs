@@ -143,6 +143,7 @@ pub(super) fn serializable() -> Error {
 fn show(rest: &[&str], words: &[String]) -> Result<Option<Statement>> {
     match rest {
         ["TABLES"] => Ok(Some(Statement::ShowTables)),
+        ["VIEWS"] | ["MATERIALIZED", "VIEWS"] => Ok(Some(Statement::ShowViews)),
         ["COLUMNS", "FROM" | "IN", ..] => Ok(Some(Statement::Describe(
             words[2..].concat().to_lowercase(),
         ))),
@@ -156,7 +157,7 @@ fn show(rest: &[&str], words: &[String]) -> Result<Option<Statement>> {
         ["TRANSACTION", "ISOLATION", "LEVEL"] => {
             Ok(Some(Statement::Show("transaction_isolation".to_owned())))
         }
-        [] => Err(usage("SHOW name | ALL | TABLES | COLUMNS FROM t")),
+        [] => Err(usage("SHOW name | ALL | TABLES | VIEWS | COLUMNS FROM t")),
         _ => Ok(Some(Statement::Show(dotted(words)?))),
     }
 }

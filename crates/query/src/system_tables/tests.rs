@@ -34,6 +34,7 @@ fn manifest() -> Manifest {
             .map(|scu| (ScuNumber(scu), time(scu as i64 * 1_000_000)))
             .collect(),
         runs: BTreeMap::new(),
+        views: BTreeMap::new(),
         producers: BTreeMap::new(),
     }
 }

@@ -12,6 +12,7 @@ mod crash;
 mod partitions;
 mod stages;
 mod ttl;
+mod views;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -96,6 +96,7 @@ fn manifest(runs: Vec<Arc<Run>>, ranges: Vec<Vec<u64>>) -> Manifest {
         scus: BTreeMap::new(),
         times: (1..=10).map(|scu| (ScuNumber(scu), time(scu))).collect(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),
+        views: BTreeMap::new(),
         producers: BTreeMap::new(),
     }
 }

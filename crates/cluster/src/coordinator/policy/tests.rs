@@ -78,6 +78,7 @@ fn show(proposal: &Proposal) -> String {
             let inputs: Vec<u64> = inputs.iter().map(|run| run.0).collect();
             format!("{view} {} {output:?} {inputs:?}", name(low))
         }
+        Proposal::Advance { view, from, to } => format!("{view} from {from} to {to}"),
         Proposal::Split { view, low, at } => {
             format!("{view} {} split at {}", name(low), name(&Some(at.clone())))
         }

@@ -161,7 +161,12 @@ impl KeyReader {
         indices: &[usize],
         partitioner: Option<&Arc<Partitioner>>,
     ) -> Result<KeyReader> {
-        let lane = |index: &usize| Lane::of(schema.field(*index).data_type());
+        // NULL has no number: keys of views may hold it.
+        let valued = |index: &usize| !schema.field(*index).is_nullable();
+        let lane = |index: &usize| {
+            let data_type = schema.field(*index).data_type();
+            valued(index).then(|| Lane::of(data_type)).flatten()
+        };
         let lanes: Option<Vec<Lane>> = indices.iter().map(lane).collect();
         let indices = indices.to_vec();
         let long = |indices| {

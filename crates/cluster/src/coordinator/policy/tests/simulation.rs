@@ -304,6 +304,7 @@ impl Pipeline {
                     self.commit(Edit::SplitRange { view, low, at });
                 }
                 Some(Proposal::Sort { scu }) => self.sort(scu),
+                Some(Proposal::Advance { view, .. }) => panic!("{view} is no secondary view"),
                 Some(Proposal::Merge {
                     view,
                     low,

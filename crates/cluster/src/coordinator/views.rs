@@ -1,0 +1,180 @@
+//! Secondary views: brought on in the background, and built anew where that can't be.
+//!
+//! ```text
+//!   nothing changed since the view's end      -> an edit
+//!   the changes since then can be told        -> old and new entries of the changed rows
+//!   they can't, and the view holds nothing    -> all rows
+//!   they can't                                -> the view begins again from nothing
+//! ```
+
+use std::sync::Arc;
+
+use lazybase_engine::manifest::{Edit, Manifest, Run, RunKind, TableState};
+use lazybase_engine::read::views::leads_on;
+use lazybase_engine::read::{AsOf, Snapshot, SnapshotAsk};
+use lazybase_model::{Freshness, Horizon, OnMiss, Result, ScuNumber, Span, TableId, ViewId};
+
+use super::policy::{Proposal, RunningTask};
+use super::run::Coordinator;
+use super::tasks::stage_of;
+use crate::task::{Advance, Output, StageName, TaskId, TaskStatus, Work};
+
+impl Coordinator {
+    /// Brings a view on without reading anything, where that can be; whether it could.
+    pub(super) async fn advance_by_edit(
+        &self,
+        manifest: &Arc<Manifest>,
+        view: ViewId,
+        from: ScuNumber,
+        to: ScuNumber,
+    ) -> Result<bool> {
+        let Some((state, table)) = view_and_table(manifest, view) else {
+            return Ok(false);
+        };
+        let proposal = Proposal::Advance { view, from, to };
+        if self.paused.contains(&stage_of(&proposal)) {
+            return Ok(false);
+        }
+        let edit = if is_untouched(manifest, table, from) {
+            let runs = Vec::new();
+            Edit::Advanced {
+                view,
+                from,
+                to,
+                runs,
+                whole: false,
+            }
+        } else if has_entries(manifest, state) && !self.goes_on(manifest, table, from, to) {
+            Edit::ResetView { view }
+        } else {
+            return Ok(false);
+        };
+        self.commit(edit).await?;
+        Ok(true)
+    }
+
+    /// Whether a table can be read at a boundary, and what changed after it can be told.
+    fn goes_on(
+        &self,
+        manifest: &Arc<Manifest>,
+        table: &TableState,
+        from: ScuNumber,
+        to: ScuNumber,
+    ) -> bool {
+        let at_boundary = || self.boundary(manifest, table.table.id, from);
+        leads_on(manifest, table, from, to) && at_boundary().is_ok()
+    }
+
+    /// The task that brings a view on; none while its table can't be read.
+    pub(super) fn advance_task(
+        &self,
+        manifest: &Arc<Manifest>,
+        view: ViewId,
+        from: ScuNumber,
+        to: ScuNumber,
+    ) -> Result<Option<(Work, TaskStatus)>> {
+        let Some((state, table)) = view_and_table(manifest, view) else {
+            return Ok(None);
+        };
+        let id = table.table.id;
+        let Ok(new) = self.boundary(manifest, id, to) else {
+            return Ok(None);
+        };
+        let old = match has_entries(manifest, state) {
+            true => Some(self.boundary(manifest, id, from)?),
+            false => None,
+        };
+        let status = TaskStatus {
+            id: TaskId(0),
+            stage: StageName::Authority,
+            table: Some(state.table.id),
+            span: Span::new(from.next(), to),
+            bytes: 0,
+            started_micros: self.shared.now(),
+        };
+        let work = Work::Advance(Advance {
+            layout: self.shared.layout(&state.table)?,
+            table: id,
+            from,
+            to,
+            new,
+            old,
+        });
+        Ok(Some((work, status)))
+    }
+
+    /// A table at a boundary of sorted data.
+    fn boundary(
+        &self,
+        manifest: &Arc<Manifest>,
+        table: TableId,
+        boundary: ScuNumber,
+    ) -> Result<Snapshot> {
+        let unsorted = self.shared.ingest.unsorted();
+        let unsorted = unsorted
+            .iter()
+            .filter(|scu| scu.scu() > manifest.sorted_through);
+        let pins = &self.shared.reader.pins;
+        self.shared.reader.snapshot(SnapshotAsk {
+            pin: pins.pin("a view", || Arc::clone(manifest)),
+            unsorted: unsorted.cloned().collect(),
+            now_micros: self.shared.now(),
+            freshness: Freshness::BestEffort,
+            floor: Horizon::ZERO,
+            on_miss: OnMiss::Dig,
+            at: Some(AsOf::Scu(boundary)),
+            tables: Some(vec![table]),
+        })
+    }
+
+    /// A view with a damaged file that nothing of its own can make again is built anew.
+    pub(super) async fn rebuild_view(&mut self, run: &Run) -> Result<()> {
+        self.healing.unhealed.remove(&run.id);
+        let manifest = self.shared.manifests.current();
+        if manifest.runs.contains_key(&run.id) {
+            self.commit(Edit::ResetView { view: run.view }).await?;
+        }
+        Ok(())
+    }
+
+    /// The boundaries that views of tables are being brought to: what leads on from there stays.
+    pub(super) fn views_on_their_way(&self) -> Vec<(TableId, ScuNumber)> {
+        let manifest = self.shared.manifests.current();
+        let table = |view: ViewId| manifest.table_of_view(view)?.table.view_of;
+        let running = self.running.values().filter_map(|task| match task.policy {
+            RunningTask::Advance { view, to } => Some((table(view)?, to)),
+            _ => None,
+        });
+        let made = self.merged.iter().filter_map(|output| match output {
+            Output::Advanced { view, to, .. } => Some((table(*view)?, *to)),
+            _ => None,
+        });
+        running.chain(made).collect()
+    }
+}
+
+fn view_and_table(
+    manifest: &Manifest,
+    view: ViewId,
+) -> Option<(&Arc<TableState>, &Arc<TableState>)> {
+    let state = manifest.table_of_view(view)?;
+    let table = manifest.tables.get(&state.table.view_of?)?;
+    Some((state, table))
+}
+
+/// Whether nothing changed in a table after a boundary.
+fn is_untouched(manifest: &Manifest, table: &TableState, from: ScuNumber) -> bool {
+    let runs = manifest.runs.values();
+    let mut of_table = runs.filter(|run| run.view == table.table.primary.id);
+    of_table.all(|run| {
+        let changes = run.kind == RunKind::Base || !run.segments.is_empty();
+        !changes || run.changes_through <= from
+    })
+}
+
+/// Whether a view has any run with entries, or deletes of them.
+fn has_entries(manifest: &Manifest, view: &TableState) -> bool {
+    let runs = manifest.runs.values();
+    let mut of_view = runs.filter(|run| run.view == view.table.primary.id);
+    of_view.any(|run| !run.segments.is_empty())
+}

@@ -1,0 +1,75 @@
+//! Whether a secondary view shows what its table holds: both are read in full at one horizon.
+
+use arrow::array::RecordBatch;
+use arrow_row::{RowConverter, SortField};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use lazybase_model::{Result, TableId};
+
+use super::arrow_internal;
+use super::scan::ScanRequest;
+use super::snapshot::Snapshot;
+use crate::segment::{RowLayout, key_hash};
+
+/// Rows in any order: how many, and the sum of what each hashes to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Sum {
+    rows: u64,
+    hashes: u64,
+}
+
+impl Snapshot {
+    /// What is wrong with a view, if anything; nothing is said of a view that can't be read here,
+    /// for its table answers then.
+    ///
+    /// # Errors
+    /// As a scan.
+    pub async fn view_differs(&self, view: TableId) -> Result<Option<String>> {
+        let Some(state) = self.view(view) else {
+            return Ok(None);
+        };
+        let Some(of) = state.table.view_of else {
+            return Ok(None);
+        };
+        let layout = self.inner.reader.layout(&state.table)?;
+        let request = ScanRequest {
+            table: view,
+            projection: (0..layout.table.columns.len()).collect(),
+            range: Default::default(),
+            buffered: Vec::new(),
+            batch_rows: 8192,
+            parts: 1,
+        };
+        let Some(plan) = self.plan_view_scan(&request).await? else {
+            return Ok(None);
+        };
+        let shown = stream::iter(plan.parts)
+            .flat_map(|part| part.stream())
+            .boxed();
+        let shown = sum(&layout, shown).await?;
+        let held = sum(&layout, self.all_entries(&layout, of).await?).await?;
+        Ok((shown != held).then(|| {
+            format!(
+                "view {:?} does not show what its table holds: {} rows there, {} here",
+                layout.table.name, held.rows, shown.rows
+            )
+        }))
+    }
+}
+
+async fn sum(layout: &RowLayout, mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<Sum> {
+    let fields = layout.declared.fields().iter();
+    let fields = fields.map(|field| SortField::new(field.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).map_err(arrow_internal)?;
+    let mut sum = Sum::default();
+    while let Some(rows) = rows.try_next().await? {
+        let encoded = converter
+            .convert_columns(rows.columns())
+            .map_err(arrow_internal)?;
+        sum.rows += rows.num_rows() as u64;
+        for row in encoded.iter() {
+            sum.hashes = sum.hashes.wrapping_add(key_hash(row.as_ref()));
+        }
+    }
+    Ok(sum)
+}

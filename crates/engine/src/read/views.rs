@@ -1,0 +1,417 @@
+//! Reads of secondary views (section 3.2 of the paper; trap 2 of the design, section 5).
+//!
+//! A view's runs hold its entries up to a boundary of its own. A read at a newer horizon takes the
+//! entries in range, without those whose rows changed since, and the entries of the changed rows
+//! ([`super::delta`]): the same rows as the table has at that horizon, whatever stage the changes
+//! are in. Where the view can't be read so, or only dearly, its table answers.
+//!
+//! The plans of views are scan plans like those of tables; VIEW-1 is kept by a filter behind the
+//! reconciling.
+
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::compute::take_record_batch;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use lazybase_model::{ColumnId, Error, Result, ScuNumber, TableId};
+
+use super::arrow_internal;
+use super::delta::{Changed, DELTA_BYTES_MAX, Delta, Route, ViewColumns};
+use super::paths::{RangePaths, TablePath, TablePaths};
+use super::scan::{ScanPlan, ScanRequest};
+use super::snapshot::Snapshot;
+use super::source::{Source, intersection};
+use super::steps;
+use crate::change_batch::ChangeBatch;
+use crate::key::{Key, KeyCodec};
+use crate::manifest::{KeyRange, Manifest, RunId, TableState};
+use crate::read::damaged::DamagedFiles;
+use crate::segment::RowLayout;
+use crate::stages::sort::sort_changes;
+
+/// How many older ends of a view are tried where the newest lies after the horizon.
+const ENDS_TRIED: usize = 16;
+
+/// Whether the changes of a table after a boundary can be told from those before it: what brings
+/// a view from `from` to `to`.
+pub fn leads_on(manifest: &Manifest, table: &TableState, from: ScuNumber, to: ScuNumber) -> bool {
+    let whole = DamagedFiles::new();
+    (0..table.ranges.len()).all(|at| {
+        let paths = RangePaths::since(manifest, table, at, from, &whole);
+        paths.cheapest(to).is_some()
+    })
+}
+
+/// The runs of one range of a table that readers and builders of views that end at `from` need,
+/// so that they may not be retired.
+pub(crate) fn needed_runs(
+    manifest: &Manifest,
+    table: &TableState,
+    at: usize,
+    from: ScuNumber,
+) -> Vec<RunId> {
+    let whole = DamagedFiles::new();
+    let paths = RangePaths::since(manifest, table, at, from, &whole);
+    let Some(mut needed) = paths.all_runs(manifest.sorted_through) else {
+        // Nothing leads on from there: the view will be built anew.
+        return Vec::new();
+    };
+    let before = RangePaths::new(manifest, table, at, &whole);
+    needed.extend(before.runs_to(from, usize::MAX));
+    needed
+}
+
+/// How many of how many columns are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// The columns read.
+    pub columns: usize,
+    /// All that there are.
+    pub of: usize,
+}
+
+impl Share {
+    /// About the part of `bytes` that a read of the columns takes: extents are read whole, but
+    /// the authority of most tables column by column.
+    fn part(self, bytes: u64) -> u64 {
+        let (columns, of) = (self.columns.max(1) as u64, self.of.max(1) as u64);
+        (bytes / of).saturating_mul(columns.min(of))
+    }
+}
+
+/// Whether reading a view takes clearly less than reading its table: each with the bytes in the
+/// range, and the share of columns.
+pub fn is_cheaper(view: (u64, Share), table: (u64, Share)) -> bool {
+    let (view, table) = (view.1.part(view.0), table.1.part(table.0));
+    view.saturating_add(view / 4) < table
+}
+
+/// A view at a boundary, and the way from there to the snapshot's.
+struct Start {
+    end: ScuNumber,
+    path: Arc<TablePath>,
+    route: Route,
+}
+
+/// How the rows of a view's scan are told from entries that are out of date.
+#[derive(Debug)]
+pub(super) struct ViewRead {
+    /// What changed since the view's boundary.
+    pub(super) changed: Arc<Changed>,
+    /// The scan of the table that gives the same rows, in another order.
+    pub(super) of_table: ScanRequest,
+    pub(super) table: Arc<RowLayout>,
+}
+
+impl Snapshot {
+    /// A secondary view that the snapshot knows, by the id of its rows' definition.
+    pub fn view(&self, view: TableId) -> Option<&Arc<TableState>> {
+        self.manifest().views.get(&view)
+    }
+
+    /// Plans a scan of a view, as [`Snapshot::plan_scan`] does for a table: `request.table` names
+    /// the view, its projection and range are the view's, its buffered changes the table's. `None`
+    /// where only the table can answer, or answers for less.
+    ///
+    /// # Errors
+    /// `Corrupt` when an index or a log frame is damaged; the store's errors.
+    pub async fn plan_view_scan(&self, request: &ScanRequest) -> Result<Option<ScanPlan>> {
+        let Some((state, of)) = self.view_and_table(request.table) else {
+            return Ok(None);
+        };
+        let Some(start) = self.view_start(state, of) else {
+            return Ok(None);
+        };
+        let table = self.layout(of.table.id)?;
+        let view = self.inner.reader.layout(&state.table)?;
+        let planned = self.plan_from(&start, state, &view, &table, request).await;
+        match planned {
+            Ok(plan) => Ok(Some(plan)),
+            // The table answers; the view is made again from it.
+            Err(error) if error.damaged_file().is_some() && self.check_pin().is_ok() => {
+                self.inner.reader.damaged.note(&error);
+                Ok(None)
+            }
+            Err(error) => Err(self.placed(error)),
+        }
+    }
+
+    async fn plan_from(
+        &self,
+        start: &Start,
+        state: &TableState,
+        view: &Arc<RowLayout>,
+        table: &Arc<RowLayout>,
+        request: &ScanRequest,
+    ) -> Result<ScanPlan> {
+        let Start { end, route, .. } = start;
+        let buffered = &request.buffered;
+        let delta = self.delta_since(*end, table, view, route, buffered).await?;
+        let Delta { entries, changed } = delta.as_ref();
+        let memory: Vec<Source> = match entries.is_empty() {
+            true => Vec::new(),
+            false => vec![Source::Memory {
+                stage: lazybase_model::Stage::Open,
+                name: format!("changes of {:?} since then", table.table.name),
+                chunks: Arc::clone(entries),
+                own: false,
+            }],
+        };
+        let mut pieces = Vec::new();
+        for (range, chosen) in state.ranges.iter().zip(&start.path.ranges) {
+            let Some(clip) = intersection(&range.range, &request.range) else {
+                continue;
+            };
+            let mut sources = Vec::new();
+            for run in chosen
+                .runs
+                .iter()
+                .filter_map(|id| self.manifest().runs.get(id))
+            {
+                sources.push(self.run_source(view, run, &clip).await?);
+            }
+            sources.extend(memory.iter().cloned());
+            let steps = steps::decompose(&sources, &clip);
+            pieces.push((sources, steps, clip));
+        }
+        self.check_pin()?;
+        let columns = ViewColumns::new(table, view)?;
+        let read = ViewRead {
+            changed: Arc::clone(changed),
+            of_table: ScanRequest {
+                table: table.table.id,
+                projection: columns.of_table,
+                range: Default::default(),
+                ..request.clone()
+            },
+            table: Arc::clone(table),
+        };
+        self.assemble_view(view, request, pieces, memory.len(), read)
+    }
+
+    /// About how many bytes a scan of a view reads, those of its table's changes included; `None`
+    /// where it can't be read. Reads indexes only.
+    ///
+    /// # Errors
+    /// As [`Snapshot::plan_view_scan`].
+    pub async fn view_bytes(&self, request: &ScanRequest) -> Result<Option<u64>> {
+        let Some((state, of)) = self.view_and_table(request.table) else {
+            return Ok(None);
+        };
+        let Some(start) = self.view_start(state, of) else {
+            return Ok(None);
+        };
+        let view = self.inner.reader.layout(&state.table)?;
+        let mut bytes = self.lag_bytes(of, &start);
+        for (range, chosen) in state.ranges.iter().zip(&start.path.ranges) {
+            let Some(clip) = intersection(&range.range, &request.range) else {
+                continue;
+            };
+            for run in chosen
+                .runs
+                .iter()
+                .filter_map(|id| self.manifest().runs.get(id))
+            {
+                let source = match self.run_source(&view, run, &clip).await {
+                    Err(error) if error.damaged_file().is_some() => return Ok(None),
+                    source => source?,
+                };
+                for stretch in steps::stretches_of(&source, 0, &clip) {
+                    let of = |piece| steps::weigh_in(&source, stretch.segment, piece, &clip);
+                    bytes += stretch.pieces.clone().map(of).sum::<u64>();
+                }
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    /// About how many bytes of its table's changes a view lacks; `None` where it can't be read.
+    pub fn view_lag_bytes(&self, view: TableId) -> Option<u64> {
+        let (state, of) = self.view_and_table(view)?;
+        let start = self.view_start(state, of)?;
+        Some(self.lag_bytes(of, &start))
+    }
+
+    fn lag_bytes(&self, table: &TableState, start: &Start) -> u64 {
+        let unsorted = self.inner.unsorted.iter();
+        let unsorted = unsorted.map(|(scu, _)| scu.table_totals(table.table.id).raw_bytes);
+        self.route_bytes(&start.route) + unsorted.sum::<u64>()
+    }
+
+    /// A view of the snapshot and its table, where stored rows of it count.
+    fn view_and_table(&self, view: TableId) -> Option<(&Arc<TableState>, &Arc<TableState>)> {
+        let state = self.view(view)?;
+        let of = state.table.view_of.filter(|of| !self.has_own(*of))?;
+        Some((state, self.manifest().tables.get(&of)?))
+    }
+
+    /// The newest boundary at or before the snapshot's that the view can be read at and from
+    /// which the table's changes lead on.
+    fn view_start(&self, view: &TableState, table: &TableState) -> Option<Start> {
+        let manifest = self.manifest();
+        let sorted = self.inner.choice.sorted;
+        let (_, damaged) = self.inner.reader.damaged.files();
+        let paths = TablePaths::new(manifest, view, &damaged);
+        let mut ends = vec![manifest.view_end(view).0];
+        if ends[0] > sorted.0 {
+            ends = paths
+                .ranges
+                .iter()
+                .flat_map(|range| range.stretch_ends())
+                .collect();
+            ends.push(sorted.0);
+            ends.retain(|end| *end <= sorted.0);
+            ends.sort_unstable_by(|a, b| b.cmp(a));
+            ends.dedup();
+        }
+        // A view that was built from all rows at a boundary knows nothing of what was before.
+        let begun = view.created_after.0;
+        ends.retain(|end| begun == 0 || *end > begun);
+        ends.into_iter()
+            .take(ENDS_TRIED)
+            .map(ScuNumber)
+            .find_map(|end| {
+                let path = paths.cheapest(end)?;
+                let route = self.route(table, end)?;
+                let small = self.route_bytes(&route) <= DELTA_BYTES_MAX;
+                small.then_some(Start { end, path, route })
+            })
+    }
+
+    /// The keys of a table that changed after `from`, in their order; `None` if they can't be told
+    /// from those before.
+    ///
+    /// # Errors
+    /// As a scan.
+    pub async fn keys_changed_since(
+        &self,
+        table: TableId,
+        from: ScuNumber,
+    ) -> Result<Option<BoxStream<'static, Result<Vec<Key>>>>> {
+        let state = self.manifest().tables.get(&table);
+        let Some(state) = state else {
+            return Ok(None);
+        };
+        let Some(route) = self.route(state, from) else {
+            return Ok(None);
+        };
+        let layout = self.layout(table)?;
+        let mut columns = layout.codec.indices().to_vec();
+        columns.sort_unstable();
+        let codec = super::scan::key_codec(&layout, &columns)?
+            .ok_or_else(|| Error::internal("keys are read without their columns"))?;
+        let changes = self.changes(&layout, &route, &[], &columns).await?;
+        Ok(Some(
+            changes
+                .map(move |changes| {
+                    let changes = changes?;
+                    let keys = codec.encode(&changes.data)?;
+                    let second = |row: usize| row > 0 && changes.kind(row - 1).is_split();
+                    let rows = (0..changes.rows()).filter(|row| !second(*row));
+                    Ok(rows.map(|row| Key::new(keys.row(row).as_ref())).collect())
+                })
+                .boxed(),
+        ))
+    }
+
+    /// The entries that a view has for the rows of these keys, which rise strictly: upserts in the
+    /// form of the view's stored rows, in the order of the table's keys, which come beside them.
+    ///
+    /// # Errors
+    /// As a scan.
+    pub async fn entries_of(
+        &self,
+        view: &RowLayout,
+        table: TableId,
+        keys: &[Key],
+    ) -> Result<(Vec<Key>, arrow::array::RecordBatch)> {
+        let layout = self.layout(table)?;
+        let columns = ViewColumns::new(&layout, view)?;
+        let rows = self.rows_of(&layout, keys, &columns.of_table, &[]).await?;
+        let codec = super::scan::key_codec(&layout, &columns.of_table)?
+            .ok_or_else(|| Error::internal("a view lacks its table's key"))?;
+        let encoded = codec.encode(&rows)?;
+        let keys = encoded.iter().map(|key| Key::new(key.as_ref())).collect();
+        Ok((keys, columns.entries(view, &rows)?))
+    }
+
+    /// All entries that a view has for its table's rows, in the order of the table.
+    ///
+    /// # Errors
+    /// As a scan.
+    pub async fn all_entries(
+        &self,
+        view: &Arc<RowLayout>,
+        table: TableId,
+    ) -> Result<BoxStream<'static, Result<arrow::array::RecordBatch>>> {
+        let layout = self.layout(table)?;
+        let columns = ViewColumns::new(&layout, view)?;
+        let request = ScanRequest {
+            table,
+            projection: columns.of_table.clone(),
+            range: Default::default(),
+            buffered: Vec::new(),
+            batch_rows: 8192,
+            parts: 1,
+        };
+        let plan = self.plan_scan(request).await?;
+        let view = Arc::clone(view);
+        let rows = futures::stream::iter(plan.parts).flat_map(|part| part.stream());
+        Ok(rows.map(move |rows| columns.entries(&view, &rows?)).boxed())
+    }
+}
+
+impl ViewRead {
+    /// Whether all rows count: nothing changed since the view's boundary.
+    pub(super) fn counts_all(&self) -> bool {
+        self.changed.is_empty()
+    }
+
+    /// The rows that count.
+    pub(super) fn filter(
+        &self,
+        rows: ChangeBatch,
+        view_key: &KeyCodec,
+        table_key: &KeyCodec,
+    ) -> Result<ChangeBatch> {
+        self.changed.filter(rows, table_key, view_key)
+    }
+
+    /// Where the columns of the table's key stand in the view.
+    pub(super) fn table_key(&self, view: &RowLayout) -> Result<Vec<usize>> {
+        let columns = &view.table.columns;
+        let place = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
+        let key = self.table.table.primary.key.iter().map(place);
+        let key: Option<Vec<usize>> = key.collect();
+        key.ok_or_else(|| Error::internal("a view lacks its table's key"))
+    }
+
+    /// The view's rows in a range of its keys, from the table: what is read in place of a damaged
+    /// file of the view.
+    pub(super) async fn rows_of_table(
+        &self,
+        snapshot: &Snapshot,
+        view: &Arc<RowLayout>,
+        keys: &KeyRange,
+    ) -> Result<Vec<ChangeBatch>> {
+        let columns = ViewColumns::new(&self.table, view)?;
+        let plan = Box::pin(snapshot.plan_scan(self.of_table.clone())).await?;
+        let mut entries = Vec::new();
+        for part in plan.parts {
+            let mut rows = part.stream();
+            while let Some(rows) = rows.try_next().await? {
+                let rows = columns.entries(view, &rows)?;
+                let encoded = view.codec.encode(&rows)?;
+                let inside = |row: &u32| {
+                    let key = encoded.row(*row as usize);
+                    keys.encloses(key.as_ref(), key.as_ref())
+                };
+                let inside: Vec<u32> = (0..rows.num_rows() as u32).filter(inside).collect();
+                let rows = take_record_batch(&rows, &UInt32Array::from(inside));
+                entries.push(ChangeBatch::upserts(rows.map_err(arrow_internal)?, 0));
+            }
+        }
+        sort_changes(view, &entries)
+    }
+}

@@ -1,0 +1,185 @@
+//! CREATE and DROP MATERIALIZED VIEW, and what is told of views.
+//!
+//! ```text
+//!   names looked up in the table -> definition under ids of its own -> Sink: table changes
+//!   created: empty at once; the background fills it, and until then its table answers
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray, UInt64Array};
+use lazybase_cluster::ViewSpec;
+use lazybase_engine::manifest::{Manifest, TableState};
+use lazybase_engine::read::views::leads_on;
+use lazybase_model::{Error, ErrorKind, Result, Table};
+
+use crate::answer::AnswerStream;
+use crate::dml::sink::Sink;
+use crate::parse::CreateView;
+use crate::session::Shared;
+use crate::visible::{TableChange, Visible};
+
+/// CREATE MATERIALIZED VIEW.
+pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<AnswerStream> {
+    let is_there = || session.visible().readable(&view.name).is_some();
+    let skipped = || {
+        let notice = format!("{:?} is there already: skipped", view.name);
+        AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_notices(vec![notice])
+    };
+    match (is_there(), view.if_not_exists) {
+        (true, true) => return Ok(skipped()),
+        (true, false) => {
+            return Err(Error::conflict(format!("{:?} is there already", view.name))
+                .with_hint("CREATE MATERIALIZED VIEW IF NOT EXISTS leaves it as it is")
+                .with_sqlstate("42P07"));
+        }
+        (false, _) => {}
+    }
+    let table = session.visible().require(&view.table)?;
+    let spec = ViewSpec {
+        name: view.name.clone(),
+        columns: view.columns.clone(),
+        key: view.key.clone(),
+    };
+    let made = session.instance().define_view(&table, &spec)?;
+    let mut sink = Sink::of(session);
+    sink.change_table(TableChange::CreateView(made));
+    match sink.finish(session).await {
+        Ok(token) => Ok(AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_token(token)),
+        // Somebody else was quicker.
+        Err(error) if view.if_not_exists && error.kind() == ErrorKind::Conflict && is_there() => {
+            Ok(skipped())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// DROP MATERIALIZED VIEW: all of the views, or none.
+pub(crate) async fn drop(
+    session: &Arc<Shared>,
+    names: &[String],
+    if_exists: bool,
+) -> Result<AnswerStream> {
+    loop {
+        let mut visible = session.visible();
+        let mut sink = Sink::of(session);
+        let mut notices = Vec::new();
+        for name in names {
+            match visible.view(name) {
+                Some(view) => {
+                    let change = TableChange::DropView(view);
+                    visible.changes.push(change.clone());
+                    sink.change_table(change);
+                }
+                None if if_exists && visible.table(name).is_none() => {
+                    notices.push(format!("there is no view {name:?}: skipped"));
+                }
+                None => return Err(no_view(&visible, name)),
+            }
+        }
+        match sink.finish(session).await {
+            // Somebody else dropped one of them meanwhile: it is skipped next time.
+            Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(token) => {
+                return Ok(AnswerStream::done("DROP MATERIALIZED VIEW", 0)
+                    .with_token(token)
+                    .with_notices(notices));
+            }
+        }
+    }
+}
+
+fn no_view(visible: &Visible, name: &str) -> Error {
+    match visible.table(name) {
+        Some(_) => Error::invalid(format!("{name:?} is a table"))
+            .with_hint("DROP TABLE drops a table")
+            .with_sqlstate("42809"),
+        None => Error::not_found(format!("there is no view {name:?}"))
+            .with_hint("SHOW VIEWS lists them")
+            .with_sqlstate("42P01"),
+    }
+}
+
+/// DROP TABLE without CASCADE: refused while views show the table, as PostgreSQL does.
+pub(crate) fn dropped(visible: &Visible, table: Arc<Table>) -> Result<Vec<TableChange>> {
+    match visible.views_of(table.id).first() {
+        None => Ok(vec![TableChange::Drop(table)]),
+        Some(view) => Err(Error::conflict(format!(
+            "table {:?} can't be dropped: view {:?} depends on it",
+            table.name, view.name
+        ))
+        .with_hint("DROP TABLE ... CASCADE drops its views with it")
+        .with_sqlstate("2BP01")),
+    }
+}
+
+/// DROP TABLE ... CASCADE.
+pub(crate) fn dropped_with_views(visible: &Visible, table: Arc<Table>) -> Result<Vec<TableChange>> {
+    let views = visible.views_of(table.id).into_iter();
+    let views = views.map(TableChange::DropView);
+    Ok(views.chain([TableChange::Drop(table)]).collect())
+}
+
+/// The query that a view answers.
+pub(crate) fn definition(visible: &Visible, view: &Table) -> String {
+    let table = visible.table_of(view);
+    query_of(view, table.as_ref().map_or("", |table| table.name.as_str()))
+}
+
+fn query_of(view: &Table, table: &str) -> String {
+    format!(
+        "SELECT {} FROM {table} ORDER BY {}",
+        columns_of(view).join(", "),
+        key_of(view).join(", ")
+    )
+}
+
+fn columns_of(view: &Table) -> Vec<&str> {
+    let columns = view.columns[..view.visible_columns()].iter();
+    columns.map(|column| column.name.as_str()).collect()
+}
+
+fn key_of(view: &Table) -> Vec<&str> {
+    let shown = |at: &usize| *at < view.visible_columns();
+    let key = view.key_indices().into_iter().filter(shown);
+    key.map(|at| view.columns[at].name.as_str()).collect()
+}
+
+/// The system table of views.
+pub(crate) fn columns(manifest: &Manifest) -> Vec<(&'static str, ArrayRef)> {
+    let views = || manifest.views.values();
+    let table = |view: &TableState| manifest.tables.get(&view.table.view_of?);
+    let texts = |of: &dyn Fn(&TableState) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(views().map(|view| of(view))))
+    };
+    let counts = |of: &dyn Fn(&TableState) -> u64| -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(views().map(|view| of(view))))
+    };
+    let live = manifest.current_runs();
+    let sum = |view: &TableState, bytes: bool| -> u64 {
+        let runs = manifest.runs.values();
+        let own = runs.filter(|run| run.view == view.table.primary.id && live.contains(&run.id));
+        own.map(|run| if bytes { run.bytes() } else { run.rows() })
+            .sum()
+    };
+    // Readers take the table until the view is built, and while it can't be brought on.
+    let state = |view: &TableState| {
+        let (from, to) = (manifest.view_end(view), manifest.sorted_through);
+        let ready = table(view).is_some_and(|table| leads_on(manifest, table, from, to));
+        if ready { "ready" } else { "building" }.to_owned()
+    };
+    vec![
+        ("name", texts(&|view| view.table.name.clone())),
+        (
+            "table_name",
+            texts(&|view| table(view).map_or(String::new(), |of| of.table.name.clone())),
+        ),
+        ("key", texts(&|view| key_of(&view.table).join(", "))),
+        ("columns", texts(&|view| columns_of(&view.table).join(", "))),
+        ("state", texts(&state)),
+        ("through_scu", counts(&|view| manifest.view_end(view).0)),
+        ("stored_rows", counts(&|view| sum(view, false))),
+        ("bytes", counts(&|view| sum(view, true))),
+    ]
+}
