@@ -241,7 +241,13 @@ impl LazyTable {
         scan: &Scan<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let shape = self.shape_of(&self.table, &scan.projection);
-        let shape = shape.ok_or_else(|| Error::internal("a view has columns of its own"))?;
+        let shape = shape.ok_or_else(|| {
+            let view = &self.named().name;
+            Error::invalid(format!(
+                "view {view:?} shows columns that its table does not have at this horizon"
+            ))
+            .with_sqlstate("42703")
+        })?;
         let (access, ranges, order) = match prune::access(&self.table, scan.filters)? {
             Access::Nothing => {
                 self.note(

@@ -313,12 +313,20 @@ fn table_changed(name: &str) -> Error {
     Error::conflict(format!("table {name:?} was changed by another session"))
         .with_hint("look at its columns, and alter it again")
         .with_sqlstate("40001")
+}
+
 /// Whether a change of a table's definition changes a column that a view of it shows.
 fn breaks(before: &Table, after: &Table, view: &Table) -> bool {
     let of = |table: &Table, id| {
         let mut columns = table.columns.iter();
         let column = columns.find(|column| column.id == id);
-        column.map(|column| (column.name.clone(), column.data_type.clone(), column.nullable))
+        column.map(|column| {
+            (
+                column.name.clone(),
+                column.data_type.clone(),
+                column.nullable,
+            )
+        })
     };
     let mut columns = view.columns.iter().map(|column| column.id);
     view.view_of == Some(after.id) && columns.any(|id| of(before, id) != of(after, id))

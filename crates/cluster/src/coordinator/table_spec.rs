@@ -119,6 +119,18 @@ pub(crate) fn define_view(
         columns.push(hidden.clone());
         key.push(hidden.id);
     }
+    if let Some(ttl) = table.ttl
+        && !columns.iter().any(|column| column.id == ttl.column)
+    {
+        let at = table.columns.iter().find(|column| column.id == ttl.column);
+        let name = at.map_or("", |column| &column.name);
+        return Err(
+            Error::invalid(format!("view {:?} lacks {name:?}", spec.name))
+                .with_detail("rows of its table end by that column, and so they must in the view")
+                .with_hint(format!("add {name:?} to the SELECT"))
+                .with_sqlstate("42P16"),
+        );
+    }
     let missing = table.primary.key.iter().find(|id| !key.contains(id));
     if let Some(missing) = missing {
         let name = table.columns.iter().find(|column| column.id == *missing);
@@ -139,7 +151,7 @@ pub(crate) fn define_view(
         comment: None,
         next_column: 0,
         partitioning: None,
-        ttl: table.ttl.clone(),
+        ttl: table.ttl,
         view_of: Some(table.id),
     };
     KeyCodec::primary(&made)?;

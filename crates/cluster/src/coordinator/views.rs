@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lazybase_engine::manifest::{Edit, Manifest, Run, RunKind, TableState};
 use lazybase_engine::read::views::leads_on;
-use lazybase_engine::read::{AsOf, Snapshot, SnapshotAsk};
+use lazybase_engine::read::{AsOf, OwnTable, Snapshot, SnapshotAsk};
 use lazybase_model::{Freshness, Horizon, OnMiss, Result, ScuNumber, Span, TableId, ViewId};
 
 use super::policy::{Proposal, RunningTask};
@@ -61,7 +61,7 @@ impl Coordinator {
         from: ScuNumber,
         to: ScuNumber,
     ) -> bool {
-        let at_boundary = || self.boundary(manifest, table.table.id, from);
+        let at_boundary = || self.boundary(manifest, table, from);
         leads_on(manifest, table, from, to) && at_boundary().is_ok()
     }
 
@@ -77,11 +77,11 @@ impl Coordinator {
             return Ok(None);
         };
         let id = table.table.id;
-        let Ok(new) = self.boundary(manifest, id, to) else {
+        let Ok(new) = self.boundary(manifest, table, to) else {
             return Ok(None);
         };
         let old = match has_entries(manifest, state) {
-            true => Some(self.boundary(manifest, id, from)?),
+            true => Some(self.boundary(manifest, table, from)?),
             false => None,
         };
         let status = TaskStatus {
@@ -93,7 +93,7 @@ impl Coordinator {
             started_micros: self.shared.now(),
         };
         let work = Work::Advance(Advance {
-            layout: self.shared.layout(&state.table)?,
+            layout: self.shared.reader.layout(&state.table)?,
             table: id,
             from,
             to,
@@ -103,11 +103,11 @@ impl Coordinator {
         Ok(Some((work, status)))
     }
 
-    /// A table at a boundary of sorted data.
+    /// A table at a boundary of sorted data, under its newest definition: the view's.
     fn boundary(
         &self,
         manifest: &Arc<Manifest>,
-        table: TableId,
+        table: &TableState,
         boundary: ScuNumber,
     ) -> Result<Snapshot> {
         let unsorted = self.shared.ingest.unsorted();
@@ -115,7 +115,7 @@ impl Coordinator {
             .iter()
             .filter(|scu| scu.scu() > manifest.sorted_through);
         let pins = &self.shared.reader.pins;
-        self.shared.reader.snapshot(SnapshotAsk {
+        let snapshot = self.shared.reader.snapshot(SnapshotAsk {
             pin: pins.pin("a view", || Arc::clone(manifest)),
             unsorted: unsorted.cloned().collect(),
             now_micros: self.shared.now(),
@@ -123,8 +123,13 @@ impl Coordinator {
             floor: Horizon::ZERO,
             on_miss: OnMiss::Dig,
             at: Some(AsOf::Scu(boundary)),
-            tables: Some(vec![table]),
-        })
+            tables: Some(vec![table.table.id]),
+        })?;
+        Ok(snapshot.with_own([OwnTable {
+            table: Arc::clone(&table.table),
+            is_emptied: false,
+            emptied: Vec::new(),
+        }]))
     }
 
     /// A view with a damaged file that nothing of its own can make again is built anew.

@@ -23,7 +23,7 @@ use crate::schema::check_succession;
 
 mod views;
 
-pub(super) use views::view_fits;
+pub(crate) use views::view_fits;
 
 impl Edit {
     /// The variant's name as the log spells it.

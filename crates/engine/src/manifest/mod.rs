@@ -29,6 +29,7 @@ pub mod state;
 pub mod store;
 mod verify;
 
+pub(crate) use apply::view_fits;
 pub use collect::Sweep;
 pub use edit::{Ddl, Edit, HealedRun, RetiredRun};
 pub use graph::Edge;

@@ -243,7 +243,10 @@ impl Snapshot {
     fn view_and_table(&self, view: TableId) -> Option<(&Arc<TableState>, &Arc<TableState>)> {
         let state = self.view(view)?;
         let of = state.table.view_of.filter(|of| !self.has_own(*of))?;
-        Some((state, self.manifest().tables.get(&of)?))
+        // A horizon of the past has the table's columns of then.
+        let then = self.definition(of).ok()?;
+        let shows = crate::manifest::view_fits(&then, &state.table);
+        shows.then_some((state, self.manifest().tables.get(&of)?))
     }
 
     /// The newest boundary at or before the snapshot's that the view can be read at and from

@@ -8,9 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::{Error, Result};
 
-use super::{
-    Statement, alter, column_name, create, folded, table_name, unsupported, view, words,
-};
+use super::{Statement, alter, column_name, create, folded, table_name, unsupported, view, words};
 
 /// INSERT INTO.
 #[derive(Debug, Clone)]

@@ -197,7 +197,7 @@ fn check_definition(table: &Table, view: &Table) -> Result<()> {
 }
 
 /// Whether a view's columns are its table's, and its key holds the table's.
-pub(in crate::manifest) fn view_fits(table: &Table, view: &Table) -> bool {
+pub(crate) fn view_fits(table: &Table, view: &Table) -> bool {
     let same = |column: &lazybase_model::Column| {
         let mut columns = table.columns.iter();
         columns.any(|of| of.id == column.id && of.data_type == column.data_type)
