@@ -119,18 +119,7 @@ pub(crate) fn define_view(
         columns.push(hidden.clone());
         key.push(hidden.id);
     }
-    if let Some(ttl) = table.ttl
-        && !columns.iter().any(|column| column.id == ttl.column)
-    {
-        let at = table.columns.iter().find(|column| column.id == ttl.column);
-        let name = at.map_or("", |column| &column.name);
-        return Err(
-            Error::invalid(format!("view {:?} lacks {name:?}", spec.name))
-                .with_detail("rows of its table end by that column, and so they must in the view")
-                .with_hint(format!("add {name:?} to the SELECT"))
-                .with_sqlstate("42P16"),
-        );
-    }
+    check_ttl(table, spec, &columns)?;
     let missing = table.primary.key.iter().find(|id| !key.contains(id));
     if let Some(missing) = missing {
         let name = table.columns.iter().find(|column| column.id == *missing);
@@ -156,6 +145,23 @@ pub(crate) fn define_view(
     };
     KeyCodec::primary(&made)?;
     Ok(made)
+}
+
+/// A view of rows that end by themselves holds the column that they end by.
+fn check_ttl(table: &Table, spec: &ViewSpec, columns: &[Column]) -> Result<()> {
+    if let Some(ttl) = table.ttl
+        && !columns.iter().any(|column| column.id == ttl.column)
+    {
+        let at = table.columns.iter().find(|column| column.id == ttl.column);
+        let name = at.map_or("", |column| &column.name);
+        return Err(
+            Error::invalid(format!("view {:?} lacks {name:?}", spec.name))
+                .with_detail("rows of its table end by that column, and so they must in the view")
+                .with_hint(format!("add {name:?} to the SELECT"))
+                .with_sqlstate("42P16"),
+        );
+    }
+    Ok(())
 }
 
 fn no_column(table: &Table, name: &str) -> Error {

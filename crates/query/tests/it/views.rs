@@ -375,7 +375,8 @@ async fn posts(store: &MemoryStore) -> Database {
     let database = open(store).await;
     let session = database.session();
     let setup = "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT NOT NULL, body TEXT);
-        INSERT INTO posts SELECT x, (x * 7919) % 100000, 'post ' || ((x * 48271) % 65537 * 7919)::text
+        INSERT INTO posts
+            SELECT x, (x * 7919) % 100000, 'post ' || ((x * 48271) % 65537 * 7919)::text
             FROM generate_series(0, 99999) AS s (x);
         CREATE MATERIALIZED VIEW by_author AS
             SELECT author, id, body FROM posts ORDER BY author, id";
