@@ -238,6 +238,7 @@ fn empties(ddl: &Ddl) -> bool {
         Ddl::Truncate { .. } => true,
         Ddl::Partition { change, .. } => matches!(change, PartitionChange::Drop(_)),
         Ddl::Create { .. } | Ddl::Alter { .. } | Ddl::Drop { .. } => false,
+        Ddl::CreateView { .. } | Ddl::DropView { .. } => false,
     }
 }
 
