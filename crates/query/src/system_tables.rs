@@ -22,7 +22,7 @@ mod status;
 mod tests;
 
 /// Their names.
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 14] = [
     "back_pressure",
     "columns",
     "lag",
