@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use lazybase_model::partition::{
     BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::{Column, ScuNumber, TableId};
+use lazybase_model::{Column, ScuNumber, Span, TableId};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,7 +18,7 @@ use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::manual::TestEnv;
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::manifest::testing::{Draw, Story};
-use crate::manifest::{Ddl, verify_files};
+use crate::manifest::{Ddl, Run, RunId, RunKind, verify_files};
 use crate::schema::{Alteration, encode_cell};
 
 fn open(env: &Env) -> Result<ManifestStore> {
@@ -521,6 +521,7 @@ fn golden_story_3() -> Story {
     );
     story.apply(edit);
     golden_partitions(&mut story);
+    golden_views(&mut story);
     story
 }
 
@@ -563,13 +564,50 @@ fn golden_partitions(story: &mut Story) {
     });
 }
 
+/// And secondary views.
+fn golden_views(story: &mut Story) {
+    let (id, view) = (story.manifest.next_table, story.manifest.next_view);
+    let table = &story.manifest.tables.values().next().unwrap().table;
+    let mut of = crate::manifest::testing::table("by_value", id, view);
+    of.columns = table.columns.clone();
+    of.primary.key = of.columns.iter().rev().map(|column| column.id).collect();
+    of.view_of = Some(table.id);
+    let transaction = |ddl, story: &Story| Edit::Transaction {
+        ddl: vec![ddl],
+        batch: None,
+        clock_micros: story.now_micros,
+    };
+    let create = transaction(Ddl::CreateView { view: of.clone() }, story);
+    story.apply(create);
+    let view = of.primary.id;
+    let (from, to) = (ScuNumber::ZERO, story.manifest.sorted_through);
+    story.apply(Edit::Advanced {
+        view,
+        from,
+        to,
+        runs: vec![Run {
+            id: RunId(story.manifest.next_run),
+            view,
+            kind: RunKind::Sorted,
+            span: Span::new(from.next(), to),
+            changes_through: to,
+            segments: vec![crate::manifest::testing::segment("view", 0, 50, to.0)],
+            part: 0,
+        }],
+        whole: true,
+    });
+    story.apply(Edit::ResetView { view });
+    let drop = transaction(Ddl::DropView { view: of.id }, story);
+    story.apply(drop);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_methods,
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 4] = [10, 24, 28, 31];
+    const CHECKPOINTS: [u64; 5] = [10, 24, 28, 31, 33];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_3();
     let mut files = Vec::new();
@@ -596,7 +634,7 @@ fn golden_files_read_and_are_written_the_same() {
             .for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
     }
     let kinds: std::collections::BTreeSet<_> = story.edits.iter().map(Edit::name).collect();
-    assert_eq!(kinds.len(), 13, "{kinds:?}");
+    assert_eq!(kinds.len(), 15, "{kinds:?}");
     let world = Env::test(1);
     for (name, expected) in &files {
         let golden = std::fs::read(path(name)).unwrap();
