@@ -54,7 +54,11 @@ fn shape(form: Form) -> MergeShape {
     }
     let schema = Arc::new(Schema::new(fields));
     let key = vec![0];
-    MergeShape { schema, key }
+    MergeShape {
+        schema,
+        key,
+        operators: Default::default(),
+    }
 }
 
 fn batch(form: Form, keys: &[u64]) -> RecordBatch {

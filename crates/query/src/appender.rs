@@ -25,7 +25,8 @@ mod tests;
 /// What the rows of a batch do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Whole rows, whatever was there. Columns that are not given get their defaults.
+    /// Whole rows, whatever was there. Columns that are not given get their defaults. Columns with
+    /// a merge operator are combined with what is there, or left where they are not given.
     Upsert,
     /// Whole rows where there is none; a row that is there stays.
     Insert,

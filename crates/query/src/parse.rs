@@ -21,6 +21,7 @@ pub(crate) mod alter;
 mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
+mod merge;
 pub(crate) mod parameters;
 mod words;
 
@@ -215,6 +216,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         let text = Text::Ours(Box::new(statement));
         return Ok(Unbound { text, clauses });
     }
+    merge::hide(&mut tokens)?;
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .with_tokens_with_locations(tokens);
@@ -227,6 +229,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
                 Failure::Known(Error::internal("a token was both there and not"))
             }));
     }
+    merge::show(&mut statement);
     casts::cut(&mut statement)?;
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound { text, clauses })

@@ -306,6 +306,14 @@ pub(crate) fn column_name(column: &Column) -> String {
     }
 }
 
+/// The column as it was declared: its type and its merge operator, for `DESCRIBE`.
+pub(crate) fn declared_name(column: &Column) -> String {
+    match column.merge {
+        Some(operator) => format!("{} MERGE {}", column_name(column), operator.word()),
+        None => column_name(column),
+    }
+}
+
 /// The SQL name of a stored type, for messages and `DESCRIBE`.
 pub(crate) fn name(stored: &DataType) -> String {
     use DataType as A;

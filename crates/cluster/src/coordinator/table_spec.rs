@@ -1,7 +1,7 @@
 //! From what a user says about a new table to its definition: plain functions.
 
 use lazybase_engine::key::KeyCodec;
-use lazybase_model::table::HIDDEN_KEY_COLUMN;
+use lazybase_model::table::{HIDDEN_KEY_COLUMN, check_operators};
 use lazybase_model::{
     Column, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, View, ViewId, limits,
 };
@@ -24,6 +24,7 @@ pub struct TableSpec {
 /// The definition that a specification comes to under these ids.
 pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Table> {
     check_names(spec)?;
+    check_operators(&spec.columns, &spec.key)?;
     let mut columns: Vec<Column> = spec.columns.clone();
     let hidden_key = spec.key.is_empty();
     if hidden_key {

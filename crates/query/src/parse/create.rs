@@ -8,7 +8,7 @@ use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
 use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
-use super::{folded, table_name, unsupported};
+use super::{folded, merge, table_name, unsupported};
 use crate::types;
 
 /// A table as declared.
@@ -110,6 +110,9 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             }
             ColumnOption::PrimaryKey(_) => return Err(two_keys()),
             ColumnOption::Comment(comment) => made.comment = Some(comment.clone()),
+            ColumnOption::DialectSpecific(tokens) if merge::operator(tokens).is_some() => {
+                made.merge = merge::operator(tokens).flatten();
+            }
             other => {
                 return Err(refused_constraint(&format!(
                     "column {:?}: {other}",

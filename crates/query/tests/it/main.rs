@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod api;
+mod combine;
 mod crash;
 mod stages;
 

@@ -19,10 +19,12 @@
 //! Invariant MERGE-1: the result is the same, as functions, for any grouping of a span into
 //! merges. Invariant MERGE-2: what a merger holds is bounded by one batch a source and one output.
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, MergeOperator, Result};
 
 use crate::change_batch::ChangeBatch;
 use crate::segment::RowLayout;
@@ -81,6 +83,20 @@ pub struct MergeShape {
     pub schema: SchemaRef,
     /// The positions of the key's columns in `schema`, most significant first.
     pub key: Vec<usize>,
+    /// The columns' merge operators.
+    pub operators: Operators,
+}
+
+/// The merge operators of columns, by position; empty where no column has one.
+pub type Operators = Arc<[Option<MergeOperator>]>;
+
+/// The operators of a table's columns.
+pub(crate) fn operators_of(operators: impl Iterator<Item = Option<MergeOperator>>) -> Operators {
+    let operators: Vec<Option<MergeOperator>> = operators.collect();
+    match operators.iter().any(Option::is_some) {
+        true => operators.into(),
+        false => Operators::default(),
+    }
 }
 
 impl MergeShape {
@@ -89,6 +105,7 @@ impl MergeShape {
         MergeShape {
             schema: layout.schema.clone(),
             key: layout.codec.indices().to_vec(),
+            operators: Arc::clone(&layout.operators),
         }
     }
 
@@ -103,9 +120,11 @@ impl MergeShape {
         let schema = schema.map_err(|error| Error::internal(error.to_string()))?;
         let place = |key: &usize| columns.iter().position(|column| column == key);
         let key: Option<Vec<usize>> = self.key.iter().map(place).collect();
+        let operator = |column: &usize| self.operators.get(*column).copied().flatten();
         Ok(MergeShape {
             schema: schema.into(),
             key: key.ok_or_else(|| Error::internal("a projection lacks a key column"))?,
+            operators: operators_of(columns.iter().map(operator)),
         })
     }
 }
