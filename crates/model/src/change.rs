@@ -21,8 +21,9 @@
 //! *Why there is no `Drop`.* Dropping a row is `Replace` where absent makes nothing, so the table
 //! lacks only "drop a row, but make one of nothing". Nobody can write that, and no composition
 //! reaches it. Call a change **constant** if it gives one result whatever it meets, and **keeping**
-//! if it makes a row of every row by setting or combining some columns. Every writable change is one of the two:
-//! delete and whole-row upsert are constant, the others keeping. Now compose `f` then `g`:
+//! if it makes a row of every row by setting or combining some columns. Every writable change is
+//! one of the two: delete and whole-row upsert are constant, the others keeping. Now compose `f`
+//! then `g`:
 //!
 //! 1. `g` constant: the result is the constant of `g`.
 //! 2. `f` constant, `g` keeping: the result is the constant `g(f)`, for `f` ignores what it meets.

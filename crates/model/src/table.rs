@@ -193,7 +193,10 @@ impl Column {
             MergeOperator::Sum if !summed => {
                 format!("SUM is for integers, and for decimals of at most {SUM_DIGITS_MAX} digits")
             }
-            MergeOperator::Min | MergeOperator::Max if self.data_type.is_nested() => {
+            MergeOperator::Min | MergeOperator::Max
+                if self.data_type.is_nested()
+                    || matches!(self.data_type, DataType::Interval(_)) =>
+            {
                 "MIN and MAX are for types whose values have an order".to_owned()
             }
             _ => return Ok(()),

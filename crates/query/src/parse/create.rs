@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CommentDef, CreateTableOptions, Expr, Query, SqlOption, TableConstraint,
     Value,
 };
+use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
 use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
@@ -243,7 +244,7 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
                     .with_sqlstate("42703"),
             );
         };
-        if column.data_type.is_nested() {
+        if !has_order(&column.data_type) {
             return Err(
                 Error::invalid(format!("column {name:?} can't be part of a key"))
                     .with_detail(format!(

@@ -11,6 +11,7 @@ mod api;
 mod combine;
 mod crash;
 mod stages;
+mod types;
 
 use std::fmt;
 use std::path::PathBuf;

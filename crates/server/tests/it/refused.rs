@@ -93,7 +93,7 @@ fn checksum<'b>(bytes: impl Iterator<Item = &'b u8>) -> u32 {
 fn with_format(bytes: &[u8], format: u32) -> Vec<u8> {
     let text = std::str::from_utf8(bytes).unwrap();
     let mut bytes = text
-        .replacen("\"format\":2,", &format!("\"format\":{format},"), 1)
+        .replacen("\"format\":3,", &format!("\"format\":{format},"), 1)
         .into_bytes();
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     let digits = end - 10..end - 2;

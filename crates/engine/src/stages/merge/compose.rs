@@ -2,9 +2,10 @@
 //! paper; the algebra is that of `lazybase_model::change`).
 //!
 //! Works on stored rows without looking at any value: the result is a set of picks, one stored
-//! row for each cell (or, where a merge operator combines, several in their order). Usually the newest change is total, and it alone is the result. Otherwise
-//! the walk goes from the newest total change, or else the oldest change, to the newest one, and
-//! keeps for both halves which row each column was last set by.
+//! row for each cell (or, where a merge operator combines, several in their order). Usually the
+//! newest change is total, and it alone is the result. Otherwise the walk goes from the newest
+//! total change, or else the oldest change, to the newest one, and keeps for both halves which row
+//! each column was last set by.
 //!
 //! 1. A later change that keeps rows sets its columns, in both halves. What it combines is picked
 //!    after what was picked before; a column that was left is from then on combined by the change.
