@@ -6,7 +6,7 @@ use lazybase_engine::ttl::Expiry;
 use lazybase_model::partition::{
     BoundBytes, HashRule, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::table::HIDDEN_KEY_COLUMN;
+use lazybase_model::table::{HIDDEN_KEY_COLUMN, check_operators};
 use lazybase_model::{
     Column, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, TimeToLive, View,
     ViewId, limits,
@@ -195,6 +195,7 @@ fn lacks_key(table: &Table, spec: &ViewSpec, name: &str) -> Error {
 /// The definition that a specification comes to under these ids.
 pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Table> {
     check_names(spec)?;
+    check_operators(&spec.columns, &spec.key)?;
     let mut columns: Vec<Column> = spec.columns.clone();
     let hidden_key = spec.key.is_empty();
     if hidden_key {

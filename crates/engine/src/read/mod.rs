@@ -17,6 +17,7 @@
 pub mod common_horizon;
 pub mod damaged;
 mod delta;
+mod declared;
 pub mod freshness;
 mod instead;
 mod keyed;

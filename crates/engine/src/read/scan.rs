@@ -11,13 +11,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
+use super::declared::{OUT_OF_RANGE, declared_column};
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
 use super::snapshot::Snapshot;
@@ -514,6 +515,9 @@ impl Reading {
                     return Ok(Some((rows, self)));
                 }
                 Some(Err(error)) if self.instead => return Err(error),
+                Some(Err(error)) if error.sqlstate() == OUT_OF_RANGE => {
+                    return Err(self.work.with_key(self.step, error).await);
+                }
                 Some(Err(error)) => {
                     let rows = self.work.read_instead(self.step, error).await?;
                     self.rows = skip_rows(rows, self.given);
@@ -586,10 +590,12 @@ impl PartWork {
         };
         if let Some((view, _)) = &self.view {
             let rows = view.rows_of_table(snapshot, &self.layout, &keys).await?;
-            let columns = Arc::clone(&self.reader.columns);
-            let (wanted, schema) = (self.wanted.clone(), Arc::clone(&self.schema));
-            let show = move |rows: ChangeBatch| shown(&rows.project(&columns)?, &wanted, &schema);
-            return Ok(stream::iter(rows).map(show).boxed());
+            let columns = &self.reader.columns;
+            let show = |rows: ChangeBatch| {
+                self.declared(&rows.project(columns)?.data, columns, &self.wanted)
+            };
+            let rows: Vec<_> = rows.into_iter().map(show).collect();
+            return Ok(stream::iter(rows).boxed());
         }
         let stored = self.sources.len().saturating_sub(self.memory);
         let memory = &self.sources[stored..];
@@ -642,6 +648,49 @@ impl PartWork {
         }
     }
 
+    /// The error of a sum that is out of range, with the key of its row: the step is read again
+    /// with the key's columns, where it was read without.
+    async fn with_key(&self, step: usize, error: Error) -> Error {
+        if self.reader.codec.is_some() {
+            return error;
+        }
+        let wanted = self.wanted.iter().map(|at| self.reader.columns[*at]);
+        let wanted: Vec<usize> = wanted.collect();
+        let columns = read_columns(&self.layout, &wanted, false);
+        let again = || {
+            let reader = PieceReader {
+                codec: key_codec(&self.layout, &columns)?,
+                columns: columns.clone().into(),
+                ..self.reader.clone()
+            };
+            let work = Arc::new(PartWork {
+                snapshot: self.snapshot.clone(),
+                layout: Arc::clone(&self.layout),
+                wanted: positions(&reader.columns, &wanted)?,
+                reader,
+                sources: self.sources.clone(),
+                memory: self.memory,
+                avoids: self.avoids,
+                steps: vec![self.steps[step].clone()],
+                schema: Arc::clone(&self.schema),
+                batch_rows: self.batch_rows,
+                expiry: expiry_among(&self.snapshot, &self.layout, &columns)?,
+                view: None,
+            });
+            work.read(0)
+        };
+        let Ok(mut rows) = again() else {
+            return error;
+        };
+        loop {
+            match rows.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(named)) if named.sqlstate() == error.sqlstate() => return named,
+                Some(Err(_)) | None => return error,
+            }
+        }
+    }
+
     fn stretch(
         &self,
         stretches: Vec<Stretch>,
@@ -680,18 +729,27 @@ impl PartWork {
     fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
         let alive = self.expiry.as_ref();
         let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
-        let rows = shown(&rows, &self.wanted, &self.schema)?;
-        match alive {
-            Some(alive) => filter_record_batch(&rows, &alive).map_err(arrow_internal),
-            None => Ok(rows),
-        }
+        let rows = match alive {
+            Some(alive) => filter_record_batch(&rows.data, &alive).map_err(arrow_internal)?,
+            None => rows.data,
+        };
+        self.declared(&rows, &self.reader.columns, &self.wanted)
     }
-}
 
-/// The columns at `wanted` under the table's own schema.
-fn shown(rows: &ChangeBatch, wanted: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = wanted.iter().map(|at| Arc::clone(rows.data.column(*at)));
-    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
-        .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
+    /// The columns at `wanted` of rows with the columns `columns`, under the table's own schema.
+    fn declared(
+        &self,
+        rows: &RecordBatch,
+        columns: &[usize],
+        wanted: &[usize],
+    ) -> Result<RecordBatch> {
+        let key = self.reader.codec.as_ref().map(|codec| codec.indices());
+        let declared = |at: &usize| {
+            declared_column(&self.layout.table, columns[*at], rows.column(*at), rows, key)
+        };
+        let values = wanted.iter().map(declared).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)
+            .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
+    }
 }

@@ -4,11 +4,12 @@ use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CommentDef, CreateTableOptions, Expr, Query, SqlOption, TableConstraint,
     Value,
 };
+use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN};
 use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
-use super::{PartitionClause, folded, table_name, unsupported};
+use super::{PartitionClause, folded, merge, table_name, unsupported};
 use crate::types;
 
 /// A table as declared.
@@ -164,6 +165,9 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             }
             ColumnOption::PrimaryKey(_) => return Err(two_keys()),
             ColumnOption::Comment(comment) => made.comment = Some(comment.clone()),
+            ColumnOption::DialectSpecific(tokens) if merge::operator(tokens).is_some() => {
+                made.merge = merge::operator(tokens).flatten();
+            }
             other => {
                 return Err(refused_constraint(&format!(
                     "column {:?}: {other}",
@@ -323,7 +327,7 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
                     .with_sqlstate("42703"),
             );
         };
-        if column.data_type.is_nested() {
+        if !has_order(&column.data_type) {
             return Err(
                 Error::invalid(format!("column {name:?} can't be part of a key"))
                     .with_detail(format!(

@@ -496,7 +496,7 @@ fn files_of_earlier_versions_are_read() {
     }
 }
 
-/// What version 3 knows besides: definitions that follow each other.
+/// What version 3 knows besides: definitions that follow each other, merge operators.
 fn golden_story_3() -> Story {
     let mut story = golden_story_2();
     let table = |story: &Story| {
@@ -522,7 +522,20 @@ fn golden_story_3() -> Story {
     story.apply(edit);
     golden_partitions(&mut story);
     golden_views(&mut story);
+    golden_operators(&mut story);
     story
+}
+
+fn golden_operators(story: &mut Story) {
+    let (table, view) = (story.manifest.next_table, story.manifest.next_view);
+    let mut counters = crate::manifest::testing::table("counters", table, view);
+    let value = counters.columns.last_mut().unwrap();
+    value.merge = Some(lazybase_model::MergeOperator::Sum);
+    story.apply(Edit::Transaction {
+        ddl: vec![Ddl::Create { table: counters }],
+        batch: None,
+        clock_micros: story.now_micros,
+    });
 }
 
 /// And partitions.
@@ -607,7 +620,7 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 5] = [10, 24, 28, 31, 33];
+    const CHECKPOINTS: [u64; 6] = [10, 24, 28, 31, 33, 34];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_3();
     let mut files = Vec::new();
