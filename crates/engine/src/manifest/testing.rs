@@ -44,6 +44,7 @@ pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
         layout: Layout::Scan,
         comment: None,
         next_column: 0,
+        key_map: None,
     }
 }
 

@@ -65,6 +65,8 @@ use lazybase_model::{Error, Horizon, Result, SchemaVersion, ScuNumber, TableId, 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+pub(crate) use frame::data::change_schema as data_schema;
+
 pub use accepted::{AcceptedBatch, BatchPart, TableTotals, UnsortedScu};
 pub use check::first_too_long;
 pub use clock::CoordinatorClock;
