@@ -1,12 +1,13 @@
 //! Commits, openings, faults and power cuts over a store in memory; the golden files.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
 use futures::FutureExt;
 use futures::executor::block_on;
-use lazybase_model::{Column, ScuNumber, TableId};
+use lazybase_model::{Column, NextIds, ScuNumber, TableId};
 use proptest::prelude::*;
 
 use super::*;
@@ -493,7 +494,7 @@ fn files_of_earlier_versions_are_read() {
     }
 }
 
-/// What version 3 knows besides: definitions that follow each other.
+/// What version 3 knows besides: definitions that follow each other, and ID keys.
 fn golden_story_3() -> Story {
     let mut story = golden_story_2();
     let table = |story: &Story| {
@@ -517,6 +518,12 @@ fn golden_story_3() -> Story {
         &[Alteration::DropColumn("added".to_owned())],
     );
     story.apply(edit);
+    let map = story.create_owner();
+    let through = story.seal_keys(map);
+    let mut next = NextIds::first(16);
+    next.give(7);
+    let next_ids = BTreeMap::from([(through, BTreeMap::from([(map, next)]))]);
+    story.apply(Edit::Remapped { through, next_ids });
     story
 }
 
@@ -526,7 +533,7 @@ fn golden_story_3() -> Story {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 3] = [10, 24, 28];
+    const CHECKPOINTS: [u64; 4] = [10, 24, 28, 31];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_3();
     let mut files = Vec::new();
@@ -553,7 +560,7 @@ fn golden_files_read_and_are_written_the_same() {
             .for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
     }
     let kinds: std::collections::BTreeSet<_> = story.edits.iter().map(Edit::name).collect();
-    assert_eq!(kinds.len(), 13, "{kinds:?}");
+    assert_eq!(kinds.len(), 14, "{kinds:?}");
     let world = Env::test(1);
     for (name, expected) in &files {
         let golden = std::fs::read(path(name)).unwrap();
