@@ -264,9 +264,9 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             }
         }
     }
-    tables
+    known
         .values()
-        .try_for_each(|table| check_owners(table, &tables))
+        .try_for_each(|table| check_owners(table, &known))
 }
 
 /// Whether the owners of a table's ID keys are there.
