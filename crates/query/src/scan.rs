@@ -46,6 +46,7 @@ use lazybase_model::{Result, Table};
 
 use crate::cast::uuid_text;
 use crate::error::into_datafusion;
+use crate::id_keys::own;
 use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
 
@@ -415,6 +416,10 @@ impl ExecutionPlan for LazyScanExec {
                 Poll::Pending => return Poll::Pending,
             };
             let shown = rows
+                .and_then(|rows| {
+                    own::check_known(&shape.table, &shape.projection, &rows)?;
+                    Ok(rows)
+                })
                 .map_err(into_datafusion)
                 .and_then(|rows| shape.show(&rows));
             Poll::Ready(Some(shown.map(|rows| rows.record_output(&metrics))))

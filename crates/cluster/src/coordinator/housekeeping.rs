@@ -88,7 +88,7 @@ fn files_of(output: &Output) -> Vec<String> {
         Output::Merged { segments, .. } => segments.iter().collect(),
         Output::Advanced { parts, .. } => parts.iter().flatten().collect(),
         Output::Healed { runs } => runs.iter().flat_map(|run| &run.segments).collect(),
-        Output::Checked { .. } => Vec::new(),
+        Output::Remapped { .. } | Output::Checked { .. } => Vec::new(),
     };
     segments
         .into_iter()

@@ -7,6 +7,7 @@
 mod advance;
 mod heal;
 mod merge;
+mod remap;
 mod sort;
 
 use std::sync::Arc;
@@ -82,7 +83,10 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
         let started = context.env.clock.monotonic();
         let traffic = Traffic::default();
         let outcome = match &task.work {
-            Work::Sort { scu, layouts } => sort::attempt(&context, &traffic, scu, layouts).await,
+            Work::Remap { ids, scus } => remap::attempt(&traffic, ids, scus).await,
+            Work::Sort { ids, scu, layouts } => {
+                sort::attempt(&context, &traffic, ids, scu, layouts).await
+            }
             Work::Merge {
                 layout,
                 range,
@@ -95,7 +99,9 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
             }
             Work::Advance(advance) => advance::attempt(&context, &traffic, advance).await,
             Work::Check { segments } => heal::check(&context, segments).await,
-            Work::Heal { layout, heal } => heal::attempt(&context, &traffic, layout, heal).await,
+            Work::Heal { layout, ids, heal } => {
+                heal::attempt(&context, &traffic, layout, ids, heal).await
+            }
         };
         if let Err(error) = &outcome {
             context.damaged.note(error);

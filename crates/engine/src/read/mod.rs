@@ -16,10 +16,12 @@
 
 pub mod common_horizon;
 pub mod damaged;
-mod delta;
 mod declared;
+mod delta;
 pub mod freshness;
+mod identify;
 mod instead;
+mod key_map;
 mod keyed;
 pub mod paths;
 mod point;
@@ -35,6 +37,7 @@ pub mod views;
 use lazybase_model::Error;
 
 pub use damaged::{Damaged, DamagedFiles};
+pub use identify::{Identifier, NextOfMaps, Place};
 pub use point::find_rows;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
 pub use snapshot::{AsOf, OwnTable, Reader, Snapshot, SnapshotAsk, summary};

@@ -19,6 +19,7 @@ use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
 use super::declared::{OUT_OF_RANGE, declared_column};
+use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
 use super::snapshot::Snapshot;
@@ -251,23 +252,29 @@ impl Snapshot {
     ) -> Result<Vec<Source>> {
         let mut sources = Vec::new();
         let reader = &self.inner.reader;
+        let has_ids = layout.table.id_keys().next().is_some();
         for (scu, batches) in &self.inner.unsorted {
-            if scu.table_totals(layout.table.id).rows == 0 || self.is_emptied(layout.table.id) {
+            if !Identifier::touches(&layout.table, scu) || self.is_emptied(layout.table.id) {
                 continue;
             }
             let sealed = scu.is_sealed();
             self.note_unsorted(scu.scu().0, *batches, sealed);
             for chunks in reader
                 .unsorted
-                .sorted(&reader.env, layout, scu, *batches)
+                .sorted(&self.inner.ids(), layout, scu, *batches)
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?
             {
                 if chunks.is_empty() {
                     continue;
                 }
+                let remapped = has_ids && scu.scu() <= self.inner.manifest.remapped_through();
                 sources.push(Source::Memory {
-                    stage: if sealed { Stage::Ingested } else { Stage::Open },
+                    stage: match (sealed, remapped) {
+                        (_, true) => Stage::Remapped,
+                        (true, false) => Stage::Ingested,
+                        (false, false) => Stage::Open,
+                    },
                     name: match sealed {
                         true => format!("SCU {}, unsorted", scu.scu()),
                         false => format!("SCU {}, open, {batches} batches", scu.scu()),
@@ -745,7 +752,13 @@ impl PartWork {
     ) -> Result<RecordBatch> {
         let key = self.reader.codec.as_ref().map(|codec| codec.indices());
         let declared = |at: &usize| {
-            declared_column(&self.layout.table, columns[*at], rows.column(*at), rows, key)
+            declared_column(
+                &self.layout.table,
+                columns[*at],
+                rows.column(*at),
+                rows,
+                key,
+            )
         };
         let values = wanted.iter().map(declared).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

@@ -1,5 +1,6 @@
 //! Commits, openings, faults and power cuts over a store in memory; the golden files.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
@@ -9,7 +10,7 @@ use futures::executor::block_on;
 use lazybase_model::partition::{
     BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::{Column, ScuNumber, Span, TableId};
+use lazybase_model::{Column, NextIds, ScuNumber, Span, TableId};
 use proptest::prelude::*;
 
 use super::*;
@@ -496,7 +497,8 @@ fn files_of_earlier_versions_are_read() {
     }
 }
 
-/// What version 3 knows besides: definitions that follow each other, merge operators.
+/// What version 3 knows besides: definitions that follow each other, partitions, views, merge
+/// operators and ID keys.
 fn golden_story_3() -> Story {
     let mut story = golden_story_2();
     let table = |story: &Story| {
@@ -523,7 +525,17 @@ fn golden_story_3() -> Story {
     golden_partitions(&mut story);
     golden_views(&mut story);
     golden_operators(&mut story);
+    golden_ids(&mut story);
     story
+}
+
+fn golden_ids(story: &mut Story) {
+    let map = story.create_owner();
+    let through = story.seal_keys(map);
+    let mut next = NextIds::first(16);
+    next.give(7);
+    let next_ids = BTreeMap::from([(through, BTreeMap::from([(map, next)]))]);
+    story.apply(Edit::Remapped { through, next_ids });
 }
 
 fn golden_operators(story: &mut Story) {
@@ -620,7 +632,7 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 6] = [10, 24, 28, 31, 33, 34];
+    const CHECKPOINTS: [u64; 7] = [10, 24, 28, 31, 33, 34, 37];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_3();
     let mut files = Vec::new();
@@ -647,7 +659,7 @@ fn golden_files_read_and_are_written_the_same() {
             .for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
     }
     let kinds: std::collections::BTreeSet<_> = story.edits.iter().map(Edit::name).collect();
-    assert_eq!(kinds.len(), 15, "{kinds:?}");
+    assert_eq!(kinds.len(), 16, "{kinds:?}");
     let world = Env::test(1);
     for (name, expected) in &files {
         let golden = std::fs::read(path(name)).unwrap();
