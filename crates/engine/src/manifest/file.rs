@@ -82,7 +82,7 @@ pub struct Header {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// An edit.
-    Edit(Edit),
+    Edit(Box<Edit>),
     /// A checkpoint.
     Checkpoint(Box<Manifest>),
 }
@@ -191,7 +191,7 @@ pub fn decode_header<'b>(name: &str, bytes: &'b [u8]) -> Result<(Header, &'b [u8
 pub fn decode(name: &str, bytes: &[u8]) -> Result<(Header, Content), Unreadable> {
     let (header, body) = decode_header(name, bytes)?;
     let content = match header.lazybase {
-        FileKind::Edit => Content::Edit(decode_body(name, body)?),
+        FileKind::Edit => Content::Edit(Box::new(decode_body(name, body)?)),
         FileKind::Checkpoint => {
             let manifest: Manifest = decode_body(name, body)?;
             if manifest.number != header.number {

@@ -146,7 +146,7 @@ pub(super) async fn read_edit(
 ) -> Result<(u64, Edit), Failure> {
     let name = FileKind::Edit.file_name(number);
     match read(store, &name, bytes).await? {
-        Content::Edit(edit) => Ok((number, edit)),
+        Content::Edit(edit) => Ok((number, *edit)),
         Content::Checkpoint(_) => Err(wrong_kind(&name)),
     }
 }

@@ -17,7 +17,7 @@ fn files_read_back() {
     let (name, bytes) = sample();
     let (header, content) = decode(&name, &bytes).unwrap();
     assert_eq!(header.nonce, "0000000000000abc");
-    assert_eq!(content, Content::Edit(Story::new().seal_edit()));
+    assert_eq!(content, Content::Edit(Box::new(Story::new().seal_edit())));
     let manifest = Story::new().manifest;
     let bytes = encode_checkpoint(1, &manifest).unwrap();
     let (_, content) = decode(&FileKind::Checkpoint.file_name(1), &bytes).unwrap();
@@ -38,7 +38,10 @@ fn a_limit_of_texts_is_kept_and_left_out_where_there_is_none() {
     let bytes = create(&table);
     assert_eq!(text(&bytes).matches("\"characters_max\":3").count(), 1);
     let (_, content) = decode(&FileKind::Edit.file_name(7), &bytes).unwrap();
-    assert_eq!(content, Content::Edit(Edit::CreateTable { table }));
+    assert_eq!(
+        content,
+        Content::Edit(Box::new(Edit::CreateTable { table }))
+    );
 }
 
 #[test]
