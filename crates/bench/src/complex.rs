@@ -114,6 +114,8 @@ impl Tables {
                 key: key.iter().map(|name| (*name).to_owned()).collect(),
                 layout: Layout::Scan,
                 comment: None,
+                partitioning: None,
+                ttl: None,
             };
             let table = block_on(instance.create_table(spec, false))?;
             table.ok_or_else(|| "the table was there already".into())

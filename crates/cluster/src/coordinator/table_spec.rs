@@ -141,6 +141,7 @@ pub(crate) fn define_view(
         next_column: 0,
         partitioning: None,
         ttl: table.ttl,
+        key_map: None,
         view_of: Some(table.id),
     };
     KeyCodec::primary(&made)?;

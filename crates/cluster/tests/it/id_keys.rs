@@ -83,6 +83,8 @@ fn spec(name: &str, columns: Vec<Column>, key: &[&str]) -> TableSpec {
         key: key.iter().map(|name| (*name).to_owned()).collect(),
         layout: Layout::Scan,
         comment: None,
+        partitioning: None,
+        ttl: None,
     }
 }
 
