@@ -8,14 +8,15 @@ use lazybase_engine::env::{ActorHandle, Env};
 use lazybase_engine::manifest::{
     Ddl, Manifest, ManifestStore, Pin, ProducerMark, RangeState, RunKind,
 };
-use lazybase_engine::read::{Reader, Snapshot, SnapshotAsk};
+use lazybase_engine::read::{Identifier, Reader, Snapshot, SnapshotAsk};
 use lazybase_engine::schema::{Alteration, altered};
 use lazybase_engine::stages::ingest::{
     self, BatchNumber, CoordinatorClock, Ingest, IngestOptions, TableVersions, UnsortedScu,
 };
+use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::{
-    DatabaseId, Error, ErrorKind, Freshness, Horizon, OnMiss, Result, SchemaVersion, ScuNumber,
-    Table, TableId, Token, ViewId,
+    Column, DatabaseId, Error, ErrorKind, Freshness, Horizon, IdKeyColumn, NextIds, OnMiss, Result,
+    SchemaVersion, ScuNumber, Table, TableId, Token, ViewId,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -100,6 +101,14 @@ impl BatchWriter {
     /// `Invalid` when the batch grows past its limit; `Unavailable` when the log can't be written.
     pub async fn append(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
         self.inner.append(table, changes).await
+    }
+
+    /// Adds changes whose ID columns may hold places of natural keys.
+    ///
+    /// # Errors
+    /// As [`BatchWriter::append`]; `Invalid` when an ID column names no key.
+    pub async fn append_keyed(&mut self, table: &Arc<Table>, keyed: KeyedChanges) -> Result<()> {
+        self.inner.append_keyed(table, keyed).await
     }
 
     /// Makes the batch durable and visible.
@@ -284,6 +293,50 @@ impl Instance {
         Ok(table)
     }
 
+    /// Whether all these numbers of a key map were given out.
+    ///
+    /// # Errors
+    /// `NotFound` when the map is gone; `Corrupt` when the log is damaged.
+    pub async fn has_given(&self, map: TableId, ids: &[i64]) -> Result<bool> {
+        let all = |next: &NextIds| ids.iter().all(|id| next.has_given(*id));
+        let known = self.manifest().next_ids_at(map, ScuNumber(u64::MAX));
+        if known.as_ref().is_some_and(all) {
+            return Ok(true);
+        }
+        let (ids_of, _) = self.identifier("ID keys");
+        Ok(all(&ids_of.next_ids(map).await?))
+    }
+
+    /// What gives numbers to natural keys of the SCUs that are not sorted, and those SCUs, oldest
+    /// first. `owner` is who holds the pin.
+    pub fn identifier(&self, owner: &str) -> (Identifier, Vec<Arc<UnsortedScu>>) {
+        let (unsorted, pin) = self.look(owner);
+        let sorted = pin.manifest().sorted_through;
+        let unsorted = unsorted.iter().filter(|scu| scu.scu() > sorted).cloned();
+        let unsorted: Vec<Arc<UnsortedScu>> = unsorted.collect();
+        let ids = Identifier::pinned(self.shared.reader.clone(), pin, unsorted.clone());
+        (ids, unsorted)
+    }
+
+    /// The definitions of a new table and, where it owns an ID key, of its key map.
+    ///
+    /// # Errors
+    /// As [`Instance::define_table`].
+    pub fn define_tables(&self, spec: &TableSpec) -> Result<Vec<Arc<Table>>> {
+        let mut table = self.define_table(spec)?.as_ref().clone();
+        let owned = |column: &&mut Column| column.id_key == Some(IdKeyColumn::OWN);
+        let Some(column) = table.columns.iter_mut().find(owned) else {
+            return Ok(vec![Arc::new(table)]);
+        };
+        let (map, view) = self.shared.take_ids();
+        column.id_key = Some(IdKeyColumn {
+            map,
+            owner: table.id,
+        });
+        let map = table.key_map_table(map, view);
+        Ok(vec![Arc::new(table), Arc::new(map)])
+    }
+
     /// Commits a transaction: what happens to tables, in this order, and a batch that may be
     /// written for the tables as they are then. All of it becomes visible at once, or nothing.
     /// `None` when there is no batch, or no row in it.
@@ -320,12 +373,12 @@ impl Instance {
         if if_not_exists && is_there() {
             return Ok(None);
         }
-        let table = self.define_table(&spec)?;
-        let create = Ddl::Create {
+        let tables = self.define_tables(&spec)?;
+        let create = |table: &Arc<Table>| Ddl::Create {
             table: table.as_ref().clone(),
         };
-        match self.commit(vec![create], None).await {
-            Ok(_) => Ok(Some(table)),
+        match self.commit(tables.iter().map(create).collect(), None).await {
+            Ok(_) => Ok(tables.into_iter().next()),
             // Somebody else was quicker.
             Err(error) if error.kind() == ErrorKind::Conflict && if_not_exists && is_there() => {
                 Ok(None)
@@ -340,8 +393,11 @@ impl Instance {
     /// `NotFound` when there is none.
     pub async fn drop_table(&self, name: &str, if_exists: bool) -> Result<bool> {
         let dropped = async {
-            let table = self.table(name)?.id;
-            self.commit(vec![Ddl::Drop { table }], None).await
+            let table = self.table(name)?;
+            let map = table.owned_id().map(|(_, map)| map);
+            let dropped = map.into_iter().chain([table.id]);
+            let ddl = dropped.map(|table| Ddl::Drop { table }).collect();
+            self.commit(ddl, None).await
         };
         match dropped.await {
             Ok(_) => Ok(true),
@@ -521,8 +577,8 @@ impl Instance {
     fn refuse_paused(&self, to: SettleTo) -> Result<()> {
         let board = self.shared.tasks.lock();
         let needed: &[StageName] = match to {
-            SettleTo::Sorted => &[StageName::Sort],
-            SettleTo::Authority => &[StageName::Sort, StageName::Authority],
+            SettleTo::Sorted => &[StageName::Remap, StageName::Sort],
+            SettleTo::Authority => &[StageName::Remap, StageName::Sort, StageName::Authority],
         };
         match needed.iter().find(|stage| board.paused.contains(stage)) {
             None => Ok(()),

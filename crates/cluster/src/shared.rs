@@ -173,7 +173,7 @@ impl Shared {
             StageName::Sort => totals.sort_bytes_written += report.bytes_written,
             StageName::Merge => totals.merge_bytes_written += report.bytes_written,
             StageName::Authority => totals.authority_bytes_written += report.bytes_written,
-            StageName::Ingest | StageName::Heal => {}
+            StageName::Ingest | StageName::Remap | StageName::Heal => {}
         }
         totals.failed_attempts += u64::from(report.outcome.is_err());
         board.finished.push_back(FinishedTask {

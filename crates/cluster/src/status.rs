@@ -206,15 +206,18 @@ fn holdings(
     let open = stages.entry("open").or_default();
     open.scus = u64::from(open_batches > 0);
     open.bytes = open_bytes;
-    let ingested = stages.entry("ingested").or_default();
-    for entry in manifest
-        .scus
-        .values()
-        .filter(|entry| entry.scu > manifest.sorted_through)
-    {
-        ingested.scus += 1;
-        ingested.rows += entry.rows;
-        ingested.bytes += entry.raw_bytes;
+    stages.entry("ingested").or_default();
+    let remapped = manifest.remapped_through();
+    let unsorted = manifest.scus.range(manifest.sorted_through.next()..);
+    for (scu, entry) in unsorted {
+        let name = match *scu <= remapped && manifest.holds_keys(entry) {
+            true => "remapped",
+            false => "ingested",
+        };
+        let stage = stages.entry(name).or_default();
+        stage.scus += 1;
+        stage.rows += entry.rows;
+        stage.bytes += entry.raw_bytes;
     }
     let mut sorted_scus: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
     let mut counted = std::collections::BTreeSet::new();

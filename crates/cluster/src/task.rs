@@ -1,9 +1,11 @@
 //! Work in its three states: a policy's *proposal* becomes a *task* when the coordinator decides
 //! it, and each try at a task is an *attempt* that ends in a report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, ScuEntry, SegmentMeta};
+use lazybase_engine::read::{Identifier, NextOfMaps};
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::ttl::Expiry;
@@ -14,6 +16,8 @@ use lazybase_model::{Result, ScuNumber, Span, TableId, ViewId};
 pub enum StageName {
     /// Sealing of the open SCU by age and size.
     Ingest,
+    /// Giving numbers to natural keys.
+    Remap,
     /// Sorting.
     Sort,
     /// Merging below the authority.
@@ -26,8 +30,9 @@ pub enum StageName {
 
 impl StageName {
     /// All that can be paused.
-    pub const ALL: [StageName; 4] = [
+    pub const ALL: [StageName; 5] = [
         StageName::Ingest,
+        StageName::Remap,
         StageName::Sort,
         StageName::Merge,
         StageName::Authority,
@@ -37,6 +42,7 @@ impl StageName {
     pub fn name(self) -> &'static str {
         match self {
             StageName::Ingest => "ingest",
+            StageName::Remap => "remap",
             StageName::Sort => "sort",
             StageName::Merge => "merge",
             StageName::Authority => "authority",
@@ -55,7 +61,7 @@ impl std::str::FromStr for StageName {
             .find(|stage| stage.name() == wanted)
             .ok_or_else(|| {
                 lazybase_model::Error::invalid(format!("there is no stage {text:?} to pause"))
-                    .with_hint("stages are ingest, sort, merge and authority")
+                    .with_hint("stages are ingest, remap, sort, merge and authority")
             })
     }
 }
@@ -74,8 +80,14 @@ pub(crate) struct Task {
 /// The shapes of stage work.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
+    /// Give numbers to the natural keys of SCUs, in their order.
+    Remap {
+        ids: Identifier,
+        scus: Vec<Arc<UnsortedScu>>,
+    },
     /// Sort all tables of an SCU.
     Sort {
+        ids: Identifier,
         scu: Arc<UnsortedScu>,
         layouts: Vec<Arc<RowLayout>>,
     },
@@ -93,7 +105,11 @@ pub(crate) enum Work {
         segments: Vec<(Arc<RowLayout>, Arc<SegmentMeta>)>,
     },
     /// Make the damaged files of a run again.
-    Heal { layout: Arc<RowLayout>, heal: Heal },
+    Heal {
+        layout: Arc<RowLayout>,
+        ids: Identifier,
+        heal: Heal,
+    },
 }
 
 /// From what damaged files are made again.
@@ -130,6 +146,11 @@ pub(crate) struct Replaced {
 /// What an attempt made: files that nothing names until the coordinator adopts them.
 #[derive(Debug)]
 pub(crate) enum Output {
+    /// The next numbers after SCUs, by key map; those that are remapped end at `through`.
+    Remapped {
+        through: ScuNumber,
+        next_ids: BTreeMap<ScuNumber, NextOfMaps>,
+    },
     /// The runs of an SCU by view, each with its parts in order.
     Sorted {
         scu: ScuNumber,

@@ -216,7 +216,7 @@ fn encoding(error: arrow::error::ArrowError) -> Error {
 }
 
 /// The column with one spelling for each value: no negative zero, one NaN.
-fn normalised(column: &ArrayRef) -> ArrayRef {
+pub(crate) fn normalised(column: &ArrayRef) -> ArrayRef {
     macro_rules! floats {
         ($kind:ty, $zero:expr, $nan:expr) => {{
             let values = column.as_primitive::<$kind>();

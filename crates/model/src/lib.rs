@@ -4,6 +4,7 @@
 //!   scu        SCU numbers, spans, horizons: the total order of batches
 //!   change     what happens to one row, and how changes compose
 //!   table      tables, columns, views and their stable numeric ids
+//!   id_key     numbers for natural keys, and how they are given out
 //!   freshness  the bound a query sets on staleness, and what to do when it can't be met
 //!   stamp      what every answer says about itself
 //!   token      an acknowledgement's horizon, portable between clients
@@ -14,6 +15,7 @@
 pub mod change;
 pub mod error;
 pub mod freshness;
+pub mod id_key;
 pub mod limits;
 pub mod partition;
 pub mod scu;
@@ -23,6 +25,7 @@ pub mod token;
 
 pub use error::{Error, ErrorKind, Result};
 pub use freshness::{Freshness, OnMiss};
+pub use id_key::{IdKeyColumn, KeyMap, NextIds};
 pub use partition::{PartitionChange, Partitioning, RangeBounds};
 pub use scu::{BatchCount, Horizon, ScuNumber, Span};
 pub use stamp::{SourceCounts, Stage, Stamp};

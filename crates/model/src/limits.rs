@@ -14,6 +14,9 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The largest batch, in bytes of uncompressed Arrow data (setting `batch_bytes_max`).
 pub const BATCH_BYTES_MAX: u64 = 8 << 30;
 
+/// The natural keys of one batch that its writer remembers so as to write each once, in bytes.
+pub const BATCH_KEYS_BYTES_MAX: usize = 64 << 20;
+
 /// The most bytes that a transaction's own changes may take in memory until it commits.
 pub const TRANSACTION_BYTES_MAX: u64 = 1 << 30;
 

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::id_key::{IdKeyColumn, KeyMap, PARTITIONS};
 use crate::partition::Partitioning;
 
 /// A table's id: never used again, not even for a table of the same name.
@@ -177,6 +178,9 @@ pub struct Column {
     /// How the authority's Parquet files store it.
     #[serde(default, skip_serializing_if = "ColumnStorage::is_default")]
     pub storage: ColumnStorage,
+    /// Of an ID key: whose numbers its cells are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_key: Option<IdKeyColumn>,
 }
 
 /// One cell as an Arrow IPC stream of one column and one row; hexadecimal where it is text.
@@ -223,6 +227,7 @@ impl Column {
             characters_max: None,
             older: None,
             storage: ColumnStorage::default(),
+            id_key: None,
         }
     }
 }
@@ -276,6 +281,9 @@ pub struct Table {
     pub layout: Layout,
     /// What the user said about it.
     pub comment: Option<String>,
+    /// Of a hidden table that maps another one's keys to numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_map: Option<KeyMap>,
     /// Ids of columns below this one were given out: see [`Table::next_column_id`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_column: u32,
@@ -326,6 +334,7 @@ impl Table {
             next_column: 0,
             partitioning: None,
             ttl: None,
+            key_map: None,
         }
     }
 
@@ -390,6 +399,72 @@ impl Table {
     pub fn takes_whole_rows_only(&self) -> bool {
         self.ttl
             .is_some_and(|ttl| !self.primary.key.contains(&ttl.column))
+    }
+
+    /// The key map of this table, which owns an ID key: its key's columns, the ID, and those
+    /// columns whose defaults a row gets that a reference makes. They keep their column ids.
+    pub fn key_map_table(&self, id: TableId, view: ViewId) -> Table {
+        let of_key = (self.key_indices().into_iter()).map(|at| &self.columns[at]);
+        let id_column = self.columns.iter().filter(|column| self.owns(column));
+        let others = self.columns.iter().filter(|column| {
+            let in_key = self.primary.key.contains(&column.id);
+            column.default != ColumnDefault::Null && !in_key && !self.owns(column)
+        });
+        let columns = of_key.chain(id_column).chain(others).cloned();
+        Table {
+            id,
+            name: format!("_keys_of_{}", self.id),
+            version: self.version,
+            columns: columns
+                .map(|column| Column {
+                    nullable: column.nullable || column.default != ColumnDefault::Null,
+                    characters_max: None,
+                    older: None,
+                    storage: ColumnStorage::default(),
+                    id_key: None,
+                    ..column
+                })
+                .collect(),
+            primary: View {
+                id: view,
+                key: self.primary.key.clone(),
+            },
+            hidden_key: false,
+            layout: Layout::Point,
+            comment: None,
+            next_column: 0,
+            partitioning: None,
+            ttl: None,
+            key_map: Some(KeyMap {
+                owner: self.id,
+                partitions: PARTITIONS,
+            }),
+        }
+    }
+
+    /// Whether a column of the table is the ID key that it owns.
+    pub fn owns(&self, column: &Column) -> bool {
+        (column.id_key).is_some_and(|id_key| id_key.owner == self.id)
+    }
+
+    /// The position of the ID key that the table owns, and its key map.
+    pub fn owned_id(&self) -> Option<(usize, TableId)> {
+        let mut columns = self.columns.iter().enumerate();
+        columns.find_map(|(at, column)| match column.id_key {
+            Some(id_key) if id_key.owner == self.id => Some((at, id_key.map)),
+            _ => None,
+        })
+    }
+
+    /// The position of the numbers in a key map: right behind the natural key.
+    pub fn key_map_id(&self) -> usize {
+        self.primary.key.len()
+    }
+
+    /// The columns that are ID keys, owned or not, by position, with their key maps.
+    pub fn id_keys(&self) -> impl Iterator<Item = (usize, IdKeyColumn)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(at, column)| Some((at, column.id_key?)))
     }
 
     /// The columns that SQL shows: all but the hidden key.

@@ -14,6 +14,7 @@ use crate::answer::AnswerStream;
 use crate::cast::{Place, checked_length, to_column};
 use crate::dml::defaults::parse_expression;
 use crate::dml::sink::Sink;
+use crate::id_keys::own::Buffered;
 use crate::literal::{Literal, to_array};
 use crate::parse::alter::{AlterStep, AlterTable};
 use crate::session::Shared;
@@ -151,7 +152,7 @@ pub(crate) fn default_value(
         let value = match Literal::of(&expr) {
             Some(literal) => to_array(&[literal], &place),
             None => {
-                let (context, _) = session.context(None, None);
+                let (context, _) = session.context(None, Buffered::default(), None);
                 let value = context.constant(&expr, 1);
                 value.and_then(|value| to_column(&value, &place))
             }

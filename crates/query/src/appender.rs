@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::DataType;
 use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
+use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::{Error, Result, Table};
 
 use crate::cast::{checked_cells, place, to_column};
@@ -16,8 +17,10 @@ use crate::changes::{deletes, updates};
 use crate::context::Constants;
 use crate::database::Database;
 use crate::dml::defaults::Defaults;
-use crate::dml::insert::{Conflict, RowMaker, column};
+use crate::dml::insert::{Conflict, RowMaker, column, id_is_given_out};
+use crate::id_keys::{Keys, check_numbers};
 use crate::types;
+use crate::visible::Visible;
 
 #[cfg(test)]
 mod tests;
@@ -80,17 +83,14 @@ impl Appender {
                 self.whole_rows(&table, rows, first_row, &Conflict::Replace)?
             }
             Op::Insert => self.whole_rows(&table, rows, first_row, &Conflict::Keep)?,
-            Op::Update => {
-                let keys = key_columns(&table, rows, first_row)?;
-                updates(&table, &keys, &set_columns(&table, rows, first_row)?)?
-            }
-            Op::Delete => deletes(&table, &key_columns(&table, rows, first_row)?)?,
+            Op::Update | Op::Delete => self.of_keys(&table, rows, first_row, op)?,
         };
         self.rows += rows.num_rows() as u64;
-        if changes.rows() == 0 {
+        if changes.changes.rows() == 0 {
             return Ok(());
         }
-        self.writer.append(&table, changes).await
+        Box::pin(check_numbers(self.database.instance(), &table, &changes)).await?;
+        self.writer.append_keyed(&table, changes).await
     }
 
     /// Rows appended so far.
@@ -113,8 +113,11 @@ impl Appender {
         rows: &RecordBatch,
         first_row: u64,
         conflict: &Conflict,
-    ) -> Result<lazybase_engine::change_batch::ChangeBatch> {
+    ) -> Result<KeyedChanges> {
         let schema = rows.schema();
+        let visible = Visible::stored(self.database.instance().manifest());
+        let constants = Constants::new(self.database.clone(), None);
+        let mut keys = Keys::new(&visible, &constants);
         let mut given = Vec::with_capacity(rows.num_columns());
         let mut columns = Vec::with_capacity(rows.num_columns());
         for (field, values) in schema.fields().iter().zip(rows.columns()) {
@@ -122,10 +125,12 @@ impl Appender {
             if given.contains(&at) {
                 return Err(given_twice(field.name()));
             }
+            if table.owned_id().is_some_and(|(owned, _)| owned == at) {
+                return Err(id_is_given_out(field.name()));
+            }
             given.push(at);
-            columns.push(lossless(values, table, at, first_row)?);
+            columns.push(lossless(&mut keys, values, table, at, first_row)?);
         }
-        let constants = Constants::new(self.database.clone(), None);
         let defaults = Defaults::of(table)?;
         let maker = RowMaker {
             constants: &constants,
@@ -133,7 +138,30 @@ impl Appender {
             table,
             given: &given,
         };
-        maker.changes(columns, rows.num_rows(), first_row, conflict)
+        maker.changes(columns, keys, rows.num_rows(), first_row, conflict)
+    }
+
+    /// Updates or deletes of the rows of keys.
+    fn of_keys(
+        &self,
+        table: &Arc<Table>,
+        rows: &RecordBatch,
+        first_row: u64,
+        op: Op,
+    ) -> Result<KeyedChanges> {
+        let visible = Visible::stored(self.database.instance().manifest());
+        let constants = Constants::new(self.database.clone(), None);
+        let mut keys = Keys::new(&visible, &constants);
+        let named = key_columns(&mut keys, table, rows, first_row)?;
+        let changes = match op {
+            Op::Delete => deletes(table, &named)?,
+            _ => {
+                let set = set_columns(&mut keys, table, rows, first_row)?;
+                updates(table, &named, &set)?
+            }
+        };
+        let keys = keys.finish()?;
+        Ok(KeyedChanges { changes, keys })
     }
 }
 
@@ -142,7 +170,12 @@ fn given_twice(name: &str) -> Error {
 }
 
 /// The key's columns, in the order of the key.
-fn key_columns(table: &Table, rows: &RecordBatch, first_row: u64) -> Result<Vec<ArrayRef>> {
+fn key_columns(
+    keys: &mut Keys<'_>,
+    table: &Table,
+    rows: &RecordBatch,
+    first_row: u64,
+) -> Result<Vec<ArrayRef>> {
     if table.hidden_key {
         return Err(Error::invalid(format!(
             "table {:?} has no key: its rows can't be named",
@@ -160,7 +193,7 @@ fn key_columns(table: &Table, rows: &RecordBatch, first_row: u64) -> Result<Vec<
                 Error::invalid(format!("the key's column {name:?} is not given"))
                     .with_sqlstate("42703")
             })?;
-            let values = lossless(values, table, at, first_row)?;
+            let values = lossless(keys, values, table, at, first_row)?;
             checked_cells(values, true, &place(table, at, first_row))
         })
         .collect()
@@ -168,6 +201,7 @@ fn key_columns(table: &Table, rows: &RecordBatch, first_row: u64) -> Result<Vec<
 
 /// The columns given that are not of the key, with their values.
 fn set_columns(
+    keys: &mut Keys<'_>,
     table: &Table,
     rows: &RecordBatch,
     first_row: u64,
@@ -180,7 +214,7 @@ fn set_columns(
             return Err(given_twice(field.name()));
         }
         if !key.contains(&at) {
-            let values = lossless(values, table, at, first_row)?;
+            let values = lossless(keys, values, table, at, first_row)?;
             set.push((
                 at,
                 checked_cells(values, false, &place(table, at, first_row))?,
@@ -191,8 +225,17 @@ fn set_columns(
 }
 
 /// Values as the column's type, where the cast can lose nothing.
-fn lossless(values: &ArrayRef, table: &Table, at: usize, first_row: u64) -> Result<ArrayRef> {
+fn lossless(
+    keys: &mut Keys<'_>,
+    values: &ArrayRef,
+    table: &Table,
+    at: usize,
+    first_row: u64,
+) -> Result<ArrayRef> {
     let place = place(table, at, first_row);
+    if place.column.id_key.is_some() {
+        return keys.to_column(values, &place);
+    }
     let (given, wanted) = (values.data_type(), place.data_type());
     if is_lossless(given, wanted) || values.null_count() == values.len() {
         return to_column(values, &place);

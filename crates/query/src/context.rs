@@ -10,10 +10,11 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::ColumnarValue;
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as PlannerStatement;
@@ -25,6 +26,7 @@ use lazybase_model::{Error, Result, Table};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
+use crate::id_keys::function::IdKey;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::session::Shared;
 use crate::settings::Settings;
@@ -35,11 +37,15 @@ use crate::visible::Visible;
 
 /// The parts of a context that are the same for all statements, made once: functions and rules.
 pub(crate) fn base() -> SessionState {
-    SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(Settings::default().config)
         .with_default_features()
         .with_analyzer_rule(Arc::new(UuidLiterals))
-        .build()
+        .build();
+    let id_key = Arc::new(ScalarUDF::from(IdKey::new()));
+    // Nothing of that name is there before.
+    let _ = state.register_udf(id_key);
+    state
 }
 
 /// The planner for one statement.

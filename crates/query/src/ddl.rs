@@ -23,6 +23,7 @@ use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, write_rows};
 use crate::dml::sink::Sink;
+use crate::id_keys;
 use crate::parse::create::{checked_name, mark_key};
 use crate::parse::{CreateTable, convert};
 use crate::read;
@@ -72,9 +73,11 @@ async fn make(
         return make_as(session, create, query, clauses, sql).await;
     }
     check_defaults(session, &create)?;
-    let table = session.instance().define_table(&spec(&create)?)?;
+    id_keys::declare(&session.visible(), &mut create)?;
     let mut sink = Sink::of(session);
-    sink.change_table(TableChange::Create(table));
+    for table in session.instance().define_tables(&spec(&create)?)? {
+        sink.change_table(TableChange::Create(table));
+    }
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done("CREATE TABLE", 0).with_token(token))
 }
@@ -202,8 +205,17 @@ async fn change_all(
         for name in names {
             match visible.require(name) {
                 Ok(table) => {
-                    visible.changes.push(change(Arc::clone(&table)));
-                    sink.change_table(change(table));
+                    let change = change(Arc::clone(&table));
+                    if matches!(change, TableChange::Drop(_)) {
+                        // The numbers of its keys go with it.
+                        let map = table.owned_id().and_then(|(_, map)| visible.by_id(map));
+                        for map in map.into_iter().map(TableChange::Drop) {
+                            visible.changes.push(map.clone());
+                            sink.change_table(map);
+                        }
+                    }
+                    visible.changes.push(change.clone());
+                    sink.change_table(change);
                 }
                 Err(_) if if_exists => {
                     notices.push(format!("there is no table {name:?}: skipped"));

@@ -19,6 +19,7 @@ use crate::answer::{Answer, AnswerStream};
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
+use crate::id_keys::own::Buffered;
 use crate::literal::Literal;
 use crate::parse::convert;
 use crate::parse::parameters::{self, number_of};
@@ -172,7 +173,7 @@ impl Prepared {
         if self.types.is_empty() {
             return Ok(());
         }
-        let (context, _) = self.session.context(None, None);
+        let (context, _) = self.session.context(None, Buffered::default(), None);
         let statement = ast::Statement::Query(query);
         stored_tables(&statement, &self.session)?;
         match context.parameter_types(statement, &self.sql).await {

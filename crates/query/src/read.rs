@@ -18,6 +18,7 @@ use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::error::from_datafusion;
+use crate::id_keys::own;
 use crate::keys::{self, NamedKeys};
 use crate::point::{self, PointRead};
 use crate::scan::Shape;
@@ -92,7 +93,11 @@ pub(crate) async fn run(
     with_hidden_key: Option<TableId>,
     sql: &str,
 ) -> Result<Opened> {
-    let (context, names) = session.context(snapshot.clone(), with_hidden_key);
+    let buffered = match &snapshot {
+        Some(snapshot) => Box::pin(own::buffered(session, snapshot)).await?,
+        None => own::Buffered::default(),
+    };
+    let (context, names) = session.context(snapshot.clone(), buffered, with_hidden_key);
     Ok(Opened {
         rows: context.run(statement, sql).await?,
         snapshot,
@@ -136,18 +141,13 @@ async fn rows_of_keys(
     point: &PointRead,
 ) -> Result<RecordBatch> {
     let shape = Shape::new(Arc::clone(&point.table), point.projection.clone());
-    let buffered = {
-        let state = session.state.lock();
-        let transaction = state.transaction.as_ref();
-        let tables = transaction.map(|transaction| transaction.buffer.by_table());
-        tables
-            .and_then(|mut tables| tables.remove(&point.table.id))
-            .unwrap_or_default()
-    };
+    let mut buffered = Box::pin(own::buffered(session, snapshot)).await?;
+    let buffered = buffered.remove(&point.table.id).unwrap_or_default();
     let keys = &point.keys.encoded;
     let rows = snapshot
         .get(point.table.id, keys, &shape.stored_projection(), &buffered)
         .await?;
+    own::check_known(&point.table, &point.projection, &rows)?;
     shape
         .show(&rows)
         .map_err(|error| from_datafusion(&error, ""))

@@ -45,6 +45,7 @@ use lazybase_model::{Result, Table};
 
 use crate::cast::uuid_text;
 use crate::error::into_datafusion;
+use crate::id_keys::own;
 use crate::types::{self, UUID};
 
 /// Which columns a scan gives, and in which form.
@@ -392,6 +393,10 @@ impl ExecutionPlan for LazyScanExec {
                 Poll::Pending => return Poll::Pending,
             };
             let shown = rows
+                .and_then(|rows| {
+                    own::check_known(&shape.table, &shape.projection, &rows)?;
+                    Ok(rows)
+                })
                 .map_err(into_datafusion)
                 .and_then(|rows| shape.show(&rows));
             Poll::Ready(Some(shown.map(|rows| rows.record_output(&metrics))))

@@ -24,6 +24,8 @@ use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
 use crate::context::{Constants, Context};
 use crate::database::Database;
+use crate::id_keys::lookup;
+use crate::id_keys::own::Buffered;
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
 use crate::settings::Settings;
@@ -244,8 +246,12 @@ pub(crate) async fn dispatch(
     sql: &str,
     input: Option<copy::Input>,
 ) -> Result<AnswerStream> {
-    let Parsed { statement, clauses } = parsed;
+    let Parsed {
+        mut statement,
+        clauses,
+    } = parsed;
     session.check_allowed(&statement)?;
+    Box::pin(lookup::resolve(session, &mut statement)).await?;
     match statement {
         Statement::Query(query) => read::query(session, query, &clauses, sql).await,
         Statement::Explain(statement) => explain::explain(session, *statement, &clauses, sql).await,
@@ -455,18 +461,14 @@ impl Shared {
     pub(crate) fn context(
         &self,
         snapshot: Option<Snapshot>,
+        buffered: Buffered,
         with_hidden_key: Option<TableId>,
     ) -> (Context, Names) {
         let mut visible = self.visible();
         if let Some(snapshot) = &snapshot {
             visible.manifest = Arc::clone(snapshot.manifest());
         }
-        let (settings, buffered) = {
-            let state = self.state.lock();
-            let transaction = state.transaction.as_ref();
-            let buffered = transaction.map(|t| t.buffer.by_table()).unwrap_or_default();
-            (state.settings.clone(), buffered)
-        };
+        let settings = self.state.lock().settings.clone();
         let names = Names {
             visible,
             snapshot,

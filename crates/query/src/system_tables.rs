@@ -10,7 +10,7 @@ use arrow::array::{
     UInt32Array, UInt64Array,
 };
 use lazybase_cluster::{Instance, TaskStatus};
-use lazybase_engine::manifest::{Manifest, Run, RunKind, SegmentFormat};
+use lazybase_engine::manifest::{Manifest, Run, RunKind, ScuEntry, SegmentFormat};
 use lazybase_model::{Error, Layout, Result, ScuNumber, Table};
 
 use crate::settings::{Settings, Shown};
@@ -113,6 +113,7 @@ fn lag(manifest: &Manifest, now_micros: i64) -> Columns {
     let sealed = manifest.sealed_through;
     let stages = [
         ("sealed", sealed),
+        ("remapped", manifest.remapped_through()),
         ("sorted", manifest.sorted_through),
         ("authority", authority_through(manifest)),
     ];
@@ -276,14 +277,20 @@ fn tasks(instance: &Instance) -> Columns {
 
 fn scus(manifest: &Manifest) -> Columns {
     let scus = || manifest.scus.values();
-    let stage = |scu: ScuNumber| match scu <= manifest.sorted_through {
-        true => "sorted",
-        false => "ingested",
+    let remapped = manifest.remapped_through();
+    let stage = |entry: &ScuEntry| {
+        if entry.scu <= manifest.sorted_through {
+            "sorted"
+        } else if entry.scu <= remapped && manifest.holds_keys(entry) {
+            "remapped"
+        } else {
+            "ingested"
+        }
     };
     let time = |scu: ScuNumber| manifest.times.get(&scu);
     vec![
         ("scu", counts(scus().map(|entry| entry.scu.0))),
-        ("stage", texts(scus().map(|entry| Some(stage(entry.scu))))),
+        ("stage", texts(scus().map(|entry| Some(stage(entry))))),
         ("batches", {
             let batches = scus().map(|entry| entry.batches);
             Arc::new(UInt32Array::from_iter_values(batches)) as ArrayRef

@@ -24,6 +24,7 @@ use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::Snapshot;
 use lazybase_engine::schema::Adapter;
 use lazybase_engine::segment::RowLayout;
+use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::limits::TRANSACTION_BYTES_MAX;
 use lazybase_model::{Error, Result, Table, TableId};
 
@@ -86,7 +87,7 @@ pub(crate) type RowId = Vec<u8>;
 )]
 pub(crate) enum Staged {
     Table(TableChange),
-    Changes(Arc<Table>, ChangeBatch),
+    Changes(Arc<Table>, KeyedChanges),
     /// Rows that the transaction itself inserted into a table with a hidden key.
     RemoveOwn(Arc<Table>, HashSet<RowId>),
     /// The same, with new values for some columns: one a row of the map's places.
@@ -107,6 +108,8 @@ pub(crate) struct Buffer {
 struct Entry {
     table: Arc<Table>,
     changes: ChangeBatch,
+    /// The natural keys that ID columns of the changes name by their places.
+    keys: Vec<MentionedKeys>,
     /// Rows of a table with a hidden key, under keys that ingest will replace.
     own: bool,
 }
@@ -193,7 +196,8 @@ impl Buffer {
         Ok(())
     }
 
-    fn push(&mut self, table: Arc<Table>, changes: ChangeBatch) -> Result<()> {
+    fn push(&mut self, table: Arc<Table>, keyed: KeyedChanges) -> Result<()> {
+        let KeyedChanges { changes, keys } = keyed;
         let bytes = self.bytes + changes.memory_bytes() as u64;
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(
@@ -212,6 +216,7 @@ impl Buffer {
         self.entries.push(Entry {
             table,
             changes,
+            keys,
             own,
         });
         Ok(())
@@ -272,16 +277,16 @@ impl Buffer {
             .filter(move |entry| entry.own && entry.table.id == table)
     }
 
-    /// What the transaction's reads see, by table.
-    pub(crate) fn by_table(&self) -> HashMap<TableId, Vec<ChangeBatch>> {
-        let mut tables: HashMap<TableId, Vec<ChangeBatch>> = HashMap::new();
-        for entry in &self.entries {
-            tables
-                .entry(entry.table.id)
-                .or_default()
-                .push(entry.changes.clone());
-        }
-        tables
+    /// The changes with the natural keys that they name, oldest first.
+    pub(crate) fn keyed(&self) -> Vec<(Arc<Table>, KeyedChanges)> {
+        let keyed = |entry: &Entry| KeyedChanges {
+            changes: entry.changes.clone(),
+            keys: entry.keys.clone(),
+        };
+        let entries = self.entries.iter();
+        entries
+            .map(|entry| (Arc::clone(&entry.table), keyed(entry)))
+            .collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -295,7 +300,9 @@ impl Buffer {
                 true => without_row_ids(&entry.table, &entry.changes.data)?,
                 false => entry.changes,
             };
-            writer.append(&entry.table, changes).await?;
+            let keys = entry.keys;
+            let keyed = KeyedChanges { changes, keys };
+            writer.append_keyed(&entry.table, keyed).await?;
         }
         Ok(())
     }

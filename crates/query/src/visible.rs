@@ -182,10 +182,21 @@ impl Visible {
     /// The table of a name.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
         if self.changes.is_empty() {
-            return Some(Arc::clone(&self.manifest.table_named(name)?.table));
+            let table = &self.manifest.table_named(name)?.table;
+            return is_shown(table).then(|| Arc::clone(table));
         }
         let mut tables = self.tables().into_iter();
         tables.find(|table| table.name == name)
+    }
+
+    /// The table of an id, be it a key map.
+    pub(crate) fn by_id(&self, id: TableId) -> Option<Arc<Table>> {
+        let stored = self.manifest.tables.get(&id).map(|state| &state.table);
+        let stored = stored.filter(|_| !self.changes.has_dropped(id));
+        let created = || self.changes.created().find(|table| table.id == id);
+        stored
+            .or_else(created)
+            .map(|table| self.changes.definition(table))
     }
 
     /// The table of a name.
@@ -205,9 +216,15 @@ impl Visible {
         let stored = stored.filter(|table| !self.changes.has_dropped(table.id));
         let mut tables: Vec<Arc<Table>> = stored
             .chain(self.changes.created())
+            .filter(|table| is_shown(table))
             .map(|table| self.changes.definition(table))
             .collect();
         tables.sort_by_key(|table| table.id);
         tables
     }
+}
+
+/// Whether SQL sees a table: key maps are seen through ID columns alone.
+fn is_shown(table: &Table) -> bool {
+    table.key_map.is_none()
 }

@@ -280,7 +280,25 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             }
         }
     }
-    Ok(())
+    known
+        .values()
+        .try_for_each(|table| check_owners(table, &known))
+}
+
+/// Whether the owners of a table's ID keys are there.
+fn check_owners(table: &Table, tables: &BTreeMap<TableId, &Table>) -> Result<()> {
+    let gone = table.id_keys().find(|(_, id_key)| {
+        !tables.contains_key(&id_key.map) || !tables.contains_key(&id_key.owner)
+    });
+    match gone {
+        None => Ok(()),
+        Some((at, _)) => Err(Error::conflict(format!(
+            "column {:?} of table {:?} holds IDs of a table that is dropped",
+            table.columns[at].name, table.name
+        ))
+        .with_hint(format!("DROP TABLE {} first, or with it", table.name))
+        .with_sqlstate("2BP01")),
+    }
 }
 
 /// There is a table of that name.

@@ -171,7 +171,8 @@ impl Coordinator {
         let status = self.heal_status(Some(state.table.id), run.span, bytes);
         self.note_state(run, damaged, DamageState::Healing, None);
         let task = RunningTask::Heal { runs: ids };
-        self.launch(Work::Heal { layout, heal }, status, task);
+        let ids = self.identifier("heal");
+        self.launch(Work::Heal { layout, ids, heal }, status, task);
         Ok(())
     }
 

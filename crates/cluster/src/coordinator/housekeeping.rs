@@ -85,7 +85,7 @@ fn files_of(output: &Output) -> Vec<String> {
         Output::Sorted { runs, .. } => runs.iter().flat_map(|(_, made)| made).collect(),
         Output::Merged { segments, .. } => segments.iter().collect(),
         Output::Healed { runs } => runs.iter().flat_map(|run| &run.segments).collect(),
-        Output::Checked { .. } => Vec::new(),
+        Output::Remapped { .. } | Output::Checked { .. } => Vec::new(),
     };
     segments
         .into_iter()

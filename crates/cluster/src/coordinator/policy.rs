@@ -89,6 +89,8 @@ impl Default for PolicySettings {
 /// A task that was handed out and whose edit is not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunningTask {
+    /// SCUs are remapped, one attempt at a time.
+    Remap,
     /// An SCU is sorted, or sorted and waiting for those before it.
     Sort {
         /// Which.
@@ -128,6 +130,14 @@ pub struct Load<'a> {
 /// Stage work that should be done. What is decided and recorded is a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proposal {
+    /// Give numbers to the natural keys of all SCUs after those that have them: a backlog is
+    /// remapped together.
+    Remap {
+        /// The first.
+        first: ScuNumber,
+        /// The last.
+        last: ScuNumber,
+    },
     /// Sort an SCU. Several may be sorted at once; they are adopted in order.
     Sort {
         /// Which.
@@ -165,6 +175,7 @@ struct Ranked {
 }
 
 const URGENCY_SPLIT: u64 = 10_000;
+const URGENCY_REMAP: u64 = 5_000;
 const URGENCY_SORT: u64 = 100;
 const URGENCY_ROUND: u64 = 100;
 const URGENCY_IDLE: u64 = 50;
@@ -184,6 +195,8 @@ const IDLE_FACTOR: u32 = 3;
 /// A range whose runs fill so many merge tasks is cut before they are merged: a range is merged by
 /// one worker at a time, and the others would look on.
 const CROWDED_TASKS: u64 = 2;
+/// So many SCUs of a backlog are remapped together.
+const REMAP_SCUS_MAX: usize = 64;
 /// So many runs without data in a range are folded into the run before them.
 const FOLD_LINKS: usize = 32;
 
@@ -191,6 +204,7 @@ const FOLD_LINKS: usize = 32;
 pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
     let policy = Policy::new(manifest, load);
     let mut ranked = policy.sorts();
+    ranked.extend(policy.remap());
     let (split, chains): (Vec<_>, Vec<_>) = policy
         .chains
         .iter()
@@ -285,6 +299,23 @@ impl<'a> Policy<'a> {
         }
     }
 
+    /// Sorts wait for it, so it comes before them.
+    fn remap(&self) -> Option<Ranked> {
+        let remapped = self.manifest.remapped_through();
+        let busy = self.load.running.contains(&RunningTask::Remap);
+        let waiting = self.manifest.scus.range(remapped.next()..);
+        let last = waiting.take(REMAP_SCUS_MAX).last().map(|(scu, _)| *scu);
+        let last = last.filter(|_| !busy)?;
+        Some(Ranked {
+            urgency: URGENCY_REMAP,
+            bytes: 0,
+            proposal: Proposal::Remap {
+                first: remapped.next(),
+                last,
+            },
+        })
+    }
+
     fn sorts(&self) -> Vec<Ranked> {
         let busy = |scu: ScuNumber| {
             let task = RunningTask::Sort { scu };
@@ -299,7 +330,9 @@ impl<'a> Policy<'a> {
             .manifest
             .scus
             .range(self.manifest.sorted_through.next()..);
+        let remapped = self.manifest.remapped_through();
         waiting
+            .take_while(|(scu, _)| **scu <= remapped)
             .filter(|(scu, _)| !busy(**scu))
             .take(room)
             .map(|(scu, _)| Ranked {

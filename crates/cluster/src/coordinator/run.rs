@@ -65,6 +65,8 @@ pub(crate) struct Coordinator {
     pub(super) running: BTreeMap<TaskId, Running>,
     /// Sealed SCUs whose edit is not committed yet, in order.
     pub(super) seals: VecDeque<Sealed>,
+    /// Remapped SCUs whose edit could not be committed yet.
+    pub(super) remapped: VecDeque<Output>,
     /// Sorted SCUs that wait for their predecessors.
     pub(super) sorted: BTreeMap<ScuNumber, Output>,
     /// Merged outputs whose edit could not be committed yet.
@@ -107,6 +109,7 @@ impl Coordinator {
             workers: parts.workers,
             running: BTreeMap::new(),
             seals: VecDeque::new(),
+            remapped: VecDeque::new(),
             sorted: BTreeMap::new(),
             merged: VecDeque::new(),
             ddl: VecDeque::new(),
@@ -200,6 +203,7 @@ impl Coordinator {
     async fn try_act(&mut self) -> Result<()> {
         self.commit_seals().await?;
         self.advance_ddl().await?;
+        self.adopt_remapped().await?;
         self.adopt_sorted().await?;
         self.adopt_merged().await?;
         if self.stopping.is_none() {
@@ -220,6 +224,22 @@ impl Coordinator {
         while let Some(sealed) = self.seals.front() {
             self.commit(seal_edit(sealed)).await?;
             self.seals.pop_front();
+        }
+        Ok(())
+    }
+
+    async fn adopt_remapped(&mut self) -> Result<()> {
+        while let Some(output) = self.remapped.front() {
+            if let Output::Remapped { through, next_ids } = output {
+                // Where a key map was dropped meanwhile, fewer SCUs wait for it.
+                let known = self.shared.manifests.current().remapped_through();
+                let (through, mut next_ids) = (*through, next_ids.clone());
+                let next_ids = next_ids.split_off(&known.next());
+                if through > known {
+                    self.commit(Edit::Remapped { through, next_ids }).await?;
+                }
+            }
+            self.remapped.pop_front();
         }
         Ok(())
     }
@@ -259,6 +279,7 @@ impl Coordinator {
         let name = work_name(&running.policy);
         let failures = self.resting.remove(&name).map_or(0, |rest| rest.failures);
         match report.outcome {
+            Ok(output @ Output::Remapped { .. }) => self.remapped.push_back(output),
             Ok(output @ Output::Sorted { scu, .. }) => {
                 self.sorted.insert(scu, output);
             }
@@ -276,7 +297,8 @@ impl Coordinator {
                     failures: failures + 1,
                 };
                 self.resting.insert(name, rest);
-                if matches!(running.policy, RunningTask::Sort { .. }) {
+                let of_log = |task| matches!(task, RunningTask::Remap | RunningTask::Sort { .. });
+                if of_log(running.policy) {
                     self.lose_log(&error);
                 }
                 self.shared.report_trouble(&error.within(format_args!(
@@ -322,6 +344,7 @@ impl Coordinator {
             return Ok(());
         };
         let policy = match proposal {
+            Proposal::Remap { .. } => RunningTask::Remap,
             Proposal::Sort { scu } => RunningTask::Sort { scu },
             Proposal::Merge {
                 view, low, inputs, ..

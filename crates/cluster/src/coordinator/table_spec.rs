@@ -105,6 +105,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         layout: spec.layout,
         comment: spec.comment.clone(),
         next_column: 0,
+        key_map: None,
         partitioning: None,
         ttl: None,
     };

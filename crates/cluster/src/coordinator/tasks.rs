@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::manifest::{Manifest, Run, RunId, RunKind};
+use lazybase_engine::read::Identifier;
 use lazybase_engine::read::paths::segments_in;
+use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
 
@@ -20,6 +22,8 @@ impl Coordinator {
     /// Tasks that were handed out and whose edits are not committed.
     pub(super) fn outstanding(&self) -> Vec<RunningTask> {
         let running = self.running.values().map(|task| task.policy.clone());
+        let remapped = self.remapped.iter().map(|_| RunningTask::Remap);
+        let running = running.chain(remapped);
         let sorted = self
             .sorted
             .keys()
@@ -71,12 +75,17 @@ impl Coordinator {
         manifest: &Arc<Manifest>,
         proposal: &Proposal,
     ) -> Result<Option<(Work, TaskStatus)>> {
-        let needed = matches!(proposal, Proposal::Sort { scu }
-            if *scu <= self.hurry.sort_needed_through);
+        let needed = match proposal {
+            Proposal::Remap { first: scu, .. } | Proposal::Sort { scu } => {
+                *scu <= self.hurry.sort_needed_through
+            }
+            _ => false,
+        };
         if self.paused.contains(&stage_of(proposal)) && !needed {
             return Ok(None);
         }
         match proposal {
+            Proposal::Remap { first, last } => Ok(self.remap_task(manifest, *first, *last)),
             Proposal::Sort { scu } => self.sort_task(manifest, *scu),
             Proposal::Merge {
                 view,
@@ -87,6 +96,39 @@ impl Coordinator {
             } => self.merge_task(manifest, *view, low, inputs, *output),
             Proposal::Split { .. } => Ok(None),
         }
+    }
+
+    /// What gives numbers to natural keys of the SCUs that are not sorted.
+    pub(super) fn identifier(&self, owner: &str) -> Identifier {
+        let reader = &self.shared.reader;
+        let pin = reader.pins.pin(owner, || self.shared.manifests.current());
+        let sorted = pin.manifest().sorted_through;
+        let unsorted = self.shared.ingest.unsorted();
+        let after = unsorted.iter().filter(|scu| scu.scu() > sorted).cloned();
+        Identifier::pinned(reader.clone(), pin, after.collect::<Vec<_>>())
+    }
+
+    fn remap_task(
+        &self,
+        manifest: &Arc<Manifest>,
+        first: ScuNumber,
+        last: ScuNumber,
+    ) -> Option<(Work, TaskStatus)> {
+        let unsorted = self.shared.ingest.unsorted();
+        let inside = |scu: &&Arc<UnsortedScu>| first <= scu.scu() && scu.scu() <= last;
+        let scus: Vec<Arc<UnsortedScu>> = unsorted.iter().filter(inside).cloned().collect();
+        let (first, last) = (scus.first()?.scu(), scus.last()?.scu());
+        let entries = manifest.scus.range(first..=last);
+        let status = TaskStatus {
+            id: TaskId(0),
+            stage: StageName::Remap,
+            table: None,
+            span: Span::new(first, last),
+            bytes: entries.map(|(_, entry)| entry.raw_bytes).sum(),
+            started_micros: self.shared.now(),
+        };
+        let ids = self.identifier("remap");
+        Some((Work::Remap { ids, scus }, status))
     }
 
     fn sort_task(
@@ -108,8 +150,8 @@ impl Coordinator {
             return Err(Error::internal(format!("the log of SCU {scu} is not open")));
         };
         let mut layouts = Vec::new();
-        for table in entry.tables.keys() {
-            if let Some(state) = manifest.tables.get(table) {
+        for state in manifest.tables.values() {
+            if Identifier::touches(&state.table, &unsorted) {
                 layouts.push(self.shared.layout_at(state, scu)?);
             }
         }
@@ -123,6 +165,7 @@ impl Coordinator {
         };
         Ok(Some((
             Work::Sort {
+                ids: self.identifier("sort"),
                 scu: unsorted,
                 layouts,
             },
@@ -205,6 +248,7 @@ fn expiry(
 /// The stage whose work a proposal is.
 fn stage_of(proposal: &Proposal) -> StageName {
     match proposal {
+        Proposal::Remap { .. } => StageName::Remap,
         Proposal::Sort { .. } => StageName::Sort,
         Proposal::Merge {
             output: RunKind::Base,
@@ -217,6 +261,7 @@ fn stage_of(proposal: &Proposal) -> StageName {
 /// What names a piece of work across its attempts.
 pub(super) fn work_name(task: &RunningTask) -> String {
     match task {
+        RunningTask::Remap => "remap".to_owned(),
         RunningTask::Sort { scu } => format!("sort of SCU {scu}"),
         RunningTask::Merge { inputs, .. } => format!("merge of {inputs:?}"),
         RunningTask::Heal { runs } => format!("healing of {runs:?}"),

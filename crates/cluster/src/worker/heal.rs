@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
+use lazybase_engine::read::Identifier;
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::open_sealed;
 use lazybase_model::{Error, Result};
@@ -32,10 +33,13 @@ pub(super) async fn attempt(
     context: &WorkerContext,
     traffic: &Traffic,
     layout: &Arc<RowLayout>,
+    ids: &Identifier,
     heal: &Heal,
 ) -> Result<Output> {
     let runs = match heal {
-        Heal::Sort { entry, runs } => sort_again(context, traffic, layout, entry, runs).await?,
+        Heal::Sort { entry, runs } => {
+            sort_again(context, traffic, layout, ids, entry, runs).await?
+        }
         Heal::Merge { run, files, pieces } => {
             let segments = merge_again(context, traffic, layout, run, pieces).await?;
             vec![Replaced {
@@ -75,14 +79,15 @@ async fn sort_again(
     context: &WorkerContext,
     traffic: &Traffic,
     layout: &Arc<RowLayout>,
+    ids: &Identifier,
     entry: &ScuEntry,
     runs: &[Arc<Run>],
 ) -> Result<Vec<Replaced>> {
     let scu = open_sealed(&*context.env.store, entry).await?;
     let memory = context.settings.sort_memory;
-    let mut parts = sort::sort_table(context, traffic, &scu, layout, memory).await?;
+    let mut parts = sort::sort_table(context, traffic, ids, &scu, layout, memory).await?;
     if parts.len() > runs.len() {
-        parts = sort::sort_table(context, traffic, &scu, layout, u64::MAX).await?;
+        parts = sort::sort_table(context, traffic, ids, &scu, layout, u64::MAX).await?;
     }
     if parts.len() > runs.len() {
         return Err(Error::internal("an SCU was sorted into too many parts"));

@@ -6,6 +6,7 @@
 
 mod heal;
 mod merge;
+mod remap;
 mod sort;
 
 use std::sync::Arc;
@@ -81,7 +82,10 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
         let started = context.env.clock.monotonic();
         let traffic = Traffic::default();
         let outcome = match &task.work {
-            Work::Sort { scu, layouts } => sort::attempt(&context, &traffic, scu, layouts).await,
+            Work::Remap { ids, scus } => remap::attempt(&traffic, ids, scus).await,
+            Work::Sort { ids, scu, layouts } => {
+                sort::attempt(&context, &traffic, ids, scu, layouts).await
+            }
             Work::Merge {
                 layout,
                 range,
@@ -93,7 +97,9 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
                 merge::attempt(&context, &traffic, layout, range, inputs, (*output, expiry)).await
             }
             Work::Check { segments } => heal::check(&context, segments).await,
-            Work::Heal { layout, heal } => heal::attempt(&context, &traffic, layout, heal).await,
+            Work::Heal { layout, ids, heal } => {
+                heal::attempt(&context, &traffic, layout, ids, heal).await
+            }
         };
         if let Err(error) = &outcome {
             context.damaged.note(error);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::{SegmentFormat, SegmentMeta};
+use lazybase_engine::read::Identifier;
 use lazybase_engine::segment::{RowLayout, SegmentWriter, WriteOptions, verify_segment};
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::stages::sort::sort_changes;
@@ -16,13 +17,16 @@ use crate::task::Output;
 pub(super) async fn attempt(
     context: &WorkerContext,
     traffic: &Traffic,
+    ids: &Identifier,
     scu: &Arc<UnsortedScu>,
     layouts: &[Arc<RowLayout>],
 ) -> Result<Output> {
     let memory = context.settings.sort_memory;
     let mut runs = Vec::new();
     for layout in layouts {
-        for segments in sort_table(context, traffic, scu, layout, memory).await? {
+        let parts = sort_table(context, traffic, ids, scu, layout, memory).await?;
+        // References to keys that are all known change nothing.
+        for segments in parts.into_iter().filter(|segments| !segments.is_empty()) {
             runs.push((layout.table.primary.id, segments));
         }
     }
@@ -36,6 +40,7 @@ pub(super) async fn attempt(
 pub(super) async fn sort_table(
     context: &WorkerContext,
     traffic: &Traffic,
+    ids: &Identifier,
     scu: &Arc<UnsortedScu>,
     layout: &Arc<RowLayout>,
     memory: u64,
@@ -44,21 +49,18 @@ pub(super) async fn sort_table(
     let mut held: Vec<ChangeBatch> = Vec::new();
     let mut held_bytes: u64 = 0;
     for batch in scu.prefix(u32::MAX) {
-        for part in batch
-            .parts
-            .iter()
-            .filter(|part| part.table == layout.table.id)
-        {
-            if held_bytes > 0 && held_bytes.saturating_add(part.raw_bytes) > memory {
+        for place in Identifier::places(&layout.table, &batch) {
+            let bytes = place.raw_bytes(&batch);
+            if held_bytes > 0 && held_bytes.saturating_add(bytes) > memory {
                 parts.push(sort_part(context, traffic, layout, std::mem::take(&mut held)).await?);
                 held_bytes = 0;
             }
-            held_bytes += part.raw_bytes;
-            held.push(part.read(&*context.env.store, layout, scu.scu()).await?);
-            traffic.read.fetch_add(part.raw_bytes, Ordering::Relaxed);
+            held_bytes += bytes;
+            held.push(ids.read(layout, scu, &batch, place).await?);
+            traffic.read.fetch_add(bytes, Ordering::Relaxed);
         }
     }
-    if !held.is_empty() {
+    if held.iter().any(|changes| changes.rows() > 0) {
         parts.push(sort_part(context, traffic, layout, held).await?);
     }
     Ok(parts)

@@ -23,7 +23,7 @@ use crate::model::Model;
 
 /// What happens to a file.
 #[derive(Debug, Clone, Copy)]
-enum Harm {
+pub(crate) enum Harm {
     /// A bit, at so many tenths of the file.
     Flip {
         tenths: u64,
@@ -151,7 +151,7 @@ fn write_story() -> Story {
     }
 }
 
-fn wait_for(instance: &Instance, what: &str, reached: impl Fn(&Instance) -> bool) {
+pub(crate) fn wait_for(instance: &Instance, what: &str, reached: impl Fn(&Instance) -> bool) {
     for _ in 0..500 {
         if reached(instance) {
             return;
@@ -162,7 +162,7 @@ fn wait_for(instance: &Instance, what: &str, reached: impl Fn(&Instance) -> bool
 }
 
 /// A copy of a store, a file of it damaged.
-fn harmed(store: &MemoryStore, file: &str, harm: Harm) -> (Arc<FaultyStore>, Faults) {
+pub(crate) fn harmed(store: &MemoryStore, file: &str, harm: Harm) -> (Arc<FaultyStore>, Faults) {
     let copy = store.crash_image(store.operations(), Unsynced::Everything);
     let faults = Faults::none();
     harm_file(&copy, &faults, file, harm);
@@ -233,7 +233,7 @@ fn ask_everything(instance: &Instance, story: &Story, context: &str) -> Result<(
     Ok(())
 }
 
-fn files(store: &dyn Store, folder: &str) -> Vec<String> {
+pub(crate) fn files(store: &dyn Store, folder: &str) -> Vec<String> {
     let listed = block_on(store.list(folder)).unwrap();
     listed.into_iter().map(|(name, _)| name).collect()
 }

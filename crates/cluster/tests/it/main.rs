@@ -9,6 +9,7 @@ mod crash;
 mod damage;
 mod ddl;
 mod harness;
+mod id_keys;
 mod kill;
 mod model;
 mod mounts;

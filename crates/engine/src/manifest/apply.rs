@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, Error, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{
+    DatabaseId, Error, NextIds, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId,
+};
 
 use super::edit::{Ddl, Edit, HealedRun, RetiredRun};
 use super::partitions::first_ranges;
@@ -32,6 +34,7 @@ impl Edit {
             Edit::DropTable { .. } => "drop_table",
             Edit::TruncateTable { .. } => "truncate_table",
             Edit::Seal { .. } => "seal",
+            Edit::Remapped { .. } => "remapped",
             Edit::Sorted { .. } => "sorted",
             Edit::Merged { .. } => "merged",
             Edit::SplitRange { .. } => "split_range",
@@ -55,6 +58,8 @@ impl Manifest {
             next_run: 1,
             sealed_through: ScuNumber::ZERO,
             sorted_through: ScuNumber::ZERO,
+            last_remapped: ScuNumber::ZERO,
+            next_ids: BTreeMap::new(),
             ddl_batch: None,
             tables: BTreeMap::new(),
             scus: BTreeMap::new(),
@@ -124,6 +129,7 @@ impl Manifest {
                 time,
                 producers,
             } => self.seal(entry, *time, producers),
+            Edit::Remapped { through, next_ids } => self.remapped(*through, next_ids),
             Edit::Sorted { scu, runs } => self.sorted(*scu, runs),
             Edit::Merged {
                 view,
@@ -249,6 +255,7 @@ impl Manifest {
     fn drop_table(&mut self, id: TableId) -> Result<()> {
         let view = self.table_mut(id)?.table.primary.id;
         self.tables.remove(&id);
+        self.forget_next_ids();
         self.runs.retain(|_, run| run.view != view);
         Ok(())
     }
@@ -370,7 +377,49 @@ impl Manifest {
         Ok(())
     }
 
+    fn remapped(
+        &mut self,
+        through: ScuNumber,
+        next_ids: &BTreeMap<ScuNumber, BTreeMap<TableId, NextIds>>,
+    ) -> Result<()> {
+        let known = self.remapped_through();
+        let outside = next_ids.keys().any(|scu| *scu <= known || *scu > through);
+        if through <= known || through > self.sealed_through || outside {
+            let message = format!("SCUs up to {through} are remapped, known is {known}");
+            return Err(Error::conflict(message));
+        }
+        for (scu, of_maps) in next_ids {
+            let there = (of_maps.iter()).filter(|(map, _)| self.is_key_map(**map));
+            let there = there.map(|(map, next)| (*map, next.clone())).collect();
+            self.next_ids.insert(*scu, there);
+        }
+        self.last_remapped = through;
+        Ok(())
+    }
+
+    /// Forgets next numbers that no SCU whose log is kept begins with, and those of maps that are
+    /// gone.
+    fn forget_next_ids(&mut self) {
+        let kept = self.scus.keys().next().copied();
+        let oldest = kept.unwrap_or(self.sealed_through.next());
+        let mut known: BTreeSet<TableId> = BTreeSet::new();
+        let maps = self
+            .tables
+            .values()
+            .filter(|state| state.table.key_map.is_some());
+        let maps: BTreeSet<TableId> = maps.map(|state| state.table.id).collect();
+        for (scu, of_maps) in self.next_ids.iter_mut().rev() {
+            of_maps.retain(|map, _| maps.contains(map) && (*scu >= oldest || known.insert(*map)));
+        }
+        self.next_ids.retain(|_, of_maps| !of_maps.is_empty());
+    }
+
     fn sorted(&mut self, scu: ScuNumber, runs: &[Run]) -> Result<()> {
+        let remapped = self.remapped_through();
+        if scu > remapped {
+            let message = format!("SCU {scu} is sorted, but remapped are those through {remapped}");
+            return Err(Error::conflict(message));
+        }
         let expected = self.sorted_through.next();
         if scu != expected || scu > self.sealed_through {
             let message = format!("SCU {scu} is sorted where {expected} is next");
@@ -536,6 +585,7 @@ impl Manifest {
                 return Err(Error::conflict(message));
             }
         }
+        self.forget_next_ids();
         let last_before = self.times.range(..times_before).next_back();
         if let Some(keep_from) = last_before.map(|(scu, _)| *scu) {
             self.times = self.times.split_off(&keep_from);

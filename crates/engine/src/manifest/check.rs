@@ -23,6 +23,9 @@
 //! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key
 //!   stay, and no column's id is that of another column of an earlier definition.
 //! - MAN-14: each range of a partitioned table lies in one partition, or in none.
+//! - MAN-15: the next numbers of a key map only grow, from SCU to SCU and from manifest to
+//!   manifest, each within its partition; they are of maps that are there and of SCUs that are
+//!   remapped.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -30,7 +33,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span};
+use lazybase_model::{Error, ErrorKind, NextIds, Result, ScuNumber, Span};
 
 use super::partitions::check_partitions;
 use super::state::{Manifest, RangeState, Run, RunKind, TableState};
@@ -102,6 +105,7 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
             ("epoch", m.epoch),
             ("sealed_through", m.sealed_through.0),
             ("sorted_through", m.sorted_through.0),
+            ("last_remapped", m.last_remapped.0),
             ("ddl_batch", m.ddl_batch.map_or(0, |batch| batch.scu.0)),
             ("next_table", u64::from(m.next_table)),
             ("next_view", u64::from(m.next_view)),
@@ -131,6 +135,7 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
 fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     check_scus(new)?;
     check_ddl_batch(new)?;
+    check_next_ids(new, old)?;
     check_times(new)?;
     check_runs(new, old)?;
     check_partitions(new, old)?;
@@ -193,6 +198,43 @@ fn check_ddl_batch(new: &Manifest) -> Checked {
         })?;
     }
     Ok(())
+}
+
+/// MAN-15.
+fn check_next_ids(new: &Manifest, old: Option<&Manifest>) -> Checked {
+    let remapped = new.last_remapped;
+    let last = new.next_ids.last_key_value().map(|(scu, _)| *scu);
+    let inside = remapped <= new.sealed_through && last.is_none_or(|last| last <= remapped);
+    require(inside, "MAN-15", || {
+        format!("next numbers are known for {last:?}, remapped is {remapped}")
+    })?;
+    for state in new.tables.values() {
+        let (map, Some(key_map)) = (state.table.id, state.table.key_map) else {
+            continue;
+        };
+        let first = NextIds::first(key_map.partitions);
+        let before = old.and_then(|old| old.next_ids_at(map, ScuNumber(u64::MAX)));
+        let mut least = &first;
+        for next in new
+            .next_ids
+            .values()
+            .filter_map(|of_maps| of_maps.get(&map))
+        {
+            require(next.follows(least), "MAN-15", || {
+                format!("next numbers of {map} fall from {least:?} to {next:?}")
+            })?;
+            least = next;
+        }
+        let grows = before.is_none_or(|before| least.follows(&before));
+        require(grows, "MAN-15", || {
+            format!("next numbers of {map} fall to {least:?}")
+        })?;
+    }
+    let mut maps = new.next_ids.values().flat_map(|of_maps| of_maps.keys());
+    let unknown = maps.find(|map| !new.is_key_map(**map));
+    require(unknown.is_none(), "MAN-15", || {
+        format!("next numbers are of {unknown:?}, which is no key map")
+    })
 }
 
 /// MAN-10.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{DatabaseId, PartitionChange, SchemaVersion, ScuNumber, TableId, ViewId};
+use lazybase_model::{
+    DatabaseId, NextIds, PartitionChange, SchemaVersion, ScuNumber, TableId, ViewId,
+};
 use serde::{Deserialize, Serialize};
 
 use super::state::{ProducerMark, Run, RunId, ScuEntry, ScuTime};
@@ -67,6 +69,13 @@ pub enum Edit {
         time: ScuTime,
         /// Marks of the producers that it moved.
         producers: BTreeMap<String, ProducerMark>,
+    },
+    /// Natural keys have their numbers.
+    Remapped {
+        /// SCUs up to here, from the first that were not.
+        through: ScuNumber,
+        /// The next numbers of the key maps after each SCU that mentions keys of theirs.
+        next_ids: BTreeMap<ScuNumber, BTreeMap<TableId, NextIds>>,
     },
     /// The next SCU is sorted: its runs join every range of their views; all other views are
     /// extended by it.

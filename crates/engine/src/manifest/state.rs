@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use lazybase_model::table::Table;
 use lazybase_model::{
-    DatabaseId, Horizon, SchemaVersion, ScuNumber, Span, TableId, TableName, ViewId,
+    DatabaseId, Horizon, NextIds, SchemaVersion, ScuNumber, Span, TableId, TableName, ViewId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -351,6 +351,14 @@ pub struct Manifest {
     /// SCUs up to here are sorted: every range of every view can end at each of the newest
     /// boundaries.
     pub sorted_through: ScuNumber,
+    /// The last SCU whose natural keys were given numbers by an edit; see
+    /// [`Manifest::remapped_through`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_remapped: ScuNumber,
+    /// The next numbers of key maps after SCUs that gave some out: of all whose log is kept, and
+    /// of each map the last ones before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub next_ids: BTreeMap<ScuNumber, BTreeMap<TableId, NextIds>>,
     /// The newest batch that came with DDL. No snapshot of this manifest ends before it: the tables
     /// are as that transaction left them, so its rows are there too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -365,6 +373,41 @@ pub struct Manifest {
     pub runs: BTreeMap<RunId, Arc<Run>>,
     /// Marks of named producers.
     pub producers: BTreeMap<String, ProducerMark>,
+}
+
+fn is_zero(scu: &ScuNumber) -> bool {
+    *scu == ScuNumber::ZERO
+}
+
+/// ID keys.
+impl Manifest {
+    /// SCUs up to here have numbers for all their natural keys: those of which an edit says so,
+    /// and those right behind that hold none.
+    pub fn remapped_through(&self) -> ScuNumber {
+        let known = self.last_remapped.max(self.sorted_through);
+        let after = self.scus.range(known.next()..);
+        let without = after.take_while(|(_, entry)| !self.holds_keys(entry));
+        without.last().map_or(known, |(scu, _)| *scu)
+    }
+
+    /// Whether an SCU mentions natural keys of tables that are there.
+    pub fn holds_keys(&self, entry: &ScuEntry) -> bool {
+        entry.tables.keys().any(|table| self.is_key_map(*table))
+    }
+
+    /// Whether a table is the key map of another one.
+    pub fn is_key_map(&self, table: TableId) -> bool {
+        let state = self.tables.get(&table);
+        state.is_some_and(|state| state.table.key_map.is_some())
+    }
+
+    /// The next numbers of a key map at a boundary; `None` where there is no such map.
+    pub fn next_ids_at(&self, map: TableId, boundary: ScuNumber) -> Option<NextIds> {
+        let partitions = self.tables.get(&map)?.table.key_map?.partitions;
+        let mut before = self.next_ids.range(..=boundary).rev();
+        let given = before.find_map(|(_, of)| of.get(&map).cloned());
+        Some(given.unwrap_or_else(|| NextIds::first(partitions)))
+    }
 }
 
 impl Manifest {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use lazybase_model::table::{Column, ColumnId, Layout, SchemaVersion, Table, View};
-use lazybase_model::{DatabaseId, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{DatabaseId, IdKeyColumn, ScuNumber, Span, TableId, ViewId};
 
 use super::check::{check_commit, check_loaded};
 use super::edit::{Ddl, Edit, RetiredRun};
@@ -46,7 +46,20 @@ pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
         next_column: 0,
         partitioning: None,
         ttl: None,
+        key_map: None,
     }
+}
+
+/// A table that owns an ID key, and its key map, under the next ids.
+pub(crate) fn owner_and_map(id: u32, view: u32) -> (Table, Table) {
+    let mut owner = table("owner", id, view);
+    owner.columns[1].nullable = false;
+    owner.columns[1].id_key = Some(IdKeyColumn {
+        map: TableId(id + 1),
+        owner: TableId(id),
+    });
+    let map = owner.key_map_table(TableId(id + 1), ViewId(view + 1));
+    (owner, map)
 }
 
 pub(crate) fn segment(file: &str, low: u8, high: u8, newest: u64) -> Arc<SegmentMeta> {
@@ -112,6 +125,30 @@ impl Story {
 
     pub(crate) fn seal(&mut self) -> ScuNumber {
         let edit = self.seal_edit();
+        self.apply(edit).sealed_through
+    }
+
+    /// Makes a table that owns an ID key; its key map.
+    pub(crate) fn create_owner(&mut self) -> TableId {
+        let (id, view) = (self.manifest.next_table, self.manifest.next_view);
+        let (owner, map) = owner_and_map(id, view);
+        let create = |table: &Table| Ddl::Create {
+            table: table.clone(),
+        };
+        self.apply(Edit::Transaction {
+            ddl: vec![create(&owner), create(&map)],
+            batch: None,
+            clock_micros: self.now_micros,
+        });
+        map.id
+    }
+
+    /// Seals an SCU that mentions keys of a map.
+    pub(crate) fn seal_keys(&mut self, map: TableId) -> ScuNumber {
+        let mut edit = self.seal_edit();
+        if let Edit::Seal { entry, .. } = &mut edit {
+            entry.tables.insert(map, 4);
+        }
         self.apply(edit).sealed_through
     }
 

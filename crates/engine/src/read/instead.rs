@@ -244,7 +244,7 @@ impl Snapshot {
         let reader = &self.inner.reader;
         let sorted = reader
             .unsorted
-            .sorted(&reader.env, layout, &scu, entry.batches)
+            .sorted(&self.inner.ids().of_log(), layout, &scu, entry.batches)
             .await?;
         self.note_unsorted(entry.scu.0, entry.batches, true);
         let source = |chunks| Source::Memory {

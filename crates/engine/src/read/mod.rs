@@ -16,7 +16,9 @@
 pub mod common_horizon;
 pub mod damaged;
 pub mod freshness;
+mod identify;
 mod instead;
+mod key_map;
 pub mod paths;
 mod point;
 pub mod remedy;
@@ -29,6 +31,7 @@ mod unsorted;
 use lazybase_model::Error;
 
 pub use damaged::{Damaged, DamagedFiles};
+pub use identify::{Identifier, NextOfMaps, Place};
 pub use point::find_rows;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
 pub use snapshot::{AsOf, OwnTable, Reader, Snapshot, SnapshotAsk, summary};

@@ -10,7 +10,7 @@ use lazybase_model::{Result, Stage, TableId};
 use super::arrow_internal;
 use super::instead::{Covering, Stored};
 use super::scan::output_schema;
-use super::snapshot::{Reader, Snapshot};
+use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
 use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
@@ -95,10 +95,9 @@ impl Snapshot {
             }
         }
         for (scu, batches) in self.inner.unsorted.iter().rev() {
-            let reader = &self.inner.reader;
-            let found = reader
-                .unsorted
-                .find(&reader.env, layout, scu, *batches, key.as_bytes())
+            let unsorted = &self.inner.reader.unsorted;
+            let found = unsorted
+                .find(&self.inner.ids(), layout, scu, *batches, key.as_bytes())
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?;
             if !found.is_empty() {
@@ -161,9 +160,9 @@ impl Snapshot {
         key: &Key,
     ) -> Result<Vec<ChangeBatch>> {
         let scu = self.log_instead(layout, entry).await?;
-        let Reader { env, unsorted, .. } = &self.inner.reader;
-        let key = key.as_bytes();
-        unsorted.find(env, layout, &scu, entry.batches, key).await
+        let (ids, key) = (self.inner.ids().of_log(), key.as_bytes());
+        let unsorted = &self.inner.reader.unsorted;
+        unsorted.find(&ids, layout, &scu, entry.batches, key).await
     }
 
     pub(super) fn note_run(&self, run: &Run) {

@@ -18,6 +18,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
+use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
 use super::snapshot::Snapshot;
@@ -247,23 +248,29 @@ impl Snapshot {
     ) -> Result<Vec<Source>> {
         let mut sources = Vec::new();
         let reader = &self.inner.reader;
+        let has_ids = layout.table.id_keys().next().is_some();
         for (scu, batches) in &self.inner.unsorted {
-            if scu.table_totals(layout.table.id).rows == 0 || self.is_emptied(layout.table.id) {
+            if !Identifier::touches(&layout.table, scu) || self.is_emptied(layout.table.id) {
                 continue;
             }
             let sealed = scu.is_sealed();
             self.note_unsorted(scu.scu().0, *batches, sealed);
             for chunks in reader
                 .unsorted
-                .sorted(&reader.env, layout, scu, *batches)
+                .sorted(&self.inner.ids(), layout, scu, *batches)
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?
             {
                 if chunks.is_empty() {
                     continue;
                 }
+                let remapped = has_ids && scu.scu() <= self.inner.manifest.remapped_through();
                 sources.push(Source::Memory {
-                    stage: if sealed { Stage::Ingested } else { Stage::Open },
+                    stage: match (sealed, remapped) {
+                        (_, true) => Stage::Remapped,
+                        (true, false) => Stage::Ingested,
+                        (false, false) => Stage::Open,
+                    },
                     name: match sealed {
                         true => format!("SCU {}, unsorted", scu.scu()),
                         false => format!("SCU {}, open, {batches} batches", scu.scu()),

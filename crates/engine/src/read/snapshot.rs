@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 
 use super::damaged::Damaged;
 use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSummary};
+use super::identify::Identifier;
 use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
 use crate::env::Env;
@@ -49,6 +50,8 @@ pub struct Reader {
     layouts: Arc<Mutex<Layouts>>,
     /// Files that could not be read as they were written.
     pub damaged: Damaged,
+    /// Held by who gives numbers to natural keys: one after the other.
+    pub(super) remapping: Arc<tokio::sync::Mutex<()>>,
     /// The paths of the newest manifest that was read.
     index: Arc<Mutex<Option<KeptIndex>>>,
 }
@@ -118,6 +121,8 @@ pub(super) struct Inner {
     pub(super) choice: Choice,
     /// The unsorted SCUs that count, oldest first, with how many of their batches.
     pub(super) unsorted: Vec<(Arc<UnsortedScu>, u32)>,
+    /// All SCUs that are not sorted in the manifest, oldest first.
+    all_unsorted: Vec<Arc<UnsortedScu>>,
     pub(super) counters: Arc<ReadCounters>,
     pub(super) opened: Mutex<SourceCounts>,
     /// Which set of damaged files the choice avoids.
@@ -139,6 +144,7 @@ impl Reader {
             unsorted: Arc::default(),
             layouts: Arc::default(),
             damaged: Damaged::default(),
+            remapping: Arc::default(),
             index: Arc::default(),
             env,
         }
@@ -225,6 +231,7 @@ impl Reader {
                 Some(freshness::boundary_at(&index, &summaries, micros)?)
             }
         };
+        let tables = ask.tables.map(|tables| with_key_maps(&manifest, tables));
         let choice = freshness::choose(&FreshnessInput {
             index: &index,
             unsorted: &summaries,
@@ -233,7 +240,7 @@ impl Reader {
             floor: ask.floor.max(manifest.least_horizon()),
             on_miss: ask.on_miss,
             at,
-            tables: ask.tables.as_deref(),
+            tables: tables.as_deref(),
         })?;
         let unsorted = choice
             .unsorted_scus
@@ -250,6 +257,7 @@ impl Reader {
                 reader: self.clone(),
                 manifest,
                 choice,
+                all_unsorted: ask.unsorted,
                 unsorted,
                 counters: Arc::default(),
                 opened: Mutex::default(),
@@ -261,6 +269,20 @@ impl Reader {
             }),
         })
     }
+}
+
+/// Tables that a query names, with the key maps whose mentions make rows of them.
+fn with_key_maps(manifest: &Manifest, mut tables: Vec<TableId>) -> Vec<TableId> {
+    for at in 0..tables.len() {
+        let state = manifest.tables.get(&tables[at]);
+        let map = state
+            .and_then(|state| state.table.owned_id())
+            .map(|(_, map)| map);
+        if let Some(map) = map.filter(|map| !tables.contains(map)) {
+            tables.push(map);
+        }
+    }
+    tables
 }
 
 /// What the choice of a horizon may take: everything that was published before the first batch
@@ -311,6 +333,14 @@ fn advice(choice: &Choice, cheaper: &Cheaper) -> String {
         "an answer {} stale would have cost {share:.0} times less",
         DisplayDuration(cheaper.staleness)
     )
+}
+
+impl Inner {
+    /// Gives numbers to the natural keys of unsorted SCUs.
+    pub(super) fn ids(&self) -> Identifier {
+        let unsorted = self.all_unsorted.iter().cloned();
+        Identifier::new(self.reader.clone(), Arc::clone(&self.manifest), unsorted)
+    }
 }
 
 impl Snapshot {

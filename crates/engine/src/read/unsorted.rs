@@ -7,12 +7,12 @@ use std::sync::Arc;
 use lazybase_model::{Result, SchemaVersion, ScuNumber, Table, TableId};
 use parking_lot::Mutex;
 
+use super::identify::{Identifier, Place};
 use super::source::Chunk;
 use crate::change_batch::ChangeBatch;
-use crate::env::Env;
 use crate::key::Keys;
 use crate::segment::{RowLayout, key_hash};
-use crate::stages::ingest::{AcceptedBatch, BatchPart, UnsortedScu};
+use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
 use crate::stages::sort::sort_changes;
 
 /// Two neighbouring tiers are sorted together once the newer is at least a quarter of the older:
@@ -53,7 +53,7 @@ struct KeyIndex {
 #[derive(Debug)]
 struct IndexedPart {
     batch: Arc<AcceptedBatch>,
-    place: usize,
+    place: Place,
     keys: Keys,
 }
 
@@ -72,7 +72,7 @@ impl UnsortedCache {
     /// first.
     pub(super) async fn sorted(
         &self,
-        env: &Env,
+        ids: &Identifier,
         layout: &Arc<RowLayout>,
         scu: &UnsortedScu,
         batches: u32,
@@ -88,16 +88,16 @@ impl UnsortedCache {
                 .map(|tier| Arc::clone(&tier.chunks))
                 .collect();
             drop(tiers);
-            sources.push(sort_tier(env, layout, scu, end, batches).await?.chunks);
+            sources.push(sort_tier(ids, layout, scu, end, batches).await?.chunks);
             return Ok(sources);
         }
         if end < batches {
-            let mut newest = sort_tier(env, layout, scu, end, batches).await?;
+            let mut newest = sort_tier(ids, layout, scu, end, batches).await?;
             while let Some(older) = tiers.last() {
                 if newest.rows * TIER_RATIO < older.rows {
                     break;
                 }
-                newest = sort_tier(env, layout, scu, older.from, batches).await?;
+                newest = sort_tier(ids, layout, scu, older.from, batches).await?;
                 tiers.pop();
             }
             tiers.push(newest);
@@ -109,7 +109,7 @@ impl UnsortedCache {
     /// first that is total.
     pub(super) async fn find(
         &self,
-        env: &Env,
+        ids: &Identifier,
         layout: &Arc<RowLayout>,
         scu: &UnsortedScu,
         batches: u32,
@@ -117,7 +117,7 @@ impl UnsortedCache {
     ) -> Result<Vec<ChangeBatch>> {
         let cache = self.table(scu.scu(), &layout.table);
         let mut index = cache.index.lock().await;
-        index.extend(env, layout, scu, batches).await?;
+        index.extend(ids, layout, scu, batches).await?;
         let mut found: Vec<ChangeBatch> = Vec::new();
         let Some(places) = index.rows.get(&key_hash(key)) else {
             return Ok(found);
@@ -129,8 +129,8 @@ impl UnsortedCache {
             if !counts || indexed.keys.row(row).data() != key {
                 continue;
             }
-            let part = &indexed.batch.parts[indexed.place];
-            let rows = part.read(&*env.store, layout, scu.scu()).await?;
+            let (batch, place) = (&indexed.batch, indexed.place);
+            let rows = ids.read(layout, scu, batch, place).await?;
             let change = rows.slice(row, 1);
             let split = row > 0 && rows.kind(row - 1).is_split();
             let total = change.kind(0).is_total();
@@ -150,7 +150,7 @@ impl UnsortedCache {
 impl KeyIndex {
     async fn extend(
         &mut self,
-        env: &Env,
+        ids: &Identifier,
         layout: &Arc<RowLayout>,
         scu: &UnsortedScu,
         batches: u32,
@@ -159,11 +159,9 @@ impl KeyIndex {
             return Ok(());
         }
         for batch in scu.prefix(batches).into_iter().skip(self.to as usize) {
-            for (place, part) in batch.parts.iter().enumerate() {
-                if part.table == layout.table.id {
-                    let rows = part.read(&*env.store, layout, scu.scu()).await?;
-                    self.add(layout, Arc::clone(&batch), place, &rows)?;
-                }
+            for place in Identifier::places(&layout.table, &batch) {
+                let rows = ids.read(layout, scu, &batch, place).await?;
+                self.add(layout, Arc::clone(&batch), place, &rows)?;
             }
         }
         self.to = batches;
@@ -174,7 +172,7 @@ impl KeyIndex {
         &mut self,
         layout: &RowLayout,
         batch: Arc<AcceptedBatch>,
-        place: usize,
+        place: Place,
         rows: &ChangeBatch,
     ) -> Result<()> {
         let keys = layout.codec.encode(&rows.data)?;
@@ -192,7 +190,7 @@ impl KeyIndex {
 }
 
 async fn sort_tier(
-    env: &Env,
+    ids: &Identifier,
     layout: &Arc<RowLayout>,
     scu: &UnsortedScu,
     from: u32,
@@ -200,8 +198,8 @@ async fn sort_tier(
 ) -> Result<Tier> {
     let mut changes = Vec::new();
     for batch in scu.prefix(to).into_iter().skip(from as usize) {
-        for part in parts_of(&batch, layout.table.id) {
-            changes.push(part.read(&*env.store, layout, scu.scu()).await?);
+        for place in Identifier::places(&layout.table, &batch) {
+            changes.push(ids.read(layout, scu, &batch, place).await?);
         }
     }
     let rows = changes.iter().map(|batch| batch.rows() as u64).sum();
@@ -215,8 +213,4 @@ async fn sort_tier(
         rows,
         chunks: Arc::new(chunks),
     })
-}
-
-fn parts_of(batch: &AcceptedBatch, table: TableId) -> impl Iterator<Item = &BatchPart> {
-    batch.parts.iter().filter(move |part| part.table == table)
 }

@@ -91,6 +91,8 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
         } => set_type(table, column, data_type, *characters_max),
         Alteration::SetDefault { column, default } => {
             let at = visible(table, column)?;
+            check_default(table, at, default)?;
+            check_default(table, at, default)?;
             table.columns[at].default = default.clone();
             Ok(())
         }
@@ -98,6 +100,9 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
             let at = visible(table, name)?;
             if in_key(table, at) {
                 return Err(refused(table, name, "a key never holds NULL", "42P16"));
+            }
+            if table.owns(&table.columns[at]) {
+                return Err(refused(table, name, "every key has its ID", "42P16"));
             }
             table.columns[at].nullable = true;
             Ok(())
@@ -196,6 +201,11 @@ fn drop_column(table: &mut Table, name: &str) -> Result<()> {
     if table.ttl_index() == Some(at) {
         return Err(refused(table, name, "rows end by it", "42P16"));
     }
+    if table.owns(&table.columns[at]) {
+        let why = "it is the ID of the table's key, which never ends";
+        return Err(refused(table, name, why, "2BP01")
+            .with_hint("DROP TABLE drops the table, once none refers to it"));
+    }
     check_unused(table, at, "dropped")?;
     table.columns.remove(at);
     Ok(())
@@ -213,6 +223,14 @@ fn set_type(
     let how = widening(&before.data_type, data_type);
     if let Widening::Refused(why) = how {
         return Err(refused(table, name, why, "42804").with_hint(hint));
+    }
+    if before.id_key.is_some() {
+        return Err(refused(table, name, "IDs are BIGINT", "42804"));
+    }
+    if how == Widening::Cast && table.owned_id().is_some() && before.default != ColumnDefault::Null
+    {
+        let why = "references give its default with each new key";
+        return Err(refused(table, name, why, "2BP01").with_hint("ALTER COLUMN ... DROP DEFAULT"));
     }
     let narrower = match (before.characters_max, characters_max) {
         (_, None) => false,
@@ -236,6 +254,23 @@ fn set_type(
     data_type.clone_into(&mut column.data_type);
     column.characters_max = characters_max;
     column.older = older;
+    Ok(())
+}
+
+/// Whether a column may get a default: an ID key has none, and references make rows of an owner
+/// that need a value for each column that can't be NULL.
+fn check_default(table: &Table, at: usize, default: &ColumnDefault) -> Result<()> {
+    let column = &table.columns[at];
+    if column.id_key.is_some() && *default != ColumnDefault::Null {
+        let why = "IDs are given out by the database";
+        return Err(refused(table, &column.name, why, "42P16"));
+    }
+    let needed = table.owned_id().is_some() && !column.nullable && !in_key(table, at);
+    if needed && !table.owns(column) && *default == ColumnDefault::Null {
+        let why = "references to new keys make rows, which need a value there";
+        return Err(refused(table, &column.name, why, "42P16")
+            .with_hint("ALTER COLUMN ... DROP NOT NULL first"));
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The stages, in the order of the flow (section 3.3 of the paper).
 //!
 //! ```text
-//!   ingest -> (remap) -> sort -> merge -> authority
+//!   ingest -> remap -> sort -> merge -> authority
 //! ```
 //!
 //! Each is a pure kernel over change batches, wrapped by code that fetches, runs, writes and
@@ -11,4 +11,5 @@
 pub mod authority;
 pub mod ingest;
 pub mod merge;
+pub mod remap;
 pub mod sort;

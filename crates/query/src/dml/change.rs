@@ -14,15 +14,17 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 use futures::stream::StreamExt;
+use lazybase_engine::stages::remap::MentionedKeys;
 use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
-use super::insert::{column, has_subquery, key_is_set};
+use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
 use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
 use crate::context::stored_tables;
+use crate::id_keys::Keys;
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
 use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
@@ -45,6 +47,9 @@ pub(crate) async fn update(
         if table.key_indices().contains(&at) {
             return Err(key_is_set(&name));
         }
+        if table.owned_id().is_some_and(|(owned, _)| owned == at) {
+            return Err(id_is_given_out(&name));
+        }
         let reads = reads_columns(&value, &table, &alias) && !is_default(&value);
         if reads && !read_modify_write {
             return Err(reads_stored(&name));
@@ -60,8 +65,9 @@ pub(crate) async fn update(
     let rows = match named {
         Some(keys) => {
             let rows = keys.encoded.len();
-            let values = blind_values(session, &table, &set, rows)?;
-            sink.update(&table, &keys.columns, &values).await?;
+            let (values, mentioned) = blind_values(session, &table, &set, rows)?;
+            sink.update(&table, &keys.columns, &values, mentioned)
+                .await?;
             rows as u64
         }
         None => {
@@ -158,20 +164,24 @@ fn blind_values(
     table: &Table,
     set: &[(usize, Expr)],
     rows: usize,
-) -> Result<Vec<(usize, ArrayRef)>> {
+) -> Result<(Vec<(usize, ArrayRef)>, Vec<MentionedKeys>)> {
     let constants = session.constants();
     let defaults = Defaults::of(table)?;
-    set.iter()
+    let visible = session.visible();
+    let mut keys = Keys::new(&visible, &constants);
+    let values: Result<Vec<(usize, ArrayRef)>> = set
+        .iter()
         .map(|(at, expr)| {
             let place = place(table, *at, 1);
             let values = match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, rows)?,
                 None if is_default(expr) => defaults.values(&constants, table, *at, rows, 1)?,
-                None => to_column(&constants.context().constant(expr, rows)?, &place)?,
+                None => keys.to_column(&constants.context().constant(expr, rows)?, &place)?,
             };
             Ok((*at, checked_cells(values, false, &place)?))
         })
-        .collect()
+        .collect();
+    Ok((values?, keys.finish()?))
 }
 
 /// The rows that a predicate finds.
@@ -274,6 +284,7 @@ async fn update_found(
     let exprs = set.iter().map(|(_, expr)| expr).filter(|expr| asked(expr));
     let opened = found.open(session, exprs.cloned().collect(), sql).await?;
     let key_columns = table.key_indices().len();
+    let visible = session.visible();
     let mut rows = 0_u64;
     let mut batches = ours(opened.rows, sql);
     while let Some(batch) = batches.next().await {
@@ -281,6 +292,7 @@ async fn update_found(
         let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
         let mut answered = batch.columns()[key_columns..].iter();
         let mut values = Vec::with_capacity(set.len());
+        let mut mentioned = Keys::new(&visible, &constants);
         for (at, expr) in set {
             let place = place(table, *at, rows + 1);
             let count = batch.num_rows();
@@ -290,13 +302,14 @@ async fn update_found(
                     defaults.values(&constants, table, *at, count, rows + 1)?
                 }
                 None => match answered.next() {
-                    Some(column) => to_column(column, &place)?,
+                    Some(column) => mentioned.to_column(column, &place)?,
                     None => return Err(Error::internal("the query gave too few columns")),
                 },
             };
             values.push((*at, checked_cells(new, false, &place)?));
         }
-        sink.update(table, &keys, &values).await?;
+        sink.update(table, &keys, &values, mentioned.finish()?)
+            .await?;
         rows += batch.num_rows() as u64;
     }
     Ok(rows)

@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use futures::stream::{BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::stages::ingest::check_partitions;
+use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
@@ -34,6 +35,7 @@ use crate::changes::{insert_or_set, insert_or_set_other, upserts};
 use crate::clauses::Clauses;
 use crate::context::Constants;
 use crate::error::{from_arrow, from_datafusion, nearest};
+use crate::id_keys::{Keys, check_numbers, own_ids};
 use crate::literal::{Literal, to_array};
 use crate::parse::{
     Insert, InsertSource, OnConflict, Statement as Ours, folded, parse, unsupported,
@@ -102,12 +104,17 @@ pub(crate) async fn insert(
 
 /// The positions of the columns that an INSERT names; all, where it names none.
 pub(crate) fn columns_given(table: &Table, names: &[String]) -> Result<Vec<usize>> {
+    let owned = table.owned_id().map(|(at, _)| at);
     if names.is_empty() {
-        return Ok((0..table.visible_columns()).collect());
+        let all = 0..table.visible_columns();
+        return Ok(all.filter(|at| owned != Some(*at)).collect());
     }
     let mut given = Vec::with_capacity(names.len());
     for name in names {
         let at = column(table, name)?;
+        if owned == Some(at) {
+            return Err(id_is_given_out(name));
+        }
         if given.contains(&at) {
             return Err(
                 Error::invalid(format!("column {name:?} is given twice")).with_sqlstate("42701")
@@ -213,6 +220,9 @@ fn conflict(table: &Table, on_conflict: Option<OnConflict>) -> Result<Conflict> 
     for (name, value) in assignments {
         let at = column(table, &name)?;
         let same = excluded_column(&value).is_some_and(|excluded| excluded == name);
+        if table.owned_id().is_some_and(|(owned, _)| owned == at) {
+            return Err(id_is_given_out(&name));
+        }
         match key.contains(&at) {
             // The row that is met has this key: setting it to itself changes nothing.
             true if same => {}
@@ -271,6 +281,14 @@ pub(crate) fn key_is_set(name: &str) -> Error {
         "column {name:?} is part of the key and can't be set"
     ))
     .with_hint("DELETE the row and INSERT it under its new key")
+}
+
+/// The refusal to write the ID key that a table owns.
+pub(crate) fn id_is_given_out(name: &str) -> Error {
+    Error::invalid(format!("column {name:?} is given out by the database"))
+        .with_detail("it is the ID key that the table owns")
+        .with_hint("leave it out: give the columns of the primary key")
+        .with_sqlstate("428C9")
 }
 
 /// The column that `EXCLUDED.column` names.
@@ -357,15 +375,18 @@ async fn write_values(
 ) -> Result<u64> {
     let constants = session.constants();
     let defaults = Defaults::of(table)?;
+    let visible = session.visible();
     let mut written = 0_u64;
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
+        let mut keys = Keys::new(&visible, &constants);
         let mut columns = Vec::with_capacity(given.len());
-        for (place, at) in given.iter().enumerate() {
-            let cells: Vec<&Expr> = chunk.iter().map(|row| &row[place]).collect();
-            columns.push(cells_of(
-                &constants, &defaults, table, *at, &cells, first_row,
-            )?);
+        for (at_value, at) in given.iter().enumerate() {
+            let cells: Vec<&Expr> = chunk.iter().map(|row| &row[at_value]).collect();
+            columns.push(match table.columns[*at].id_key {
+                Some(_) => keys.of_exprs(&cells, &place(table, *at, first_row))?,
+                None => cells_of(&constants, &defaults, table, *at, &cells, first_row)?,
+            });
         }
         let maker = RowMaker {
             constants: &constants,
@@ -373,8 +394,9 @@ async fn write_values(
             table,
             given,
         };
-        let changes = maker.changes(columns, chunk.len(), first_row, conflict)?;
-        sink.append(table, changes).await?;
+        let changes = maker.changes(columns, keys, chunk.len(), first_row, conflict)?;
+        Box::pin(check_numbers(session.instance(), table, &changes)).await?;
+        sink.append_keyed(table, changes).await?;
         written += chunk.len() as u64;
     }
     Ok(written)
@@ -423,18 +445,21 @@ pub(crate) async fn write_rows(
         table,
         given,
     };
+    let visible = session.visible();
     let mut written = 0_u64;
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         check_arity(given, batch.num_columns())?;
         let first_row = written + 1;
+        let mut keys = Keys::new(&visible, &constants);
         let columns: Result<Vec<ArrayRef>> = given
             .iter()
             .zip(batch.columns())
-            .map(|(at, column)| to_column(column, &place(table, *at, first_row)))
+            .map(|(at, column)| keys.to_column(column, &place(table, *at, first_row)))
             .collect();
-        let changes = maker.changes(columns?, batch.num_rows(), first_row, conflict)?;
-        sink.append(table, changes).await?;
+        let changes = maker.changes(columns?, keys, batch.num_rows(), first_row, conflict)?;
+        Box::pin(check_numbers(session.instance(), table, &changes)).await?;
+        sink.append_keyed(table, changes).await?;
         written += batch.num_rows() as u64;
     }
     Ok(written)
@@ -450,22 +475,37 @@ pub(crate) struct RowMaker<'m> {
 }
 
 impl RowMaker<'_> {
-    /// Changes of `rows` rows, whose given columns are of their types already.
+    /// Changes of `rows` rows, whose given columns are of their types already, with the keys that
+    /// they mention.
     pub(crate) fn changes(
         &self,
         columns: Vec<ArrayRef>,
+        mut keys: Keys<'_>,
         rows: usize,
         first_row: u64,
         conflict: &Conflict,
-    ) -> Result<ChangeBatch> {
+    ) -> Result<KeyedChanges> {
         let columns = self.whole_rows(columns, rows, first_row)?;
         check_partitions(self.table, &columns, first_row)?;
+        keys.own(self.table, &columns, rows)?;
+        let changes = self.changed(columns, &mut keys, first_row, conflict)?;
+        let keys = keys.finish()?;
+        Ok(KeyedChanges { changes, keys })
+    }
+
+    fn changed(
+        &self,
+        columns: Vec<ArrayRef>,
+        keys: &mut Keys<'_>,
+        first_row: u64,
+        conflict: &Conflict,
+    ) -> Result<ChangeBatch> {
         match conflict {
             Conflict::Replace => upserts(self.table, columns),
             Conflict::Keep => insert_or_set(self.table, columns, &[]),
             Conflict::Set(set) => insert_or_set(self.table, columns, set),
             Conflict::SetOther(set) => {
-                let set = self.other_values(&columns, set, first_row)?;
+                let set = self.other_values(&columns, keys, set, first_row)?;
                 insert_or_set_other(self.table, &columns, &set)
             }
         }
@@ -479,10 +519,12 @@ impl RowMaker<'_> {
         first_row: u64,
     ) -> Result<Vec<ArrayRef>> {
         let key = self.table.key_indices();
+        let owned = self.table.owned_id().map(|(at, _)| at);
         (0..self.table.visible_columns())
             .map(|at| {
                 let values = match self.given.iter().position(|given| *given == at) {
                     Some(place) => Arc::clone(&columns[place]),
+                    None if owned == Some(at) => own_ids(rows),
                     None => {
                         self.defaults
                             .values(self.constants, self.table, at, rows, first_row)?
@@ -497,6 +539,7 @@ impl RowMaker<'_> {
     fn other_values(
         &self,
         columns: &[ArrayRef],
+        keys: &mut Keys<'_>,
         set: &[(usize, Expr)],
         first_row: u64,
     ) -> Result<Vec<(usize, ArrayRef)>> {
@@ -527,7 +570,7 @@ impl RowMaker<'_> {
                         self.defaults
                             .values(self.constants, self.table, *at, rows, first_row)?
                     }
-                    None => to_column(
+                    None => keys.to_column(
                         &self
                             .constants
                             .context()

@@ -12,6 +12,7 @@ use arrow::compute::filter;
 use lazybase_cluster::{BatchWriter, Instance};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::Ddl;
+use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::{Error, Result, Table, Token};
 
 use crate::changes::{deletes, updates};
@@ -54,7 +55,16 @@ impl Sink {
     }
 
     pub(crate) async fn append(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
-        if changes.rows() == 0 {
+        self.append_keyed(table, KeyedChanges::plain(changes)).await
+    }
+
+    /// The same with natural keys.
+    pub(crate) async fn append_keyed(
+        &mut self,
+        table: &Arc<Table>,
+        changes: KeyedChanges,
+    ) -> Result<()> {
+        if changes.changes.rows() == 0 {
             return Ok(());
         }
         match self {
@@ -62,7 +72,7 @@ impl Sink {
                 instance, writer, ..
             } => {
                 let writer = writer.get_or_insert_with(|| instance.begin(None));
-                writer.append(table, changes).await
+                writer.append_keyed(table, changes).await
             }
             Sink::Transaction(staged) => {
                 staged.push(Staged::Changes(Arc::clone(table), changes));
@@ -91,6 +101,7 @@ impl Sink {
         table: &Arc<Table>,
         keys: &[ArrayRef],
         set: &[(usize, ArrayRef)],
+        mentioned: Vec<MentionedKeys>,
     ) -> Result<()> {
         let changes = match (&mut *self, table.hidden_key) {
             (Sink::Transaction(staged), true) => {
@@ -106,7 +117,9 @@ impl Sink {
             }
             _ => updates(table, keys, set)?,
         };
-        self.append(table, changes).await
+        let keys = mentioned;
+        self.append_keyed(table, KeyedChanges { changes, keys })
+            .await
     }
 
     /// Commits the batch, or hands what is staged to the transaction.

@@ -101,6 +101,13 @@ fn new_column(column: ColumnDef) -> Result<Column> {
     let name = ObjectName::from(vec![ast::Ident::new("t")]);
     let create = CreateTableBuilder::new(name).columns(vec![column]).build();
     let mut table = create_table(create)?;
+    if let Some((name, _)) = table.id_keys.first() {
+        return Err(
+            unsupported(format!("ID key {name:?} can't be added to a table"))
+                .with_detail("rows that are there would have no natural key")
+                .with_hint("CREATE TABLE with it, then INSERT ... SELECT IDKEY(...)"),
+        );
+    }
     match (table.columns.pop(), table.key.is_empty()) {
         (Some(column), true) => Ok(column),
         _ => Err(unsupported("a new column can't be a key")

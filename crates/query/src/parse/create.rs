@@ -9,6 +9,7 @@ use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN};
 use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
 use super::{PartitionClause, folded, table_name, unsupported};
+use crate::id_keys::has_default;
 use crate::types;
 
 /// A table as declared.
@@ -18,6 +19,8 @@ pub(crate) struct CreateTable {
     pub(crate) if_not_exists: bool,
     /// Empty where the query gives the columns.
     pub(crate) columns: Vec<Column>,
+    /// Columns of type IDKEY, by name: whose keys they stand for; the table's own where none.
+    pub(crate) id_keys: Vec<(String, Option<Reference>)>,
     /// Empty: a hidden key.
     pub(crate) key: Vec<String>,
     pub(crate) layout: Layout,
@@ -78,12 +81,21 @@ impl CreateTable {
     }
 }
 
+/// The table that an ID key refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub(crate) table: String,
+    /// The column named in parentheses.
+    pub(crate) column: Option<String>,
+}
+
 pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
     check_form(&create)?;
     let mut table = CreateTable {
         name: checked_name(table_name(&create.name)?)?,
         if_not_exists: create.if_not_exists,
         columns: Vec::with_capacity(create.columns.len()),
+        id_keys: Vec::new(),
         key: Vec::new(),
         layout: Layout::default(),
         comment: create.comment.as_ref().map(comment_text),
@@ -145,8 +157,13 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             Error::invalid(format!("column {name:?} is declared twice")).with_sqlstate("42701")
         );
     }
-    let (data_type, characters_max) = types::of_column(&column.data_type)
-        .map_err(|error| error.within(format_args!("column {name:?}")))?;
+    let is_id_key = is_id_key(&column.data_type);
+    let (data_type, characters_max) = match is_id_key {
+        true => (arrow::datatypes::DataType::Int64, None),
+        false => types::of_column(&column.data_type)
+            .map_err(|error| error.within(format_args!("column {name:?}")))?,
+    };
+    let mut reference = None;
     let mut made = Column {
         characters_max,
         ..Column::new(name, data_type)
@@ -164,6 +181,9 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             }
             ColumnOption::PrimaryKey(_) => return Err(two_keys()),
             ColumnOption::Comment(comment) => made.comment = Some(comment.clone()),
+            ColumnOption::ForeignKey(key) if is_id_key && reference.is_none() => {
+                reference = Some(referred(key)?);
+            }
             other => {
                 return Err(refused_constraint(&format!(
                     "column {:?}: {other}",
@@ -172,8 +192,52 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             }
         }
     }
+    if is_id_key {
+        if has_default(&made.default) {
+            return Err(
+                Error::invalid(format!("ID key {:?} has a default", made.name))
+                    .with_hint("IDs are given out by the database: leave DEFAULT out")
+                    .with_sqlstate("42P16"),
+            );
+        }
+        table.id_keys.push((made.name.clone(), reference));
+    }
     table.columns.push(made);
     Ok(())
+}
+
+/// Whether a declared type is that of ID keys.
+fn is_id_key(declared: &ast::DataType) -> bool {
+    match declared {
+        ast::DataType::Custom(name, arguments) => {
+            arguments.is_empty() && name.to_string().eq_ignore_ascii_case("idkey")
+        }
+        _ => false,
+    }
+}
+
+/// The owner that REFERENCES names.
+fn referred(key: &ast::ForeignKeyConstraint) -> Result<Reference> {
+    if key.on_delete.is_some() || key.on_update.is_some() || key.match_kind.is_some() {
+        return Err(
+            unsupported("ON DELETE, ON UPDATE and MATCH are not supported").with_detail(
+                "the ID of a natural key stays for ever, whether the owner has its row",
+            ),
+        );
+    }
+    Ok(Reference {
+        table: table_name(&key.foreign_table)?,
+        column: match key.referred_columns.as_slice() {
+            [] => None,
+            [column] => Some(folded(column)),
+            _ => {
+                return Err(
+                    Error::invalid("an ID key refers to one column: the owner's ID key")
+                        .with_sqlstate("42830"),
+                );
+            }
+        },
+    })
 }
 
 fn add_constraint(table: &mut CreateTable, constraint: &TableConstraint) -> Result<()> {

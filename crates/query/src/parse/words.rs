@@ -51,6 +51,7 @@ fn settle(rest: &[&str], words: &[String]) -> Result<Statement> {
 
 fn stage(rest: &[&str]) -> Result<StageName> {
     match rest {
+        ["STAGE", "REMAP"] => Ok(StageName::Remap),
         ["STAGE", "SORT"] => Ok(StageName::Sort),
         ["STAGE", "MERGE"] => Ok(StageName::Merge),
         ["STAGE", "AUTHORITY"] => Ok(StageName::Authority),
@@ -62,7 +63,7 @@ fn stage(rest: &[&str]) -> Result<StageName> {
         .with_hint("the stages are INGEST, SORT, MERGE and AUTHORITY")
         .with_sqlstate("42704")),
         _ => Err(usage(
-            "PAUSE STAGE or RESUME STAGE, then INGEST, SORT, MERGE or AUTHORITY",
+            "PAUSE STAGE or RESUME STAGE, then INGEST, REMAP, SORT, MERGE or AUTHORITY",
         )),
     }
 }

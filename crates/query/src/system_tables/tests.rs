@@ -1,7 +1,5 @@
 //! Tests of `system_tables`.
 
-use std::collections::BTreeMap;
-
 use arrow::array::AsArray;
 use lazybase_engine::manifest::ScuTime;
 use lazybase_model::DatabaseId;
@@ -14,27 +12,17 @@ fn manifest() -> Manifest {
         last_ack_micros: micros,
         batches_through: 1,
     };
+    let database = DatabaseId {
+        database: 1,
+        history: 1,
+    };
     Manifest {
-        number: 1,
-        database: DatabaseId {
-            database: 1,
-            history: 1,
-        },
-        epoch: 1,
-        clock_micros: 0,
-        next_table: 1,
-        next_view: 1,
-        next_run: 1,
         sealed_through: ScuNumber(5),
         sorted_through: ScuNumber(3),
-        ddl_batch: None,
-        tables: BTreeMap::new(),
-        scus: BTreeMap::new(),
         times: (1..=5)
             .map(|scu| (ScuNumber(scu), time(scu as i64 * 1_000_000)))
             .collect(),
-        runs: BTreeMap::new(),
-        producers: BTreeMap::new(),
+        ..Manifest::created(database, 0)
     }
 }
 
@@ -42,9 +30,9 @@ fn manifest() -> Manifest {
 fn lag_is_the_age_of_the_first_scu_that_waits() {
     let columns = lag(&manifest(), 10_000_000);
     let behind = columns[2].1.as_primitive::<arrow::datatypes::UInt64Type>();
-    assert_eq!(behind.values(), &[0, 2, 0]);
+    assert_eq!(behind.values(), &[0, 0, 2, 0]);
     let seconds = columns[3].1.as_primitive::<arrow::datatypes::Float64Type>();
-    assert_eq!(seconds.values(), &[0.0, 6.0, 0.0]);
+    assert_eq!(seconds.values(), &[0.0, 0.0, 6.0, 0.0]);
 }
 
 #[test]

@@ -26,15 +26,18 @@ fn insert(table: &Arc<Table>, values: &[i64]) -> Staged {
         Arc::new(Int64Array::from(values.to_vec())),
         Arc::new(StringArray::from(texts)),
     ];
-    Staged::Changes(Arc::clone(table), upserts(table, columns).unwrap())
+    let changes = KeyedChanges::plain(upserts(table, columns).unwrap());
+    Staged::Changes(Arc::clone(table), changes)
 }
 
 fn values(buffer: &Buffer) -> Vec<i64> {
-    let tables = buffer.by_table();
-    let batches = tables.get(&TableId(1)).into_iter().flatten();
-    batches
-        .flat_map(|batch| {
-            batch
+    let entries = buffer.keyed();
+    entries
+        .into_iter()
+        .filter(|(table, _)| table.id == TableId(1))
+        .flat_map(|(_, keyed)| {
+            keyed
+                .changes
                 .data
                 .column(0)
                 .as_primitive::<Int64Type>()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::StreamExt;
 use lazybase_query::{Answer, Database, Op, Value};
@@ -558,5 +558,46 @@ async fn settle_tells_how_far_it_has_come() {
     );
     assert!(heard.is_sorted(), "{heard:?}");
     assert_eq!(heard.last(), Some(&1.0));
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn appenders_take_natural_keys_as_structs() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let session = database.session();
+    let tables = "CREATE TABLE files (id IDKEY, host TEXT, n BIGINT, PRIMARY KEY (host, n));
+        CREATE TABLE sizes (file IDKEY REFERENCES files, at BIGINT, PRIMARY KEY (file, at))";
+    session.execute(tables).await.unwrap();
+    let rows = |hosts: &[Option<&str>], numbers: &[i64]| {
+        let hosts: arrow::array::ArrayRef = Arc::new(StringArray::from(hosts.to_vec()));
+        let numbers: arrow::array::ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+        let file = StructArray::try_from(vec![("host", hosts), ("n", Arc::clone(&numbers))]);
+        let file: arrow::array::ArrayRef = Arc::new(file.unwrap());
+        RecordBatch::try_from_iter([("file", file), ("at", numbers)]).unwrap()
+    };
+    let mut appender = database.appender();
+    let batch = rows(&[Some("a"), Some("b"), Some("a")], &[1, 2, 1]);
+    appender.append("sizes", &batch, Op::Upsert).await.unwrap();
+    // A delete by a key that nobody knows makes no row of the owner.
+    let unknown = rows(&[Some("z")], &[9]);
+    appender
+        .append("sizes", &unknown, Op::Delete)
+        .await
+        .unwrap();
+    let refused = appender
+        .append("sizes", &rows(&[None], &[1]), Op::Upsert)
+        .await;
+    assert_eq!(refused.unwrap_err().sqlstate(), "23502");
+    let acknowledged = appender.commit().await.unwrap();
+    assert_eq!(acknowledged.rows, 4);
+    let joined = "SELECT n, host FROM files JOIN sizes ON id = file ORDER BY n";
+    let answer = ask(&database, joined).await;
+    assert_eq!(pairs(&answer), expected(&[(1, "a"), (2, "b")]));
+    assert_eq!(ask(&database, "SELECT * FROM files").await.rows, 2);
+    let find = session.prepare("SELECT at FROM sizes WHERE file = IDKEY($1, $2)");
+    let find = find.await.unwrap();
+    let found = find.execute(&["b".into(), 2_i64.into()]).await.unwrap();
+    assert_eq!(found.rows, 1);
     database.close().await.unwrap();
 }

@@ -78,25 +78,20 @@ fn manifest(runs: Vec<Arc<Run>>, ranges: Vec<Vec<u64>>) -> Manifest {
         last_ack_micros: scu as i64 * 1_000 + 500,
         batches_through: scu,
     };
+    let database = DatabaseId {
+        database: 1,
+        history: 1,
+    };
     Manifest {
-        number: 1,
-        database: DatabaseId {
-            database: 1,
-            history: 1,
-        },
-        epoch: 1,
-        clock_micros: 0,
         next_table: 2,
         next_view: 2,
         next_run: 100,
         sealed_through: ScuNumber(10),
         sorted_through: ScuNumber(9),
-        ddl_batch: None,
         tables: BTreeMap::from([(TableId(1), table(ranges))]),
-        scus: BTreeMap::new(),
         times: (1..=10).map(|scu| (ScuNumber(scu), time(scu))).collect(),
         runs: runs.into_iter().map(|run| (run.id, run)).collect(),
-        producers: BTreeMap::new(),
+        ..Manifest::created(database, 0)
     }
 }
 

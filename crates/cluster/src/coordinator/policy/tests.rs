@@ -67,6 +67,7 @@ fn show(proposal: &Proposal) -> String {
         None => "-".to_owned(),
     };
     match proposal {
+        Proposal::Remap { first, last } => format!("remap {first} to {last}"),
         Proposal::Sort { scu } => format!("sort {scu}"),
         Proposal::Merge {
             view,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazybase_model::{ErrorKind, Horizon, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{ErrorKind, Horizon, NextIds, ScuNumber, Span, TableId, ViewId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::manifest::check::check_commit;
 use crate::manifest::testing::{Draw, Story, key, segment, table};
 
 fn kind_of(result: lazybase_model::Result<&Manifest>) -> ErrorKind {
@@ -401,4 +402,45 @@ proptest! {
         let read: Manifest = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(&read, &story.manifest);
     }
+}
+
+#[test]
+fn an_scu_with_natural_keys_is_remapped_before_it_is_sorted() {
+    let mut story = Story::new();
+    let map = story.create_owner();
+    let scus = [story.seal_keys(map), story.seal_keys(map), story.seal()];
+    assert_eq!(story.manifest.remapped_through(), ScuNumber::ZERO);
+    let sort = story.sort_edit(&[], 1);
+    assert_eq!(kind_of(story.try_apply(sort)), ErrorKind::Conflict);
+    let mut next = NextIds::first(16);
+    let mut remapped = |scu: ScuNumber| {
+        next.give(scu.0);
+        Edit::Remapped {
+            through: scu,
+            next_ids: BTreeMap::from([(scu, BTreeMap::from([(map, next.clone())]))]),
+        }
+    };
+    let (first, second) = (remapped(scus[0]), remapped(scus[1]));
+    story.apply(first.clone());
+    assert_eq!(story.manifest.remapped_through(), scus[0]);
+    story.sort(&[], 1);
+    assert_eq!(kind_of(story.try_apply(first.clone())), ErrorKind::Conflict);
+    story.apply(second);
+    assert_eq!(story.manifest.remapped_through(), scus[2]);
+    story.sort(&[], 1);
+    story.sort(&[], 1);
+    let newest = story.manifest.next_ids_at(map, scus[2]);
+    assert_eq!(newest.map(|next| next.given()), Some(2));
+    let before = story.manifest.next_ids_at(map, scus[0]);
+    assert_eq!(before.map(|next| next.given()), Some(1));
+    let scu = story.seal_keys(map);
+    let lower = Edit::Remapped {
+        through: scu,
+        next_ids: BTreeMap::from([(scu, BTreeMap::from([(map, NextIds::first(16))]))]),
+    };
+    let next = story.manifest.apply(&lower).unwrap();
+    let error = check_commit(&story.manifest, &next).unwrap_err();
+    assert!(error.message().contains("MAN-15"), "{error}");
+    story.apply(Edit::DropTable { table: map });
+    assert!(story.manifest.next_ids.is_empty());
 }

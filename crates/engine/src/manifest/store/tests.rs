@@ -1,5 +1,6 @@
 //! Commits, openings, faults and power cuts over a store in memory; the golden files.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
@@ -9,7 +10,7 @@ use futures::executor::block_on;
 use lazybase_model::partition::{
     BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::{Column, ScuNumber, TableId};
+use lazybase_model::{Column, NextIds, ScuNumber, TableId};
 use proptest::prelude::*;
 
 use super::*;
@@ -496,7 +497,7 @@ fn files_of_earlier_versions_are_read() {
     }
 }
 
-/// What version 3 knows besides: definitions that follow each other.
+/// What version 3 knows besides: definitions that follow each other, and ID keys.
 fn golden_story_3() -> Story {
     let mut story = golden_story_2();
     let table = |story: &Story| {
@@ -521,6 +522,12 @@ fn golden_story_3() -> Story {
     );
     story.apply(edit);
     golden_partitions(&mut story);
+    let map = story.create_owner();
+    let through = story.seal_keys(map);
+    let mut next = NextIds::first(16);
+    next.give(7);
+    let next_ids = BTreeMap::from([(through, BTreeMap::from([(map, next)]))]);
+    story.apply(Edit::Remapped { through, next_ids });
     story
 }
 
@@ -596,7 +603,7 @@ fn golden_files_read_and_are_written_the_same() {
             .for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
     }
     let kinds: std::collections::BTreeSet<_> = story.edits.iter().map(Edit::name).collect();
-    assert_eq!(kinds.len(), 13, "{kinds:?}");
+    assert_eq!(kinds.len(), 14, "{kinds:?}");
     let world = Env::test(1);
     for (name, expected) in &files {
         let golden = std::fs::read(path(name)).unwrap();

@@ -23,6 +23,7 @@ use crate::env::Store;
 use crate::manifest::state::{LogPiece, ScuEntry, ScuTime};
 use crate::schema::Adapter;
 use crate::segment::RowLayout;
+use crate::stages::remap::RemapState;
 
 /// Counts the memory that accepted data may take.
 #[derive(Debug)]
@@ -129,6 +130,9 @@ pub struct UnsortedScu {
     scu: ScuNumber,
     acknowledged: AtomicU32,
     state: RwLock<ScuState>,
+    /// The numbers of the natural keys that it mentions, as far as somebody needed them: kept with
+    /// it, so that all who hold it have them.
+    pub(crate) remap: RemapState,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +154,7 @@ impl UnsortedScu {
             scu,
             acknowledged: AtomicU32::new(0),
             state: RwLock::default(),
+            remap: RemapState::default(),
         }
     }
 

@@ -25,6 +25,7 @@ use super::frame::{EncodedFrame, commit};
 use super::waiting::{Entered, WaitsFor};
 use super::{LogCompression, Shared, stopped};
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::stages::remap::{BatchKeys, KeyedChanges};
 
 /// How many frames' worth of small changes, of all tables together, wait to become frames.
 const PENDING_FRAMES_MAX: u64 = 4;
@@ -87,6 +88,7 @@ pub struct BatchWriter {
     fate: Arc<OnceLock<Error>>,
     rows: u64,
     raw_bytes: u64,
+    keys: BatchKeys,
 }
 
 impl BatchWriter {
@@ -110,6 +112,7 @@ impl BatchWriter {
             fate: Arc::default(),
             rows: 0,
             raw_bytes: 0,
+            keys: BatchKeys::default(),
         }
     }
 
@@ -123,13 +126,37 @@ impl BatchWriter {
         self.raw_bytes
     }
 
-    /// Adds changes of one table, after those that were added before.
+    /// Adds changes of one table whose ID columns may hold places of natural keys, after those
+    /// that were added before. Each key is written once a batch.
+    ///
+    /// # Errors
+    /// As [`BatchWriter::append`]; `Invalid` also when an ID column holds neither a number nor the
+    /// place of a key.
+    pub async fn append_keyed(&mut self, table: &Arc<Table>, keyed: KeyedChanges) -> Result<()> {
+        if table.id_keys().next().is_none() {
+            return self.append_placed(table, keyed.changes).await;
+        }
+        let (mentions, changes) = self.keys.place(table, keyed)?;
+        let given = self.rows;
+        for (map, rows) in mentions {
+            self.append_placed(&map, rows).await?;
+        }
+        // Mentions are no rows that anybody gave.
+        self.rows = given;
+        self.append_placed(table, changes).await
+    }
+
+    /// Adds changes of one table, after those that were added before. ID columns hold numbers.
     ///
     /// # Errors
     /// `Invalid`, naming table, column and row, when the changes are not acceptable or the batch
     /// grows too large; `Unavailable` when the log can't take them. The batch is then lost: drop
     /// it.
     pub async fn append(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
+        self.append_keyed(table, KeyedChanges::plain(changes)).await
+    }
+
+    async fn append_placed(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
         self.check_fate()?;
         let changes = accept(table, changes)?;
         if changes.rows() == 0 {

