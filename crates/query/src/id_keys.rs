@@ -402,6 +402,19 @@ fn constants_of(constants: &Constants, cells: &[&Expr], place: &Place<'_>) -> Re
 /// `Invalid` with the reason when an ID key has no natural key, or refers to none.
 pub(crate) fn declare(visible: &Visible, create: &mut CreateTable) -> Result<()> {
     let mut owned: Option<String> = None;
+    let range = create
+        .partitions
+        .as_ref()
+        .and_then(|clause| clause.range.as_ref());
+    let is_id = |column: &&String| create.id_keys.iter().any(|(name, _)| name == *column);
+    if let Some(name) = range.and_then(|range| range.columns.iter().find(is_id)) {
+        return Err(
+            Error::invalid(format!("range partitions by ID key {name:?}"))
+                .with_detail("IDs are given out later, in the order of first mention")
+                .with_hint("hash partitions take ID keys")
+                .with_sqlstate("42P16"),
+        );
+    }
     for (name, reference) in create.id_keys.clone() {
         let id_key = match &reference {
             Some(reference) => referred(visible, &name, reference)?,
