@@ -101,7 +101,7 @@ impl<'k> Keys<'k> {
     ///
     /// # Errors
     /// `Invalid` for the first value that is neither.
-    pub(crate) fn to_column(&mut self, values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    pub(crate) fn cells(&mut self, values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
         let Some(id_key) = place.column.id_key else {
             return to_column(values, place);
         };
@@ -174,7 +174,7 @@ impl<'k> Keys<'k> {
                 }
                 _ => {
                     let value = self.constants.context().constant(cell, 1)?;
-                    self.to_column(&value, place)?
+                    self.cells(&value, place)?
                 }
             });
         }

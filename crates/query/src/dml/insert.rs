@@ -455,7 +455,7 @@ pub(crate) async fn write_rows(
         let columns: Result<Vec<ArrayRef>> = given
             .iter()
             .zip(batch.columns())
-            .map(|(at, column)| keys.to_column(column, &place(table, *at, first_row)))
+            .map(|(at, column)| keys.cells(column, &place(table, *at, first_row)))
             .collect();
         let changes = maker.changes(columns?, keys, batch.num_rows(), first_row, conflict)?;
         Box::pin(check_numbers(session.instance(), table, &changes)).await?;
@@ -570,7 +570,7 @@ impl RowMaker<'_> {
                         self.defaults
                             .values(self.constants, self.table, *at, rows, first_row)?
                     }
-                    None => keys.to_column(
+                    None => keys.cells(
                         &self
                             .constants
                             .context()
