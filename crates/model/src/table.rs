@@ -295,6 +295,7 @@ impl Column {
             other => other.is_integer(),
         };
         let hint = match operator {
+            _ if self.id_key.is_some() => "the numbers of ID keys only name things".to_owned(),
             MergeOperator::Sum if !summed => {
                 format!("SUM is for integers, and for decimals of at most {SUM_DIGITS_MAX} digits")
             }

@@ -235,7 +235,7 @@ fn lossless(
 ) -> Result<ArrayRef> {
     let place = place(table, at, first_row);
     if place.column.id_key.is_some() {
-        return keys.to_column(values, &place);
+        return keys.cells(values, &place);
     }
     let (given, wanted) = (values.data_type(), place.data_type());
     if is_lossless(given, wanted) || values.null_count() == values.len() {

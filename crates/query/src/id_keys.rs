@@ -101,7 +101,7 @@ impl<'k> Keys<'k> {
     ///
     /// # Errors
     /// `Invalid` for the first value that is neither.
-    pub(crate) fn to_column(&mut self, values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    pub(crate) fn cells(&mut self, values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
         let Some(id_key) = place.column.id_key else {
             return to_column(values, place);
         };
@@ -174,7 +174,7 @@ impl<'k> Keys<'k> {
                 }
                 _ => {
                     let value = self.constants.context().constant(cell, 1)?;
-                    self.to_column(&value, place)?
+                    self.cells(&value, place)?
                 }
             });
         }
@@ -402,6 +402,19 @@ fn constants_of(constants: &Constants, cells: &[&Expr], place: &Place<'_>) -> Re
 /// `Invalid` with the reason when an ID key has no natural key, or refers to none.
 pub(crate) fn declare(visible: &Visible, create: &mut CreateTable) -> Result<()> {
     let mut owned: Option<String> = None;
+    let range = create
+        .partitions
+        .as_ref()
+        .and_then(|clause| clause.range.as_ref());
+    let is_id = |column: &&String| create.id_keys.iter().any(|(name, _)| name == *column);
+    if let Some(name) = range.and_then(|range| range.columns.iter().find(is_id)) {
+        return Err(
+            Error::invalid(format!("range partitions by ID key {name:?}"))
+                .with_detail("IDs are given out later, in the order of first mention")
+                .with_hint("hash partitions take ID keys")
+                .with_sqlstate("42P16"),
+        );
+    }
     for (name, reference) in create.id_keys.clone() {
         let id_key = match &reference {
             Some(reference) => referred(visible, &name, reference)?,
@@ -436,6 +449,13 @@ fn check_owner(create: &CreateTable, name: &str, other: Option<&str>) -> Result<
             "ID key {name:?} stands for nothing: there is no key"
         ))
         .with_hint("declare the natural key: PRIMARY KEY (...)"));
+    }
+    if create.partitions.is_some() || create.ttl != (None, None) {
+        return Err(refused(format!(
+            "the owner of ID key {name:?} has no partitions and no TTL"
+        ))
+        .with_detail("references make its rows, wherever their keys lie")
+        .with_hint("partition the tables that refer to it"));
     }
     if create.key.iter().any(|key| key == name) {
         return Err(refused(format!(

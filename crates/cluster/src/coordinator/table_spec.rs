@@ -240,6 +240,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         layout: spec.layout,
         comment: spec.comment.clone(),
         next_column: 0,
+        key_map: None,
         partitioning: None,
         ttl: None,
         view_of: None,
@@ -330,15 +331,6 @@ fn key_columns(table: &Table, names: &[String]) -> Result<Vec<ColumnId>> {
     }
     let column = |name: &String| {
         let column = &table.columns[table.require_column(name)?];
-        if column.id_key.is_some() {
-            return Err(Error::invalid(format!(
-                "table {:?} can't be partitioned by the ID key {name:?}",
-                table.name
-            ))
-            .with_detail("its numbers are given out after a batch is accepted")
-            .with_hint("partition by other columns of the key")
-            .with_sqlstate("42P17"));
-        }
         match table.primary.key.contains(&column.id) {
             true => Ok(column.id),
             false => Err(Error::invalid(format!(

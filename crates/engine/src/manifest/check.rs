@@ -233,8 +233,8 @@ fn check_next_ids(new: &Manifest, old: Option<&Manifest>) -> Checked {
             format!("next numbers of {map} fall to {least:?}")
         })?;
     }
-    let maps = new.next_ids.values().flat_map(|of_maps| of_maps.keys());
-    let unknown = maps.filter(|map| !new.is_key_map(**map)).next();
+    let mut maps = new.next_ids.values().flat_map(|of_maps| of_maps.keys());
+    let unknown = maps.find(|map| !new.is_key_map(**map));
     require(unknown.is_none(), "MAN-16", || {
         format!("next numbers are of {unknown:?}, which is no key map")
     })

@@ -158,25 +158,28 @@ fn reads_columns(expr: &Expr, table: &Table, alias: &str) -> bool {
     .is_break()
 }
 
+/// Columns with their new values, one a row.
+type Set = Vec<(usize, ArrayRef)>;
+
 /// New values for rows that are not read: constants, and expressions of no column.
 fn blind_values(
     session: &Arc<Shared>,
     table: &Table,
     set: &[(usize, Expr)],
     rows: usize,
-) -> Result<(Vec<(usize, ArrayRef)>, Vec<MentionedKeys>)> {
+) -> Result<(Set, Vec<MentionedKeys>)> {
     let constants = session.constants();
     let defaults = Defaults::of(table)?;
     let visible = session.visible();
     let mut keys = Keys::new(&visible, &constants);
-    let values: Result<Vec<(usize, ArrayRef)>> = set
+    let values: Result<Set> = set
         .iter()
         .map(|(at, expr)| {
             let place = place(table, *at, 1);
             let values = match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, rows)?,
                 None if is_default(expr) => defaults.values(&constants, table, *at, rows, 1)?,
-                None => keys.to_column(&constants.context().constant(expr, rows)?, &place)?,
+                None => keys.cells(&constants.context().constant(expr, rows)?, &place)?,
             };
             Ok((*at, checked_cells(values, false, &place)?))
         })
@@ -302,7 +305,7 @@ async fn update_found(
                     defaults.values(&constants, table, *at, count, rows + 1)?
                 }
                 None => match answered.next() {
-                    Some(column) => mentioned.to_column(column, &place)?,
+                    Some(column) => mentioned.cells(column, &place)?,
                     None => return Err(Error::internal("the query gave too few columns")),
                 },
             };

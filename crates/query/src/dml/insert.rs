@@ -456,7 +456,7 @@ pub(crate) async fn write_rows(
         let columns: Result<Vec<ArrayRef>> = given
             .iter()
             .zip(batch.columns())
-            .map(|(at, column)| keys.to_column(column, &place(table, *at, first_row)))
+            .map(|(at, column)| keys.cells(column, &place(table, *at, first_row)))
             .collect();
         let changes = maker.changes(columns?, keys, batch.num_rows(), first_row, conflict)?;
         Box::pin(check_numbers(session.instance(), table, &changes)).await?;
@@ -501,6 +501,19 @@ impl RowMaker<'_> {
         conflict: &Conflict,
     ) -> Result<ChangeBatch> {
         check_partitions(self.table, &columns, first_row)?;
+        keys.own(self.table, &columns, rows)?;
+        let changes = self.changed(columns, &mut keys, first_row, conflict)?;
+        let keys = keys.finish()?;
+        Ok(KeyedChanges { changes, keys })
+    }
+
+    fn changed(
+        &self,
+        columns: Vec<ArrayRef>,
+        keys: &mut Keys<'_>,
+        first_row: u64,
+        conflict: &Conflict,
+    ) -> Result<ChangeBatch> {
         match conflict {
             Conflict::Replace => inserts(self.table, columns, self.given),
             Conflict::Keep => insert_or_set(self.table, columns, &[]),
@@ -571,7 +584,7 @@ impl RowMaker<'_> {
                         self.defaults
                             .values(self.constants, self.table, *at, rows, first_row)?
                     }
-                    None => keys.to_column(
+                    None => keys.cells(
                         &self
                             .constants
                             .context()

@@ -321,7 +321,7 @@ async fn look_up(session: &Arc<Shared>, id_key: IdKeyColumn, given: &[Expr]) -> 
     let snapshot = session.newest(Some(vec![owner.map.id])).await?;
     let id_at = owner.map.key_map_id();
     let found = snapshot
-        .get(owner.map.id, &[key.clone()], &[id_at], &[])
+        .get(owner.map.id, std::slice::from_ref(&key), &[id_at], &[])
         .await?;
     if found.num_rows() > 0 {
         return Ok(found.column(0).as_primitive::<Int64Type>().value(0));

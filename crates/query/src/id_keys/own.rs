@@ -5,6 +5,7 @@
 //! transaction shows is the one that COMMIT keeps: rows of new keys are there, and meet each
 //! other under numbers that no answer may hold; an answer that would is refused.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -163,11 +164,10 @@ async fn numbers(snapshot: &Snapshot, entries: &[(Arc<Table>, KeyedChanges)]) ->
     let mut numbers = Numbers::new();
     for (table, keyed) in entries {
         for given in &keyed.keys {
-            if !numbers.contains_key(&given.map.id) {
-                numbers.insert(given.map.id, OfMap::new(&given.map)?);
-            }
-            let of_map = numbers.get_mut(&given.map.id);
-            let of_map = of_map.expect("it was just inserted");
+            let of_map = match numbers.entry(given.map.id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(OfMap::new(&given.map)?),
+            };
             let owner = given.map.key_map.map(|map| map.owner);
             of_map.mention(&given.rows, owner != Some(table.id))?;
         }

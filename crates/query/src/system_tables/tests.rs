@@ -30,9 +30,9 @@ fn manifest() -> Manifest {
 fn lag_is_the_age_of_the_first_scu_that_waits() {
     let columns = lag(&manifest(), 10_000_000);
     let behind = columns[2].1.as_primitive::<arrow::datatypes::UInt64Type>();
-    assert_eq!(behind.values(), &[0, 0, 2, 0]);
+    assert_eq!(behind.values(), &[0, 2, 2, 0]);
     let seconds = columns[3].1.as_primitive::<arrow::datatypes::Float64Type>();
-    assert_eq!(seconds.values(), &[0.0, 0.0, 6.0, 0.0]);
+    assert_eq!(seconds.values(), &[0.0, 6.0, 6.0, 0.0]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! depend on how a batch was cut into pieces (a producer's repeated batch must look the same).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
@@ -48,6 +49,9 @@ impl KeyedChanges {
     }
 }
 
+/// Rows of a key map.
+pub(crate) type OfMap = (Arc<Table>, ChangeBatch);
+
 /// The natural keys that a batch mentioned so far.
 #[derive(Debug, Default)]
 pub(crate) struct BatchKeys {
@@ -86,7 +90,7 @@ impl BatchKeys {
         &mut self,
         table: &Table,
         keyed: KeyedChanges,
-    ) -> Result<(Vec<(Arc<Table>, ChangeBatch)>, ChangeBatch)> {
+    ) -> Result<(Vec<OfMap>, ChangeBatch)> {
         let KeyedChanges { changes, keys } = keyed;
         let mut given: BTreeMap<TableId, Given<'_>> = BTreeMap::new();
         for mentioned in &keys {
@@ -113,18 +117,16 @@ impl BatchKeys {
     }
 
     fn map(&mut self, map: &Table) -> Result<&mut MapKeys> {
-        if !self.maps.contains_key(&map.id) {
-            let keys = MapKeys {
+        match self.maps.entry(map.id) {
+            Entry::Occupied(keys) => Ok(keys.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(MapKeys {
                 codec: KeyCodec::primary(map)?,
                 keys: KeyTable::default(),
                 places: Vec::new(),
                 lookups: Vec::new(),
                 count: 0,
-            };
-            self.maps.insert(map.id, keys);
+            })),
         }
-        let keys = self.maps.get_mut(&map.id);
-        Ok(keys.expect("it was inserted if it was not there"))
     }
 
     /// The ID columns with places in the batch.
