@@ -14,6 +14,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::key::Key;
 use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::{ScanRequest, Snapshot, SourceDescription};
 use lazybase_model::{Error, Table};
@@ -39,6 +40,8 @@ pub(crate) type ScanNotes = Arc<Mutex<Vec<ScanNote>>>;
 #[derive(Debug)]
 pub(crate) struct LazyTable {
     table: Arc<Table>,
+    /// What it shows: positions in the table's columns, and of hidden ones behind them.
+    columns: Vec<usize>,
     schema: SchemaRef,
     /// `None` where only the definition is asked for.
     snapshot: Option<Snapshot>,
@@ -48,18 +51,19 @@ pub(crate) struct LazyTable {
 }
 
 impl LazyTable {
-    /// The table with its first `columns` columns.
+    /// The table with these columns.
     pub(crate) fn new(
         table: Arc<Table>,
-        columns: usize,
+        columns: Vec<usize>,
         snapshot: Option<Snapshot>,
         buffered: Vec<ChangeBatch>,
         notes: ScanNotes,
     ) -> LazyTable {
-        let fields: Vec<_> = (0..columns).map(|at| shown_field(&table, at)).collect();
+        let fields: Vec<_> = columns.iter().map(|at| shown_field(&table, *at)).collect();
         LazyTable {
             schema: Arc::new(Schema::new(fields)),
             table,
+            columns,
             snapshot,
             buffered,
             notes,
@@ -111,9 +115,12 @@ impl TableProvider for LazyTable {
         let snapshot = self.snapshot.clone().ok_or_else(|| {
             into_datafusion(Error::internal("a table is scanned without a snapshot"))
         })?;
-        let projection = projection
-            .cloned()
-            .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let projection: Vec<usize> = match projection {
+            Some(chosen) => chosen.iter().map(|at| self.columns[*at]).collect(),
+            None => self.columns.clone(),
+        };
+        let width = self.table.columns.len();
+        let versions = projection.iter().any(|at| *at >= width);
         let shape = Shape::new(Arc::clone(&self.table), projection);
         let (access, ranges, order) =
             match prune::access(&self.table, filters).map_err(into_datafusion)? {
@@ -124,6 +131,8 @@ impl TableProvider for LazyTable {
                     );
                     return Ok(Arc::new(EmptyExec::new(shape.schema)));
                 }
+                // Versions are read by scans alone.
+                Access::Keys(keys) if versions => scanned(keys),
                 Access::Keys(keys) => {
                     self.note(format!("{} keys, read one by one", keys.len()), vec![]);
                     let buffered = self.buffered.clone();
@@ -173,6 +182,17 @@ impl TableProvider for LazyTable {
             limit,
         )))
     }
+}
+
+/// How named keys are scanned: in words, their ranges, and what order their rows have.
+fn scanned(mut keys: Vec<Key>) -> (String, Vec<KeyRange>, Order) {
+    keys.sort_unstable();
+    let words = format!("{} keys, each scanned", keys.len());
+    let range = |key: Key| KeyRange {
+        high: Some(Key::after(key.as_bytes())),
+        low: Some(key),
+    };
+    (words, keys.into_iter().map(range).collect(), Order::Ranges)
 }
 
 fn in_words(bounded: bool) -> &'static str {

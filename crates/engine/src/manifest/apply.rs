@@ -15,6 +15,7 @@ use lazybase_model::{
 };
 
 use super::edit::{Ddl, Edit, HealedRun, RetiredRun};
+use super::history::ScuHistory;
 use super::partitions::first_ranges;
 use super::state::{
     DdlBatch, KeyRange, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId, RunKind,
@@ -39,6 +40,7 @@ impl Edit {
             Edit::Merged { .. } => "merged",
             Edit::SplitRange { .. } => "split_range",
             Edit::Retire { .. } => "retire",
+            Edit::ArchiveTimes { .. } => "archive_times",
             Edit::OpenProducer { .. } => "open_producer",
             Edit::Heal { .. } => "heal",
         }
@@ -64,6 +66,7 @@ impl Manifest {
             tables: BTreeMap::new(),
             scus: BTreeMap::new(),
             times: BTreeMap::new(),
+            history: ScuHistory::default(),
             runs: BTreeMap::new(),
             producers: BTreeMap::new(),
         }
@@ -147,6 +150,7 @@ impl Manifest {
                 scus,
                 times_before,
             } => self.retire(runs, scus, *times_before),
+            Edit::ArchiveTimes { file, replaces } => self.history.adopt(file, *replaces),
             Edit::OpenProducer { name, epoch } => self.open_producer(name, *epoch),
             Edit::Heal { runs } => self.heal(runs),
         }
@@ -588,7 +592,10 @@ impl Manifest {
         self.forget_next_ids();
         let last_before = self.times.range(..times_before).next_back();
         if let Some(keep_from) = last_before.map(|(scu, _)| *scu) {
-            self.times = self.times.split_off(&keep_from);
+            let kept = self.times.split_off(&keep_from);
+            for (scu, time) in std::mem::replace(&mut self.times, kept) {
+                self.history.push(scu, time)?;
+            }
         }
         self.forget_definitions();
         Ok(())

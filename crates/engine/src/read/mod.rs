@@ -16,6 +16,7 @@
 pub mod common_horizon;
 pub mod damaged;
 pub mod freshness;
+mod hidden;
 mod identify;
 mod instead;
 mod key_map;
@@ -31,6 +32,7 @@ mod unsorted;
 use lazybase_model::Error;
 
 pub use damaged::{Damaged, DamagedFiles};
+pub use hidden::{HiddenColumn, read_times};
 pub use identify::{Identifier, NextOfMaps, Place};
 pub use point::find_rows;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
