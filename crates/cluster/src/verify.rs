@@ -13,7 +13,7 @@ use std::time::Duration;
 use lazybase_engine::key::{PartitionId, Partitioner};
 use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, SegmentMeta, check, verify_files};
 use lazybase_engine::read::paths::segments_in;
-use lazybase_engine::read::{AsOf, SnapshotAsk};
+use lazybase_engine::read::{AsOf, SnapshotAsk, read_times};
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::open_sealed;
 use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result};
@@ -85,6 +85,18 @@ pub(crate) async fn verify(
         pin.check()?;
     }
     verify_views(shared, &mut report, &mut found).await?;
+    for file in &manifest.history.files {
+        let checked = read_times(&*shared.env.store, file).await.map(drop);
+        note(
+            shared,
+            &mut report,
+            &mut found,
+            checked,
+            "times of old SCUs",
+        );
+        report.files += 1;
+        report.bytes += file.bytes;
+    }
     verify_logs(shared, &manifest, &mut report, &mut found).await;
     verify_manifest(shared, &mut report).await?;
     wait_for_healing(shared, &found, &mut report).await;

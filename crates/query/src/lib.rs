@@ -31,6 +31,7 @@ mod ddl;
 mod dml;
 mod error;
 mod explain;
+mod hidden;
 mod id_keys;
 mod keys;
 mod literal;

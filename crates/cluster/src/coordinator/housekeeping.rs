@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::{Edit, collect};
+use lazybase_engine::read::read_times;
 use lazybase_model::{Result, limits};
 
 use super::run::Coordinator;
@@ -23,6 +25,7 @@ impl Coordinator {
         }
         self.housekept_micros = now;
         self.retire(now).await?;
+        self.archive_times().await?;
         self.sweep_files().await
     }
 
@@ -48,6 +51,35 @@ impl Coordinator {
         self.commit(edit).await?;
         self.shared.ingest.retire(scus);
         Ok(())
+    }
+
+    /// Moves times that no horizon asks for into a file, once there are many, joined with files of
+    /// like size.
+    async fn archive_times(&self) -> Result<()> {
+        let manifest = self.shared.manifests.current();
+        let history = &manifest.history;
+        let (Some(replaces), Some(tail)) = (history.due(), &history.tail) else {
+            return Ok(());
+        };
+        let store = &*self.shared.env.store;
+        let joined = &history.files[history.files.len() - replaces..];
+        let mut millis = Vec::new();
+        for file in joined {
+            millis.extend(read_times(store, file).await?.millis()?);
+        }
+        millis.extend(tail.millis()?);
+        let first = joined.first().map_or(tail.first, |file| file.first);
+        let times = TimesTail::of(first, &millis)?;
+        let random = &self.shared.env.random;
+        let (high, low) = (random.next_u64(), random.next_u64());
+        let (file, bytes) = times.into_file(format!("{SEGMENTS}{high:016x}{low:016x}.times"))?;
+        let mut writer = store.create(&file.file).await?;
+        writer.write(bytes.into()).await?;
+        writer.finish().await?;
+        read_times(store, &file).await?;
+        self.commit(Edit::ArchiveTimes { file, replaces })
+            .await
+            .map(drop)
     }
 
     /// Deletes segments that no manifest in use names. What a running attempt wrote is younger

@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
 use super::declared::{OUT_OF_RANGE, declared_column};
+use super::hidden::{HiddenColumn, OWN_SCU, row_scus, shown_scus};
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
@@ -26,11 +26,11 @@ use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
 use super::steps::{self, ReadStep};
 use super::views::ViewRead;
-use crate::change_batch::ChangeBatch;
+use crate::change_batch::{ChangeBatch, Scus};
 use crate::key::{KeyCodec, Partitioner};
 use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
-use crate::stages::merge::{MergeShape, OutputSize, reconcile};
+use crate::stages::merge::{MergeShape, OutputSize, reconcile, reconcile_versions};
 use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
 
@@ -39,7 +39,8 @@ use crate::ttl::Expiry;
 pub struct ScanRequest {
     /// The table.
     pub table: TableId,
-    /// Positions in the table's columns, in the order wanted.
+    /// Positions in the table's columns, in the order wanted; those of hidden columns lie behind
+    /// ([`HiddenColumn::position`]).
     pub projection: Vec<usize>,
     /// Bounds on the encoded primary key.
     pub range: KeyRange,
@@ -106,8 +107,8 @@ struct PartWork {
     /// Which set of damaged files the sources avoid.
     avoids: u64,
     steps: Vec<ReadStep>,
-    /// Where the wanted columns stand among those that are read.
-    wanted: Vec<usize>,
+    projection: Arc<[usize]>,
+    wanted: Vec<Wanted>,
     schema: SchemaRef,
     batch_rows: usize,
     /// Which rows have ended, and where their moment stands among the columns that are read.
@@ -116,14 +117,36 @@ struct PartWork {
     view: Option<(Arc<ViewRead>, Option<Arc<KeyCodec>>)>,
 }
 
+/// Where a wanted column comes from: its place among the columns that are read, or the versions.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Stored(usize),
+    Scu,
+    Time,
+    TimeOf(usize),
+}
+
 /// The Arrow schema of the projected columns, as the table declares them.
 pub(super) fn output_schema(layout: &RowLayout, projection: &[usize]) -> Result<SchemaRef> {
     let declared = &layout.declared;
     if projection.iter().copied().eq(0..declared.fields().len()) {
         return Ok(Arc::clone(declared));
     }
-    let projected = declared.project(projection).map_err(arrow_internal);
-    projected.map(Arc::new)
+    let fields = projection.iter().map(|at| {
+        if let Some(hidden) = HiddenColumn::at(&layout.table, *at) {
+            return Ok(Arc::new(hidden.field(&layout.table)));
+        }
+        let field = declared.fields().get(*at).cloned();
+        field.ok_or_else(|| Error::internal(format!("there is no column {at}")))
+    });
+    let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Whether a projection names hidden columns.
+pub(super) fn has_hidden(layout: &RowLayout, projection: &[usize]) -> bool {
+    let hidden = |at: &usize| HiddenColumn::at(&layout.table, *at).is_some();
+    projection.iter().any(hidden)
 }
 
 impl Snapshot {
@@ -147,7 +170,8 @@ impl Snapshot {
         ranges: &[KeyRange],
     ) -> Result<ScanPlan> {
         let layout = self.layout(request.table)?;
-        let memory = self.memory_sources(&layout, &request.buffered).await;
+        let own = own_changes(&layout, &request);
+        let memory = self.memory_sources(&layout, &own).await;
         let memory = memory.map_err(|error| {
             self.inner.reader.damaged.note(&error);
             self.placed(error)
@@ -379,7 +403,8 @@ fn assemble(
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));
     let plain = plain && view.as_ref().is_none_or(ViewRead::counts_all);
     let columns = read_columns(layout, &request.projection, plain);
-    let wanted = positions(&columns, &request.projection)?;
+    let projection: Arc<[usize]> = request.projection.as_slice().into();
+    let wanted = wanted(layout, &columns, &projection)?;
     let expiry = expiry_among(snapshot, layout, &columns)?;
     let is_exact = sums.reconciled == 0 && plain && expiry.is_none();
     let reader = PieceReader {
@@ -388,6 +413,7 @@ fn assemble(
         codec: key_codec(layout, &columns)?,
         caching,
         columns: columns.into(),
+        versions: has_hidden(layout, &projection),
     };
     let view = view.map(|read| with_table_key(read, layout, &reader.columns));
     let view = view.transpose()?;
@@ -406,6 +432,7 @@ fn assemble(
                     memory,
                     avoids,
                     steps,
+                    projection: Arc::clone(&projection),
                     wanted: wanted.clone(),
                     schema: Arc::clone(&schema),
                     batch_rows: request.batch_rows.max(1),
@@ -435,14 +462,22 @@ fn expiry_among(
     let Some(expiry) = snapshot.expiry(&layout.table) else {
         return Ok(None);
     };
-    let at = positions(columns, &[expiry.column()])?;
-    Ok(Some((expiry, at[0])))
+    let at = columns.binary_search(&expiry.column());
+    let at = at.map_err(|_| Error::internal("the moment that rows end by is not read"))?;
+    Ok(Some((expiry, at)))
 }
 
 /// The columns to read, rising: the wanted ones, the key's where rows meet or are clipped, and the
 /// moment that rows end by.
 fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<usize> {
-    let mut columns = projection.to_vec();
+    let stored = projection
+        .iter()
+        .filter_map(|at| match HiddenColumn::at(&layout.table, *at) {
+            None => Some(*at),
+            Some(HiddenColumn::TimeOf(column)) => Some(column),
+            Some(HiddenColumn::Scu | HiddenColumn::Time) => None,
+        });
+    let mut columns: Vec<usize> = stored.collect();
     if !plain || columns.is_empty() {
         columns.extend(layout.codec.indices());
     }
@@ -452,11 +487,28 @@ fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<us
     columns
 }
 
-/// Where the wanted columns stand among those that are read.
-fn positions(columns: &[usize], wanted: &[usize]) -> Result<Vec<usize>> {
+/// Where the wanted columns come from, where these are read.
+fn wanted(layout: &RowLayout, columns: &[usize], projection: &[usize]) -> Result<Vec<Wanted>> {
     let missing = |_| Error::internal("a wanted column is not read");
-    let position = |column: &usize| columns.binary_search(column).map_err(missing);
-    wanted.iter().map(position).collect()
+    let place = |column: usize| columns.binary_search(&column).map_err(missing);
+    let wanted = |at: &usize| match HiddenColumn::at(&layout.table, *at) {
+        None => place(*at).map(Wanted::Stored),
+        Some(HiddenColumn::Scu) => Ok(Wanted::Scu),
+        Some(HiddenColumn::Time) => Ok(Wanted::Time),
+        Some(HiddenColumn::TimeOf(column)) => place(column).map(Wanted::TimeOf),
+    };
+    projection.iter().map(wanted).collect()
+}
+
+/// A transaction's own changes: where versions are asked for, they come after every SCU.
+fn own_changes(layout: &RowLayout, request: &ScanRequest) -> Vec<ChangeBatch> {
+    let mut own = request.buffered.clone();
+    if has_hidden(layout, &request.projection) {
+        for changes in &mut own {
+            changes.scus = Scus::Uniform(OWN_SCU);
+        }
+    }
+    own
 }
 
 /// The key among columns that are read, if all of it is.
@@ -576,9 +628,12 @@ impl PartWork {
         };
         let work = self;
         Ok(rows
-            .map(move |rows| {
-                work.snapshot.check_pin()?;
-                work.plain(work.counting(rows?)?)
+            .then(move |rows| {
+                let work = Arc::clone(&work);
+                async move {
+                    work.snapshot.check_pin()?;
+                    work.plain(work.counting(rows?)?).await
+                }
             })
             .try_filter(|rows| futures::future::ready(rows.num_rows() > 0))
             .boxed())
@@ -599,7 +654,12 @@ impl PartWork {
             let rows = view.rows_of_table(snapshot, &self.layout, &keys).await?;
             let columns = &self.reader.columns;
             let show = |rows: ChangeBatch| {
-                self.declared(&rows.project(columns)?.data, columns, &self.wanted)
+                let rows = rows.project(columns)?.data;
+                let values = self.wanted.iter().map(|wanted| match wanted {
+                    Wanted::Stored(at) => self.declared(&rows, columns, *at),
+                    _ => Err(Error::internal("versions are not read through views")),
+                });
+                self.output(values.collect::<Result<_>>()?, rows.num_rows())
             };
             let rows: Vec<_> = rows.into_iter().map(show).collect();
             return Ok(stream::iter(rows).boxed());
@@ -608,18 +668,13 @@ impl PartWork {
         let memory = &self.sources[stored..];
         let keys = [keys];
         let pieces = snapshot.pieces(&self.layout, &keys, memory).await?;
-        let wanted: Vec<usize> = self
-            .wanted
-            .iter()
-            .map(|at| self.reader.columns[*at])
-            .collect();
-        let columns = read_columns(&self.layout, &wanted, false);
+        let columns = read_columns(&self.layout, &self.projection, false);
         let reader = PieceReader {
             codec: key_codec(&self.layout, &columns)?,
             columns: columns.into(),
             ..self.reader.clone()
         };
-        let wanted = positions(&reader.columns, &wanted)?;
+        let wanted = wanted(&self.layout, &reader.columns, &self.projection)?;
         let expiry = expiry_among(snapshot, &self.layout, &reader.columns)?;
         let part = |(sources, steps, _)| {
             let work = PartWork {
@@ -630,6 +685,7 @@ impl PartWork {
                 memory: pieces.memory,
                 avoids: pieces.avoids,
                 steps,
+                projection: Arc::clone(&self.projection),
                 wanted: wanted.clone(),
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
@@ -661,9 +717,7 @@ impl PartWork {
         if self.reader.codec.is_some() {
             return error;
         }
-        let wanted = self.wanted.iter().map(|at| self.reader.columns[*at]);
-        let wanted: Vec<usize> = wanted.collect();
-        let columns = read_columns(&self.layout, &wanted, false);
+        let columns = read_columns(&self.layout, &self.projection, false);
         let again = || {
             let reader = PieceReader {
                 codec: key_codec(&self.layout, &columns)?,
@@ -673,7 +727,8 @@ impl PartWork {
             let work = Arc::new(PartWork {
                 snapshot: self.snapshot.clone(),
                 layout: Arc::clone(&self.layout),
-                wanted: positions(&reader.columns, &wanted)?,
+                wanted: wanted(&self.layout, &reader.columns, &self.projection)?,
+                projection: Arc::clone(&self.projection),
                 reader,
                 sources: self.sources.clone(),
                 memory: self.memory,
@@ -729,40 +784,50 @@ impl PartWork {
             rows: self.batch_rows,
             ..OutputSize::default()
         };
-        reconcile(&shape, inputs, size)
+        match self.reader.versions {
+            true => reconcile_versions(&shape, inputs, size),
+            false => reconcile(&shape, inputs, size),
+        }
     }
 
     /// The wanted columns under the table's own schema.
-    fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
+    async fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
         let alive = self.expiry.as_ref();
         let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
         let rows = match alive {
-            Some(alive) => filter_record_batch(&rows.data, &alive).map_err(arrow_internal)?,
-            None => rows.data,
+            Some(alive) => alive_only(&rows, &alive)?,
+            None => rows,
         };
-        self.declared(&rows, &self.reader.columns, &self.wanted)
+        let mut columns = Vec::with_capacity(self.wanted.len());
+        for wanted in &self.wanted {
+            columns.push(match wanted {
+                Wanted::Stored(at) => self.declared(&rows.data, &self.reader.columns, *at)?,
+                Wanted::Scu => shown_scus(&row_scus(&rows)),
+                Wanted::Time => self.snapshot.times(&row_scus(&rows)).await?,
+                Wanted::TimeOf(at) => {
+                    let scus = rows.scus_of_column(*at)?;
+                    self.snapshot.times(&scus).await?
+                }
+            });
+        }
+        self.output(columns, rows.rows())
     }
 
-    /// The columns at `wanted` of rows with the columns `columns`, under the table's own schema.
-    fn declared(
-        &self,
-        rows: &RecordBatch,
-        columns: &[usize],
-        wanted: &[usize],
-    ) -> Result<RecordBatch> {
+    /// The column at `at` of rows with the columns `columns`, as the table declares it.
+    fn declared(&self, rows: &RecordBatch, columns: &[usize], at: usize) -> Result<ArrayRef> {
         let key = self.reader.codec.as_ref().map(|codec| codec.indices());
-        let declared = |at: &usize| {
-            declared_column(
-                &self.layout.table,
-                columns[*at],
-                rows.column(*at),
-                rows,
-                key,
-            )
-        };
-        let values = wanted.iter().map(declared).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)
+        declared_column(&self.layout.table, columns[at], rows.column(at), rows, key)
+    }
+
+    fn output(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
     }
+}
+
+/// The rows that are alive, of rows that are plain.
+fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
+    let alive = (0..rows.rows() as u32).filter(|row| alive.value(*row as usize));
+    rows.take(&UInt32Array::from_iter_values(alive))
 }
