@@ -306,8 +306,3 @@ fn view_not_table(view: &Table) -> Error {
 fn is_shown(table: &Table) -> bool {
     table.key_map.is_none()
 }
-
-/// Whether SQL sees a table: key maps are seen through ID columns alone.
-fn is_shown(table: &Table) -> bool {
-    table.key_map.is_none()
-}

@@ -245,7 +245,6 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         partitioning: None,
         ttl: None,
         view_of: None,
-        key_map: None,
     };
     let table = match &spec.ttl {
         Some((column, micros)) => mortal(table, column, *micros)?,

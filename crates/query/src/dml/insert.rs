@@ -487,19 +487,6 @@ impl RowMaker<'_> {
         conflict: &Conflict,
     ) -> Result<KeyedChanges> {
         let columns = self.whole_rows(columns, rows, first_row)?;
-        keys.own(self.table, &columns, rows)?;
-        let changes = self.changed(columns, &mut keys, first_row, conflict)?;
-        let keys = keys.finish()?;
-        Ok(KeyedChanges { changes, keys })
-    }
-
-    fn changed(
-        &self,
-        columns: Vec<ArrayRef>,
-        keys: &mut Keys<'_>,
-        first_row: u64,
-        conflict: &Conflict,
-    ) -> Result<ChangeBatch> {
         check_partitions(self.table, &columns, first_row)?;
         keys.own(self.table, &columns, rows)?;
         let changes = self.changed(columns, &mut keys, first_row, conflict)?;
