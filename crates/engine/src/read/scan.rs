@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
-use super::declared::{OUT_OF_RANGE, declared_column};
+use super::declared::OUT_OF_RANGE;
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
@@ -33,6 +33,8 @@ use crate::segment::RowLayout;
 use crate::stages::merge::{MergeShape, OutputSize, reconcile};
 use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
+
+mod sums;
 
 /// What a scan wants.
 #[derive(Debug, Clone)]
@@ -655,49 +657,6 @@ impl PartWork {
         }
     }
 
-    /// The error of a sum that is out of range, with the key of its row: the step is read again
-    /// with the key's columns, where it was read without.
-    async fn with_key(&self, step: usize, error: Error) -> Error {
-        if self.reader.codec.is_some() {
-            return error;
-        }
-        let wanted = self.wanted.iter().map(|at| self.reader.columns[*at]);
-        let wanted: Vec<usize> = wanted.collect();
-        let columns = read_columns(&self.layout, &wanted, false);
-        let again = || {
-            let reader = PieceReader {
-                codec: key_codec(&self.layout, &columns)?,
-                columns: columns.clone().into(),
-                ..self.reader.clone()
-            };
-            let work = Arc::new(PartWork {
-                snapshot: self.snapshot.clone(),
-                layout: Arc::clone(&self.layout),
-                wanted: positions(&reader.columns, &wanted)?,
-                reader,
-                sources: self.sources.clone(),
-                memory: self.memory,
-                avoids: self.avoids,
-                steps: vec![self.steps[step].clone()],
-                schema: Arc::clone(&self.schema),
-                batch_rows: self.batch_rows,
-                expiry: expiry_among(&self.snapshot, &self.layout, &columns)?,
-                view: None,
-            });
-            work.read(0)
-        };
-        let Ok(mut rows) = again() else {
-            return error;
-        };
-        loop {
-            match rows.next().await {
-                Some(Ok(_)) => {}
-                Some(Err(named)) if named.sqlstate() == error.sqlstate() => return named,
-                Some(Err(_)) | None => return error,
-            }
-        }
-    }
-
     fn stretch(
         &self,
         stretches: Vec<Stretch>,
@@ -741,28 +700,5 @@ impl PartWork {
             None => rows.data,
         };
         self.declared(&rows, &self.reader.columns, &self.wanted)
-    }
-
-    /// The columns at `wanted` of rows with the columns `columns`, under the table's own schema.
-    fn declared(
-        &self,
-        rows: &RecordBatch,
-        columns: &[usize],
-        wanted: &[usize],
-    ) -> Result<RecordBatch> {
-        let key = self.reader.codec.as_ref().map(|codec| codec.indices());
-        let declared = |at: &usize| {
-            declared_column(
-                &self.layout.table,
-                columns[*at],
-                rows.column(*at),
-                rows,
-                key,
-            )
-        };
-        let values = wanted.iter().map(declared).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)
-            .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
     }
 }
