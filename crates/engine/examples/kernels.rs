@@ -58,6 +58,7 @@ fn shape(form: Form) -> MergeShape {
         schema,
         key,
         partitioner: None,
+        operators: Default::default(),
     }
 }
 

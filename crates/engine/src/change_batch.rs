@@ -23,6 +23,7 @@ use crate::key::KeyCodec;
 use crate::manifest::KeyRange;
 use crate::stages::merge::MergeMode;
 
+mod combine;
 pub(crate) mod gather;
 pub mod masks;
 #[cfg(test)]
@@ -56,9 +57,9 @@ pub struct ChangeBatch {
     pub data: RecordBatch,
     /// What each row does.
     pub kinds: Kinds,
-    /// For rows that keep: which columns they set, one bit a column of `data`, least significant
-    /// bit first; in a projected batch one bit more (see [`masks`]). Null for rows that set none
-    /// by themselves (CB-2). `None` when all rows are such.
+    /// For rows that keep: which columns they set or combine, one bit a column of `data`, least
+    /// significant bit first; in a projected batch, and where columns are combined, more bits (see
+    /// [`masks`]). Null for rows that set none by themselves (CB-2). `None` when all rows are such.
     pub masks: Option<BinaryArray>,
     /// The row's version: the newest SCU among its cells.
     pub scus: Scus,
@@ -240,9 +241,9 @@ impl ChangeBatch {
             return Ok(self.clone());
         }
         let data = self.data.project(columns).map_err(gathering)?;
-        let kept = masks::mask_of(columns.iter().copied(), width);
+        let kept = masks::kept_of(columns, width);
         let masks = self.masks.as_ref().map(|all| {
-            let project = |mask: &[u8]| masks::project(mask, columns, &kept);
+            let project = |mask: &[u8]| masks::project(mask, columns, width, &kept);
             project_masks(all, project)
         });
         let column_scus = self.column_scus.as_ref();

@@ -69,6 +69,12 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
+/// Whether values of a type have an order, so that they can be a key. A month is no number of days:
+/// intervals have none.
+pub fn has_order(data_type: &DataType) -> bool {
+    !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
+}
+
 /// The encoded keys of a batch's rows, in the order of its rows.
 pub type Keys = Rows;
 
@@ -85,7 +91,7 @@ impl KeyCodec {
     /// The codec of a table's primary key.
     ///
     /// # Errors
-    /// `Invalid` when a key column's type has no order (lists, structs, maps).
+    /// `Invalid` when a key column's type has no order (lists, structs, maps, intervals).
     pub fn primary(table: &Table) -> Result<KeyCodec> {
         let partitioner = Partitioner::of(table)?.map(Arc::new);
         KeyCodec::partitioned(&table.arrow_schema(), table.key_indices(), partitioner)
@@ -112,7 +118,7 @@ impl KeyCodec {
             .iter()
             .map(|index| schema.field(*index).data_type().clone())
             .collect();
-        if let Some(at) = types.iter().position(DataType::is_nested) {
+        if let Some(at) = types.iter().position(|data_type| !has_order(data_type)) {
             let name = schema.field(indices[at]).name();
             return Err(
                 Error::invalid(format!("column {name:?} can't be part of a key"))

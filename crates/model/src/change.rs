@@ -8,7 +8,8 @@
 //! # Two halves, four combinations
 //!
 //! A change has a half for a row ([`OnRow`]) and a half for no row ([`OnAbsent`]). The on-row half
-//! keeps the row with some columns set, or replaces it by whatever the absent half makes:
+//! keeps the row with some columns set or combined, or replaces it by whatever the absent half
+//! makes:
 //!
 //! | on a row  | on no row | what users call it                                               |
 //! | --------- | --------- | ---------------------------------------------------------------- |
@@ -20,8 +21,9 @@
 //! *Why there is no `Drop`.* Dropping a row is `Replace` where absent makes nothing, so the table
 //! lacks only "drop a row, but make one of nothing". Nobody can write that, and no composition
 //! reaches it. Call a change **constant** if it gives one result whatever it meets, and **keeping**
-//! if it makes a row of every row by setting some columns. Every writable change is one of the two:
-//! delete and whole-row upsert are constant, the others keeping. Now compose `f` then `g`:
+//! if it makes a row of every row by setting or combining some columns. Every writable change is
+//! one of the two: delete and whole-row upsert are constant, the others keeping. Now compose `f`
+//! then `g`:
 //!
 //! 1. `g` constant: the result is the constant of `g`.
 //! 2. `f` constant, `g` keeping: the result is the constant `g(f)`, for `f` ignores what it meets.
@@ -40,20 +42,33 @@
 //! - **Order is the caller's.** [`Change::then`] never looks at a version: the order inside a key
 //!   is SCU number, then position in the SCU, and never a clock.
 //!
-//! # Room for merge operators
+//! # Merge operators
 //!
-//! A column of a kept row is left or set. A merge operator (SUM, MIN, MAX, FIRST) adds a third
-//! action, *combined*: the values of [`Sets`] then become an enum of "set to" and "combine with".
-//! Set after anything is set; combine after set is set, to the combined value; combine after
-//! combine is combine, since the operators are associative; a combined column never counts as set
-//! when [`Change::new`] looks for whole-row upserts. The four combinations stay as they are.
+//! A column of a kept row is left, set, or *combined* with what is there by its merge operator
+//! (SUM, MIN, MAX, FIRST): [`Action`]. Set after anything is set; combine after set is set, to the
+//! combined value; combine after combine is combine, since the operators are associative. A cell
+//! that was combined has the version of the later of the two, whichever value it shows. A combined
+//! column never counts as set when [`Change::new`] looks for whole-row upserts; so the four
+//! combinations and the proof stay as they are. (The one gap: where a type ends, combining by MIN
+//! with its least value acts like setting it, and is yet spelt as combining.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
+use crate::table::MergeOperator;
+
 #[cfg(test)]
 mod tests;
+
+/// What the algebra must know of values: equality, and what merge operators make of two.
+pub trait Value: Clone + PartialEq {
+    /// What `operator` makes of this value and a later one. NULL gives way to any value.
+    ///
+    /// Must be associative, for each operator.
+    #[must_use]
+    fn combine(&self, operator: MergeOperator, later: &Self) -> Self;
+}
 
 /// Where a cell was last set: the SCU, and the time of that write's ingestion.
 ///
@@ -75,8 +90,57 @@ pub struct Cell<V> {
     pub version: Version,
 }
 
-/// The columns that an on-row half sets, by ordinal in the table's schema.
-pub type Sets<V> = BTreeMap<usize, Cell<V>>;
+impl<V: Value> Cell<V> {
+    /// What `operator` makes of this cell and a later one.
+    fn combine(&self, operator: MergeOperator, later: &Cell<V>) -> Cell<V> {
+        Cell {
+            value: self.value.combine(operator, &later.value),
+            version: later.version,
+        }
+    }
+}
+
+/// What an on-row half does to a column that it does not leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action<V> {
+    /// The column becomes this cell.
+    Set(Cell<V>),
+    /// The column's merge operator combines what is there with this cell.
+    Combine(MergeOperator, Cell<V>),
+}
+
+impl<V> Action<V> {
+    /// The cell that is set or combined with.
+    pub fn cell(&self) -> &Cell<V> {
+        match self {
+            Action::Set(cell) | Action::Combine(_, cell) => cell,
+        }
+    }
+}
+
+impl<V: Value> Action<V> {
+    /// What becomes of a cell.
+    fn on(&self, before: &Cell<V>) -> Cell<V> {
+        match self {
+            Action::Set(cell) => cell.clone(),
+            Action::Combine(operator, cell) => before.combine(*operator, cell),
+        }
+    }
+
+    /// This action first, `later` second.
+    fn then(&self, later: &Action<V>) -> Action<V> {
+        match (self, later) {
+            (_, Action::Set(_)) => later.clone(),
+            (Action::Set(cell), Action::Combine(..)) => Action::Set(later.on(cell)),
+            (Action::Combine(operator, cell), Action::Combine(..)) => {
+                Action::Combine(*operator, later.on(cell))
+            }
+        }
+    }
+}
+
+/// The columns that an on-row half does not leave, by ordinal in the table's schema.
+pub type Sets<V> = BTreeMap<usize, Action<V>>;
 
 /// A whole row: one cell for every column, in the order of the schema.
 ///
@@ -87,7 +151,7 @@ pub struct Row<V> {
     cells: Vec<Cell<V>>,
 }
 
-impl<V: Clone + PartialEq> Row<V> {
+impl<V: Value> Row<V> {
     /// A row of these cells, defaults already filled in.
     pub fn new(cells: Vec<Cell<V>>) -> Self {
         Self { cells }
@@ -103,30 +167,38 @@ impl<V: Clone + PartialEq> Row<V> {
         self.cells.iter().map(|cell| cell.version).max()
     }
 
-    /// This row with the columns of `sets` replaced.
+    /// This row with the columns of `sets` set, or combined with what it holds.
     ///
     /// # Panics
     ///
     /// If `sets` names a column that the row lacks: the two come from different schemas.
     #[must_use]
     pub fn with(mut self, sets: &Sets<V>) -> Self {
-        for (&ordinal, cell) in sets {
-            self.cells[ordinal] = cell.clone();
+        for (&ordinal, action) in sets {
+            self.cells[ordinal] = action.on(&self.cells[ordinal]);
         }
         self
     }
 
-    /// Whether setting these columns would leave the row as it is, versions included.
+    /// This row with the cells of `sets` in their places, whatever was there.
+    fn holding(mut self, sets: &Sets<V>) -> Self {
+        for (&ordinal, action) in sets {
+            self.cells[ordinal] = action.cell().clone();
+        }
+        self
+    }
+
+    /// Whether the row has the cells of `sets` in their places, versions included.
     fn holds(&self, sets: &Sets<V>) -> bool {
         sets.iter()
-            .all(|(&ordinal, cell)| self.cells.get(ordinal) == Some(cell))
+            .all(|(&ordinal, action)| self.cells.get(ordinal) == Some(action.cell()))
     }
 }
 
 /// What a change makes of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnRow<V> {
-    /// Keep the row, with these columns set and the others left.
+    /// Keep the row, with these columns set or combined and the others left.
     Keep(Sets<V>),
     /// Forget the row and put there what the change makes of no row: a row, or nothing.
     Replace,
@@ -165,7 +237,7 @@ pub struct Change<V> {
     on_absent: OnAbsent<V>,
 }
 
-impl<V: Clone + PartialEq> Change<V> {
+impl<V: Value> Change<V> {
     /// The change with these two halves, in its one spelling.
     ///
     /// Setting every column to what the absent row holds gives that row whatever was there, so
@@ -181,7 +253,8 @@ impl<V: Clone + PartialEq> Change<V> {
                 let width = row.cells.len();
                 let inside = first_beyond(&sets, width).is_none();
                 assert!(inside, "a change sets a column beyond its row's {width}");
-                if sets.len() == width && row.holds(&sets) {
+                let sets_all = sets.len() == width && sets.values().all(is_set);
+                if sets_all && row.holds(&sets) {
                     OnRow::Replace
                 } else {
                     OnRow::Keep(sets)
@@ -216,8 +289,20 @@ impl<V: Clone + PartialEq> Change<V> {
     ///
     /// If `sets` names a column that `full_row` lacks.
     pub fn upsert_columns(sets: Sets<V>, full_row: Row<V>) -> Self {
-        let row = full_row.with(&sets);
+        let row = full_row.holding(&sets);
         Self::new(OnRow::Keep(sets), OnAbsent::Row(row))
+    }
+
+    /// INSERT: of no row make `row`; in a row, combine the columns that have an operator and set
+    /// the others. Without operators, a whole-row upsert.
+    pub fn insert(row: Row<V>, operators: &[Option<MergeOperator>]) -> Self {
+        let operators = operators.iter().copied().chain(std::iter::repeat(None));
+        let actions = row.cells.iter().cloned().zip(operators);
+        let sets = actions.map(|(cell, operator)| match operator {
+            Some(operator) => Action::Combine(operator, cell),
+            None => Action::Set(cell),
+        });
+        Self::new(OnRow::Keep(sets.enumerate().collect()), OnAbsent::Row(row))
     }
 
     /// Insert if absent, `ON CONFLICT DO NOTHING`: a row stays; of no row make `row`.
@@ -277,11 +362,10 @@ impl<V: Clone + PartialEq> Change<V> {
                 Self::new(OnRow::Replace, later.apply(on_absent.into()).into())
             }
             (OnRow::Keep(mut sets), OnRow::Keep(later_sets)) => {
-                sets.extend(
-                    later_sets
-                        .iter()
-                        .map(|(&ordinal, cell)| (ordinal, cell.clone())),
-                );
+                for (&ordinal, action) in later_sets {
+                    let both = sets.get(&ordinal).map(|before| before.then(action));
+                    sets.insert(ordinal, both.unwrap_or_else(|| action.clone()));
+                }
                 Self::new(OnRow::Keep(sets), later.apply(on_absent.into()).into())
             }
         }
@@ -293,8 +377,8 @@ impl<V: Clone + PartialEq> Change<V> {
         self.on_row == OnRow::Replace
     }
 
-    /// Whether one stored row serves both halves: the columns that the on-row half sets, if the
-    /// absent half makes a row, hold the same values and versions there.
+    /// Whether one stored row serves both halves: the columns that the on-row half sets or
+    /// combines, if the absent half makes a row, hold the same values and versions there.
     pub fn halves_agree(&self) -> bool {
         match (&self.on_row, &self.on_absent) {
             (OnRow::Keep(sets), OnAbsent::Row(row)) => row.holds(sets),
@@ -309,6 +393,7 @@ impl<V: Clone + PartialEq> Change<V> {
                 vec![StoredRow {
                     kind: StoredKind::DELETE,
                     sets: None,
+                    combines: BTreeMap::new(),
                     cells: Vec::new(),
                 }]
             }
@@ -317,8 +402,7 @@ impl<V: Clone + PartialEq> Change<V> {
             }
             (OnRow::Keep(sets), OnAbsent::Nothing) => vec![StoredRow::update(sets)],
             (OnRow::Keep(sets), OnAbsent::Row(row)) if row.holds(sets) => {
-                let mask = sets.keys().copied().collect();
-                vec![StoredRow::whole(StoredKind::BOTH, Some(mask), row)]
+                vec![StoredRow::whole(StoredKind::BOTH, Some(sets), row)]
             }
             (OnRow::Keep(sets), OnAbsent::Row(row)) => {
                 vec![
@@ -358,6 +442,19 @@ impl<V: Clone + PartialEq> Change<V> {
     }
 }
 
+fn is_set<V>(action: &Action<V>) -> bool {
+    matches!(action, Action::Set(_))
+}
+
+/// The columns of `sets` that are combined, each with its operator.
+fn combined<V>(sets: &Sets<V>) -> BTreeMap<usize, MergeOperator> {
+    let operator = |(&ordinal, action): (&usize, &Action<V>)| match action {
+        Action::Combine(operator, _) => Some((ordinal, *operator)),
+        Action::Set(_) => None,
+    };
+    sets.iter().filter_map(operator).collect()
+}
+
 /// A column that a row of `width` columns lacks, if `sets` names one.
 fn first_beyond<V>(sets: &Sets<V>, width: usize) -> Option<usize> {
     sets.range(width..).next().map(|(&ordinal, _)| ordinal)
@@ -368,9 +465,9 @@ fn first_beyond<V>(sets: &Sets<V>, width: usize) -> Option<usize> {
 /// | byte | bits           | on a row          | on no row                                       |
 /// | ---- | -------------- | ----------------- | ----------------------------------------------- |
 /// | 0    |                | nothing           | nothing                                         |
-/// | 1    | KEEP           | masked cells set  | nothing                                         |
+/// | 1    | KEEP           | masked cells act  | nothing                                         |
 /// | 2    | ROW            | all cells         | all cells                                       |
-/// | 3    | KEEP ROW       | masked cells set  | all cells                                       |
+/// | 3    | KEEP ROW       | masked cells act  | all cells                                       |
 /// | 7    | KEEP ROW SPLIT | in the next row   | all cells                                       |
 ///
 /// A row of kind 7 is the first of a pair: a row of kind 1 of the same key follows at once. The
@@ -378,12 +475,12 @@ fn first_beyond<V>(sets: &Sets<V>, width: usize) -> Option<usize> {
 /// says nothing of it. So a pair is never torn between batches, files or merges.
 ///
 /// A batch of whole-row upserts needs neither masks nor a kind a row: the byte 2 serves for all.
-/// Other bytes are invalid; the higher bits are free for merge operators.
+/// Masked cells are set, but for those that the mask says are combined. Other bytes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoredKind(u8);
 
 impl StoredKind {
-    /// The bit that says: a row is kept, with the masked columns set.
+    /// The bit that says: a row is kept, with the masked columns set or combined.
     pub const KEEP_BIT: u8 = 1;
     /// The bit that says: of no row a row is made, and all cells are stored.
     pub const ROW_BIT: u8 = 2;
@@ -415,7 +512,7 @@ impl StoredKind {
         self.0
     }
 
-    /// Whether a row that is there stays, with columns set.
+    /// Whether a row that is there stays, with columns set or combined.
     pub const fn keeps_row(self) -> bool {
         self.0 & Self::KEEP_BIT != 0
     }
@@ -480,9 +577,17 @@ pub enum StoredError {
         /// The column.
         ordinal: usize,
     },
-    /// A column that the change does not set has a cell.
+    /// A column that the change leaves has a cell.
     #[error("a stored row of kind {} has a cell in column {ordinal}", .kind.bits())]
     CellUnexpected {
+        /// The kind of the row.
+        kind: StoredKind,
+        /// The column.
+        ordinal: usize,
+    },
+    /// A column is combined that the mask does not name.
+    #[error("a stored row of kind {} combines column {ordinal}, which it leaves", .kind.bits())]
+    CombineUnmasked {
         /// The kind of the row.
         kind: StoredKind,
         /// The column.
@@ -503,15 +608,17 @@ pub enum StoredError {
 pub struct StoredRow<V> {
     /// Which halves the row holds.
     pub kind: StoredKind,
-    /// The mask: which columns the on-row half sets. `None` where the row itself holds no on-row
-    /// half, so for the total kinds and for [`StoredKind::SPLIT`].
+    /// The mask: which columns the on-row half does not leave. `None` where the row itself holds
+    /// no on-row half, so for the total kinds and for [`StoredKind::SPLIT`].
     pub sets: Option<BTreeSet<usize>>,
+    /// Which of them it combines. Files keep one bit a column; the table knows the operator.
+    pub combines: BTreeMap<usize, MergeOperator>,
     /// The cells by column ordinal: all of them if the kind makes a row, those of the mask in an
     /// update, none in a delete. Cells missing at the end count as `None`.
     pub cells: Vec<Option<Cell<V>>>,
 }
 
-impl<V: Clone + PartialEq> StoredRow<V> {
+impl<V: Value> StoredRow<V> {
     /// This row with `None` cells added up to `width` columns.
     ///
     /// A delete or an update does not know how wide its table is, so [`Change::to_stored`] gives
@@ -523,10 +630,11 @@ impl<V: Clone + PartialEq> StoredRow<V> {
         self
     }
 
-    fn whole(kind: StoredKind, sets: Option<BTreeSet<usize>>, row: &Row<V>) -> Self {
+    fn whole(kind: StoredKind, sets: Option<&Sets<V>>, row: &Row<V>) -> Self {
         Self {
             kind,
-            sets,
+            sets: sets.map(|sets| sets.keys().copied().collect()),
+            combines: sets.map(combined).unwrap_or_default(),
             cells: row.cells.iter().cloned().map(Some).collect(),
         }
     }
@@ -534,12 +642,13 @@ impl<V: Clone + PartialEq> StoredRow<V> {
     fn update(sets: &Sets<V>) -> Self {
         let width = sets.last_key_value().map_or(0, |(&last, _)| last + 1);
         let cells = (0..width)
-            .map(|ordinal| sets.get(&ordinal).cloned())
+            .map(|ordinal| sets.get(&ordinal).map(|action| action.cell().clone()))
             .collect();
         let mask = sets.keys().copied().collect();
         Self {
             kind: StoredKind::UPDATE,
             sets: Some(mask),
+            combines: combined(sets),
             cells,
         }
     }
@@ -567,15 +676,21 @@ impl<V: Clone + PartialEq> StoredRow<V> {
     }
 
     fn mask(&self) -> Result<&BTreeSet<usize>, StoredError> {
-        self.sets
-            .as_ref()
-            .ok_or(StoredError::MaskMissing(self.kind))
+        let mask = self.sets.as_ref();
+        let mask = mask.ok_or(StoredError::MaskMissing(self.kind))?;
+        match self.combines.keys().find(|ordinal| !mask.contains(ordinal)) {
+            None => Ok(mask),
+            Some(&ordinal) => Err(StoredError::CombineUnmasked {
+                kind: self.kind,
+                ordinal,
+            }),
+        }
     }
 
     fn check_no_mask(&self) -> Result<(), StoredError> {
-        match self.sets {
-            None => Ok(()),
-            Some(_) => Err(StoredError::MaskUnexpected(self.kind)),
+        match self.sets.is_none() && self.combines.is_empty() {
+            true => Ok(()),
+            false => Err(StoredError::MaskUnexpected(self.kind)),
         }
     }
 
@@ -604,9 +719,15 @@ impl<V: Clone + PartialEq> StoredRow<V> {
     }
 
     fn masked_cells(&self, mask: &BTreeSet<usize>) -> Result<Sets<V>, StoredError> {
-        mask.iter()
-            .map(|&ordinal| Ok((ordinal, self.cell(ordinal)?)))
-            .collect()
+        let action = |&ordinal: &usize| {
+            let cell = self.cell(ordinal)?;
+            let action = match self.combines.get(&ordinal) {
+                Some(operator) => Action::Combine(*operator, cell),
+                None => Action::Set(cell),
+            };
+            Ok((ordinal, action))
+        };
+        mask.iter().map(action).collect()
     }
 
     /// The sets of an update, which stores no other cells.

@@ -31,7 +31,7 @@ pub use scu::{BatchCount, Horizon, ScuNumber, Span};
 pub use stamp::{SourceCounts, Stage, Stamp};
 pub use table::TimeToLive;
 pub use table::{
-    CellBytes, Column, ColumnDefault, ColumnId, Layout, SchemaVersion, Table, TableId, TableName,
-    View, ViewId,
+    CellBytes, Column, ColumnDefault, ColumnId, Layout, MergeOperator, SchemaVersion, Table,
+    TableId, TableName, View, ViewId,
 };
 pub use token::{DatabaseId, Token};

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -56,6 +56,41 @@ pub enum ColumnDefault {
     Null,
     /// An SQL expression over no columns, evaluated when the batch is accepted.
     Expression(String),
+}
+
+/// What becomes of a column when a change combines a value with the one that is there.
+///
+/// NULL gives way to any value. Without an operator the last value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MergeOperator {
+    /// Their sum: of integers and decimals, in 128 bits.
+    Sum,
+    /// The lesser, in the order that keys have.
+    Min,
+    /// The greater, in the order that keys have.
+    Max,
+    /// The one that was there.
+    First,
+}
+
+impl MergeOperator {
+    /// The word that SQL has for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            MergeOperator::Sum => "SUM",
+            MergeOperator::Min => "MIN",
+            MergeOperator::Max => "MAX",
+            MergeOperator::First => "FIRST",
+        }
+    }
+
+    /// The operator that a word of SQL names, in whatever case.
+    pub fn of_word(word: &str) -> Option<MergeOperator> {
+        [Self::Sum, Self::Min, Self::Max, Self::First]
+            .into_iter()
+            .find(|operator| operator.word().eq_ignore_ascii_case(word))
+    }
 }
 
 /// How the authority's Parquet files compress a column.
@@ -181,6 +216,9 @@ pub struct Column {
     /// Of an ID key: whose numbers its cells are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_key: Option<IdKeyColumn>,
+    /// How INSERT combines a value with the one that is there; `None` where the last one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<MergeOperator>,
 }
 
 /// One cell as an Arrow IPC stream of one column and one row; hexadecimal where it is text.
@@ -228,9 +266,96 @@ impl Column {
             older: None,
             storage: ColumnStorage::default(),
             id_key: None,
+            merge: None,
         }
     }
+
+    /// The type that changes and files have of the column: that of the column, but for sums, which
+    /// have 128 bits so that no merge can overflow (see [`SUM_DIGITS_MAX`]).
+    pub fn stored_type(&self) -> DataType {
+        match (self.merge, &self.data_type) {
+            (Some(MergeOperator::Sum), DataType::Decimal128(_, scale)) => {
+                DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale)
+            }
+            (Some(MergeOperator::Sum), _) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
+            (_, data_type) => data_type.clone(),
+        }
+    }
+
+    /// Checks that the column's values can be combined by its operator.
+    ///
+    /// # Errors
+    /// `Invalid` (42804), with a hint at what can.
+    pub fn check_merge(&self) -> Result<()> {
+        let Some(operator) = self.merge else {
+            return Ok(());
+        };
+        let summed = match &self.data_type {
+            DataType::Decimal128(digits, _) => *digits <= SUM_DIGITS_MAX,
+            other => other.is_integer(),
+        };
+        let hint = match operator {
+            MergeOperator::Sum if !summed => {
+                format!("SUM is for integers, and for decimals of at most {SUM_DIGITS_MAX} digits")
+            }
+            MergeOperator::Min | MergeOperator::Max
+                if self.data_type.is_nested()
+                    || matches!(self.data_type, DataType::Interval(_)) =>
+            {
+                "MIN and MAX are for types whose values have an order".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        let (word, name) = (operator.word(), &self.name);
+        Err(
+            Error::invalid(format!("column {name:?} can't be combined by {word}"))
+                .with_hint(hint)
+                .with_sqlstate("42804"),
+        )
+    }
 }
+
+/// Checks the merge operators of the columns of a table with this key: that they can combine the
+/// columns' values, stand in no key, and that there is a key by which rows meet.
+///
+/// # Errors
+/// `Invalid`: 42804 for a type that can't be combined, 42P16 for the key; with a hint.
+pub fn check_operators(columns: &[Column], key: &[String]) -> Result<()> {
+    for column in columns {
+        column.check_merge()?;
+        let Some(operator) = column.merge else {
+            continue;
+        };
+        let (word, name) = (operator.word(), &column.name);
+        if column.id_key.is_some() {
+            let fact = format!("column {name:?} is an ID key: it can't be combined by {word}");
+            return Err(Error::invalid(fact).with_sqlstate("42804"));
+        }
+        if key.is_empty() {
+            let fact = format!("column {name:?} has a merge operator, but the table no key");
+            return Err(Error::invalid(fact)
+                .with_detail("the rows of a table without a key never meet")
+                .with_hint("declare a PRIMARY KEY")
+                .with_sqlstate("42P16"));
+        }
+        if key.contains(name) {
+            return Err(
+                Error::invalid(format!("column {name:?} can't be part of a key"))
+                    .with_detail(format!("MERGE {word} would change the key of a row"))
+                    .with_hint(format!(
+                        "leave MERGE {word} out, or the column out of the key"
+                    ))
+                    .with_sqlstate("42P16"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The most digits of a decimal that is summed. Sums are kept in 128 bits, which wrap around: the
+/// sum is exact if it is less than 2^127, whatever its parts came to on the way. A change adds less
+/// than 10^24, so that takes more than 10^14 changes of one row.
+pub const SUM_DIGITS_MAX: u8 = 24;
 
 /// How the authority keeps a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

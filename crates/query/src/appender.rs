@@ -28,7 +28,8 @@ mod tests;
 /// What the rows of a batch do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Whole rows, whatever was there. Columns that are not given get their defaults.
+    /// Whole rows, whatever was there. Columns that are not given get their defaults. Columns with
+    /// a merge operator are combined with what is there, or left where they are not given.
     Upsert,
     /// Whole rows where there is none; a row that is there stays.
     Insert,
@@ -269,6 +270,13 @@ fn is_lossless(given: &DataType, wanted: &DataType) -> bool {
         ) => from <= to,
         (A::Utf8 | A::LargeUtf8 | A::Utf8View | A::Binary, uuid) if *uuid == types::UUID => true,
         (A::Date32, A::Timestamp(_, None)) => true,
+        (A::Timestamp(from, None), A::Timestamp(to, None))
+        | (A::Timestamp(from, Some(_)), A::Timestamp(to, Some(_)))
+        | (A::Time32(from) | A::Time64(from), A::Time32(to) | A::Time64(to))
+            if from <= to =>
+        {
+            true
+        }
         _ => types::storable(given).is_ok_and(|kept| kept == *wanted),
     }
 }

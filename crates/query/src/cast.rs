@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeBinaryBuilder, PrimitiveArray, StringArray,
+    new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use arrow::util::display::array_value_to_string;
 use lazybase_engine::stages::ingest::first_too_long;
 use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
@@ -100,15 +101,50 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
         DataType::Utf8 => Ok(Arc::clone(texts)),
         DataType::Binary => bytes_of_text(strings, place),
         uuid if *uuid == UUID => uuids_of_text(strings, place),
-        nested if nested.is_nested() && strings.null_count() < strings.len() => Err(place
-            .error(
-                0,
-                &format!("a text is not a {}", types::name(nested)),
-                "42804",
-            )
-            .with_hint("write ARRAY[1, 2] for a list")),
+        nested if nested.is_nested() => nested_of_text(strings, place),
         _ => checked_cast(texts, place),
     }
+}
+
+/// Lists and structs from their JSON.
+fn nested_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
+    let rows = texts.len();
+    if texts.null_count() == rows {
+        return Ok(new_null_array(place.data_type(), rows));
+    }
+    if let Some(values) = nested_values(texts, place.data_type()) {
+        return Ok(values);
+    }
+    let fits = |row: &usize| nested_values(&texts.slice(*row, 1), place.data_type()).is_some();
+    let row = (0..rows).find(|row| !fits(row)).unwrap_or_default();
+    let fact = format!(
+        "{} is not of type {}",
+        shown(texts.value(row)),
+        types::name(place.data_type())
+    );
+    Err(place
+        .error(row, &fact, "22P02")
+        .with_hint("write JSON: '[1, 2]', '{\"a\": 1}'; or ARRAY[1, 2], named_struct('a', 1)"))
+}
+
+/// What the JSON of texts says; `None` when one is no JSON, or not of the type.
+fn nested_values(texts: &StringArray, nested: &DataType) -> Option<ArrayRef> {
+    let field = Field::new("value", nested.clone(), true);
+    let mut decoder = arrow::json::ReaderBuilder::new_with_field(field)
+        .with_batch_size(texts.len() + 1)
+        .with_strict_mode(true)
+        .build_decoder()
+        .ok()?;
+    for (before, text) in texts.iter().enumerate() {
+        let line = format!("{}\n", text.unwrap_or("null"));
+        let read = decoder.decode(line.as_bytes()).ok()?;
+        let one = decoder.len() == before + 1 && !decoder.has_partial_record();
+        if read != line.len() || !one {
+            return None;
+        }
+    }
+    let rows = decoder.flush().ok()??;
+    Some(Arc::clone(rows.column(0)))
 }
 
 /// Bytes as an array.
@@ -228,7 +264,11 @@ fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {
         && (!is_text || (is_number && !value.contains(['.', 'e', 'E'])));
     let sqlstate = match place.data_type() {
         _ if overflows => "22003",
-        DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..) => "22007",
+        DataType::Date32
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Interval(_) => "22007",
         _ => "22P02",
     };
     let fact = match overflows {

@@ -11,8 +11,9 @@ use arrow::array::{
     Array, ArrayRef, BinaryArray, BinaryBuilder, RecordBatch, RecordBatchOptions, UInt8Array,
     UInt32Array, new_null_array,
 };
-use arrow::compute::take;
+use arrow::compute::{cast, take};
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use lazybase_engine::change_batch::masks::mask_combining;
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
 use lazybase_engine::stages::ingest::whole_rows_only;
 use lazybase_model::change::StoredKind;
@@ -21,7 +22,7 @@ use lazybase_model::{Error, Result, Table};
 #[cfg(test)]
 mod tests;
 
-/// The schema of changes of a table: all columns nullable but the key's.
+/// The schema of changes of a table: all columns nullable but the key's, sums in 128 bits.
 ///
 /// `columns` of the table's columns take part: all, or all but the hidden key.
 pub(crate) fn change_schema(table: &Table, columns: usize) -> SchemaRef {
@@ -29,7 +30,7 @@ pub(crate) fn change_schema(table: &Table, columns: usize) -> SchemaRef {
     let fields: Vec<Field> = table.columns[..columns]
         .iter()
         .enumerate()
-        .map(|(at, column)| Field::new(&column.name, column.data_type.clone(), !key.contains(&at)))
+        .map(|(at, column)| Field::new(&column.name, column.stored_type(), !key.contains(&at)))
         .collect();
     Arc::new(Schema::new(fields))
 }
@@ -47,6 +48,28 @@ pub(crate) fn mask(columns: usize, set: &[usize]) -> Vec<u8> {
 pub(crate) fn upserts(table: &Table, columns: Vec<ArrayRef>) -> Result<ChangeBatch> {
     let data = record_batch(change_schema(table, columns.len()), columns)?;
     Ok(ChangeBatch::upserts(data, 0))
+}
+
+/// What INSERT makes of checked columns, of which the statement gave the columns `given`.
+///
+/// In a table with merge operators a row that is there stays: its columns are set, those with an
+/// operator combined, or left where no value was given for them. Otherwise a whole-row upsert.
+pub(crate) fn inserts(
+    table: &Table,
+    columns: Vec<ArrayRef>,
+    given: &[usize],
+) -> Result<ChangeBatch> {
+    let has_operator = |at: &usize| table.columns[*at].merge.is_some();
+    let all = 0..columns.len();
+    if !all.clone().any(|at| has_operator(&at)) {
+        return upserts(table, columns);
+    }
+    let (width, is_given) = (columns.len(), |at: &usize| given.contains(at));
+    let touched: Vec<usize> = all.filter(|at| !has_operator(at) || is_given(at)).collect();
+    let combined: Vec<usize> = touched.iter().copied().filter(has_operator).collect();
+    let mask = mask_combining(&touched, &combined, width);
+    let data = record_batch(change_schema(table, width), columns)?;
+    Ok(masked(data, StoredKind::BOTH, &mask))
 }
 
 /// Rows that are inserted where there is none; where there is one, the columns `set` are set to
@@ -191,6 +214,17 @@ pub(crate) fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
 
 fn record_batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let rows = columns.first().map_or(0, Array::len);
+    let stored = |(column, field): (ArrayRef, &Arc<Field>)| {
+        match column.data_type() == field.data_type() {
+            true => Ok(column),
+            // Only sums differ, and 128 bits hold all that they are declared as.
+            false => {
+                cast(&column, field.data_type()).map_err(|error| Error::internal(error.to_string()))
+            }
+        }
+    };
+    let columns = columns.into_iter().zip(schema.fields()).map(stored);
+    let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema, columns, &options)
         .map_err(|error| Error::internal(format!("columns do not make rows: {error}")))

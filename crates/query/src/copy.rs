@@ -33,8 +33,10 @@ use crate::session::{Shared, ours};
 
 mod csv;
 mod input;
+mod spelling;
 
 pub(crate) use input::Input;
+use spelling::{NumbersAsText, csv_lacks, parquet_lacks, rows_with, schema_with};
 
 /// The formats of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,9 +186,13 @@ impl FileRows {
                     .with_null(file.null.clone())
                     .build(made),
             )),
-            Format::Json => FileRows::Json(arrow::json::LineDelimitedWriter::new(made)),
+            Format::Json => FileRows::Json(
+                arrow::json::WriterBuilder::new()
+                    .with_encoder_factory(Arc::new(NumbersAsText))
+                    .build(made),
+            ),
             Format::Parquet => FileRows::Parquet(Box::new(
-                ArrowWriter::try_new(made, Arc::clone(schema), None)
+                ArrowWriter::try_new(made, schema_with(schema, parquet_lacks), None)
                     .map_err(|error| Error::invalid(error.to_string()).with_sqlstate("0A000"))?,
             )),
             Format::Arrow => FileRows::Arrow(Box::new(
@@ -199,12 +205,18 @@ impl FileRows {
     fn write(&mut self, batch: &RecordBatch, path: &str) -> Result<()> {
         let failed = |error: String| Error::unavailable(format!("{path}: {error}"));
         match self {
-            FileRows::Csv(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
+            FileRows::Csv(writer) => {
+                let rows = rows_with(batch, csv_lacks).map_err(|error| from_arrow(&error))?;
+                writer.write(&rows).map_err(|error| from_arrow(&error))
+            }
             FileRows::Json(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
             FileRows::Arrow(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
-            FileRows::Parquet(writer) => writer
-                .write(batch)
-                .map_err(|error| failed(error.to_string())),
+            FileRows::Parquet(writer) => {
+                let rows = rows_with(batch, parquet_lacks).map_err(|error| from_arrow(&error))?;
+                writer
+                    .write(&rows)
+                    .map_err(|error| failed(error.to_string()))
+            }
         }
     }
 

@@ -98,6 +98,7 @@ impl Literal {
                 DataType::Utf8
                     | DataType::FixedSizeBinary(16)
                     | DataType::Date32
+                    | DataType::Time32(_)
                     | DataType::Time64(_)
                     | DataType::Timestamp(..)
             ),

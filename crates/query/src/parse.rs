@@ -22,6 +22,7 @@ pub(crate) mod alter;
 mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
+mod merge;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
 mod storage;
@@ -255,6 +256,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
     };
+    merge::hide(&mut tokens)?;
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .with_tokens_with_locations(tokens);
@@ -267,6 +269,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
                 Failure::Known(Error::internal("a token was both there and not"))
             }));
     }
+    merge::show(&mut statement);
     casts::cut(&mut statement)?;
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound {

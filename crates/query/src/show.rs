@@ -188,7 +188,7 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
                 texts(
                     columns
                         .iter()
-                        .map(|c| Some(types::column_name(c)))
+                        .map(|c| Some(types::declared_name(c)))
                         .collect(),
                 ),
             ),

@@ -7,12 +7,14 @@
 //! | REAL, DOUBLE PRECISION             | Float32, Float64                   |
 //! | DECIMAL(p, s)                      | Decimal128, Decimal256 from p = 39 |
 //! | TEXT, VARCHAR, CHAR, JSON          | Utf8                               |
-//! | VARCHAR(n)                         | Utf8, n characters at most         |
+//! | VARCHAR(n), CHAR(n)                | Utf8, n characters at most         |
 //! | BYTEA, BLOB                        | Binary                             |
 //! | UUID                               | FixedSizeBinary(16); text in SQL   |
 //! | DATE, TIME                         | Date32, Time64(us)                 |
 //! | TIMESTAMP, TIMESTAMPTZ             | Timestamp(us), in UTC with a zone  |
-//! | T[], STRUCT                        | List, Struct                       |
+//! | TIME(p), TIMESTAMP(p)              | in s, ms, us, ns: p = 0, 3, 6, 9   |
+//! | INTERVAL                           | Interval(MonthDayNano); in no key  |
+//! | T[], STRUCT<...>                   | List, Struct; in no key            |
 //!
 //! Invariant TYP-1: a stored FixedSizeBinary(16) is a UUID and nothing else; SQL shows it as
 //! lower-case text, whose order and equality are those of the bytes.
@@ -20,7 +22,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharLengthUnits, CharacterLength, DataType as SqlType, ExactNumberInfo,
     StructField, TimezoneInfo,
@@ -30,6 +32,9 @@ use lazybase_model::{Column, Error, Result};
 
 #[cfg(test)]
 mod tests;
+
+/// How intervals are stored.
+pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// How UUIDs are stored.
 pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
@@ -43,7 +48,14 @@ const UTC: &str = "+00:00";
 /// # Errors
 /// `Invalid`: as [`from_sql`]; 22023 for a limit that no text or every text would keep.
 pub(crate) fn of_column(sql: &SqlType) -> Result<(DataType, Option<u32>)> {
-    match varying(sql)? {
+    let limited = match sql {
+        // Nothing pads them: of CHAR(n) the limit is kept.
+        SqlType::Character(length @ Some(_)) | SqlType::Char(length @ Some(_)) => {
+            varying(&SqlType::Varchar(*length))
+        }
+        _ => varying(sql),
+    };
+    match limited? {
         None => Ok((from_sql(sql)?, None)),
         limited => Ok((DataType::Utf8, limited)),
     }
@@ -119,20 +131,27 @@ pub(crate) fn from_sql(sql: &SqlType) -> Result<DataType> {
         S::Bytea | S::Blob(_) | S::Binary(_) | S::Varbinary(_) | S::Bytes(_) => A::Binary,
         S::Uuid => UUID,
         S::Date | S::Date32 => A::Date32,
-        S::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-            A::Time64(TimeUnit::Microsecond)
+        S::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            match unit(sql, *digits)? {
+                coarse @ (TimeUnit::Second | TimeUnit::Millisecond) => A::Time32(coarse),
+                fine => A::Time64(fine),
+            }
         }
-        S::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
-        | S::Datetime(_)
-        | S::TimestampNtz(_) => A::Timestamp(TimeUnit::Microsecond, None),
-        S::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
-            A::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+        S::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+        | S::Datetime(digits)
+        | S::TimestampNtz(digits) => A::Timestamp(unit(sql, *digits)?, None),
+        S::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            A::Timestamp(unit(sql, *digits)?, Some(UTC.into()))
         }
+        S::Interval {
+            fields: None,
+            precision: None,
+        } => INTERVAL,
         S::Array(
             ArrayElemTypeDef::AngleBracket(element)
             | ArrayElemTypeDef::SquareBracket(element, _)
             | ArrayElemTypeDef::Parenthesis(element),
-        ) => A::List(Arc::new(Field::new_list_field(from_sql(element)?, true))),
+        ) => A::List(Arc::new(Field::new_list_field(nested(element)?, true))),
         S::Struct(fields, _) => structure(fields)?,
         other => return Err(unknown(other)),
     })
@@ -160,6 +179,31 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType> {
     }
 }
 
+/// The type of what lies in a list or a struct.
+fn nested(sql: &SqlType) -> Result<DataType> {
+    match from_sql(sql)? {
+        uuid if uuid == UUID => Err(Error::invalid("a UUID is kept in columns of its own")
+            .with_hint("write TEXT inside of lists and structs")
+            .with_sqlstate("0A000")),
+        other => Ok(other),
+    }
+}
+
+/// The unit that keeps so many digits of a second.
+fn unit(sql: &SqlType, digits: Option<u64>) -> Result<TimeUnit> {
+    match digits {
+        Some(0) => Ok(TimeUnit::Second),
+        Some(3) => Ok(TimeUnit::Millisecond),
+        None | Some(6) => Ok(TimeUnit::Microsecond),
+        Some(9) => Ok(TimeUnit::Nanosecond),
+        Some(_) => Err(
+            Error::invalid(format!("{sql}: such a precision is not kept"))
+                .with_hint("the digits of a second are 0, 3, 6 (the default) or 9")
+                .with_sqlstate("0A000"),
+        ),
+    }
+}
+
 fn structure(fields: &[StructField]) -> Result<DataType> {
     let fields: Result<Fields> = fields
         .iter()
@@ -167,7 +211,7 @@ fn structure(fields: &[StructField]) -> Result<DataType> {
             let name = field.field_name.as_ref().ok_or_else(|| {
                 Error::invalid("each field of a STRUCT needs a name").with_sqlstate("42601")
             })?;
-            Ok(Field::new(&name.value, from_sql(&field.field_type)?, true))
+            Ok(Field::new(&name.value, nested(&field.field_type)?, true))
         })
         .collect();
     Ok(DataType::Struct(fields?))
@@ -178,7 +222,7 @@ fn unknown(sql: &SqlType) -> Error {
     let error = Error::invalid(format!("type {name} is not kept")).with_sqlstate("0A000");
     let hint = match name.to_ascii_uppercase().as_str() {
         "JSONB" => "use JSON, which is kept as text",
-        upper if upper.starts_with("INTERVAL") => "keep the length in a BIGINT, or as TEXT",
+        upper if upper.starts_with("INTERVAL") => "write INTERVAL, without fields",
         upper if upper.starts_with("TIME") => "use TIME, or TIMESTAMP WITH TIME ZONE",
         "SERIAL" | "BIGSERIAL" | "SMALLSERIAL" => {
             "use BIGINT and give the numbers, or UUID with DEFAULT uuid()"
@@ -187,13 +231,13 @@ fn unknown(sql: &SqlType) -> Error {
         "MONEY" => "use DECIMAL(19, 2)",
         _ => {
             "use one of BOOLEAN, SMALLINT, INT, BIGINT, REAL, DOUBLE PRECISION, DECIMAL(p, s), \
-             TEXT, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, JSON, T[]"
+             TEXT, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, JSON, T[]"
         }
     };
     error.with_hint(hint)
 }
 
-/// What a type is kept as whose declaration asks for a length or precision that nothing keeps.
+/// What a type is kept as whose declaration asks for a length that nothing keeps.
 fn without_length(sql: &SqlType) -> Option<&'static str> {
     use SqlType as S;
     match sql {
@@ -209,14 +253,6 @@ fn without_length(sql: &SqlType) -> Option<&'static str> {
         | S::String(Some(_)) => Some("TEXT"),
         S::Binary(Some(_)) | S::Varbinary(Some(_)) | S::Blob(Some(_)) | S::Bytes(Some(_)) => {
             Some("BYTEA")
-        }
-        S::Time(Some(digits), _) if *digits != 6 => Some("TIME"),
-        S::Timestamp(Some(digits), zone) if *digits != 6 => Some(match zone {
-            TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => "TIMESTAMP WITH TIME ZONE",
-            TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => "TIMESTAMP",
-        }),
-        S::Datetime(Some(digits)) | S::TimestampNtz(Some(digits)) if *digits != 6 => {
-            Some("TIMESTAMP")
         }
         _ => None,
     }
@@ -275,18 +311,20 @@ pub(crate) fn storable(given: &DataType) -> Result<DataType> {
         A::Time32(_) | A::Time64(_) => A::Time64(TimeUnit::Microsecond),
         A::Timestamp(_, None) => A::Timestamp(TimeUnit::Microsecond, None),
         A::Timestamp(_, Some(_)) => A::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        A::Interval(_) => INTERVAL,
         A::Dictionary(_, value) => storable(value)?,
         A::RunEndEncoded(_, values) => storable(values.data_type())?,
         A::List(item) | A::LargeList(item) | A::ListView(item) | A::FixedSizeList(item, _) => {
-            A::List(Arc::new(Field::new_list_field(
-                storable(item.data_type())?,
-                true,
-            )))
+            let item = storable_inside(item.data_type())?;
+            A::List(Arc::new(Field::new_list_field(item, true)))
         }
         A::Struct(fields) => {
             let fields: Result<Fields> = fields
                 .iter()
-                .map(|field| Ok(Field::new(field.name(), storable(field.data_type())?, true)))
+                .map(|field| {
+                    let inside = storable_inside(field.data_type())?;
+                    Ok(Field::new(field.name(), inside, true))
+                })
                 .collect();
             A::Struct(fields?)
         }
@@ -298,11 +336,27 @@ pub(crate) fn storable(given: &DataType) -> Result<DataType> {
     })
 }
 
+/// As [`storable`], in a list or a struct: 16 bytes are a UUID only in a column of their own.
+fn storable_inside(given: &DataType) -> Result<DataType> {
+    match storable(given)? {
+        uuid if uuid == UUID => Ok(DataType::Binary),
+        other => Ok(other),
+    }
+}
+
 /// The SQL name of a column's type, for messages and `DESCRIBE`.
 pub(crate) fn column_name(column: &Column) -> String {
     match column.characters_max {
         Some(characters) => format!("VARCHAR({characters})"),
         None => name(&column.data_type),
+    }
+}
+
+/// The column as it was declared: its type and its merge operator, for `DESCRIBE`.
+pub(crate) fn declared_name(column: &Column) -> String {
+    match column.merge {
+        Some(operator) => format!("{} MERGE {}", column_name(column), operator.word()),
+        None => column_name(column),
     }
 }
 
@@ -328,9 +382,10 @@ pub(crate) fn name(stored: &DataType) -> String {
         A::Binary | A::LargeBinary | A::BinaryView => "BYTEA".to_owned(),
         A::FixedSizeBinary(16) => "UUID".to_owned(),
         A::Date32 | A::Date64 => "DATE".to_owned(),
-        A::Time32(_) | A::Time64(_) => "TIME".to_owned(),
-        A::Timestamp(_, None) => "TIMESTAMP".to_owned(),
-        A::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE".to_owned(),
+        A::Time32(unit) | A::Time64(unit) => format!("TIME{}", digits(*unit)),
+        A::Timestamp(unit, None) => format!("TIMESTAMP{}", digits(*unit)),
+        A::Timestamp(unit, Some(_)) => format!("TIMESTAMP{} WITH TIME ZONE", digits(*unit)),
+        A::Interval(_) => "INTERVAL".to_owned(),
         A::List(item) | A::LargeList(item) => format!("{}[]", name(item.data_type())),
         A::Struct(fields) => {
             let fields: Vec<String> = fields
@@ -340,6 +395,16 @@ pub(crate) fn name(stored: &DataType) -> String {
             format!("STRUCT<{}>", fields.join(", "))
         }
         other => other.to_string(),
+    }
+}
+
+/// How many digits of a second a unit keeps, where it is not the default.
+fn digits(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "(0)",
+        TimeUnit::Millisecond => "(3)",
+        TimeUnit::Microsecond => "",
+        TimeUnit::Nanosecond => "(9)",
     }
 }
 

@@ -139,6 +139,9 @@ fn columns_text(table: &Table) -> String {
         } else if !column.nullable {
             text.push_str(" not null");
         }
+        if let Some(operator) = column.merge {
+            text.push_str(&format!(" merge {}", operator.word().to_lowercase()));
+        }
         text
     });
     columns.collect::<Vec<_>>().join(", ")

@@ -6,7 +6,7 @@ use lazybase_engine::ttl::Expiry;
 use lazybase_model::partition::{
     BoundBytes, HashRule, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::table::HIDDEN_KEY_COLUMN;
+use lazybase_model::table::{HIDDEN_KEY_COLUMN, check_operators};
 use lazybase_model::{
     Column, ColumnId, Error, Layout, Result, SchemaVersion, Table, TableId, TimeToLive, View,
     ViewId, limits,
@@ -62,6 +62,7 @@ pub struct CutSpec {
 /// The definition that a specification comes to under these ids.
 pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Table> {
     check_names(spec)?;
+    check_operators(&spec.columns, &spec.key)?;
     let mut columns: Vec<Column> = spec.columns.clone();
     let hidden_key = spec.key.is_empty();
     if hidden_key {
@@ -138,6 +139,17 @@ fn mortal(mut table: Table, column: &str, micros: u64) -> Result<Table> {
         column: *id,
         micros,
     });
+    let combined = table.columns.iter().find(|column| column.merge.is_some());
+    if let (true, Some(combined)) = (table.takes_whole_rows_only(), combined) {
+        let fact = format!(
+            "column {:?} is combined, but rows end by {column:?}",
+            combined.name
+        );
+        return Err(Error::invalid(fact)
+            .with_detail("such a table takes whole rows alone, and combining is none")
+            .with_hint("put ttl_column into the key")
+            .with_sqlstate("42P16"));
+    }
     Ok(table)
 }
 

@@ -4,7 +4,7 @@
 //! composed rows, which begin as one input row and have single cells from others. Nothing is
 //! copied until [`Gather::finish`], which then works column by column: a column of one stretch of
 //! which no cell comes from elsewhere is not copied at all, one of numbers is copied stretch by
-//! stretch.
+//! stretch. What merge operators compute becomes an input of its own first (`combine`).
 //!
 //! Invariant G-1: an input is referenced only if a row of it is in the output, so that a batch of
 //! which nothing stays is freed at once. Invariant G-2: what all inputs hold uniformly, and what
@@ -23,8 +23,9 @@ use arrow::datatypes::{ArrowNativeType, DataType, SchemaRef};
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result};
 
+use super::combine::{Stretched, resolve};
 use super::{ChangeBatch, Kinds, Scus};
-use crate::stages::merge::MergeMode;
+use crate::stages::merge::{MergeMode, Operators};
 
 /// The mean stretch from which copying stretches beats copying rows, measured on wide rows.
 const LONG_STRETCH: usize = 50;
@@ -64,12 +65,45 @@ struct Head {
     column_scus: Option<std::ops::Range<usize>>,
 }
 
-/// A cell of a composed row that comes from another row than the one it begins as.
+/// The bit of an input's number that says: its cell is combined with what is there.
+const COMBINED: u32 = 1 << 31;
+/// The number of no input: the cell is null.
+const BLANK: u32 = u32::MAX;
+
+/// A cell of a composed row that comes from another row than the one it begins as. Those of one
+/// cell follow each other, in the order in which they change it.
 #[derive(Debug, Clone, Copy)]
-struct Patch {
-    row: u32,
+pub(super) struct Patch {
+    pub(super) row: u32,
+    /// The number of an input, [`COMBINED`] with it, or [`BLANK`].
     input: u32,
-    source: u32,
+    pub(super) source: u32,
+}
+
+/// What a patch does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PatchAction {
+    /// The cell becomes that of an input.
+    Set(u32),
+    /// The cell is combined with that of an input.
+    Combine(u32),
+    /// The cell is null.
+    Blank,
+}
+
+impl Patch {
+    pub(super) fn action(&self) -> PatchAction {
+        match self.input {
+            BLANK => PatchAction::Blank,
+            input if input & COMBINED != 0 => PatchAction::Combine(input & !COMBINED),
+            input => PatchAction::Set(input),
+        }
+    }
+
+    /// The cell of row `row` becomes that of row `source` of `input`.
+    pub(super) fn set(row: u32, input: u32, source: u32) -> Patch {
+        Patch { row, input, source }
+    }
 }
 
 /// The hidden values of a composed row.
@@ -87,6 +121,8 @@ pub(crate) struct Gather {
     schema: SchemaRef,
     /// Says which hidden columns the output has.
     mode: MergeMode,
+    /// By column; empty where no column has one.
+    operators: Operators,
     inputs: Vec<Arc<Input>>,
     stretches: Vec<Stretch>,
     heads: Vec<Head>,
@@ -99,10 +135,16 @@ pub(crate) struct Gather {
 
 impl Gather {
     pub(crate) fn new(schema: SchemaRef, mode: MergeMode) -> Gather {
+        Gather::combining(schema, mode, Operators::default())
+    }
+
+    /// A gather whose cells may be combined by the operators of their columns.
+    pub(crate) fn combining(schema: SchemaRef, mode: MergeMode, operators: Operators) -> Gather {
         let patches = vec![Vec::new(); schema.fields().len()];
         Gather {
             schema,
             mode,
+            operators,
             inputs: Vec::new(),
             stretches: Vec::new(),
             heads: Vec::new(),
@@ -186,6 +228,16 @@ impl Gather {
         });
     }
 
+    /// The cell of `column` in the row added last is combined with that of row `source` of `input`.
+    pub(crate) fn combine(&mut self, column: usize, input: u32, source: u32) {
+        self.patch(column, input | COMBINED, source);
+    }
+
+    /// The cell of `column` in the row added last is null.
+    pub(crate) fn blank(&mut self, column: usize) {
+        self.patch(column, BLANK, 0);
+    }
+
     /// The batch of all rows added since the last finish, none of which remain.
     ///
     /// # Errors
@@ -230,12 +282,17 @@ impl Gather {
         let long = self.rows >= LONG_STRETCH * self.stretches.len();
         let picks = OnceCell::new();
         let columns = (0..self.schema.fields().len()).map(|column| {
-            let arrays: Vec<&dyn Array> = self
+            let mut arrays: Vec<&dyn Array> = self
                 .inputs
                 .iter()
                 .map(|input| input.batch.data.column(column).as_ref())
                 .collect();
-            let patches = &self.patches[column];
+            let resolved = self.resolved(column, &arrays)?;
+            let mut patches = &self.patches[column];
+            if let Some((plain, computed)) = &resolved {
+                patches = plain;
+                arrays.push(computed.as_ref());
+            }
             match (&self.stretches[..], patches.is_empty()) {
                 ([only], true) => {
                     let rows = (only.start as usize, only.len as usize);
@@ -272,6 +329,26 @@ impl Gather {
             scus: self.scus(),
             column_scus: self.column_scus(),
         })
+    }
+
+    /// The patches of a column of which some combine or blank, as patches that set alone, and the
+    /// cells that they name beyond those of the inputs.
+    fn resolved(
+        &self,
+        column: usize,
+        arrays: &[&dyn Array],
+    ) -> Result<Option<(Vec<Patch>, ArrayRef)>> {
+        let patches = &self.patches[column];
+        if self.operators.is_empty() || patches.iter().all(|patch| patch.input & COMBINED == 0) {
+            return Ok(None);
+        }
+        let stretches = self.stretches.iter().map(|stretch| Stretched {
+            input: stretch.input,
+            start: stretch.start,
+            len: stretch.len,
+        });
+        let operator = self.operators.get(column).copied().flatten();
+        resolve(operator, arrays, patches, stretches).map(Some)
     }
 
     /// A column whose values are numbers of one size: stretches first, then the cells that come

@@ -15,6 +15,7 @@
 
 pub mod common_horizon;
 pub mod damaged;
+mod declared;
 pub mod freshness;
 mod identify;
 mod instead;

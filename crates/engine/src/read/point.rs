@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use lazybase_model::{Result, Stage, TableId};
 
 use super::arrow_internal;
+use super::declared::declared_column;
 use super::instead::{Covering, Stored};
 use super::scan::output_schema;
 use super::snapshot::Snapshot;
@@ -45,8 +46,12 @@ impl Snapshot {
                 if expiry.as_ref().is_some_and(ended) {
                     continue;
                 }
-                let cell = |column: &usize| batch.data.column(*column).slice(at, 1);
-                rows.push(projection.iter().map(cell).collect());
+                let row = batch.data.slice(at, 1);
+                let cell = |column: &usize| {
+                    let key = Some(layout.codec.indices());
+                    declared_column(&layout.table, *column, row.column(*column), &row, key)
+                };
+                rows.push(projection.iter().map(cell).collect::<Result<Vec<_>>>()?);
             }
         }
         self.check_pin()?;

@@ -18,6 +18,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
+use super::declared::{OUT_OF_RANGE, declared_column};
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
@@ -477,6 +478,9 @@ impl Reading {
                     return Ok(Some((rows, self)));
                 }
                 Some(Err(error)) if self.instead => return Err(error),
+                Some(Err(error)) if error.sqlstate() == OUT_OF_RANGE => {
+                    return Err(self.work.with_key(self.step, error).await);
+                }
                 Some(Err(error)) => {
                     let rows = self.work.read_instead(self.step, error).await?;
                     self.rows = skip_rows(rows, self.given);
@@ -584,6 +588,48 @@ impl PartWork {
         Ok(stream::iter(parts).flatten().boxed())
     }
 
+    /// The error of a sum that is out of range, with the key of its row: the step is read again
+    /// with the key's columns, where it was read without.
+    async fn with_key(&self, step: usize, error: Error) -> Error {
+        if self.reader.codec.is_some() {
+            return error;
+        }
+        let wanted = self.wanted.iter().map(|at| self.reader.columns[*at]);
+        let wanted: Vec<usize> = wanted.collect();
+        let columns = read_columns(&self.layout, &wanted, false);
+        let again = || {
+            let reader = PieceReader {
+                codec: key_codec(&self.layout, &columns)?,
+                columns: columns.clone().into(),
+                ..self.reader.clone()
+            };
+            let work = Arc::new(PartWork {
+                snapshot: self.snapshot.clone(),
+                layout: Arc::clone(&self.layout),
+                wanted: positions(&reader.columns, &wanted)?,
+                expiry: expiry_among(&self.snapshot, &self.layout, &reader.columns)?,
+                reader,
+                sources: self.sources.clone(),
+                memory: self.memory,
+                avoids: self.avoids,
+                steps: vec![self.steps[step].clone()],
+                schema: Arc::clone(&self.schema),
+                batch_rows: self.batch_rows,
+            });
+            work.read(0)
+        };
+        let Ok(mut rows) = again() else {
+            return error;
+        };
+        loop {
+            match rows.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(named)) if named.sqlstate() == error.sqlstate() => return named,
+                Some(Err(_)) | None => return error,
+            }
+        }
+    }
+
     fn stretch(
         &self,
         stretches: Vec<Stretch>,
@@ -622,19 +668,20 @@ impl PartWork {
     fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
         let alive = self.expiry.as_ref();
         let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
-        let columns = self
-            .wanted
-            .iter()
-            .map(|at| Arc::clone(rows.data.column(*at)))
-            .collect();
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.rows()));
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| {
-            Error::corrupt(format!("stored rows break the schema: {error}"))
-        })?;
-        match alive {
-            Some(alive) => filter_record_batch(&rows, &alive).map_err(arrow_internal),
-            None => Ok(rows),
-        }
+        let rows = match alive {
+            Some(alive) => filter_record_batch(&rows.data, &alive).map_err(arrow_internal)?,
+            None => rows.data,
+        };
+        let key = self.reader.codec.as_ref().map(|codec| codec.indices());
+        let declared = |at: &usize| {
+            let column = self.reader.columns[*at];
+            declared_column(&self.layout.table, column, rows.column(*at), &rows, key)
+        };
+        let columns = self.wanted.iter().map(declared);
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let count = Some(rows.num_rows());
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(count);
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
     }
 }

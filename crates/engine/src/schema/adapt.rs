@@ -60,10 +60,10 @@ impl Adapter {
     /// # Errors
     /// `Corrupt` when `from` is no earlier definition of the same rows.
     pub fn between(from: &Table, to: &RowLayout) -> Result<Option<Adapter>> {
-        let stored: Vec<(ColumnId, &DataType)> = from
+        let stored: Vec<(ColumnId, DataType)> = from
             .columns
             .iter()
-            .map(|column| (column.id, &column.data_type))
+            .map(|column| (column.id, column.stored_type()))
             .collect();
         Adapter::of_columns(&stored, from.primary.key[0], to)
     }
@@ -73,29 +73,30 @@ impl Adapter {
     /// # Errors
     /// As [`Adapter::between`].
     pub(crate) fn of_columns(
-        stored: &[(ColumnId, &DataType)],
+        stored: &[(ColumnId, DataType)],
         key: ColumnId,
         to: &RowLayout,
     ) -> Result<Option<Adapter>> {
         let wanted = &to.table.columns;
-        let same = |((id, data_type), column): (&(ColumnId, &DataType), &Column)| {
-            *id == column.id && **data_type == column.data_type
+        let same = |((id, data_type), column): (&(ColumnId, DataType), &Column)| {
+            *id == column.id && *data_type == column.stored_type()
         };
         if stored.len() == wanted.len() && stored.iter().zip(wanted).all(same) {
             return Ok(None);
         }
         let place = |id: ColumnId| stored.iter().position(|(known, _)| *known == id);
         let origins = wanted.iter().map(|column| {
+            let wanted = column.stored_type();
             let Some(at) = place(column.id) else {
-                let value = decode_cell(column.older.as_ref(), &column.data_type);
-                return value.map(Origin::Fixed);
+                let value = decode_cell(column.older.as_ref(), &column.data_type)?;
+                return widened(&value, &wanted).map(Origin::Fixed);
             };
-            match widening(stored[at].1, &column.data_type) {
+            match widening(&stored[at].1, &wanted) {
                 Widening::Same => Ok(Origin::Same(at)),
-                Widening::Cast => Ok(Origin::Cast(at, column.data_type.clone())),
+                Widening::Cast => Ok(Origin::Cast(at, wanted)),
                 Widening::Refused(why) => Err(Error::corrupt(format!(
-                    "column {:?} is stored as {}, not as {}: {why}",
-                    column.name, stored[at].1, column.data_type
+                    "column {:?} is stored as {}, not as {wanted}: {why}",
+                    column.name, stored[at].1
                 ))),
             }
         });
@@ -203,11 +204,17 @@ impl Adapter {
 
     /// The bits of the layout's columns.
     fn mask(&self, stored: &[u8]) -> Vec<u8> {
-        let set = self.origins.iter().enumerate().filter_map(|(at, origin)| {
-            let stored = origin.stored().filter(|from| masks::has_bit(stored, *from));
-            stored.map(|_| at)
-        });
-        masks::mask_of(set, self.origins.len())
+        let (mut touched, mut combined) = (Vec::new(), Vec::new());
+        for (at, origin) in self.origins.iter().enumerate() {
+            let Some(from) = origin.stored().filter(|from| masks::has_bit(stored, *from)) else {
+                continue;
+            };
+            touched.push(at);
+            if masks::combines_column(stored, from, self.width) {
+                combined.push(at);
+            }
+        }
+        masks::mask_combining(&touched, &combined, self.origins.len())
     }
 
     fn masks(&self, stored: &BinaryArray) -> BinaryArray {

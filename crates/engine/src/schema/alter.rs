@@ -7,7 +7,7 @@ use arrow::array::ArrayRef;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
-use lazybase_model::table::Column;
+use lazybase_model::table::{Column, check_operators};
 use lazybase_model::{CellBytes, ColumnDefault, Error, Result, SchemaVersion, Table};
 
 use super::{Widening, decode_cell, encode_cell, widening};
@@ -180,6 +180,14 @@ fn add(table: &mut Table, mut column: Column) -> Result<()> {
         )
         .with_hint("give a DEFAULT: older rows hold its value of this moment"));
     }
+    let key: Vec<String> = match table.hidden_key {
+        true => Vec::new(),
+        false => {
+            let names = table.key_indices().into_iter();
+            names.map(|at| table.columns[at].name.clone()).collect()
+        }
+    };
+    check_operators(std::slice::from_ref(&column), &key)?;
     column.id = table.next_column_id();
     table.next_column = column.id.0 + 1;
     table.columns.insert(table.visible_columns(), column);
@@ -220,7 +228,18 @@ fn set_type(
     let at = visible(table, name)?;
     let before = table.columns[at].clone();
     let hint = "ADD COLUMN, and UPDATE ... SET new = CAST(old AS ...), makes a changed copy";
+    let after = Column {
+        data_type: data_type.clone(),
+        ..before.clone()
+    };
+    after.check_merge()?;
     let how = widening(&before.data_type, data_type);
+    // Sums are stored as another type than they are declared as.
+    let stored = widening(&before.stored_type(), &after.stored_type());
+    let how = match (how, stored) {
+        (Widening::Cast, refused @ Widening::Refused(_)) => refused,
+        _ => how,
+    };
     if let Widening::Refused(why) = how {
         return Err(refused(table, name, why, "42804").with_hint(hint));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
-use lazybase_model::change::{Cell, Change, Row};
+use lazybase_model::change::{Action, Cell, Change, Row};
 use lazybase_model::{Column, ColumnDefault, ColumnId, SchemaVersion, Table, TableId, ViewId};
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn seen(op: &Op, from: &Table, to: &Table, scu: u64) -> (Key, Change<Value>) {
     };
     let sets = to.columns.iter().enumerate().filter_map(|(at, column)| {
         let from = stored(column).filter(|from| op.sets >> from & 1 == 1);
-        from.map(|_| (at, cell(held(&op.others, column))))
+        from.map(|_| (at, Action::Set(cell(held(&op.others, column)))))
     });
     let sets = sets.collect();
     let change = match op.kind {

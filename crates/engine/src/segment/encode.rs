@@ -21,7 +21,7 @@ use lazybase_model::{Error, Result};
 use super::key_filter;
 use super::le::{Front, put_u32, put_u64};
 use super::parquet_format::write::EncodedGroup;
-use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::change_batch::{ChangeBatch, Kinds, Scus, masks};
 use crate::key::Keys;
 
 /// How an extent is compressed.
@@ -405,7 +405,7 @@ pub(super) fn check_rows(
                 "row {row} of kind {byte}: mask and kind disagree"
             )));
         }
-        if mask.is_some_and(|masks| masks.value(row).len() != columns.div_ceil(8)) {
+        if mask.is_some_and(|masks| !masks::fits(masks.value(row), columns)) {
             return Err(wrong(format!("row {row}: a mask of another length")));
         }
         if after_split && kind != StoredKind::UPDATE {

@@ -40,7 +40,7 @@ impl RowsOf {
         RowsOf {
             table: table.id,
             view: table.primary.id,
-            columns: columns.map(|c| (c.id, c.data_type.clone())).collect(),
+            columns: columns.map(|c| (c.id, c.stored_type())).collect(),
             key: table.primary.key.clone(),
         }
     }

@@ -22,6 +22,7 @@ use lazybase_model::table::Table;
 use lazybase_model::{Error, Result, SchemaVersion};
 
 use crate::key::KeyCodec;
+use crate::stages::merge::{Operators, operators_of};
 
 pub mod cache;
 mod cut;
@@ -53,7 +54,7 @@ pub use writer::{SegmentWriter, WriteOptions};
 pub struct RowLayout {
     /// The table, for messages and settings.
     pub table: Arc<Table>,
-    /// The columns as stored: the table's, all nullable but the key.
+    /// The columns as stored: the table's, all nullable but the key, sums in 128 bits.
     pub schema: SchemaRef,
     /// The columns as the table declares them: what readers are given.
     pub declared: SchemaRef,
@@ -61,6 +62,8 @@ pub struct RowLayout {
     pub codec: KeyCodec,
     /// The table's earlier definitions, under which log frames that are read may be written.
     pub older: Vec<Arc<Table>>,
+    /// The columns' merge operators.
+    pub operators: Operators,
 }
 
 impl RowLayout {
@@ -80,13 +83,14 @@ impl RowLayout {
         let codec = KeyCodec::primary(table)?;
         let field = |(at, column): (usize, &lazybase_model::table::Column)| {
             let in_key = codec.indices().contains(&at);
-            Field::new(&column.name, column.data_type.clone(), !in_key)
+            Field::new(&column.name, column.stored_type(), !in_key)
         };
         let fields: Vec<Field> = table.columns.iter().enumerate().map(field).collect();
         Ok(RowLayout {
             table: Arc::clone(table),
             schema: Arc::new(Schema::new(fields)),
             declared: table.arrow_schema(),
+            operators: operators_of(table.columns.iter().map(|column| column.merge)),
             codec,
             older,
         })

@@ -8,8 +8,33 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::{
-    Cell, Change, OnAbsent, OnRow, Row, Sets, StoredError, StoredKind, StoredRow, Version,
+    Action, Cell, Change, OnAbsent, OnRow, Row, Sets, StoredError, StoredKind, StoredRow, Value,
+    Version,
 };
+use crate::table::MergeOperator;
+
+/// Zero stands for NULL.
+impl Value for u8 {
+    fn combine(&self, operator: MergeOperator, later: &u8) -> u8 {
+        match (operator, *self, *later) {
+            (MergeOperator::Sum, a, b) => a.wrapping_add(b),
+            (_, 0, given) | (_, given, 0) => given,
+            (MergeOperator::Min, a, b) => a.min(b),
+            (MergeOperator::Max, a, b) => a.max(b),
+            (MergeOperator::First, a, _) => a,
+        }
+    }
+}
+
+/// The operators of a table's first columns.
+const OPERATORS: [Option<MergeOperator>; 6] = [
+    Some(MergeOperator::Sum),
+    None,
+    Some(MergeOperator::Min),
+    Some(MergeOperator::Max),
+    None,
+    Some(MergeOperator::First),
+];
 
 type TestRow = Row<u8>;
 type TestChange = Change<u8>;
@@ -36,13 +61,22 @@ fn row(values: &[u8], scu: u64) -> TestRow {
 fn sets(columns: &[(usize, u8)], scu: u64) -> Sets<u8> {
     columns
         .iter()
-        .map(|&(ordinal, value)| (ordinal, cell(value, scu)))
+        .map(|&(ordinal, value)| (ordinal, Action::Set(cell(value, scu))))
         .collect()
+}
+
+fn combines(columns: &[(usize, u8)], scu: u64) -> Sets<u8> {
+    let combine = |&(ordinal, value): &(usize, u8)| {
+        let operator = OPERATORS[ordinal].expect("a column with an operator");
+        (ordinal, Action::Combine(operator, cell(value, scu)))
+    };
+    columns.iter().map(combine).collect()
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Delete,
+    Insert,
     Upsert,
     Update,
     UpsertColumns,
@@ -50,7 +84,8 @@ enum Verb {
     InsertOrUpdate,
 }
 
-const VERBS: [Verb; 6] = [
+const VERBS: [Verb; 7] = [
+    Verb::Insert,
     Verb::Delete,
     Verb::Upsert,
     Verb::Update,
@@ -76,13 +111,14 @@ impl Write {
     fn sets(&self, scu: u64) -> Sets<u8> {
         let given = self.sets.iter().enumerate();
         given
-            .filter_map(|(ordinal, value)| Some((ordinal, cell((*value)?, scu))))
+            .filter_map(|(ordinal, value)| Some((ordinal, Action::Set(cell((*value)?, scu)))))
             .collect()
     }
 
     fn change(&self, scu: u64) -> TestChange {
         match self.verb {
             Verb::Delete => Change::delete(),
+            Verb::Insert => Change::insert(self.row(scu), &OPERATORS),
             Verb::Upsert => Change::upsert(self.row(scu)),
             Verb::Update => Change::update(self.sets(scu)),
             Verb::UpsertColumns => Change::upsert_columns(self.sets(scu), self.row(scu)),
@@ -103,7 +139,22 @@ impl Write {
         };
         match (self.verb, table.get_mut(&self.key)) {
             (Verb::Delete, _) => drop(table.remove(&self.key)),
-            (Verb::Upsert, _) | (Verb::InsertIfAbsent | Verb::InsertOrUpdate, None) => {
+            (Verb::Insert, Some(row)) => {
+                for ((now, given), operator) in row.iter_mut().zip(fresh).zip(OPERATORS) {
+                    let both = [now.value, given.value];
+                    let known = both.into_iter().filter(|value| *value != 0);
+                    now.version = given.version;
+                    now.value = match operator {
+                        None => given.value,
+                        Some(MergeOperator::Sum) => known.fold(0, u8::wrapping_add),
+                        Some(MergeOperator::Min) => known.min().unwrap_or(0),
+                        Some(MergeOperator::Max) => known.max().unwrap_or(0),
+                        Some(MergeOperator::First) => known.take(1).sum(),
+                    };
+                }
+            }
+            (Verb::Insert | Verb::InsertIfAbsent | Verb::InsertOrUpdate, None)
+            | (Verb::Upsert, _) => {
                 table.insert(self.key, fresh);
             }
             (Verb::UpsertColumns, None) => {
@@ -152,14 +203,19 @@ impl History {
 
 const KEYS: u8 = 3;
 
+/// NULL, and values with others on both sides.
+fn value() -> impl Strategy<Value = u8> {
+    select(&[0, 5, 6, 7][..])
+}
+
 fn values(width: usize) -> impl Strategy<Value = Vec<u8>> {
-    vec(0..3_u8, width)
+    vec(value(), width)
 }
 
 /// Masks that are empty and full more often than by chance: the corners are there.
 fn optional_values(width: usize) -> impl Strategy<Value = Vec<Option<u8>>> {
     prop_oneof![
-        4 => vec(option::of(0..3_u8), width),
+        4 => vec(option::of(value()), width),
         1 => Just(vec![None; width]),
         1 => values(width).prop_map(|given| given.into_iter().map(Some).collect()),
     ]
@@ -204,17 +260,21 @@ fn three_composed() -> impl Strategy<Value = [TestChange; 3]> {
 
 /// Any pair of halves, whether or not writes lead there, over so few versions that many agree.
 fn any_change(width: usize) -> impl Strategy<Value = TestChange> {
-    let cells = || vec((0..2_u8, 1..3_u64), width);
-    let on_row = option::weighted(0.8, (cells(), vec(prop::bool::weighted(0.8), width)));
+    let cells = || vec((select(&[0, 5][..]), 1..3_u64), width);
+    let touch = prop_oneof![2 => Just(None), 5 => Just(Some(false)), 3 => Just(Some(true))];
+    let on_row = option::weighted(0.8, (cells(), vec(touch, width)));
     (on_row, option::of(cells())).prop_map(|(on_row, on_absent)| {
         let cells = |given: Vec<(u8, u64)>| given.into_iter().map(|(v, scu)| cell(v, scu));
-        let on_row = on_row.map_or(OnRow::Replace, |(given, mask)| {
-            let columns = cells(given).enumerate().zip(mask);
-            OnRow::Keep(
-                columns
-                    .filter_map(|(column, set)| set.then_some(column))
-                    .collect(),
-            )
+        let on_row = on_row.map_or(OnRow::Replace, |(given, touches)| {
+            let columns = cells(given).enumerate().zip(touches);
+            let action = |((ordinal, cell), touch): ((usize, Cell<u8>), Option<bool>)| {
+                let action = match (touch?, OPERATORS[ordinal]) {
+                    (true, Some(operator)) => Action::Combine(operator, cell),
+                    _ => Action::Set(cell),
+                };
+                Some((ordinal, action))
+            };
+            OnRow::Keep(columns.filter_map(action).collect())
         });
         let row = on_absent.map(|given| Row::new(cells(given).collect()));
         Change::new(on_row, row.into())
@@ -321,11 +381,84 @@ proptest! {
         (width, f, g) in (1..=3_usize)
             .prop_flat_map(|width| (Just(width), any_change(width), any_change(width))),
     ) {
-        // No change holds a cell of SCU 99, so this row shows which columns are left.
-        let probes = [None, Some(row(&vec![0; width], 99))];
+        // No change holds a cell of SCU 99, so these rows show which columns are left; what is
+        // NULL, less or greater than all cells shows which are combined.
+        let of = |value| Some(row(&vec![value; width], 99));
+        let probes = [None, of(0), of(1), of(100)];
         let alike = probes.into_iter().all(|probe| f.apply(probe.clone()) == g.apply(probe));
         prop_assert_eq!(f == g, alike);
     }
+}
+
+#[test]
+fn inserts_add_up_where_there_is_a_row_and_where_there_is_none() {
+    let insert = |value, scu| Change::insert(row(&[value, value], scu), &OPERATORS);
+    let change = insert(2, 1).then(insert(3, 2));
+    check_halves(
+        &change,
+        (row(&[10, 10], 0), Some(row(&[15, 3], 2))),
+        Some(row(&[5, 3], 2)),
+    );
+    assert_eq!(kinds(&change), [3]);
+    assert!(!change.is_total());
+}
+
+#[test]
+fn combining_after_setting_sets_and_setting_after_combining_forgets() {
+    let set = Change::update(sets(&[(0, 10)], 1));
+    let add = Change::update(combines(&[(0, 3)], 2));
+    assert_eq!(
+        set.clone().then(add.clone()),
+        Change::update(sets(&[(0, 13)], 2))
+    );
+    let set = Change::update(sets(&[(0, 10)], 3));
+    assert_eq!(add.then(set.clone()), set);
+}
+
+#[test]
+fn an_insert_after_a_delete_starts_anew() {
+    let insert = Change::insert(row(&[2, 2], 5), &OPERATORS);
+    assert_eq!(
+        Change::delete().then(insert),
+        Change::upsert(row(&[2, 2], 5))
+    );
+}
+
+#[test]
+fn an_insert_after_an_update_needs_two_rows_for_its_halves_disagree() {
+    let change = Change::update(sets(&[(0, 10)], 1));
+    let change = change.then(Change::insert(row(&[2, 2], 2), &OPERATORS));
+    check_halves(
+        &change,
+        (
+            row(&[1, 1], 0),
+            Some(Row::new(vec![cell(12, 2), cell(2, 2)])),
+        ),
+        Some(row(&[2, 2], 2)),
+    );
+    assert_eq!(kinds(&change), [7, 1]);
+}
+
+#[test]
+fn null_gives_way_and_yet_the_later_version_counts() {
+    let change = Change::insert(row(&[0, 0, 0, 0, 0, 0], 4), &OPERATORS);
+    let before = row(&[9, 9, 9, 9, 9, 9], 0);
+    assert_eq!(
+        change.apply(Some(before)),
+        Some(row(&[9, 0, 9, 9, 0, 9], 4))
+    );
+    let change = Change::insert(row(&[4, 4, 4, 4, 4, 4], 4), &OPERATORS);
+    let before = row(&[0, 0, 0, 0, 0, 0], 0);
+    assert_eq!(
+        change.apply(Some(before)),
+        Some(row(&[4, 4, 4, 4, 4, 4], 4))
+    );
+}
+
+#[test]
+fn inserts_without_operators_are_whole_row_upserts() {
+    let whole = row(&[1, 2], 3);
+    assert_eq!(Change::insert(whole.clone(), &[]), Change::upsert(whole));
 }
 
 fn check_halves(change: &TestChange, of_row: (TestRow, Option<TestRow>), of_none: Option<TestRow>) {
@@ -496,7 +629,12 @@ fn only_five_bytes_are_kinds() {
 fn stored(kind: StoredKind, mask: Option<&[usize]>, cells: &[Option<u8>]) -> StoredRow<u8> {
     let sets = mask.map(|mask| mask.iter().copied().collect());
     let cells = cells.iter().map(|value| Some(cell((*value)?, 1))).collect();
-    StoredRow { kind, sets, cells }
+    StoredRow {
+        kind,
+        sets,
+        combines: BTreeMap::new(),
+        cells,
+    }
 }
 
 #[test]
@@ -559,6 +697,17 @@ fn stored_rows_whose_mask_or_cells_contradict_the_kind_are_refused() {
     refused(stored(upsert, None, &[Some(1), None]), missing(upsert, 1));
     refused(stored(update, Some(&[2]), &[]), missing(update, 2));
     refused(stored(both, Some(&[1]), &[Some(1)]), missing(both, 1));
+}
+
+#[test]
+fn columns_that_are_combined_but_left_are_refused() {
+    let mut update = stored(StoredKind::UPDATE, Some(&[1]), &[None, Some(1)]);
+    update.combines.insert(0, MergeOperator::Sum);
+    let error = StoredError::CombineUnmasked {
+        kind: StoredKind::UPDATE,
+        ordinal: 0,
+    };
+    assert_eq!(Change::from_stored(&[update]), Err(error));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! | written                                   | stored                                        |
 //! | ----------------------------------------- | --------------------------------------------- |
 //! | INSERT                                    | whole-row upsert                              |
+//! | the same, with merge operators            | both halves in one row, columns combined      |
 //! | ON CONFLICT DO NOTHING                    | both halves in one row, nothing set           |
 //! | DO UPDATE SET c = EXCLUDED.c, ...         | both halves in one row, the columns set       |
 //! | DO UPDATE SET c = anything else           | a pair: the row, then the columns set         |
@@ -31,7 +32,7 @@ use super::defaults::{Defaults, is_default};
 use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
-use crate::changes::{insert_or_set, insert_or_set_other, upserts};
+use crate::changes::{insert_or_set, insert_or_set_other, inserts};
 use crate::clauses::Clauses;
 use crate::context::Constants;
 use crate::error::{from_arrow, from_datafusion, nearest};
@@ -50,7 +51,7 @@ const VALUES_ROWS: usize = 4096;
 /// What happens to a row that is there already.
 #[derive(Debug)]
 pub(crate) enum Conflict {
-    /// It is replaced.
+    /// It is replaced; columns with a merge operator are combined.
     Replace,
     /// It stays.
     Keep,
@@ -501,7 +502,7 @@ impl RowMaker<'_> {
         conflict: &Conflict,
     ) -> Result<ChangeBatch> {
         match conflict {
-            Conflict::Replace => upserts(self.table, columns),
+            Conflict::Replace => inserts(self.table, columns, self.given),
             Conflict::Keep => insert_or_set(self.table, columns, &[]),
             Conflict::Set(set) => insert_or_set(self.table, columns, set),
             Conflict::SetOther(set) => {

@@ -4,11 +4,12 @@ use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CommentDef, CreateTableOptions, Expr, Query, SqlOption, TableConstraint,
     Value,
 };
+use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN};
 use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
-use super::{PartitionClause, folded, table_name, unsupported};
+use super::{PartitionClause, folded, merge, table_name, unsupported};
 use crate::id_keys::has_default;
 use crate::types;
 
@@ -52,7 +53,7 @@ impl CreateTable {
                     Error::invalid(format!("{name:?} is not a column")).with_sqlstate("42601")
                 );
             };
-            let of_type = ColumnEncoding::of_type(&column.data_type);
+            let of_type = ColumnEncoding::of_type(&column.stored_type());
             let wrong = storage
                 .encoding
                 .filter(|encoding| !of_type.contains(encoding));
@@ -181,6 +182,9 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             }
             ColumnOption::PrimaryKey(_) => return Err(two_keys()),
             ColumnOption::Comment(comment) => made.comment = Some(comment.clone()),
+            ColumnOption::DialectSpecific(tokens) if merge::operator(tokens).is_some() => {
+                made.merge = merge::operator(tokens).flatten();
+            }
             ColumnOption::ForeignKey(key) if is_id_key && reference.is_none() => {
                 reference = Some(referred(key)?);
             }
@@ -387,7 +391,7 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
                     .with_sqlstate("42703"),
             );
         };
-        if column.data_type.is_nested() {
+        if !has_order(&column.data_type) {
             return Err(
                 Error::invalid(format!("column {name:?} can't be part of a key"))
                     .with_detail(format!(

@@ -49,6 +49,12 @@ fn types_are_read_and_named() {
         ("json", "TEXT"),
         ("int[]", "INT[]"),
         ("text[][]", "TEXT[][]"),
+        ("time(0)", "TIME(0)"),
+        ("time(9)", "TIME(9)"),
+        ("timestamp(6)", "TIMESTAMP"),
+        ("timestamp(3)", "TIMESTAMP(3)"),
+        ("timestamp(9) with time zone", "TIMESTAMP(9) WITH TIME ZONE"),
+        ("interval", "INTERVAL"),
     ] {
         assert_eq!(name(&parse(text).unwrap()), name_expected, "{text}");
     }
@@ -61,9 +67,6 @@ fn lengths_that_nothing_keeps_are_refused() {
         ("char(2)", "TEXT"),
         ("character varying(5)", "TEXT"),
         ("varbinary(16)", "BYTEA"),
-        ("time(0)", "TIME"),
-        ("timestamp(3)", "TIMESTAMP"),
-        ("timestamp(3) with time zone", "TIMESTAMP WITH TIME ZONE"),
         ("varchar(3)[]", "TEXT"),
     ] {
         let error = parse(text).unwrap_err();
@@ -74,7 +77,11 @@ fn lengths_that_nothing_keeps_are_refused() {
             "{text}"
         );
     }
-    assert!(parse("timestamp(6)").is_ok());
+    for refused in ["timestamp(2)", "time(7)", "uuid[]"] {
+        let error = parse(refused).unwrap_err();
+        assert_eq!(error.sqlstate(), "0A000", "{refused}");
+        assert!(error.hint().is_some(), "{refused}");
+    }
 }
 
 #[test]
@@ -92,6 +99,7 @@ fn columns_of_limited_texts_have_their_limit() {
         ("varchar(20)", "VARCHAR(20)"),
         ("character varying(1)", "VARCHAR(1)"),
         ("varchar", "TEXT"),
+        ("char(2)", "VARCHAR(2)"),
         ("int", "INT"),
     ] {
         assert_eq!(column(text).unwrap(), named);
@@ -99,7 +107,7 @@ fn columns_of_limited_texts_have_their_limit() {
     for (text, sqlstate) in [
         ("varchar(0)", "22023"),
         ("varchar(99999999)", "22023"),
-        ("char(2)", "0A000"),
+        ("char(2)[]", "0A000"),
         ("varchar(2)[]", "0A000"),
     ] {
         assert_eq!(column(text).unwrap_err().sqlstate(), sqlstate, "{text}");
@@ -109,7 +117,7 @@ fn columns_of_limited_texts_have_their_limit() {
 #[test]
 fn unknown_types_hint_at_known_ones() {
     for text in [
-        "interval",
+        "interval year to month",
         "jsonb",
         "money",
         "serial",

@@ -8,10 +8,12 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod api;
+mod combine;
 mod crash;
 mod partitions;
 mod stages;
 mod ttl;
+mod types;
 
 use std::fmt;
 use std::path::PathBuf;

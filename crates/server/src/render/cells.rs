@@ -45,9 +45,9 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text",
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea",
         DataType::Date32 | DataType::Date64 => "date",
-        DataType::Time32(_) | DataType::Time64(_) => "time",
-        DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp",
-        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => "timestamptz",
+        DataType::Time32(unit) | DataType::Time64(unit) => return digits("time", *unit),
+        DataType::Timestamp(unit, None) => return digits("timestamp", *unit),
+        DataType::Timestamp(unit, Some(_)) => return digits("timestamptz", *unit),
         DataType::Interval(IntervalUnit::MonthDayNano) => "interval",
         DataType::FixedSizeBinary(16) => "uuid",
         DataType::Decimal128(precision, scale) => return format!("decimal({precision},{scale})"),
@@ -55,4 +55,14 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
         other => return other.to_string().to_lowercase(),
     };
     fixed.to_owned()
+}
+
+/// A type's name with the digits of a second that it keeps, where they are not the default.
+fn digits(name: &str, unit: TimeUnit) -> String {
+    match unit {
+        TimeUnit::Second => format!("{name}(0)"),
+        TimeUnit::Millisecond => format!("{name}(3)"),
+        TimeUnit::Microsecond => name.to_owned(),
+        TimeUnit::Nanosecond => format!("{name}(9)"),
+    }
 }

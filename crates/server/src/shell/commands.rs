@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use lazybase_engine::manifest::Manifest;
-use lazybase_model::{ColumnDefault, Layout, Result, Table};
+use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
 
 use super::meta::{self, Meta};
 use super::{Next, Shell};
@@ -94,6 +94,12 @@ fn key_text(table: &Table) -> String {
     names.join(", ")
 }
 
+/// How the column is combined, where it is.
+fn merge_text(column: &Column) -> String {
+    let operator = column.merge.map(|operator| operator.word().to_lowercase());
+    operator.map_or_else(String::new, |word| format!(" merge {word}"))
+}
+
 /// A table's columns, key, layout and size.
 fn describe(manifest: &Manifest, table: &Table) -> String {
     let rows: Vec<Vec<String>> = table.columns[..table.visible_columns()]
@@ -108,7 +114,7 @@ fn describe(manifest: &Manifest, table: &Table) -> String {
                 match column.characters_max {
                     Some(characters) => format!("varchar({characters})"),
                     None => sql_type(&column.data_type),
-                },
+                } + &merge_text(column),
                 if column.nullable { "" } else { "not null" }.to_owned(),
                 default,
                 column.comment.clone().unwrap_or_default(),

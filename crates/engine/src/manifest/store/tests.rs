@@ -497,7 +497,7 @@ fn files_of_earlier_versions_are_read() {
     }
 }
 
-/// What version 3 knows besides: definitions that follow each other, and ID keys.
+/// What version 3 knows besides: definitions that follow each other, ID keys, merge operators.
 fn golden_story_3() -> Story {
     let mut story = golden_story_2();
     let table = |story: &Story| {
@@ -528,7 +528,21 @@ fn golden_story_3() -> Story {
     next.give(7);
     let next_ids = BTreeMap::from([(through, BTreeMap::from([(map, next)]))]);
     story.apply(Edit::Remapped { through, next_ids });
+    golden_operators(&mut story);
     story
+}
+
+/// A table whose sums are combined.
+fn golden_operators(story: &mut Story) {
+    let (table, view) = (story.manifest.next_table, story.manifest.next_view);
+    let mut counters = crate::manifest::testing::table("counters", table, view);
+    let value = counters.columns.last_mut().unwrap();
+    value.merge = Some(lazybase_model::MergeOperator::Sum);
+    story.apply(Edit::Transaction {
+        ddl: vec![Ddl::Create { table: counters }],
+        batch: None,
+        clock_micros: story.now_micros,
+    });
 }
 
 /// And partitions.
@@ -576,7 +590,7 @@ fn golden_partitions(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 4] = [10, 24, 28, 31];
+    const CHECKPOINTS: [u64; 5] = [10, 24, 28, 31, 32];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_3();
     let mut files = Vec::new();

@@ -84,14 +84,12 @@ fn check_column(
     changes: &ChangeBatch,
 ) -> Result<()> {
     let column = &table.columns[index];
-    if *values.data_type() != column.data_type {
+    let wanted = column.stored_type();
+    if *values.data_type() != wanted {
+        let given = values.data_type();
         return Err(
             in_column(table, column, Error::invalid("the type is wrong"))
-                .with_detail(format!(
-                    "{} given, {} wanted",
-                    values.data_type(),
-                    column.data_type
-                ))
+                .with_detail(format!("{given} given, {wanted} wanted"))
                 .with_sqlstate("42804"),
         );
     }

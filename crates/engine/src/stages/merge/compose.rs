@@ -2,27 +2,28 @@
 //! paper; the algebra is that of `lazybase_model::change`).
 //!
 //! Works on stored rows without looking at any value: the result is a set of picks, one stored
-//! row for each cell. Usually the newest change is total, and it alone is the result. Otherwise
-//! the walk goes from the newest total change, or else the oldest change, to the newest one, and
-//! keeps for both halves which row each column was last set by.
+//! row for each cell (or, where a merge operator combines, several in their order). Usually the
+//! newest change is total, and it alone is the result. Otherwise the walk goes from the newest
+//! total change, or else the oldest change, to the newest one, and keeps for both halves which row
+//! each column was last set by.
 //!
-//! 1. A later change that keeps rows sets its columns, in both halves.
+//! 1. A later change that keeps rows sets its columns, in both halves. What it combines is picked
+//!    after what was picked before; a column that was left is from then on combined by the change.
 //! 2. It makes the absent half if there is none yet.
 //! 3. The halves agree if all set columns have the same pick in both: one row serves. Where only
 //!    chance makes the values equal, a split pair is written; it means the same.
 //! 4. The result begins as the row that made its half, so that only cells set later are patched.
 //!
-//! A column's third action, combining by a merge operator, would make its pick the number of a
-//! computed cell: an input of its own that the patch names like any other.
-//!
 //! Invariant COMPOSE-1: the row SCU of a half is that of the newest change that touched it, for
 //! changes come in the order of their SCUs (CB-3). So it is right in projected batches too, where
 //! the column that was set may be missing.
 
+use std::sync::Arc;
+
 use lazybase_model::Result;
 use lazybase_model::change::StoredKind;
 
-use super::MergeMode;
+use super::{MergeMode, MergeShape, Operators};
 use crate::change_batch::ChangeBatch;
 use crate::change_batch::gather::{Gather, Hidden};
 use crate::change_batch::masks;
@@ -37,8 +38,12 @@ pub(crate) struct Entry {
 /// No row set this column.
 const NONE: u32 = u32::MAX;
 
+/// The first number that stands for a pair of picks.
+const PAIRS: u32 = 1 << 31;
+
 /// Where a cell comes from: twice the position of its entry, plus one for the second row of a
-/// split pair.
+/// split pair. From [`PAIRS`] on, a place among the pairs: what was picked before, combined with
+/// what was picked later.
 type Pick = u32;
 
 /// One half of the change composed so far.
@@ -64,9 +69,15 @@ struct RowScus {
 pub(crate) struct Composer {
     mode: MergeMode,
     width: usize,
+    key: Vec<usize>,
+    operators: Operators,
     on_row: Half,
     absent: Half,
     mask: Vec<u8>,
+    /// What picks from [`PAIRS`] on stand for: before and later.
+    pairs: Vec<(Pick, Pick)>,
+    /// The later picks of a cell, newest first.
+    laters: Vec<Pick>,
     scus: Vec<RowScus>,
     decoded: Vec<u64>,
     distances: Vec<u64>,
@@ -74,13 +85,17 @@ pub(crate) struct Composer {
 }
 
 impl Composer {
-    pub(crate) fn new(mode: MergeMode, width: usize) -> Composer {
+    pub(crate) fn new(mode: MergeMode, shape: &MergeShape) -> Composer {
         Composer {
             mode,
-            width,
+            width: shape.schema.fields().len(),
+            key: shape.key.clone(),
+            operators: Arc::clone(&shape.operators),
             on_row: Half::default(),
             absent: Half::default(),
             mask: Vec::new(),
+            pairs: Vec::new(),
+            laters: Vec::new(),
             scus: Vec::new(),
             decoded: Vec::new(),
             distances: Vec::new(),
@@ -144,7 +159,11 @@ impl Composer {
                 self.mask.clear();
                 self.mask.extend_from_slice(batch.mask(row));
                 let columns = masks::bits(&self.mask).take_while(|column| *column < self.width);
-                columns.for_each(|column| out.patch(column, entry.input, row as u32));
+                let combines = combining(&self.operators, &self.mask, self.width);
+                columns.for_each(|column| match combines(column) {
+                    true => out.combine(column, entry.input, row as u32),
+                    false => out.patch(column, entry.input, row as u32),
+                });
             }
         }
     }
@@ -153,6 +172,7 @@ impl Composer {
     fn walk(&mut self, out: &Gather, entries: &[Entry]) -> bool {
         let width = self.width;
         self.mask.clear();
+        self.pairs.clear();
         self.on_row.picks.clear();
         self.on_row.picks.resize(width, NONE);
         (self.on_row.base, self.on_row.scu) = (0, 0);
@@ -185,13 +205,19 @@ impl Composer {
     /// Rule 1: `pick` sets the columns of `sets`.
     fn set(&mut self, scu: u64, sets: &[u8], pick: Pick, made: bool) {
         let first = !masks::any_bit(&self.mask);
-        masks::union(&mut self.mask, sets);
         let width = self.width;
+        if self.operators.is_empty() {
+            masks::union(&mut self.mask, sets);
+        } else {
+            self.set_or_combine(sets, pick, made);
+        }
         let halves = [(true, &mut self.on_row), (made, &mut self.absent)];
         for (touched, half) in halves {
             if touched {
-                let columns = masks::bits(sets).take_while(|column| *column < width);
-                columns.for_each(|column| half.picks[column] = pick);
+                if self.operators.is_empty() {
+                    let columns = masks::bits(sets).take_while(|column| *column < width);
+                    columns.for_each(|column| half.picks[column] = pick);
+                }
                 half.scu = half.scu.max(scu);
             }
         }
@@ -200,10 +226,38 @@ impl Composer {
         }
     }
 
+    /// Rule 1 for a table with merge operators.
+    fn set_or_combine(&mut self, sets: &[u8], pick: Pick, made: bool) {
+        let width = self.width;
+        let combines = combining(&self.operators, sets, width);
+        for column in masks::bits(sets).take_while(|bit| *bit <= width) {
+            masks::set_bit(&mut self.mask, column);
+            if column == width {
+                break;
+            }
+            let before = self.on_row.picks[column];
+            let mut after = pick;
+            match (combines(column), before) {
+                (false, _) => masks::clear_bit(&mut self.mask, width + 1 + column),
+                (true, NONE) => masks::set_bit(&mut self.mask, width + 1 + column),
+                (true, _) => after = pair(&mut self.pairs, before, pick),
+            }
+            self.on_row.picks[column] = after;
+            if made {
+                let absent = self.absent.picks[column];
+                self.absent.picks[column] = match combines(column) && absent != before {
+                    true => pair(&mut self.pairs, absent, pick),
+                    false => after,
+                };
+            }
+        }
+    }
+
     fn push_keeping(&mut self, out: &mut Gather, entries: &[Entry], made: bool) -> Result<()> {
         let mut mask = std::mem::take(&mut self.mask);
         // A mask that sets nothing has its full length too.
-        mask.resize(mask.len().max(self.width.div_ceil(8)), 0);
+        masks::fit(&mut mask, self.width);
+        let combines = !self.operators.is_empty() && masks::combines(&mask, self.width);
         let pushed = if made {
             let mut columns = 0..self.width;
             let agrees = |column: usize| {
@@ -214,7 +268,10 @@ impl Composer {
             if !as_new || !columns.clone().all(agrees) {
                 self.push_absent(out, entries, StoredKind::SPLIT)
                     .and_then(|()| self.push_on_row(out, entries, &mask))
-            } else if columns.all(|column| masks::has_bit(&mask, column)) && self.width > 0 {
+            } else if columns.all(|column| masks::has_bit(&mask, column))
+                && self.width > 0
+                && !combines
+            {
                 self.push_absent(out, entries, StoredKind::UPSERT)
             } else {
                 self.push_half(out, entries, true, StoredKind::BOTH, Some(&mask))
@@ -250,6 +307,10 @@ impl Composer {
             (entry.input, entry.row + pick % 2)
         };
         let (input, row) = place(half.base);
+        // What a row that is made holds beyond what it sets is no part of the half that keeps. They
+        // can only part where the row is then combined with.
+        let combines = !self.operators.is_empty();
+        let blanks = combines && !absent && kind_of(out, &Entry { input, row }).makes_row();
         let hidden = Hidden {
             kind,
             scu: half.scu,
@@ -258,9 +319,26 @@ impl Composer {
         };
         out.push_composed(input, row, hidden);
         for (column, &pick) in half.picks.iter().enumerate() {
-            if pick != NONE && pick != half.base {
-                let (input, row) = place(pick);
+            if pick == NONE {
+                if blanks && !self.key.contains(&column) {
+                    out.blank(column);
+                }
+                continue;
+            }
+            let mut first = pick;
+            self.laters.clear();
+            while first >= PAIRS {
+                let (before, later) = self.pairs[(first - PAIRS) as usize];
+                self.laters.push(later);
+                first = before;
+            }
+            if first != half.base {
+                let (input, row) = place(first);
                 out.patch(column, input, row);
+            }
+            for later in self.laters.iter().rev() {
+                let (input, row) = place(*later);
+                out.combine(column, input, row);
             }
         }
         Ok(())
@@ -298,7 +376,11 @@ impl Composer {
         }
         self.distances.clear();
         for (column, &pick) in half.picks.iter().enumerate() {
-            let distance = self.scus.get(pick as usize).map_or(0, |row| {
+            let latest = match pick {
+                NONE | 0..PAIRS => pick,
+                pair => self.pairs[(pair - PAIRS) as usize].1,
+            };
+            let distance = self.scus.get(latest as usize).map_or(0, |row| {
                 let before = row.distances.map_or(0, |at| self.decoded[at + column]);
                 (half.scu + before).saturating_sub(row.scu)
             });
@@ -310,6 +392,20 @@ impl Composer {
         self.encoded.clear();
         masks::encode_distances(&self.distances, &mut self.encoded);
         true
+    }
+}
+
+/// The pick of what was picked before, combined with what is picked later.
+fn pair(pairs: &mut Vec<(Pick, Pick)>, before: Pick, later: Pick) -> Pick {
+    pairs.push((before, later));
+    PAIRS + pairs.len() as Pick - 1
+}
+
+/// Which columns a mask combines.
+fn combining(operators: &Operators, mask: &[u8], width: usize) -> impl Fn(usize) -> bool {
+    let combines = !operators.is_empty() && masks::combines(mask, width);
+    move |column| {
+        combines && operators[column].is_some() && masks::combines_column(mask, column, width)
     }
 }
 

@@ -220,9 +220,9 @@ impl<P: Prefix> Core<P> {
             sources: (0..sources).map(|_| None).collect(),
             order: Vec::with_capacity(sources),
             needs: (0..sources).rev().collect(),
-            out: Gather::new(shape.schema.clone(), mode),
+            out: Gather::combining(shape.schema.clone(), mode, Arc::clone(&shape.operators)),
             ready: VecDeque::new(),
-            composer: Composer::new(mode, width),
+            composer: Composer::new(mode, shape),
             entries: Vec::new(),
         }
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, MergeOperator, Result};
 
 use crate::change_batch::ChangeBatch;
 use crate::key::Partitioner;
@@ -87,6 +87,20 @@ pub struct MergeShape {
     pub key: Vec<usize>,
     /// What tells the partitions of keys apart, where the kernel sees several of them.
     pub partitioner: Option<Arc<Partitioner>>,
+    /// The columns' merge operators.
+    pub operators: Operators,
+}
+
+/// The merge operators of columns, by position; empty where no column has one.
+pub type Operators = Arc<[Option<MergeOperator>]>;
+
+/// The operators of a table's columns.
+pub(crate) fn operators_of(operators: impl Iterator<Item = Option<MergeOperator>>) -> Operators {
+    let operators: Vec<Option<MergeOperator>> = operators.collect();
+    match operators.iter().any(Option::is_some) {
+        true => operators.into(),
+        false => Operators::default(),
+    }
 }
 
 impl MergeShape {
@@ -96,6 +110,7 @@ impl MergeShape {
             schema: layout.schema.clone(),
             key: layout.codec.indices().to_vec(),
             partitioner: layout.codec.partitioner().cloned(),
+            operators: Arc::clone(&layout.operators),
         }
     }
 
@@ -118,10 +133,12 @@ impl MergeShape {
         let schema = schema.map_err(|error| Error::internal(error.to_string()))?;
         let place = |key: &usize| columns.iter().position(|column| column == key);
         let key: Option<Vec<usize>> = self.key.iter().map(place).collect();
+        let operator = |column: &usize| self.operators.get(*column).copied().flatten();
         Ok(MergeShape {
             schema: schema.into(),
             key: key.ok_or_else(|| Error::internal("a projection lacks a key column"))?,
             partitioner: self.partitioner.clone(),
+            operators: operators_of(columns.iter().map(operator)),
         })
     }
 }

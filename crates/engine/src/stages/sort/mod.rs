@@ -205,8 +205,9 @@ fn gather<P: Prefix>(
 ) -> Result<Vec<ChangeBatch>> {
     const UNKNOWN: u32 = u32::MAX;
     let mut outputs = Vec::new();
-    let mut out = Gather::new(shape.schema.clone(), MergeMode::Changes);
-    let mut composer = Composer::new(MergeMode::Changes, shape.schema.fields().len());
+    let operators = Arc::clone(&shape.operators);
+    let mut out = Gather::combining(shape.schema.clone(), MergeMode::Changes, operators);
+    let mut composer = Composer::new(MergeMode::Changes, shape);
     let mut entries = Vec::new();
     let mut numbers = vec![UNKNOWN; inputs.len()];
     for group in items.chunk_by(|a, b| same_key(a, b)) {

@@ -149,7 +149,7 @@ fn masks_field() -> Arc<Field> {
 pub(crate) fn change_schema(table: &Table) -> SchemaRef {
     let field = |column: &lazybase_model::table::Column| {
         let nullable = !table.primary.key.contains(&column.id);
-        Field::new(&column.name, column.data_type.clone(), nullable)
+        Field::new(&column.name, column.stored_type(), nullable)
     };
     Arc::new(Schema::new(
         table.columns.iter().map(field).collect::<Vec<_>>(),
@@ -161,7 +161,7 @@ pub(crate) fn change_schema(table: &Table) -> SchemaRef {
 pub(crate) fn stored_fields(table: &Table, columns: usize) -> Vec<Arc<Field>> {
     let field = |column: &lazybase_model::table::Column| {
         let nullable = table.hidden_key || !table.primary.key.contains(&column.id);
-        Arc::new(Field::new(&column.name, column.data_type.clone(), nullable))
+        Arc::new(Field::new(&column.name, column.stored_type(), nullable))
     };
     table.columns.iter().take(columns).map(field).collect()
 }

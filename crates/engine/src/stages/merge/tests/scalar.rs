@@ -9,11 +9,12 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
-use lazybase_model::change::{Cell, Change, Row, StoredKind, StoredRow, Version};
+use lazybase_model::MergeOperator;
+use lazybase_model::change::{Action, Cell, Change, Row, StoredKind, StoredRow, Version};
 use proptest::prelude::*;
 
 use crate::change_batch::{ChangeBatch, Kinds, Scus, masks};
-use crate::stages::merge::{MergeShape, OutputSize};
+use crate::stages::merge::{MergeShape, OutputSize, operators_of};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Value {
@@ -33,11 +34,37 @@ pub(crate) fn version(scu: u64) -> Version {
     }
 }
 
+impl lazybase_model::change::Value for Value {
+    fn combine(&self, operator: MergeOperator, later: &Value) -> Value {
+        match (operator, self, later) {
+            (_, Value::Null, _) => later.clone(),
+            (_, _, Value::Null) => self.clone(),
+            (MergeOperator::Sum, Value::Int(a), Value::Int(b)) => Value::Int(a + b),
+            (MergeOperator::Sum, ..) => panic!("a sum of texts"),
+            // Of equal values either will do.
+            (MergeOperator::Min, ..) => self.min(later).clone(),
+            (MergeOperator::Max, ..) => self.max(later).clone(),
+            (MergeOperator::First, ..) => self.clone(),
+        }
+    }
+}
+
 pub(crate) fn shape(key: &[DataType], values: &[DataType]) -> MergeShape {
+    let values: Vec<_> = values.iter().map(|t| (t.clone(), None)).collect();
+    combining(key, &values)
+}
+
+/// A table whose value columns may have merge operators.
+pub(crate) fn combining(
+    key: &[DataType],
+    values: &[(DataType, Option<MergeOperator>)],
+) -> MergeShape {
+    let operators = values.iter().map(|(_, operator)| *operator);
+    let operators = operators_of(operators.chain(key.iter().map(|_| None)));
     let keys = key.iter().enumerate();
     let keys = keys.map(|(at, t)| Field::new(format!("k{at}"), t.clone(), false));
     let values = values.iter().enumerate();
-    let values = values.map(|(at, t)| Field::new(format!("v{at}"), t.clone(), true));
+    let values = values.map(|(at, (t, _))| Field::new(format!("v{at}"), t.clone(), true));
     // Values first: a key need not be the first columns.
     let fields: Vec<Field> = values.chain(keys).collect();
     let width = fields.len();
@@ -45,6 +72,7 @@ pub(crate) fn shape(key: &[DataType], values: &[DataType]) -> MergeShape {
         partitioner: None,
         schema: Arc::new(Schema::new(fields)),
         key: (width - key.len()..width).collect(),
+        operators,
     }
 }
 
@@ -104,7 +132,11 @@ pub(crate) fn batch_of(shape: &MergeShape, changes: &[(Key, Change<Value>, u64)]
                 distances.push(cell.map_or(0, |cell| row_scu - cell.version.scu));
             }
             kinds.push(row.kind.bits());
-            row_masks.push(row.sets.map(|sets| masks::mask_of(sets, width)));
+            let combined: Vec<usize> = row.combines.keys().copied().collect();
+            row_masks.push(row.sets.map(|sets| {
+                let sets: Vec<usize> = sets.into_iter().collect();
+                masks::mask_combining(&sets, &combined, width)
+            }));
             scus.push(row_scu);
             column_scus.push(distances.iter().any(|d| *d > 0).then(|| {
                 let mut bytes = Vec::new();
@@ -172,7 +204,15 @@ fn stored_row(shape: &MergeShape, batch: &ChangeBatch, row: usize) -> StoredRow<
     for newest in [of_row, of_mask].into_iter().flatten() {
         assert_eq!(newest, batch.scu(row), "CB-3 in row {row}");
     }
-    StoredRow { kind, sets, cells }
+    let combined = |at: &usize| has_mask && masks::combines_column(batch.mask(row), *at, width);
+    let combines = (0..width).filter(combined);
+    let combines = combines.map(|at| (at, shape.operators[at].unwrap()));
+    StoredRow {
+        kind,
+        sets,
+        combines: combines.collect(),
+        cells,
+    }
 }
 
 /// The changes of sorted batches; checks that keys rise strictly and that no pair is torn.
@@ -287,9 +327,17 @@ impl Op {
         let row = Row::new(cells(&self.values));
         let columns = (0..width).filter(|at| self.sets >> at & 1 == 1);
         let others = cells(&self.others);
-        let sets = columns.map(|at| (at, others[at].clone())).collect();
+        let sets = columns.map(|at| {
+            let cell = others[at].clone();
+            match shape.operators.get(at).copied().flatten() {
+                Some(operator) if self.kind >= 4 => (at, Action::Combine(operator, cell)),
+                _ => (at, Action::Set(cell)),
+            }
+        });
+        let sets = sets.collect();
         let change = match self.kind {
-            0 | 1 => Change::upsert(row),
+            0 => Change::upsert(row),
+            1 => Change::insert(row, &shape.operators),
             2 => Change::delete(),
             3 | 4 => Change::update(sets),
             5 => Change::upsert_columns(sets, row),
@@ -312,8 +360,20 @@ pub(crate) fn any_shape() -> impl Strategy<Value = MergeShape> {
         vec![DataType::Utf8, DataType::Int64],
         vec![DataType::Int64, DataType::Int64, DataType::Int64],
     ]);
-    let value = prop::sample::select(vec![DataType::Int64, DataType::Utf8, DataType::Int32]);
-    (key, prop::collection::vec(value, 0..4)).prop_map(|(key, values)| shape(&key, &values))
+    let plain = || prop::sample::select(vec![DataType::Int64, DataType::Utf8, DataType::Int32]);
+    let sum = (DataType::Decimal128(38, 0), Some(MergeOperator::Sum));
+    let chosen = vec![MergeOperator::Min, MergeOperator::Max, MergeOperator::First];
+    let any_type = prop_oneof![plain(), Just(DataType::Float64), Just(DataType::Date32)];
+    let operator = prop_oneof![
+        2 => plain().prop_map(|t| (t, None)),
+        2 => Just(sum),
+        3 => (any_type, prop::sample::select(chosen)).prop_map(|(t, o)| (t, Some(o))),
+    ];
+    let values = prop_oneof![
+        1 => prop::collection::vec(plain().prop_map(|t| (t, None)), 0..4),
+        1 => prop::collection::vec(operator, 1..6),
+    ];
+    (key, values).prop_map(|(key, values)| combining(&key, &values))
 }
 
 pub(crate) fn any_size() -> impl Strategy<Value = OutputSize> {

@@ -1,0 +1,112 @@
+//! `MERGE SUM` behind a column's type: merge operators (section 3.2 of the paper), which no dialect
+//! knows.
+//!
+//! Before sqlparser reads a statement, `MERGE SUM` becomes `COLLATE "merge sum"`, which may stand
+//! wherever an option of a column may; afterwards it becomes an option of our own. So it can stand
+//! in any order with DEFAULT, NOT NULL and COMMENT, in whatever statement declares columns.
+
+use datafusion::sql::sqlparser::ast::{
+    AlterTableOperation, ColumnDef, ColumnOption, ObjectName, ObjectNamePart, Statement,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use lazybase_model::{Error, MergeOperator, Result};
+
+const MERGE: &str = "MERGE";
+/// The operator that a column has anyway: the last value counts.
+const LAST: &str = "LAST";
+
+/// Puts merge operators into words that sqlparser knows.
+///
+/// # Errors
+/// `Invalid` (42601) for an operator that there is not.
+pub(super) fn hide(tokens: &mut [TokenWithSpan]) -> Result<()> {
+    if !tokens
+        .first()
+        .is_some_and(|first| is_word(&first.token, &["CREATE", "ALTER"]))
+    {
+        return Ok(());
+    }
+    for at in 2..tokens.len().saturating_sub(1) {
+        let follows_type = !matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        if !follows_type || !is_word(&tokens[at].token, &[MERGE]) {
+            continue;
+        }
+        let Token::Word(word) = &tokens[at + 1].token else {
+            continue;
+        };
+        let operator = word.value.to_ascii_uppercase();
+        if word.quote_style.is_some() {
+            continue;
+        }
+        if operator == LAST || MergeOperator::of_word(&operator).is_some() {
+            let name = format!("merge {}", operator.to_lowercase());
+            tokens[at].token = Token::make_keyword("COLLATE");
+            tokens[at + 1].token = Token::make_word(&name, Some('"'));
+        } else if matches!(word.keyword, Keyword::NoKeyword | Keyword::AVG) {
+            return Err(
+                Error::invalid(format!("there is no merge operator {operator}"))
+                    .with_hint("there are SUM, MIN, MAX, FIRST, and LAST, the default")
+                    .with_sqlstate("42601"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn is_word(token: &Token, words: &[&str]) -> bool {
+    match token {
+        Token::Word(word) => {
+            let is = |other: &&str| word.value.eq_ignore_ascii_case(other);
+            word.quote_style.is_none() && words.iter().any(is)
+        }
+        _ => false,
+    }
+}
+
+/// Undoes [`hide`] in a statement that was read.
+pub(super) fn show(statement: &mut Statement) {
+    match statement {
+        Statement::CreateTable(create) => create.columns.iter_mut().for_each(show_in),
+        Statement::AlterTable(alter) => {
+            for operation in &mut alter.operations {
+                if let AlterTableOperation::AddColumn { column_def, .. } = operation {
+                    show_in(column_def);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn show_in(column: &mut ColumnDef) {
+    for option in &mut column.options {
+        if let ColumnOption::Collation(name) = &option.option
+            && let Some(operator) = hidden(name)
+        {
+            let words = [MERGE, operator].map(Token::make_keyword);
+            option.option = ColumnOption::DialectSpecific(words.to_vec());
+        }
+    }
+}
+
+/// The operator's word in a collation's name that [`hide`] made.
+fn hidden(name: &ObjectName) -> Option<&'static str> {
+    let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
+        return None;
+    };
+    match ident.value.strip_prefix("merge ")? {
+        "last" => Some(LAST),
+        word => MergeOperator::of_word(word).map(MergeOperator::word),
+    }
+}
+
+/// The merge operator that an option of a column says; `None` where it says something else.
+pub(super) fn operator(tokens: &[Token]) -> Option<Option<MergeOperator>> {
+    match tokens {
+        [merge, Token::Word(word)] if is_word(merge, &[MERGE]) => {
+            Some(MergeOperator::of_word(&word.value))
+        }
+        _ => None,
+    }
+}
