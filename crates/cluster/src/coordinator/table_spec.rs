@@ -275,6 +275,17 @@ fn mortal(mut table: Table, column: &str, micros: u64) -> Result<Table> {
         column: *id,
         micros,
     });
+    let combined = table.columns.iter().find(|column| column.merge.is_some());
+    if let (true, Some(combined)) = (table.takes_whole_rows_only(), combined) {
+        let fact = format!(
+            "column {:?} is combined, but rows end by {column:?}",
+            combined.name
+        );
+        return Err(Error::invalid(fact)
+            .with_detail("such a table takes whole rows alone, and combining is none")
+            .with_hint("put ttl_column into the key")
+            .with_sqlstate("42P16"));
+    }
     Ok(table)
 }
 

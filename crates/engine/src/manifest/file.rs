@@ -18,7 +18,8 @@ use super::edit::Edit;
 use super::state::Manifest;
 
 /// The version of the format that this program writes, and the newest that it reads. Version 1
-/// knew no transactions with DDL, version 2 no schema changes, partitions, views and merge operators.
+/// knew no transactions with DDL, version 2 no schema changes, partitions, views, ID keys and merge
+/// operators.
 pub const FORMAT: u32 = 3;
 
 /// The folder of the manifest's files.

@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
-use super::declared::{OUT_OF_RANGE, declared_column};
-use super::hidden::{HiddenColumn, OWN_SCU, row_scus, shown_scus};
+use super::declared::OUT_OF_RANGE;
+use super::hidden::{HiddenColumn, OWN_SCU};
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
@@ -33,6 +33,11 @@ use crate::segment::RowLayout;
 use crate::stages::merge::{MergeShape, OutputSize, reconcile, reconcile_versions};
 use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
+
+mod shown;
+mod sums;
+
+use shown::{Wanted, wanted};
 
 /// What a scan wants.
 #[derive(Debug, Clone)]
@@ -115,15 +120,6 @@ struct PartWork {
     expiry: Option<(Expiry, usize)>,
     /// For a secondary view: which rows count, by the table's key.
     view: Option<(Arc<ViewRead>, Option<Arc<KeyCodec>>)>,
-}
-
-/// Where a wanted column comes from: its place among the columns that are read, or the versions.
-#[derive(Debug, Clone, Copy)]
-enum Wanted {
-    Stored(usize),
-    Scu,
-    Time,
-    TimeOf(usize),
 }
 
 /// The Arrow schema of the projected columns, as the table declares them.
@@ -487,19 +483,6 @@ fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<us
     columns
 }
 
-/// Where the wanted columns come from, where these are read.
-fn wanted(layout: &RowLayout, columns: &[usize], projection: &[usize]) -> Result<Vec<Wanted>> {
-    let missing = |_| Error::internal("a wanted column is not read");
-    let place = |column: usize| columns.binary_search(&column).map_err(missing);
-    let wanted = |at: &usize| match HiddenColumn::at(&layout.table, *at) {
-        None => place(*at).map(Wanted::Stored),
-        Some(HiddenColumn::Scu) => Ok(Wanted::Scu),
-        Some(HiddenColumn::Time) => Ok(Wanted::Time),
-        Some(HiddenColumn::TimeOf(column)) => place(column).map(Wanted::TimeOf),
-    };
-    projection.iter().map(wanted).collect()
-}
-
 /// A transaction's own changes: where versions are asked for, they come after every SCU.
 fn own_changes(layout: &RowLayout, request: &ScanRequest) -> Vec<ChangeBatch> {
     let mut own = request.buffered.clone();
@@ -711,48 +694,6 @@ impl PartWork {
         }
     }
 
-    /// The error of a sum that is out of range, with the key of its row: the step is read again
-    /// with the key's columns, where it was read without.
-    async fn with_key(&self, step: usize, error: Error) -> Error {
-        if self.reader.codec.is_some() {
-            return error;
-        }
-        let columns = read_columns(&self.layout, &self.projection, false);
-        let again = || {
-            let reader = PieceReader {
-                codec: key_codec(&self.layout, &columns)?,
-                columns: columns.clone().into(),
-                ..self.reader.clone()
-            };
-            let work = Arc::new(PartWork {
-                snapshot: self.snapshot.clone(),
-                layout: Arc::clone(&self.layout),
-                wanted: wanted(&self.layout, &reader.columns, &self.projection)?,
-                projection: Arc::clone(&self.projection),
-                reader,
-                sources: self.sources.clone(),
-                memory: self.memory,
-                avoids: self.avoids,
-                steps: vec![self.steps[step].clone()],
-                schema: Arc::clone(&self.schema),
-                batch_rows: self.batch_rows,
-                expiry: expiry_among(&self.snapshot, &self.layout, &columns)?,
-                view: None,
-            });
-            work.read(0)
-        };
-        let Ok(mut rows) = again() else {
-            return error;
-        };
-        loop {
-            match rows.next().await {
-                Some(Ok(_)) => {}
-                Some(Err(named)) if named.sqlstate() == error.sqlstate() => return named,
-                Some(Err(_)) | None => return error,
-            }
-        }
-    }
-
     fn stretch(
         &self,
         stretches: Vec<Stretch>,
@@ -789,45 +730,4 @@ impl PartWork {
             false => reconcile(&shape, inputs, size),
         }
     }
-
-    /// The wanted columns under the table's own schema.
-    async fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
-        let alive = self.expiry.as_ref();
-        let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
-        let rows = match alive {
-            Some(alive) => alive_only(&rows, &alive)?,
-            None => rows,
-        };
-        let mut columns = Vec::with_capacity(self.wanted.len());
-        for wanted in &self.wanted {
-            columns.push(match wanted {
-                Wanted::Stored(at) => self.declared(&rows.data, &self.reader.columns, *at)?,
-                Wanted::Scu => shown_scus(&row_scus(&rows)),
-                Wanted::Time => self.snapshot.times(&row_scus(&rows)).await?,
-                Wanted::TimeOf(at) => {
-                    let scus = rows.scus_of_column(*at)?;
-                    self.snapshot.times(&scus).await?
-                }
-            });
-        }
-        self.output(columns, rows.rows())
-    }
-
-    /// The column at `at` of rows with the columns `columns`, as the table declares it.
-    fn declared(&self, rows: &RecordBatch, columns: &[usize], at: usize) -> Result<ArrayRef> {
-        let key = self.reader.codec.as_ref().map(|codec| codec.indices());
-        declared_column(&self.layout.table, columns[at], rows.column(at), rows, key)
-    }
-
-    fn output(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
-    }
-}
-
-/// The rows that are alive, of rows that are plain.
-fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
-    let alive = (0..rows.rows() as u32).filter(|row| alive.value(*row as usize));
-    rows.take(&UInt32Array::from_iter_values(alive))
 }

@@ -1,0 +1,53 @@
+//! Sums that are out of range, with the keys of their rows.
+
+use std::sync::Arc;
+
+use futures::stream::StreamExt;
+use lazybase_model::Error;
+
+use super::shown::wanted;
+use super::{PartWork, PieceReader, expiry_among, key_codec, read_columns};
+
+impl PartWork {
+    /// The error of a sum that is out of range, with the key of its row: the step is read again
+    /// with the key's columns, where it was read without.
+    pub(super) async fn with_key(&self, step: usize, error: Error) -> Error {
+        if self.reader.codec.is_some() {
+            return error;
+        }
+        let columns = read_columns(&self.layout, &self.projection, false);
+        let again = || {
+            let reader = PieceReader {
+                codec: key_codec(&self.layout, &columns)?,
+                columns: columns.clone().into(),
+                ..self.reader.clone()
+            };
+            let work = Arc::new(PartWork {
+                snapshot: self.snapshot.clone(),
+                layout: Arc::clone(&self.layout),
+                wanted: wanted(&self.layout, &reader.columns, &self.projection)?,
+                projection: Arc::clone(&self.projection),
+                reader,
+                sources: self.sources.clone(),
+                memory: self.memory,
+                avoids: self.avoids,
+                steps: vec![self.steps[step].clone()],
+                schema: Arc::clone(&self.schema),
+                batch_rows: self.batch_rows,
+                expiry: expiry_among(&self.snapshot, &self.layout, &columns)?,
+                view: None,
+            });
+            work.read(0)
+        };
+        let Ok(mut rows) = again() else {
+            return error;
+        };
+        loop {
+            match rows.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(named)) if named.sqlstate() == error.sqlstate() => return named,
+                Some(Err(_)) | None => return error,
+            }
+        }
+    }
+}
