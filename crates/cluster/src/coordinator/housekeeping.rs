@@ -6,7 +6,7 @@ use std::time::Duration;
 use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::{Edit, collect};
 use lazybase_engine::read::read_times;
-use lazybase_model::{Result, limits};
+use lazybase_model::{Result, ScuNumber, limits};
 
 use super::run::Coordinator;
 use crate::task::Output;
@@ -65,11 +65,25 @@ impl Coordinator {
         let joined = &history.files[history.files.len() - replaces..];
         let mut millis = Vec::new();
         for file in joined {
-            millis.extend(read_times(store, file).await?.millis()?);
+            match read_times(store, file).await {
+                Ok(times) => millis.extend(times.millis()?),
+                // It stays as it is, and what it tells no more is told by whoever asks for it.
+                Err(error) if error.damaged_file().is_some() => {
+                    self.shared.report_trouble(&error);
+                    return self.commit_times(&tail.millis()?, tail.first, 0).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
         millis.extend(tail.millis()?);
         let first = joined.first().map_or(tail.first, |file| file.first);
-        let times = TimesTail::of(first, &millis)?;
+        self.commit_times(&millis, first, replaces).await
+    }
+
+    /// Writes times from `first` on into a file, which takes the place of the newest `replaces`.
+    async fn commit_times(&self, millis: &[i64], first: ScuNumber, replaces: usize) -> Result<()> {
+        let store = &*self.shared.env.store;
+        let times = TimesTail::of(first, millis)?;
         let random = &self.shared.env.random;
         let (high, low) = (random.next_u64(), random.next_u64());
         let (file, bytes) = times.into_file(format!("{SEGMENTS}{high:016x}{low:016x}.times"))?;

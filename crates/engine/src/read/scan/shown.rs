@@ -22,7 +22,11 @@ pub(super) enum Wanted {
 }
 
 /// Where the wanted columns come from, where these are read.
-pub(super) fn wanted(layout: &RowLayout, columns: &[usize], projection: &[usize]) -> Result<Vec<Wanted>> {
+pub(super) fn wanted(
+    layout: &RowLayout,
+    columns: &[usize],
+    projection: &[usize],
+) -> Result<Vec<Wanted>> {
     let missing = |_| Error::internal("a wanted column is not read");
     let place = |column: usize| columns.binary_search(&column).map_err(missing);
     let wanted = |at: &usize| match HiddenColumn::at(&layout.table, *at) {
@@ -59,7 +63,12 @@ impl PartWork {
     }
 
     /// The column at `at` of rows with the columns `columns`, as the table declares it.
-    pub(super) fn declared(&self, rows: &RecordBatch, columns: &[usize], at: usize) -> Result<ArrayRef> {
+    pub(super) fn declared(
+        &self,
+        rows: &RecordBatch,
+        columns: &[usize],
+        at: usize,
+    ) -> Result<ArrayRef> {
         let key = self.reader.codec.as_ref().map(|codec| codec.indices());
         declared_column(&self.layout.table, columns[at], rows.column(at), rows, key)
     }
