@@ -61,13 +61,8 @@ pub(crate) fn open(folder: &Path, settings: Settings) -> Outcome<Instance> {
 /// Makes the table.
 pub(crate) fn create(instance: &Instance, shape: Shape, layout: Layout) -> Outcome<Arc<Table>> {
     let spec = TableSpec {
-        name: TABLE.to_owned(),
-        columns: shape.columns(),
-        key: vec!["id".to_owned()],
         layout,
-        comment: None,
-        partitioning: None,
-        ttl: None,
+        ..TableSpec::new(TABLE, shape.columns(), &["id"])
     };
     let table = block_on(instance.create_table(spec, false))?;
     table.ok_or_else(|| "the table was there already".into())

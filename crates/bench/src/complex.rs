@@ -24,7 +24,7 @@ use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::id_key::temporary_id;
-use lazybase_model::{Column, IdKeyColumn, Layout, Table};
+use lazybase_model::{Column, IdKeyColumn, Table};
 use serde_json::{Map, Value};
 
 use crate::Outcome;
@@ -108,15 +108,7 @@ struct Tables {
 impl Tables {
     fn create(instance: &Instance) -> Outcome<Tables> {
         let made = |name: &str, columns: Vec<Column>, key: &[&str]| -> Outcome<Arc<Table>> {
-            let spec = TableSpec {
-                name: name.to_owned(),
-                columns,
-                key: key.iter().map(|name| (*name).to_owned()).collect(),
-                layout: Layout::Scan,
-                comment: None,
-                partitioning: None,
-                ttl: None,
-            };
+            let spec = TableSpec::new(name, columns, key);
             let table = block_on(instance.create_table(spec, false))?;
             table.ok_or_else(|| "the table was there already".into())
         };

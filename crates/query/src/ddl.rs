@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use lazybase_cluster::TableSpec;
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::{Column, Error, ErrorKind, Result, Table};
+use lazybase_model::{Column, Error, ErrorKind, Result};
 
 pub(crate) mod partitions;
 
@@ -84,14 +84,13 @@ async fn make(
 }
 
 fn spec(create: &CreateTable) -> Result<TableSpec> {
+    let key: Vec<&str> = create.key.iter().map(String::as_str).collect();
     Ok(TableSpec {
         partitioning: partitions::spec(create)?,
         ttl: ttl(create)?,
-        name: create.name.clone(),
-        columns: create.columns.clone(),
-        key: create.key.clone(),
         layout: create.layout,
         comment: create.comment.clone(),
+        ..TableSpec::new(&create.name, create.columns.clone(), &key)
     })
 }
 
@@ -180,11 +179,9 @@ pub(crate) async fn drop(
     if_exists: bool,
     cascade: bool,
 ) -> Result<AnswerStream> {
-    let change = match cascade {
-        true => views::dropped_with_views,
-        false => views::dropped,
-    };
-    change_all(session, names, if_exists, change, "DROP TABLE").await
+    let dropped =
+        |visible: &Visible, name: &str| views::dropped(visible, visible.require(name)?, cascade);
+    change_all(session, names, if_exists, dropped, "DROP TABLE").await
 }
 
 /// TRUNCATE: all of the tables, or none.
@@ -193,46 +190,44 @@ pub(crate) async fn truncate(
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    let change = |_: &Visible, table| Ok(vec![TableChange::Truncate(table)]);
-    change_all(session, names, if_exists, change, "TRUNCATE TABLE").await
+    let truncated = |visible: &Visible, name: &str| {
+        let table = visible.require(name)?;
+        Ok(vec![TableChange::Truncate(table)])
+    };
+    change_all(session, names, if_exists, truncated, "TRUNCATE TABLE").await
 }
 
-async fn change_all(
+/// Does the changes that `changes_of` finds for each name, all or none; with `if_exists`, names
+/// that are not found are skipped.
+pub(crate) async fn change_all(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
-    change: fn(&Visible, Arc<Table>) -> Result<Vec<TableChange>>,
+    changes_of: impl Fn(&Visible, &str) -> Result<Vec<TableChange>>,
     tag: &str,
 ) -> Result<AnswerStream> {
+    let may_be_skipped = |error: &Error| if_exists && error.kind() == ErrorKind::NotFound;
     loop {
         let mut visible = session.visible();
         let mut sink = Sink::of(session);
         let mut notices = Vec::new();
         for name in names {
-            match visible.require(name) {
-                Ok(table) => {
-                    for change in change(&visible, table)? {
-                        if let TableChange::Drop(table) = &change {
-                            // The numbers of its keys go with it.
-                            let map = table.owned_id().and_then(|(_, map)| visible.by_id(map));
-                            for map in map.into_iter().map(TableChange::Drop) {
-                                visible.changes.push(map.clone());
-                                sink.change_table(map);
-                            }
-                        }
+            match changes_of(&visible, name) {
+                Ok(changes) => {
+                    for change in changes {
                         visible.changes.push(change.clone());
                         sink.change_table(change);
                     }
                 }
-                Err(_) if if_exists => {
-                    notices.push(format!("there is no table {name:?}: skipped"));
+                Err(error) if may_be_skipped(&error) => {
+                    notices.push(format!("{}: skipped", error.message()));
                 }
                 Err(error) => return Err(error),
             }
         }
         match sink.finish(session).await {
             // Somebody else dropped one of them meanwhile: it is skipped next time.
-            Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {}
+            Err(error) if may_be_skipped(&error) => {}
             Err(error) => return Err(error),
             Ok(token) => {
                 return Ok(AnswerStream::done(tag, 0)

@@ -14,6 +14,7 @@ use lazybase_engine::read::views::leads_on;
 use lazybase_model::{Error, ErrorKind, Result, Table};
 
 use crate::answer::AnswerStream;
+use crate::ddl::change_all;
 use crate::dml::sink::Sink;
 use crate::parse::CreateView;
 use crate::session::Shared;
@@ -60,34 +61,11 @@ pub(crate) async fn drop(
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    loop {
-        let mut visible = session.visible();
-        let mut sink = Sink::of(session);
-        let mut notices = Vec::new();
-        for name in names {
-            match visible.view(name) {
-                Some(view) => {
-                    let change = TableChange::DropView(view);
-                    visible.changes.push(change.clone());
-                    sink.change_table(change);
-                }
-                None if if_exists && visible.table(name).is_none() => {
-                    notices.push(format!("there is no view {name:?}: skipped"));
-                }
-                None => return Err(no_view(&visible, name)),
-            }
-        }
-        match sink.finish(session).await {
-            // Somebody else dropped one of them meanwhile: it is skipped next time.
-            Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-            Ok(token) => {
-                return Ok(AnswerStream::done("DROP MATERIALIZED VIEW", 0)
-                    .with_token(token)
-                    .with_notices(notices));
-            }
-        }
-    }
+    let dropped = |visible: &Visible, name: &str| {
+        let view = visible.view(name).ok_or_else(|| no_view(visible, name))?;
+        Ok(vec![TableChange::DropView(view)])
+    };
+    change_all(session, names, if_exists, dropped, "DROP MATERIALIZED VIEW").await
 }
 
 fn no_view(visible: &Visible, name: &str) -> Error {
@@ -101,24 +79,26 @@ fn no_view(visible: &Visible, name: &str) -> Error {
     }
 }
 
-/// DROP TABLE without CASCADE: refused while views show the table, as PostgreSQL does.
-pub(crate) fn dropped(visible: &Visible, table: Arc<Table>) -> Result<Vec<TableChange>> {
-    match visible.views_of(table.id).first() {
-        None => Ok(vec![TableChange::Drop(table)]),
-        Some(view) => Err(Error::conflict(format!(
+/// What dropping a table comes to: its views, which only CASCADE drops with it, and the numbers of
+/// its keys go before it.
+pub(crate) fn dropped(
+    visible: &Visible,
+    table: Arc<Table>,
+    cascade: bool,
+) -> Result<Vec<TableChange>> {
+    let views = visible.views_of(table.id);
+    if let Some(view) = views.first().filter(|_| !cascade) {
+        return Err(Error::conflict(format!(
             "table {:?} can't be dropped: view {:?} depends on it",
             table.name, view.name
         ))
         .with_hint("DROP TABLE ... CASCADE drops its views with it")
-        .with_sqlstate("2BP01")),
+        .with_sqlstate("2BP01"));
     }
-}
-
-/// DROP TABLE ... CASCADE.
-pub(crate) fn dropped_with_views(visible: &Visible, table: Arc<Table>) -> Result<Vec<TableChange>> {
-    let views = visible.views_of(table.id).into_iter();
-    let views = views.map(TableChange::DropView);
-    Ok(views.chain([TableChange::Drop(table)]).collect())
+    let map = table.owned_id().and_then(|(_, map)| visible.by_id(map));
+    let tables = map.into_iter().chain([table]).map(TableChange::Drop);
+    let views = views.into_iter().map(TableChange::DropView);
+    Ok(views.chain(tables).collect())
 }
 
 /// The query that a view answers.

@@ -32,6 +32,21 @@ pub struct TableSpec {
     pub ttl: Option<(String, u64)>,
 }
 
+impl TableSpec {
+    /// A table of columns with a key, and nothing else said about it.
+    pub fn new(name: impl Into<String>, columns: Vec<Column>, key: &[&str]) -> TableSpec {
+        TableSpec {
+            name: name.into(),
+            columns,
+            key: key.iter().map(|name| (*name).to_owned()).collect(),
+            layout: Layout::default(),
+            comment: None,
+            partitioning: None,
+            ttl: None,
+        }
+    }
+}
+
 /// The partitions of a table to be made.
 #[derive(Debug, Clone, Default)]
 pub struct PartitionSpec {

@@ -7,22 +7,23 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimestampMicrosecondType};
-use futures::TryStreamExt;
 use futures::executor::block_on;
-use lazybase_cluster::{Instance, Settings, SettleTo};
+use lazybase_cluster::{Instance, SettleTo, TableSpec};
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus, masks};
 use lazybase_engine::env::faults::{Faults, FaultyStore};
-use lazybase_engine::env::memory::{MemoryStore, Unsynced};
+use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::Ddl;
-use lazybase_engine::read::{HiddenColumn, ScanRequest, Snapshot};
+use lazybase_engine::read::{HiddenColumn, Snapshot};
 use lazybase_engine::schema::{Alteration, encode_cell};
 use lazybase_engine::segment::RowLayout;
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Column, ColumnId, ErrorKind, Freshness, Result, ScuNumber, Table, TableId};
 use proptest::prelude::*;
 
-use crate::harness::{Change, at, create, fresh, open, settings};
+use crate::harness::{
+    Change, at, batches, close_whole, crash_images, create, fresh, keeping, open, settings,
+};
 
 /// What a cell holds; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,10 +109,7 @@ fn first_columns() -> Vec<Column> {
 }
 
 fn make(instance: &Instance) -> Arc<Table> {
-    let spec = lazybase_cluster::TableSpec {
-        columns: first_columns(),
-        ..crate::harness::spec("t", &["id"])
-    };
+    let spec = TableSpec::new("t", first_columns(), &["id"]);
     block_on(instance.create_table(spec, false))
         .unwrap()
         .unwrap()
@@ -291,29 +289,18 @@ fn check_hidden(snapshot: &Snapshot, model: &Model, times: &mut Times, what: &st
     let of_columns = (0..table.columns.len()).map(HiddenColumn::TimeOf);
     let hidden = [HiddenColumn::Scu, HiddenColumn::Time];
     let hidden = hidden.into_iter().chain(of_columns);
-    let plan = snapshot.plan_scan(ScanRequest {
-        table: table.id,
-        projection: hidden.map(|hidden| hidden.position(&table)).collect(),
-        range: Default::default(),
-        buffered: Vec::new(),
-        batch_rows: 5,
-        parts: 2,
-    });
-    let plan = block_on(plan).unwrap();
+    let projection = hidden.map(|hidden| hidden.position(&table)).collect();
     let mut found: Vec<(u64, Vec<i64>)> = Vec::new();
-    for part in &plan.parts {
-        let batches: Vec<RecordBatch> = block_on(part.stream().try_collect()).unwrap();
-        for batch in batches {
-            let scus = batch.column(0).as_primitive::<Int64Type>();
-            for row in 0..batch.num_rows() {
-                let time = |at: usize| {
-                    let column = batch.column(at).as_primitive::<TimestampMicrosecondType>();
-                    assert!(column.is_valid(row), "{what}: a time is known");
-                    column.value(row)
-                };
-                let of_row = (1..batch.num_columns()).map(time).collect();
-                found.push((scus.value(row) as u64, of_row));
-            }
+    for batch in batches(snapshot, table.id, projection).unwrap() {
+        let scus = batch.column(0).as_primitive::<Int64Type>();
+        for row in 0..batch.num_rows() {
+            let time = |at: usize| {
+                let column = batch.column(at).as_primitive::<TimestampMicrosecondType>();
+                assert!(column.is_valid(row), "{what}: a time is known");
+                column.value(row)
+            };
+            let of_row = (1..batch.num_columns()).map(time).collect();
+            found.push((scus.value(row) as u64, of_row));
         }
     }
     let expected = model.scus();
@@ -342,26 +329,9 @@ fn rows_of(batch: &RecordBatch) -> Vec<Vec<Option<Value>>> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-fn scan(snapshot: &Snapshot, id: TableId) -> Result<Vec<Vec<Option<Value>>>> {
-    let table = snapshot.definition(id)?;
-    block_on(async {
-        let plan = snapshot
-            .plan_scan(ScanRequest {
-                table: id,
-                projection: (0..table.columns.len()).collect(),
-                range: Default::default(),
-                buffered: Vec::new(),
-                batch_rows: 7,
-                parts: 3,
-            })
-            .await?;
-        let mut rows = Vec::new();
-        for part in &plan.parts {
-            let batches: Vec<RecordBatch> = part.stream().try_collect().await?;
-            rows.extend(batches.iter().flat_map(rows_of));
-        }
-        Ok(rows)
-    })
+fn scan(snapshot: &Snapshot, id: TableId, columns: Vec<usize>) -> Vec<Vec<Option<Value>>> {
+    let batches = batches(snapshot, id, columns).unwrap();
+    batches.iter().flat_map(rows_of).collect()
 }
 
 /// Scans of all columns and of the last one, and reads by key, give the model's rows.
@@ -369,22 +339,10 @@ fn check(snapshot: &Snapshot, model: &Model, what: &str) {
     let table = snapshot.definition(model.table.id).unwrap();
     assert_eq!(table.columns, model.table.columns, "{what}");
     let expected = model.rows();
-    assert_eq!(scan(snapshot, table.id).unwrap(), expected, "{what}");
+    let all: Vec<usize> = (0..table.columns.len()).collect();
+    assert_eq!(scan(snapshot, table.id, all), expected, "{what}");
     let last = table.columns.len() - 1;
-    let plan = snapshot.plan_scan(ScanRequest {
-        table: table.id,
-        projection: vec![last],
-        range: Default::default(),
-        buffered: Vec::new(),
-        batch_rows: 100,
-        parts: 1,
-    });
-    let plan = block_on(plan).unwrap();
-    let mut found = Vec::new();
-    for part in &plan.parts {
-        let batches: Vec<RecordBatch> = block_on(part.stream().try_collect()).unwrap();
-        found.extend(batches.iter().flat_map(rows_of));
-    }
+    let found = scan(snapshot, table.id, vec![last]);
     let wanted: Vec<_> = expected.iter().map(|row| vec![row[last].clone()]).collect();
     assert_eq!(found, wanted, "{what}");
     let codec = KeyCodec::primary(&table).unwrap();
@@ -478,10 +436,7 @@ fn alter(
 
 fn run_story(acts: Vec<Act>) {
     let store = Arc::new(MemoryStore::without_history());
-    let keep = Settings {
-        retention: Duration::from_secs(3600),
-        ..settings()
-    };
+    let keep = keeping();
     let mut instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
     let other = create(&instance, "other");
     let mut model = Model {
@@ -558,9 +513,7 @@ fn run_story(acts: Vec<Act>) {
         check(&snapshot, expected, &what);
         check_hidden(&snapshot, expected, &mut times, &what);
     }
-    let report = block_on(instance.verify(&|_| {})).unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
-    block_on(instance.close()).unwrap();
+    close_whole(&instance);
 }
 
 proptest! {
@@ -620,42 +573,33 @@ fn an_alteration_is_there_whole_or_not_at_all_after_a_power_cut() {
     check(&fresh(&instance, Freshness::BestEffort), &after, "settled");
     block_on(instance.close()).unwrap();
     let mut seen = [false, false];
-    for cut in begun..=store.operations() {
-        for unsynced in [
-            Unsynced::Nothing,
-            Unsynced::Everything,
-            Unsynced::Scattered(cut as u64),
-        ] {
-            let image = Arc::new(store.crash_image(cut, unsynced));
-            let instance = open(Arc::clone(&image) as _, settings()).unwrap();
-            let table = instance.table("t").unwrap();
-            let committed = table.columns == next.columns;
-            assert!(committed || cut < acknowledged, "after operation {cut}");
-            seen[usize::from(committed)] = true;
-            let mut model = if committed {
-                after.clone()
-            } else {
-                before.clone()
-            };
-            check(
-                &fresh(&instance, Freshness::ZERO),
-                &model,
-                "after a power cut",
-            );
-            model.table = table;
-            if !committed {
-                let asked = widen_and_add();
-                let (next, _) = alter(&instance, &model.table, &asked, &[]).unwrap();
-                model.follow(next);
-            }
-            let scu = commit(&instance, &model.table, &upserts(300..302)).unwrap();
-            model.apply(&upserts(300..302), scu);
-            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
-            check(&fresh(&instance, Freshness::BestEffort), &model, "gone on");
-            let report = block_on(instance.verify(&|_| {})).unwrap();
-            assert_eq!(report.problems, Vec::<String>::new());
-            block_on(instance.close()).unwrap();
+    for (cut, image) in crash_images(&store, begun) {
+        let instance = open(Arc::clone(&image) as _, settings()).unwrap();
+        let table = instance.table("t").unwrap();
+        let committed = table.columns == next.columns;
+        assert!(committed || cut < acknowledged, "after operation {cut}");
+        seen[usize::from(committed)] = true;
+        let mut model = if committed {
+            after.clone()
+        } else {
+            before.clone()
+        };
+        check(
+            &fresh(&instance, Freshness::ZERO),
+            &model,
+            "after a power cut",
+        );
+        model.table = table;
+        if !committed {
+            let asked = widen_and_add();
+            let (next, _) = alter(&instance, &model.table, &asked, &[]).unwrap();
+            model.follow(next);
         }
+        let scu = commit(&instance, &model.table, &upserts(300..302)).unwrap();
+        model.apply(&upserts(300..302), scu);
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        check(&fresh(&instance, Freshness::BestEffort), &model, "gone on");
+        close_whole(&instance);
     }
     assert_eq!(seen, [true, true]);
 }
@@ -704,12 +648,8 @@ fn the_second_of_two_sessions_is_told_that_the_table_changed() {
     let newest = block_on(instance.alter_table("t", &add("two"))).unwrap();
     let names: Vec<&str> = newest.columns.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["id", "count", "note", "one", "two"]);
-    assert_eq!(
-        scan(&fresh(&instance, Freshness::ZERO), newest.id)
-            .unwrap()
-            .len(),
-        0
-    );
+    let rows = scan(&fresh(&instance, Freshness::ZERO), newest.id, vec![0]);
+    assert_eq!(rows.len(), 0);
     block_on(instance.close()).unwrap();
 }
 
@@ -768,9 +708,7 @@ fn times_outlive_the_manifests() {
         &mut times,
         "archived",
     );
-    let report = block_on(instance.verify(&|_| {})).unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
-    block_on(instance.close()).unwrap();
+    close_whole(&instance);
     let instance = open(Arc::clone(&store) as _, settings()).unwrap();
     check_hidden(
         &fresh(&instance, Freshness::ZERO),
@@ -793,7 +731,7 @@ fn times_outlive_the_manifests() {
         "{report:?}"
     );
     let snapshot = fresh(&instance, Freshness::ZERO);
-    let rows = scan(&snapshot, model.table.id).unwrap();
+    let rows = scan(&snapshot, model.table.id, vec![0]);
     assert_eq!(rows.len(), model.rows.len());
     block_on(instance.close()).unwrap();
 }

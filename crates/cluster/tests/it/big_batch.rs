@@ -29,7 +29,7 @@ use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::read::ScanRequest;
 use lazybase_model::{ErrorKind, Freshness};
 
-use crate::harness::{create, fresh, open, scan, settings};
+use crate::harness::{close_whole, create, fresh, open, scan, settings};
 
 /// The batch of `cargo test`, in megabytes.
 const SHARE_MB: u64 = 200;
@@ -195,9 +195,7 @@ fn settle(folder: &Path) {
     });
     assert_eq!(count, rows());
     assert_eq!(sum as u64, (0..rows()).sum::<u64>());
-    let report = block_on(instance.verify(&|_| {})).unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
-    block_on(instance.close()).unwrap();
+    close_whole(&instance);
 }
 
 #[test]

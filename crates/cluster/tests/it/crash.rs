@@ -8,7 +8,7 @@ use lazybase_cluster::SettleTo;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_model::Freshness;
 
-use crate::harness::{Change, commit, create, fresh, open, scan, settings};
+use crate::harness::{Change, close_whole, commit, create, fresh, open, scan, settings};
 use crate::model::Model;
 
 /// After how many store operations each prefix of the batches was acknowledged.
@@ -64,9 +64,7 @@ fn every_prefix_of_the_stores_operations_opens_to_a_correct_state() {
                 "after operation {cut} ({:?})",
                 store.describe(cut),
             );
-            let report = block_on(instance.verify(&|_| {})).unwrap();
-            assert_eq!(report.problems, Vec::<String>::new());
-            block_on(instance.close()).unwrap();
+            close_whole(&instance);
         }
     }
 }

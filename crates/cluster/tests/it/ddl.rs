@@ -15,12 +15,15 @@ use futures::executor::block_on;
 use lazybase_cluster::{Acknowledgement, Instance, SettleTo};
 use lazybase_engine::env::Store;
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
-use lazybase_engine::env::memory::{MemoryStore, Unsynced};
+use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::read::Snapshot;
 use lazybase_model::{ErrorKind, Freshness, Result, Table};
 
-use crate::harness::{Change, Row, commit, commit_with, create, fresh, open, scan, settings, spec};
+use crate::harness::{
+    Change, Row, close_whole, commit, commit_with, crash_images, create, fresh, open, scan,
+    settings, spec,
+};
 
 fn row(id: i64) -> Row {
     (id, Some(id), Some(format!("row {id}")))
@@ -104,9 +107,7 @@ fn go_on(instance: Instance, store: Arc<dyn Store>, committed: bool) {
     if !committed {
         story(&instance).unwrap();
     }
-    let report = block_on(instance.verify(&|_| {})).unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
-    block_on(instance.close()).unwrap();
+    close_whole(&instance);
     drop(instance);
     let instance = open(store, settings()).unwrap();
     for settled in [false, true] {
@@ -137,25 +138,18 @@ fn a_transaction_with_ddl_is_there_whole_or_not_at_all_after_a_power_cut() {
     check_whole(&fresh(&instance, Freshness::BestEffort), true);
     block_on(instance.close()).unwrap();
     let mut seen = [false, false];
-    for cut in begun..=store.operations() {
-        for unsynced in [
-            Unsynced::Nothing,
-            Unsynced::Everything,
-            Unsynced::Scattered(cut as u64),
-        ] {
-            let image = Arc::new(store.crash_image(cut, unsynced));
-            let instance = open(Arc::clone(&image) as _, settings()).unwrap();
-            let snapshot = fresh(&instance, Freshness::ZERO);
-            let committed = held(&snapshot, "made").is_some();
-            assert!(committed || cut < acknowledged, "after operation {cut}");
-            check_whole(&snapshot, committed);
-            if committed {
-                check_whole(&fresh(&instance, Freshness::BestEffort), true);
-            }
-            drop(snapshot);
-            seen[usize::from(committed)] = true;
-            go_on(instance, image, committed);
+    for (cut, image) in crash_images(&store, begun) {
+        let instance = open(Arc::clone(&image) as _, settings()).unwrap();
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        let committed = held(&snapshot, "made").is_some();
+        assert!(committed || cut < acknowledged, "after operation {cut}");
+        check_whole(&snapshot, committed);
+        if committed {
+            check_whole(&fresh(&instance, Freshness::BestEffort), true);
         }
+        drop(snapshot);
+        seen[usize::from(committed)] = true;
+        go_on(instance, image, committed);
     }
     assert_eq!(seen, [true, true]);
 }

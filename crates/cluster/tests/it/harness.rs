@@ -7,13 +7,16 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::TryStreamExt;
 use futures::executor::block_on;
-use lazybase_cluster::{Acknowledgement, AsOf, Instance, Settings, SnapshotRequest, TableSpec};
+use lazybase_cluster::{
+    Acknowledgement, AsOf, Instance, Settings, SnapshotRequest, StageName, TableSpec,
+};
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
+use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::read::{ScanRequest, Snapshot};
 use lazybase_model::change::StoredKind;
-use lazybase_model::{Column, Freshness, Horizon, Layout, Result, ScuNumber, Table};
+use lazybase_model::{Column, Freshness, Horizon, Result, ScuNumber, Table, TableId};
 
 /// A row of the test's table: key, and two values.
 pub(crate) type Row = (i64, Option<i64>, Option<String>);
@@ -41,25 +44,26 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
+/// The same, but the past is kept.
+pub(crate) fn keeping() -> Settings {
+    Settings {
+        retention: Duration::from_secs(3600),
+        ..settings()
+    }
+}
+
 pub(crate) fn open(store: Arc<dyn Store>, settings: Settings) -> Result<Instance> {
     block_on(Instance::open(Env::system(store), settings))
 }
 
 /// The test's table; without a key its rows get the hidden one.
 pub(crate) fn spec(name: &str, key: &[&str]) -> TableSpec {
-    TableSpec {
-        name: name.to_owned(),
-        columns: vec![
-            Column::new("id", DataType::Int64),
-            Column::new("count", DataType::Int64),
-            Column::new("note", DataType::Utf8),
-        ],
-        key: key.iter().map(|name| (*name).to_owned()).collect(),
-        layout: Layout::Scan,
-        comment: None,
-        partitioning: None,
-        ttl: None,
-    }
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::new("count", DataType::Int64),
+        Column::new("note", DataType::Utf8),
+    ];
+    TableSpec::new(name, columns, key)
 }
 
 pub(crate) fn create(instance: &Instance, name: &str) -> Arc<Table> {
@@ -154,28 +158,73 @@ pub(crate) fn at(instance: &Instance, scu: ScuNumber) -> Result<Snapshot> {
     block_on(instance.snapshot(request))
 }
 
-/// All rows of a table, in key order.
-pub(crate) fn scan(snapshot: &Snapshot, table: &Table) -> Result<Vec<Row>> {
+/// The columns `projection` of a table, in key order, scanned in parts.
+pub(crate) fn batches(
+    snapshot: &Snapshot,
+    table: TableId,
+    projection: Vec<usize>,
+) -> Result<Vec<RecordBatch>> {
     block_on(async {
         let plan = snapshot
             .plan_scan(ScanRequest {
-                table: table.id,
-                projection: vec![0, 1, 2],
+                table,
+                projection,
                 range: Default::default(),
                 buffered: Vec::new(),
-                batch_rows: 100,
+                batch_rows: 20,
                 parts: 3,
             })
             .await?;
-        let mut rows = Vec::new();
+        let mut batches: Vec<RecordBatch> = Vec::new();
         for part in &plan.parts {
-            let batches: Vec<RecordBatch> = part.stream().try_collect().await?;
-            rows.extend(batches.iter().flat_map(rows_of));
+            let of_part: Vec<RecordBatch> = part.stream().try_collect().await?;
+            batches.extend(of_part);
         }
         if let Some(exact) = plan.exact_rows {
-            assert_eq!(exact, rows.len() as u64, "an exact count is exact");
+            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+            assert_eq!(exact, rows as u64, "an exact count is exact");
         }
-        Ok(rows)
+        Ok(batches)
+    })
+}
+
+/// All rows of a table, in key order.
+pub(crate) fn scan(snapshot: &Snapshot, table: &Table) -> Result<Vec<Row>> {
+    let batches = batches(snapshot, table.id, vec![0, 1, 2])?;
+    Ok(batches.iter().flat_map(rows_of).collect())
+}
+
+/// Pauses these stages, and lets all others run.
+pub(crate) fn pause(instance: &Instance, stages: &[StageName]) {
+    for stage in StageName::ALL {
+        let done = match stages.contains(&stage) {
+            true => block_on(instance.pause(stage)),
+            false => block_on(instance.resume(stage)),
+        };
+        done.unwrap();
+    }
+}
+
+/// Closes a database in which nothing is damaged and every invariant holds.
+pub(crate) fn close_whole(instance: &Instance) {
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    block_on(instance.close()).unwrap();
+}
+
+/// What a power cut can leave of a store, after each operation from `begun` on: the number of
+/// operations before it, and the store.
+pub(crate) fn crash_images(
+    store: &MemoryStore,
+    begun: usize,
+) -> impl Iterator<Item = (usize, Arc<MemoryStore>)> {
+    (begun..=store.operations()).flat_map(|cut| {
+        [
+            Unsynced::Nothing,
+            Unsynced::Everything,
+            Unsynced::Scattered(cut as u64),
+        ]
+        .map(|unsynced| (cut, Arc::new(store.crash_image(cut, unsynced))))
     })
 }
 

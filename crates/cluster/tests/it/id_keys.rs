@@ -3,29 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
-use futures::TryStreamExt;
 use futures::executor::block_on;
-use lazybase_cluster::{
-    BatchWriter, DamageState, Instance, Settings, SettleTo, StageName, TableSpec,
-};
+use lazybase_cluster::{BatchWriter, DamageState, Instance, SettleTo, StageName, TableSpec};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::Store;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::key::{Key, KeyCodec};
-use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_engine::read::Snapshot;
 use lazybase_engine::segment::{RowLayout, key_hash};
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::change::StoredKind;
 use lazybase_model::id_key::{PARTITIONS, assign_one_by_one, temporary_id};
-use lazybase_model::{Column, Freshness, IdKeyColumn, Layout, NextIds, ScuNumber, Table};
+use lazybase_model::{Column, Freshness, IdKeyColumn, NextIds, ScuNumber, Table};
 use proptest::prelude::*;
 
 use crate::damage::{Harm, files, harmed, wait_for};
-use crate::harness::{at, fresh, open, settings};
+use crate::harness::{at, batches, close_whole, fresh, keeping, open, pause, settings};
 
 /// A natural key of files (a host and a number) or of users (a number).
 type FileKey = (String, i64);
@@ -76,18 +72,6 @@ fn own_id() -> Column {
     }
 }
 
-fn spec(name: &str, columns: Vec<Column>, key: &[&str]) -> TableSpec {
-    TableSpec {
-        name: name.to_owned(),
-        columns,
-        key: key.iter().map(|name| (*name).to_owned()).collect(),
-        layout: Layout::Scan,
-        comment: None,
-        partitioning: None,
-        ttl: None,
-    }
-}
-
 impl Tables {
     fn create(instance: &Instance) -> Tables {
         let made = |spec| {
@@ -101,9 +85,9 @@ impl Tables {
             Column::new("number", DataType::Int64),
             Column::new("note", DataType::Int64),
         ];
-        let files = made(spec("files", columns, &["host", "number"]));
+        let files = made(TableSpec::new("files", columns, &["host", "number"]));
         let columns = vec![Column::new("user", DataType::Int64), own_id()];
-        let users = made(spec("users", columns, &["user"]));
+        let users = made(TableSpec::new("users", columns, &["user"]));
         let reference = |name: &str, owner: &Table| Column {
             id_key: owner.columns.iter().find_map(|column| column.id_key),
             ..Column::new(name, DataType::Int64)
@@ -113,7 +97,7 @@ impl Tables {
             reference("file", &files),
             reference("seen_by", &users),
         ];
-        made(spec("sizes", columns, &["file", "n"]));
+        made(TableSpec::new("sizes", columns, &["file", "n"]));
         Tables::of(instance)
     }
 
@@ -304,22 +288,7 @@ impl Model {
 }
 
 fn scan(snapshot: &Snapshot, table: &Table) -> Vec<RecordBatch> {
-    block_on(async {
-        let request = ScanRequest {
-            table: table.id,
-            projection: (0..table.columns.len()).collect(),
-            range: Default::default(),
-            buffered: Vec::new(),
-            batch_rows: 100,
-            parts: 2,
-        };
-        let mut rows = Vec::new();
-        for part in &snapshot.plan_scan(request).await.unwrap().parts {
-            let batches: Vec<RecordBatch> = part.stream().try_collect().await.unwrap();
-            rows.extend(batches);
-        }
-        rows
-    })
+    batches(snapshot, table.id, (0..table.columns.len()).collect()).unwrap()
 }
 
 fn number_at(column: &ArrayRef, row: usize) -> Option<i64> {
@@ -423,22 +392,9 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn pause(instance: &Instance, paused: Option<StageName>) {
-    for stage in StageName::ALL {
-        let done = match paused == Some(stage) {
-            true => block_on(instance.pause(stage)),
-            false => block_on(instance.resume(stage)),
-        };
-        done.unwrap();
-    }
-}
-
 fn run_story(acts: Vec<Act>) {
     let store = Arc::new(MemoryStore::without_history());
-    let keep = Settings {
-        retention: Duration::from_secs(3600),
-        ..settings()
-    };
+    let keep = keeping();
     let mut instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
     let tables = Tables::create(&instance);
     let mut model = Model::new();
@@ -467,7 +423,7 @@ fn run_story(acts: Vec<Act>) {
             }
             Act::Sorted | Act::Authority => {}
             Act::Pause(stage) => {
-                pause(&instance, stage);
+                pause(&instance, stage.as_slice());
                 paused = stage;
             }
             Act::Reopen => {
@@ -489,7 +445,7 @@ fn run_story(acts: Vec<Act>) {
         let snapshot = at(&instance, *scu).unwrap();
         assert_eq!(read(&snapshot, &tables), *rows, "as of SCU {scu}");
     }
-    pause(&instance, None);
+    pause(&instance, &[]);
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let manifest = instance.manifest();
     for (map, next) in [
@@ -501,9 +457,7 @@ fn run_story(acts: Vec<Act>) {
             Some(next.clone())
         );
     }
-    let report = block_on(instance.verify(&|_| {})).unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
-    block_on(instance.close()).unwrap();
+    close_whole(&instance);
 }
 
 proptest! {
@@ -577,10 +531,7 @@ fn after_a_power_cut_the_numbers_are_those_that_were_told() {
 #[test]
 fn damaged_files_are_made_again_with_the_same_numbers() {
     let store = MemoryStore::new();
-    let keep = Settings {
-        retention: Duration::from_secs(3600),
-        ..settings()
-    };
+    let keep = keeping();
     let instance = open(Arc::new(store.clone()), keep.clone()).unwrap();
     let tables = Tables::create(&instance);
     let mut model = Model::new();

@@ -12,7 +12,8 @@ use lazybase_model::{Freshness, Horizon, Table};
 use proptest::prelude::*;
 
 use crate::harness::{
-    Change, Row, at, changes, commit, commit_with, create, fresh, open, scan, settings, spec,
+    Change, Row, at, changes, close_whole, commit, commit_with, create, fresh, keeping, open,
+    pause, scan, settings, spec,
 };
 use crate::model::Model;
 
@@ -79,22 +80,9 @@ fn check_points(instance: &Instance, table: &Arc<Table>, expected: &[Row]) {
     }
 }
 
-fn pause(instance: &Instance, paused: bool) {
-    for stage in [StageName::Sort, StageName::Merge, StageName::Authority] {
-        let done = match paused {
-            true => block_on(instance.pause(stage)),
-            false => block_on(instance.resume(stage)),
-        };
-        done.unwrap();
-    }
-}
-
 fn run_story(acts: Vec<Act>) {
     let store = Arc::new(MemoryStore::without_history());
-    let keep = Settings {
-        retention: Duration::from_secs(3600),
-        ..settings()
-    };
+    let keep = keeping();
     let mut instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
     let table = create(&instance, "t");
     let other = create(&instance, "u");
@@ -147,7 +135,8 @@ fn run_story(acts: Vec<Act>) {
             }
             Act::Sorted | Act::Authority => {}
             Act::Pause(wanted) => {
-                pause(&instance, wanted);
+                let stages = [StageName::Sort, StageName::Merge, StageName::Authority];
+                pause(&instance, if wanted { &stages } else { &[] });
                 paused = wanted;
             }
             Act::Reopen => {
@@ -169,9 +158,7 @@ fn run_story(acts: Vec<Act>) {
             "as of SCU {scu}"
         );
     }
-    let report = block_on(instance.verify(&|_| {})).unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
-    block_on(instance.close()).unwrap();
+    close_whole(&instance);
 }
 
 proptest! {

@@ -351,15 +351,21 @@ impl Manifest {
         }
     }
 
+    /// The boundary that everything sealed is sorted to: what empties views begins there.
+    pub(super) fn sorted_boundary(&self) -> Result<ScuNumber> {
+        let (boundary, sorted) = (self.sealed_through, self.sorted_through);
+        match sorted == boundary {
+            true => Ok(boundary),
+            false => Err(Error::conflict(format!(
+                "SCUs up to {boundary} are sealed, but sorted only to {sorted}"
+            ))),
+        }
+    }
+
     /// An answer at the boundary itself must see the new base alone, so older runs end before it:
     /// those that changed something there go, those that did not are cut by one SCU.
     fn truncate_table(&mut self, id: TableId, clock_micros: i64) -> Result<()> {
-        let boundary = self.sealed_through;
-        if self.sorted_through != boundary {
-            let sorted = self.sorted_through;
-            let message = format!("SCUs up to {boundary} are sealed, but sorted only to {sorted}");
-            return Err(Error::conflict(message));
-        }
+        let boundary = self.sorted_boundary()?;
         let view = self.table_mut(id)?.table.primary.id;
         let mut gone = BTreeSet::new();
         for run in self.runs.values_mut().filter(|run| run.view == view) {

@@ -197,12 +197,7 @@ impl Manifest {
         partitions: &[PartitionId],
         clock_micros: i64,
     ) -> Result<()> {
-        let boundary = self.sealed_through;
-        if self.sorted_through != boundary {
-            let sorted = self.sorted_through;
-            let message = format!("SCUs up to {boundary} are sealed, but sorted only to {sorted}");
-            return Err(Error::conflict(message));
-        }
+        let boundary = self.sorted_boundary()?;
         let view = self.table_mut(id)?.table.primary.id;
         let stretches: Vec<KeyRange> = partitions.iter().map(PartitionId::key_range).collect();
         let base = self.add_empty_base(view, Span::base(boundary), boundary);

@@ -93,7 +93,6 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
         Alteration::SetDefault { column, default } => {
             let at = visible(table, column)?;
             check_default(table, at, default)?;
-            check_default(table, at, default)?;
             table.columns[at].default = default.clone();
             Ok(())
         }

@@ -53,11 +53,11 @@ impl CreateTable {
                     Error::invalid(format!("{name:?} is not a column")).with_sqlstate("42601")
                 );
             };
-            let of_type = ColumnEncoding::of_type(&column.data_type);
+            let of_type = ColumnEncoding::of_type(&column.stored_type());
             let wrong = storage
                 .encoding
                 .filter(|encoding| !of_type.contains(encoding));
-            let data_type = types::name(&column.data_type);
+            let data_type = types::declared_name(column);
             if let Some(encoding) = wrong {
                 let names: Vec<&str> = of_type.iter().map(|encoding| encoding.name()).collect();
                 let can = match names.is_empty() {

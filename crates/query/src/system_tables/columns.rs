@@ -33,7 +33,7 @@ pub(super) fn rows(manifest: &Manifest) -> Columns {
         ("position", counts(all().map(|(_, at, _)| *at as u64 + 1))),
         (
             "type",
-            texts(all().map(|(.., column)| Some(types::column_name(column)))),
+            texts(all().map(|(.., column)| Some(types::declared_name(column)))),
         ),
         ("codec", {
             let codec = |column: &Column| column.storage.codec.map(|codec| codec.to_string());

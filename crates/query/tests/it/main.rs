@@ -105,6 +105,14 @@ fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// The rows of a statement's last answer.
+async fn rows(session: &Session, sql: &str) -> Vec<Vec<String>> {
+    let answers = session.execute(sql).await;
+    let answers = answers.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let last = answers.last().expect("there is a statement");
+    last.batches.iter().flat_map(texts).collect()
+}
+
 fn files() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::stages::{Mix, Pipeline};
-use crate::texts;
 
 /// Rows by key: two numbers and a text between them.
 type Rows = BTreeMap<(i64, String, i64), i64>;
@@ -344,22 +343,11 @@ impl World {
             .collect();
         let limit = limit.map_or_else(String::new, |count| format!("LIMIT {count}"));
         let sql = format!("SELECT h, n, r, v FROM t {filter} ORDER BY h, n, r {limit} {clause}");
-        let answer = self.session.query(&sql).await.unwrap();
-        let batches = answer.collect().await.unwrap().batches;
-        let got: Vec<Vec<String>> = batches.iter().flat_map(texts).collect();
+        let got = crate::rows(&self.session, &sql).await;
         prop_assert_eq!(got, expected, "{}", sql);
         let sql = format!("SELECT count(*) FROM t {filter} {clause}");
-        let batches = self
-            .session
-            .query(&sql)
-            .await
-            .unwrap()
-            .collect()
-            .await
-            .unwrap()
-            .batches;
         let all = rows.keys().filter(|key| passes(key)).count();
-        let got: Vec<Vec<String>> = batches.iter().flat_map(texts).collect();
+        let got = crate::rows(&self.session, &sql).await;
         prop_assert_eq!(got, vec![vec![all.to_string()]], "{}", sql);
         Ok(())
     }
@@ -412,16 +400,7 @@ async fn ranges_are_cut_inside_their_partition() {
         .await
         .unwrap();
     let session = database.session();
-    let run = async |sql: &str| {
-        let mut answers = session.execute(sql).await.unwrap();
-        answers
-            .pop()
-            .unwrap()
-            .batches
-            .iter()
-            .flat_map(texts)
-            .collect::<Vec<_>>()
-    };
+    let run = async |sql: &str| crate::rows(&session, sql).await;
     run(
         "CREATE TABLE t (k BIGINT, p INT, v TEXT, PRIMARY KEY (k, p)) \
          PARTITION BY HASH (k) PARTITIONS 2, RANGE (p) SPLIT AT (1, 2)",

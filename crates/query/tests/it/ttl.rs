@@ -8,7 +8,7 @@ use lazybase_query::{Database, Session};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use crate::texts;
+use crate::rows;
 
 /// How long rows live in these tests: about as long as a few statements take.
 const TTL_MS: i64 = 40;
@@ -25,17 +25,6 @@ fn write() -> impl Strategy<Value = Write> {
         4 => prop::collection::vec((0..20_i64, -60..40_i64), 1..10).prop_map(Write::Upserts),
         1 => prop::collection::vec(0..20_i64, 1..5).prop_map(Write::Deletes),
     ]
-}
-
-async fn rows(session: &Session, sql: &str) -> Vec<Vec<String>> {
-    let mut answers = session.execute(sql).await.unwrap();
-    answers
-        .pop()
-        .unwrap()
-        .batches
-        .iter()
-        .flat_map(texts)
-        .collect()
 }
 
 /// The answers at all horizons but the newest, whose as-of time goes on.

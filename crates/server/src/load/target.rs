@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_cluster::TableSpec;
-use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Layout, Result, Table};
+use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, Table};
 use lazybase_query::Database;
 
 use super::columns::{cast, is_lossless, listed, listed_schema};
@@ -34,15 +34,9 @@ pub(crate) async fn create_table(
         nullable: field.is_nullable() && !key.contains(field.name()),
         ..Column::new(field.name(), field.data_type().clone())
     };
-    let spec = TableSpec {
-        name: name.to_owned(),
-        columns: schema.fields().iter().map(column).collect(),
-        key: key.to_vec(),
-        layout: Layout::Scan,
-        comment: None,
-        partitioning: None,
-        ttl: None,
-    };
+    let columns = schema.fields().iter().map(column).collect();
+    let key: Vec<&str> = key.iter().map(String::as_str).collect();
+    let spec = TableSpec::new(name, columns, &key);
     database.instance().create_table(spec, true).await.map(drop)
 }
 

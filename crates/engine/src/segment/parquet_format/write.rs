@@ -160,7 +160,7 @@ fn encoding(encoding: ColumnEncoding, data_type: &DataType) -> Option<Encoding> 
 /// The encoding that a column is declared to have, unless its type has been widened to one that
 /// can't have it.
 fn declared_encoding(column: &Column) -> Option<ColumnEncoding> {
-    let of_type = ColumnEncoding::of_type(&column.data_type);
+    let of_type = ColumnEncoding::of_type(&column.stored_type());
     column
         .storage
         .encoding
