@@ -364,10 +364,14 @@ impl Gather {
         };
         let numbers: Vec<ScalarBuffer<T>> = data.iter().map(numbers).collect();
         let mut column = Vec::with_capacity(self.rows);
+        let numbers: Vec<&[T]> = numbers.iter().map(|numbers| &numbers[..]).collect();
         for stretch in &self.stretches {
-            let start = stretch.start as usize;
-            let rows = start..start + stretch.len as usize;
-            column.extend_from_slice(&numbers[stretch.input as usize][rows]);
+            let (numbers, start) = (numbers[stretch.input as usize], stretch.start as usize);
+            // A sort takes rows one by one: a call to copy each of them would cost more.
+            match stretch.len {
+                1 => column.push(numbers[start]),
+                rows => column.extend_from_slice(&numbers[start..start + rows as usize]),
+            }
         }
         for patch in patches {
             column[patch.row as usize] = numbers[patch.input as usize][patch.source as usize];
@@ -395,6 +399,7 @@ impl Gather {
             let (start, rows) = (stretch.start as usize, stretch.len as usize);
             match nulls[stretch.input as usize] {
                 None => valid.append_n(rows, true),
+                Some(nulls) if rows == 1 => valid.append(nulls.is_valid(start)),
                 Some(nulls) => valid.append_buffer(&nulls.inner().slice(start, rows)),
             }
         }
