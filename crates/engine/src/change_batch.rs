@@ -16,6 +16,7 @@
 use arrow::array::{
     Array, BinaryArray, BinaryBuilder, RecordBatch, UInt8Array, UInt32Array, UInt64Array,
 };
+use arrow::compute::take;
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result};
 
@@ -30,6 +31,9 @@ pub mod masks;
 mod tests;
 
 use gather::{Gather, Input, gathering, settled_bytes, settled_kinds, settled_scus};
+
+/// So many keys are encoded together where a bound is looked for.
+const KEYS_TOGETHER: usize = 64;
 
 /// The kinds of a batch's rows.
 #[derive(Debug, Clone)]
@@ -265,22 +269,38 @@ impl ChangeBatch {
         if range.low.is_none() && range.high.is_none() {
             return Ok(self.clone());
         }
-        let keys = codec.encode(&self.data)?;
-        let below = |bound: &[u8]| {
-            let (mut low, mut high) = (0, self.rows());
-            while low < high {
-                let middle = low + (high - low) / 2;
-                match keys.row(middle).as_ref() < bound {
-                    true => low = middle + 1,
-                    false => high = middle,
-                }
-            }
-            low
+        let start = match &range.low {
+            Some(key) => self.first_from(codec, key.as_bytes())?,
+            None => 0,
         };
-        let start = range.low.as_ref().map_or(0, |key| below(key.as_bytes()));
-        let end = range.high.as_ref();
-        let end = end.map_or(self.rows(), |key| below(key.as_bytes()));
+        let end = match &range.high {
+            Some(key) => self.first_from(codec, key.as_bytes())?,
+            None => self.rows(),
+        };
         Ok(self.slice(start, end.max(start) - start))
+    }
+
+    /// The first row whose key is not less than `bound`: few keys are encoded to find it.
+    fn first_from(&self, codec: &KeyCodec, bound: &[u8]) -> Result<usize> {
+        let (mut low, mut high) = (0, self.rows());
+        loop {
+            let step = (high - low).div_ceil(KEYS_TOGETHER).max(1);
+            let at: Vec<u32> = (low as u32..high as u32).step_by(step).collect();
+            let places = UInt32Array::from(at.clone());
+            let columns = codec.indices().iter().map(|index| {
+                let taken = take(self.data.column(*index), &places, None);
+                taken.map_err(|error| Error::internal(error.to_string()))
+            });
+            let keys = codec.encode_columns(&columns.collect::<Result<Vec<_>>>()?)?;
+            let before = keys.iter().take_while(|key| key.as_ref() < bound).count();
+            low = before
+                .checked_sub(1)
+                .map_or(low, |last| at[last] as usize + 1);
+            high = at.get(before).map_or(high, |first| *first as usize);
+            if step == 1 || low == high {
+                return Ok(low);
+            }
+        }
     }
 
     /// Whether the hidden columns are in order: known kinds, CB-1 and CB-2. Readers call this once

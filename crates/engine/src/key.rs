@@ -201,11 +201,19 @@ impl KeyCodec {
     /// # Errors
     /// `Corrupt` when the bytes are not keys of this codec.
     pub fn decode<'k>(&self, keys: impl IntoIterator<Item = &'k Key>) -> Result<Vec<ArrayRef>> {
+        self.decode_bytes(keys.into_iter().map(Key::as_bytes))
+    }
+
+    /// As [`KeyCodec::decode`], of the bytes of keys.
+    ///
+    /// # Errors
+    /// As [`KeyCodec::decode`].
+    pub fn decode_bytes<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) -> Result<Vec<ArrayRef>> {
         let parser = self.converter.parser();
-        let rows: Vec<_> = keys
-            .into_iter()
-            .map(|key| parser.parse(key.as_bytes()))
-            .collect();
+        let rows: Vec<_> = keys.into_iter().map(|key| parser.parse(key)).collect();
         let mut columns = self
             .converter
             .convert_rows(rows)

@@ -85,13 +85,14 @@ proptest! {
     }
 }
 
-fn numbered(keys: std::ops::Range<i64>) -> ChangeBatch {
+fn numbered(keys: impl IntoIterator<Item = i64>) -> ChangeBatch {
+    let keys: Vec<i64> = keys.into_iter().collect();
     let fields = vec![
         Field::new("k", DataType::Int64, false),
         Field::new("a", DataType::Utf8, true),
         Field::new("b", DataType::Int64, true),
     ];
-    let texts = StringArray::from_iter_values(keys.clone().map(|key| format!("text {key}")));
+    let texts = StringArray::from_iter_values(keys.iter().map(|key| format!("text {key}")));
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
     let columns = vec![keys.clone(), Arc::new(texts), keys];
     let data = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
@@ -151,6 +152,36 @@ fn clipping_keeps_the_low_bound_and_not_the_high() {
     assert_eq!(clipped(None, key(2)), [0, 1]);
     assert_eq!(clipped(key(8), None), [8, 9]);
     assert!(clipped(key(6), key(3)).is_empty());
+}
+
+#[test]
+fn clipping_finds_the_bounds_among_many_rows() {
+    let all = 0..10_000;
+    let even = |row: i64| 2 * row;
+    let batch = numbered(all.clone().map(even));
+    let codec = KeyCodec::new(&batch.data.schema(), vec![0]).unwrap();
+    let key = |number: i64| {
+        let keys = codec.encode(&numbered([number]).data).unwrap();
+        Some(Key::new(keys.row(0).as_ref()))
+    };
+    for low in (-1_i64..20_010).step_by(97) {
+        let high = low + 1 + low.rem_euclid(501);
+        let clipped = batch.clip(
+            &codec,
+            &KeyRange {
+                low: key(low),
+                high: key(high),
+            },
+        );
+        let clipped = clipped.unwrap();
+        let rows = clipped.data.column(0).as_primitive::<Int64Type>();
+        let expected = all.clone().map(even).filter(|n| (low..high).contains(n));
+        assert_eq!(
+            rows.values().to_vec(),
+            expected.collect::<Vec<_>>(),
+            "{low}..{high}"
+        );
+    }
 }
 
 #[test]

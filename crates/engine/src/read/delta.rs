@@ -9,10 +9,15 @@
 //!        anything else                      -> the row, completed from the table by its key
 //! ```
 //!
+//! What the runs say is made in layers, the newest of which that knows a key decides it: sorted
+//! SCUs that come in later add a layer of their own, and small neighbours are joined. So a reader
+//! at a new horizon pays for what is new.
+//!
 //! Invariant VIEW-1: every entry that the changes of a delta can have touched is decided by the
 //! delta alone: the view's own entry of a changed key counts for nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
@@ -20,8 +25,7 @@ use arrow::compute::{cast, take_record_batch};
 use futures::TryStreamExt;
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_model::change::StoredKind;
-use lazybase_model::{Error, Horizon, Result, ScuNumber, TableId};
-use parking_lot::Mutex;
+use lazybase_model::{ColumnId, Error, Result, ScuNumber};
 
 use super::arrow_internal;
 use super::paths::RangePaths;
@@ -35,6 +39,10 @@ use crate::manifest::{RunId, TableState};
 use crate::segment::RowLayout;
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, drive};
 use crate::stages::sort::sort_changes;
+
+mod kept;
+
+pub(super) use kept::{KeptDeltas, Since};
 
 /// A delta that reads more bytes of runs than this is dearer than the table.
 pub(super) const DELTA_BYTES_MAX: u64 = 64 << 20;
@@ -81,13 +89,26 @@ impl ViewColumns {
     }
 }
 
-/// The keys that changed since a boundary, each with the key of its entry now, if it has one.
+/// What became of the keys that changed in a stretch of the order.
 #[derive(Debug)]
-pub(super) struct Changed {
-    entries: HashMap<Box<[u8]>, Option<Box<[u8]>>>,
+pub(super) struct Layer {
+    /// Their entries, in the order of the view.
+    entries: Arc<Vec<Chunk>>,
+    /// The keys, each with the key of its entry, if it has one.
+    changed: HashMap<Box<[u8]>, Option<Box<[u8]>>>,
 }
 
-impl Changed {
+/// Two neighbouring layers are joined once the newer has at least a quarter of the older's keys: so
+/// a change is gone through a logarithmic number of times.
+const LAYER_RATIO: usize = 4;
+
+/// What became of the keys that changed since a boundary: layers, older ones first.
+#[derive(Debug, Default)]
+pub(super) struct Delta {
+    layers: Vec<Arc<Layer>>,
+}
+
+impl Delta {
     /// The rows of a view that count: those of unchanged keys, and the delta's own. The codecs
     /// read the table's key and the view's.
     pub(super) fn filter(
@@ -100,9 +121,9 @@ impl Changed {
         let of_view = view_key.encode(&rows.data)?;
         let counts = |row: &u32| {
             let row = *row as usize;
-            match self.entries.get(of_table.row(row).as_ref()) {
+            match self.entry(of_table.row(row).as_ref()) {
                 None => true,
-                Some(entry) => entry.as_deref() == Some(of_view.row(row).as_ref()),
+                Some(entry) => entry == Some(of_view.row(row).as_ref()),
             }
         };
         let kept: Vec<u32> = (0..rows.rows() as u32).filter(counts).collect();
@@ -112,58 +133,79 @@ impl Changed {
         }
     }
 
+    /// The key of the entry that a changed key has, if it has one; `None` for other keys.
+    fn entry(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        let mut newest_first = self.layers.iter().rev();
+        let decided = newest_first.find_map(|layer| layer.changed.get(key));
+        decided.map(Option::as_deref)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.layers.iter().all(|layer| layer.changed.is_empty())
+    }
+
+    /// The entries of each layer that has some, older ones first.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Vec<Chunk>>> {
+        let entries = self.layers.iter().map(|layer| &layer.entries);
+        entries.filter(|entries| !entries.is_empty())
     }
 }
 
-/// What became of the keys that changed since a boundary.
-#[derive(Debug)]
-pub(super) struct Delta {
-    /// Their entries, in the order of the view.
-    pub(super) entries: Arc<Vec<Chunk>>,
-    pub(super) changed: Arc<Changed>,
-}
-
-impl Delta {
+impl Layer {
     /// About how many bytes it takes.
     fn bytes(&self) -> usize {
         let entries = self.entries.iter().map(|chunk| chunk.rows.memory_bytes());
         let key = |entry: &Option<Box<[u8]>>| entry.as_ref().map_or(0, |key| key.len());
-        let changed = self.changed.entries.iter();
+        let changed = self.changed.iter();
         let changed = changed.map(|(row, entry)| 48 + row.len() + key(entry));
         entries.chain(changed).sum()
     }
+
+    /// This one and the next newer one as one.
+    fn joined(&self, newer: &Layer, view: &RowLayout, table: &RowLayout) -> Result<Layer> {
+        let all: Vec<usize> = (0..view.table.columns.len()).collect();
+        let codec = codec_of(view, &table_key_in(view, table)?, None, &all)?;
+        let codec = codec.ok_or_else(|| Error::internal("a view lacks its table's key"))?;
+        let mut entries = Vec::new();
+        for chunk in self.entries.iter() {
+            let keys = codec.encode(&chunk.rows.data)?;
+            let stays = |row: &u32| !newer.changed.contains_key(keys.row(*row as usize).as_ref());
+            let kept = (0..chunk.rows.rows() as u32).filter(stays);
+            entries.push(chunk.rows.take(&UInt32Array::from_iter_values(kept))?);
+        }
+        entries.extend(
+            newer
+                .entries
+                .iter()
+                .map(|chunk| chunk.rows.as_ref().clone()),
+        );
+        let mut changed = self.changed.clone();
+        let newer = newer.changed.iter();
+        changed.extend(newer.map(|(key, entry)| (key.clone(), entry.clone())));
+        Layer::new(view, &entries, changed)
+    }
+
+    fn new(
+        view: &RowLayout,
+        entries: &[ChangeBatch],
+        changed: HashMap<Box<[u8]>, Option<Box<[u8]>>>,
+    ) -> Result<Layer> {
+        let sorted = sort_changes(view, entries)?;
+        let chunks = sorted.into_iter().map(|rows| Chunk::new(view, rows));
+        Ok(Layer {
+            entries: Arc::new(chunks.collect::<Result<_>>()?),
+            changed,
+        })
+    }
 }
 
-/// Of which view, since which boundary, at which horizon: the same delta whatever stage its
-/// changes are in.
-type DeltaOf = (TableId, ScuNumber, Horizon);
-
-/// The deltas that were made last: a query at the same horizon needs no new one.
-#[derive(Debug, Default)]
-pub(super) struct KeptDeltas(Mutex<VecDeque<(DeltaOf, usize, Arc<Delta>)>>);
-
-/// All deltas that are kept take at most so many bytes.
-const KEPT_BYTES_MAX: usize = 64 << 20;
-
-impl KeptDeltas {
-    fn get(&self, of: DeltaOf) -> Option<Arc<Delta>> {
-        let kept = self.0.lock();
-        let mut kept = kept.iter();
-        kept.find(|(known, ..)| *known == of)
-            .map(|(.., delta)| Arc::clone(delta))
-    }
-
-    fn keep(&self, of: DeltaOf, delta: &Arc<Delta>) {
-        let mut kept = self.0.lock();
-        kept.retain(|(known, ..)| *known != of);
-        kept.push_back((of, delta.bytes(), Arc::clone(delta)));
-        let mut bytes: usize = kept.iter().map(|(_, bytes, _)| bytes).sum();
-        while bytes > KEPT_BYTES_MAX {
-            bytes -= kept.pop_front().map_or(bytes, |(_, bytes, _)| bytes);
-        }
-    }
+/// Where the columns of a table's key stand in a view.
+pub(super) fn table_key_in(view: &RowLayout, table: &RowLayout) -> Result<Vec<usize>> {
+    let columns = &view.table.columns;
+    let place = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
+    let key = table.table.primary.key.iter().map(place);
+    let key: Option<Vec<usize>> = key.collect();
+    key.ok_or_else(|| Error::internal("a view lacks its table's key"))
 }
 
 /// The runs that lead from a boundary to a newer one, for each range of a table.
@@ -237,41 +279,83 @@ impl Snapshot {
         Ok(stream::iter(ranges).flatten().boxed())
     }
 
-    /// What became of everything that changed in a table after `from`, where `route` begins, as a
-    /// view of it shows it; from what was made of it before, if that is kept.
+    /// What became of everything that changed in a table since a view's end, where `route` begins,
+    /// as the view shows it; with what was made of it before, if that is kept.
     pub(super) async fn delta_since(
         &self,
-        from: ScuNumber,
+        since: &Since,
         layout: &Arc<RowLayout>,
         view: &Arc<RowLayout>,
         route: &Route,
         buffered: &[ChangeBatch],
     ) -> Result<Arc<Delta>> {
         let kept = &self.inner.reader.deltas;
-        let of = (view.table.id, from, self.horizon());
-        if let Some(delta) = kept.get(of).filter(|_| buffered.is_empty()) {
+        let own = !buffered.is_empty();
+        if let Some(delta) = kept.at(since, self.horizon()).filter(|_| !own) {
             return Ok(delta);
         }
-        let delta = Arc::new(self.delta(layout, view, route, buffered).await?);
-        if buffered.is_empty() {
-            kept.keep(of, &delta);
+        let mut layers = self.sorted_layers(since, layout, view, route).await?;
+        let memory = self.memory_sources(layout, buffered).await?;
+        if !memory.is_empty() {
+            let nothing = vec![Vec::new(); route.len()];
+            let newest = self.layer(layout, view, &nothing, &memory, buffered);
+            layers.push(Arc::new(newest.await?));
+        }
+        let delta = Arc::new(Delta { layers });
+        if !own {
+            kept.keep_at(since, self.inner.choice.sorted, self.horizon(), &delta);
         }
         Ok(delta)
     }
 
-    async fn delta(
+    /// The layers of what is sorted: those that are kept, and one of what is newer.
+    async fn sorted_layers(
+        &self,
+        since: &Since,
+        layout: &Arc<RowLayout>,
+        view: &Arc<RowLayout>,
+        route: &Route,
+    ) -> Result<Vec<Arc<Layer>>> {
+        let kept = &self.inner.reader.deltas;
+        let sorted = self.inner.choice.sorted;
+        let table = self.inner.manifest.tables.get(&layout.table.id);
+        let (older, mut layers, route) = match kept.usable(since, sorted, self.horizon()) {
+            Some((older, layers)) if older == sorted => return Ok(layers),
+            Some((older, layers)) => match table.and_then(|table| self.route(table, older)) {
+                Some(route) => (Some(older), layers, Cow::Owned(route)),
+                None => (None, Vec::new(), Cow::Borrowed(route)),
+            },
+            None => (None, Vec::new(), Cow::Borrowed(route)),
+        };
+        let newest = self.layer(layout, view, &route, &[], &[]).await?;
+        if !newest.changed.is_empty() {
+            layers.push(Arc::new(newest));
+        }
+        while let [.., one, other] = layers.as_slice()
+            && other.changed.len() * LAYER_RATIO >= one.changed.len()
+        {
+            let joined = Arc::new(one.joined(other, view, layout)?);
+            layers.truncate(layers.len() - 2);
+            layers.push(joined);
+        }
+        kept.keep(since, older, (sorted, self.horizon()), &layers);
+        Ok(layers)
+    }
+
+    /// What became of the keys that a route and `memory` after it change, at this horizon.
+    async fn layer(
         &self,
         layout: &Arc<RowLayout>,
         view: &Arc<RowLayout>,
         route: &Route,
+        memory: &[Source],
         buffered: &[ChangeBatch],
-    ) -> Result<Delta> {
-        let memory = self.memory_sources(layout, buffered).await?;
+    ) -> Result<Layer> {
         let columns = ViewColumns::new(layout, view)?;
         let lacking = || Error::internal("a view lacks its table's key");
         let order = key_codec(layout, &columns.of_table)?.ok_or_else(lacking)?;
         let rows = codec_of(layout, layout.codec.indices(), None, &columns.of_table)?;
-        let mut maker = DeltaMaker {
+        let mut maker = LayerMaker {
             view,
             columns: &columns,
             codec: rows.ok_or_else(lacking)?,
@@ -280,7 +364,7 @@ impl Snapshot {
             changed: HashMap::new(),
         };
         let mut changes = self
-            .changes(layout, route, &memory, &columns.of_table)
+            .changes(layout, route, memory, &columns.of_table)
             .await?;
         while let Some(changes) = changes.try_next().await? {
             self.check_pin()?;
@@ -290,12 +374,12 @@ impl Snapshot {
                 .await?;
             maker.add(&rows)?;
         }
-        maker.finish()
+        Layer::new(view, &maker.entries, maker.changed)
     }
 }
 
-/// Gathers a delta, batch by batch.
-struct DeltaMaker<'a> {
+/// Gathers a layer, batch by batch.
+struct LayerMaker<'a> {
     view: &'a Arc<RowLayout>,
     columns: &'a ViewColumns,
     /// Tells rows apart, as the filter of the view's entries does.
@@ -306,7 +390,7 @@ struct DeltaMaker<'a> {
     changed: HashMap<Box<[u8]>, Option<Box<[u8]>>>,
 }
 
-impl DeltaMaker<'_> {
+impl LayerMaker<'_> {
     /// Takes what is decided by the changes themselves; gives the keys of the rest.
     fn take(&mut self, changes: &ChangeBatch) -> Result<Vec<Key>> {
         let keys = self.codec.encode(&changes.data)?;
@@ -350,18 +434,6 @@ impl DeltaMaker<'_> {
         }
         self.entries.push(ChangeBatch::upserts(entries, 0));
         Ok(())
-    }
-
-    fn finish(self) -> Result<Delta> {
-        let sorted = sort_changes(self.view, &self.entries)?;
-        let chunk = |rows| Chunk::new(self.view, rows);
-        let chunks: Result<Vec<Chunk>> = sorted.into_iter().map(chunk).collect();
-        Ok(Delta {
-            entries: Arc::new(chunks?),
-            changed: Arc::new(Changed {
-                entries: self.changed,
-            }),
-        })
     }
 }
 

@@ -24,6 +24,7 @@ use crate::manifest::{Manifest, Pin, TableState};
 use crate::segment::RowLayout;
 use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
 use crate::stages::remap::key_table::KeyTable;
+use crate::stages::remap::sorted_keys::SortedKeys;
 use crate::stages::remap::{Assigned, Known, Mentions, rewrite};
 
 /// What is read of a part of a batch.
@@ -352,10 +353,10 @@ impl Identifier {
                 });
             }
         }
-        distinct.sort(&mut open);
+        let open = SortedKeys::new(distinct, open);
         let last = group.last().map_or(first.scu(), |(last, _)| last.scu());
         let (reader, manifest) = (&self.reader, &self.manifest);
-        find_in_map(reader, manifest, map, last, distinct, &open).await
+        find_in_map(reader, manifest, map, last, &open, distinct.len()).await
     }
 
     /// What an edit says of the next numbers after an SCU must come out.

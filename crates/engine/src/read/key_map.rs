@@ -8,7 +8,7 @@
 //! Reads indexes and extents of the map's runs. A key stands in one run only: maps only grow, and
 //! never change a row.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::key::Key;
 use crate::manifest::{Manifest, RangeState, Run, TableState};
 use crate::segment::{ReadCounters, RowLayout, Segment};
 use crate::stages::remap::Known;
-use crate::stages::remap::key_table::KeyTable;
+use crate::stages::remap::sorted_keys::{SortedKeys, gallop};
 
-/// What the runs of a key map that reach back before `scu` hold of the keys at `places`, which
-/// are in key order.
+/// What the runs of a key map that reach back before `scu` hold of these keys, at their places
+/// among `count`.
 ///
 /// # Errors
 /// `Corrupt` when a run is damaged, and nothing else leads to the same boundary.
@@ -35,27 +35,38 @@ pub(super) async fn find_in_map(
     manifest: &Manifest,
     map: &TableState,
     scu: ScuNumber,
-    keys: &KeyTable,
-    places: &[u32],
+    keys: &SortedKeys,
+    count: usize,
 ) -> Result<Vec<Option<Known>>> {
-    let mut known = vec![None; keys.len()];
+    let mut known = Found {
+        known: vec![None; count],
+        is_found: vec![false; keys.len()],
+    };
     loop {
         let avoided = reader.damaged.version();
-        let found = find(reader, manifest, (map, scu), (keys, places), &mut known).await;
+        let found = find(reader, manifest, (map, scu), keys, &mut known).await;
         match found {
             // Other runs may lead there without the file that was just found damaged.
             Err(error) if error.damaged_file().is_some() && reader.damaged.version() > avoided => {}
-            found => return found.map(|()| known),
+            found => return found.map(|()| known.known),
         }
     }
+}
+
+/// What was found so far.
+struct Found {
+    /// By the keys' places.
+    known: Vec<Option<Known>>,
+    /// Whether there is one, by the order of keys.
+    is_found: Vec<bool>,
 }
 
 async fn find(
     reader: &Reader,
     manifest: &Manifest,
     (map, scu): (&TableState, ScuNumber),
-    (keys, places): (&KeyTable, &[u32]),
-    known: &mut [Option<Known>],
+    keys: &SortedKeys,
+    found: &mut Found,
 ) -> Result<()> {
     let lookup = Lookup {
         reader,
@@ -63,21 +74,22 @@ async fn find(
         id_at: map.table.key_map_id(),
         keys,
     };
-    let key = |place: &u32| keys.key(*place as usize);
     for (at, range) in map.ranges.iter().enumerate() {
         let bound = |bound: &Option<Key>| {
             let bound = bound.as_ref()?;
-            Some(places.partition_point(|place| key(place) < bound.as_bytes()))
+            Some(keys.first_from(0, bound.as_bytes()))
         };
         let from = bound(&range.range.low).unwrap_or(0);
-        let to = bound(&range.range.high).unwrap_or(places.len());
+        let to = bound(&range.range.high).unwrap_or(keys.len());
         if from >= to {
             continue;
         }
-        for run in runs_of(reader, manifest, map, at, range) {
-            if run.span.first < scu || run.span.is_empty() {
-                lookup.in_run(run, &places[from..to], known).await?;
-            }
+        let mut runs = runs_of(reader, manifest, map, at, range);
+        runs.retain(|run| run.span.first < scu || run.span.is_empty());
+        // Most keys are in the largest run: the others are then asked for what is left.
+        runs.sort_by_key(|run| Reverse(run.bytes()));
+        for run in runs {
+            lookup.in_run(run, from..to, found).await?;
         }
     }
     Ok(())
@@ -108,7 +120,7 @@ struct Lookup<'l> {
     reader: &'l Reader,
     layout: Arc<RowLayout>,
     id_at: usize,
-    keys: &'l KeyTable,
+    keys: &'l SortedKeys,
 }
 
 /// The keys that one segment may hold.
@@ -116,49 +128,65 @@ struct InSegment<'s> {
     segment: &'s Arc<Segment>,
     /// Whether extents are kept for the next reader: not where the run would flush the cache.
     caching: bool,
-    /// Places of keys, in key order, each with its extent.
-    places: Vec<(usize, u32)>,
+    /// Positions of keys in their order, each with its extent.
+    keys: Vec<(usize, usize)>,
     /// The same keys as columns.
     columns: Vec<ArrayRef>,
 }
 
 impl Lookup<'_> {
-    fn key(&self, place: u32) -> &[u8] {
-        self.keys.key(place as usize)
-    }
-
-    async fn in_run(&self, run: &Run, places: &[u32], known: &mut [Option<Known>]) -> Result<()> {
+    async fn in_run(&self, run: &Run, keys: Range<usize>, found: &mut Found) -> Result<()> {
         let counters = ReadCounters::default();
         let (env, cache) = (&self.reader.env, &self.reader.cache);
         let bytes: u64 = run.segments.iter().map(|segment| segment.raw_bytes).sum();
-        let mut rest = places;
+        let mut from = keys.start;
         for meta in &run.segments {
             let (low, high) = (meta.min_key.as_bytes(), meta.max_key.as_bytes());
-            rest = &rest[rest.partition_point(|place| self.key(*place) < low)..];
-            let inside = &rest[..rest.partition_point(|place| self.key(*place) <= high)];
+            from = self.keys.first_from(from, low).min(keys.end);
+            let within = |at| self.keys.key(at) <= high;
+            let inside = from..gallop(keys.end, from, within);
+            from = inside.end;
             if inside.is_empty() {
                 continue;
             }
             let segment = cache.open(env, &self.layout, meta, &counters).await;
             let segment = segment.inspect_err(|error| self.note(error))?;
-            let may = inside.iter().filter_map(|place| {
-                let at = *place as usize;
-                let unknown = known[at].is_none();
-                let extent = || segment.may_contain(self.keys.key(at), self.keys.hash(at));
-                let extent = unknown.then(extent).flatten()?;
-                Some((extent, *place))
-            });
-            let places: Vec<(usize, u32)> = may.collect();
-            let columns = self.columns(&places)?;
+            let keys = self.possible(&segment, inside, &found.is_found);
+            let columns = self.columns(&keys)?;
             let in_segment = InSegment {
                 segment: &segment,
                 caching: bytes < cache.bytes() / 4,
-                places,
+                keys,
                 columns,
             };
-            self.in_segment(&in_segment, known, &counters).await?;
+            self.in_segment(&in_segment, found, &counters).await?;
         }
         Ok(())
+    }
+
+    /// Which of the keys at `inside` a segment may hold, each with its extent.
+    fn possible(
+        &self,
+        segment: &Segment,
+        inside: Range<usize>,
+        is_found: &[bool],
+    ) -> Vec<(usize, usize)> {
+        let extents = segment.extents();
+        let mut possible = Vec::with_capacity(inside.len());
+        let mut extent = 0;
+        for at in inside {
+            if is_found[at] {
+                continue;
+            }
+            let key = self.keys.key(at);
+            extent = gallop(extents.len(), extent, |extent| {
+                extents.max_key(extent) < key
+            });
+            if extent < extents.len() && extents.may_hold(extent, key, self.keys.hash(at)) {
+                possible.push((extent, at));
+            }
+        }
+        possible
     }
 
     fn note(&self, error: &Error) {
@@ -166,29 +194,28 @@ impl Lookup<'_> {
     }
 
     /// Keys as columns, to be compared with those of rows.
-    fn columns(&self, places: &[(usize, u32)]) -> Result<Vec<ArrayRef>> {
-        let keys = places.iter().map(|(_, place)| Key::new(self.key(*place)));
-        let keys: Vec<Key> = keys.collect();
-        match keys.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.layout.codec.decode(&keys),
+    fn columns(&self, keys: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
         }
+        let keys = keys.iter().map(|(_, at)| self.keys.key(*at));
+        self.layout.codec.decode_bytes(keys)
     }
 
     /// Keys of one extent are looked for together.
     async fn in_segment(
         &self,
-        keys: &InSegment<'_>,
-        known: &mut [Option<Known>],
+        wanted: &InSegment<'_>,
+        found: &mut Found,
         counters: &ReadCounters,
     ) -> Result<()> {
         let mut first = 0;
-        while let Some((extent, _)) = keys.places.get(first) {
-            let same = keys.places[first..].partition_point(|(of, _)| of == extent);
-            let rows = self.extent(keys, *extent, counters).await;
+        while let Some((extent, _)) = wanted.keys.get(first) {
+            let same = gallop(wanted.keys.len(), first, |at| wanted.keys[at].0 == *extent);
+            let rows = self.extent(wanted, *extent, counters).await;
             let rows = rows.inspect_err(|error| self.note(error))?;
-            self.join(keys, first..first + same, &rows, known)?;
-            first += same;
+            self.join(wanted, first..same, &rows, found)?;
+            first = same;
         }
         Ok(())
     }
@@ -213,7 +240,7 @@ impl Lookup<'_> {
         keys: &InSegment<'_>,
         wanted: Range<usize>,
         rows: &ChangeBatch,
-        known: &mut [Option<Known>],
+        found: &mut Found,
     ) -> Result<()> {
         let columns = self.layout.codec.indices().iter().zip(&keys.columns);
         let comparators: Result<Vec<DynComparator>> = columns
@@ -230,39 +257,18 @@ impl Lookup<'_> {
             unequal.unwrap_or(Ordering::Equal)
         };
         let ids = rows.data.column(self.id_at).as_primitive::<Int64Type>();
-        let mut at = 0;
+        let mut row = 0;
         for wanted in wanted {
-            at = gallop(rows.rows(), at, |row| compare(row, wanted).is_lt());
-            if at < rows.rows() && compare(at, wanted).is_eq() {
-                let (_, place) = keys.places[wanted];
-                known[place as usize] = Some(Known {
-                    id: ids.value(at),
-                    scu: rows.scu(at),
+            row = gallop(rows.rows(), row, |row| compare(row, wanted).is_lt());
+            if row < rows.rows() && compare(row, wanted).is_eq() {
+                let (_, at) = keys.keys[wanted];
+                found.is_found[at] = true;
+                found.known[self.keys.place(at) as usize] = Some(Known {
+                    id: ids.value(row),
+                    scu: rows.scu(row),
                 });
             }
         }
         Ok(())
     }
 }
-
-/// The first row of `rows` at or after `from` that is not before what is wanted.
-fn gallop(rows: usize, from: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high, mut step) = (from, from, 1);
-    while high < rows && before(high) {
-        low = high + 1;
-        high += step;
-        step *= 2;
-    }
-    high = high.min(rows);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match before(middle) {
-            true => low = middle + 1,
-            false => high = middle,
-        }
-    }
-    low
-}
-
-#[cfg(test)]
-mod tests;

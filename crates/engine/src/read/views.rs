@@ -14,11 +14,11 @@ use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use lazybase_model::{ColumnId, Error, Result, ScuNumber, TableId};
+use lazybase_model::{Error, Result, ScuNumber, TableId};
 
 use super::arrow_internal;
 use super::declared::OUT_OF_RANGE;
-use super::delta::{Changed, DELTA_BYTES_MAX, Delta, Route, ViewColumns};
+use super::delta::{DELTA_BYTES_MAX, Delta, Route, Since, ViewColumns, table_key_in};
 use super::paths::{RangePaths, TablePath, TablePaths};
 use super::scan::{ScanPlan, ScanRequest};
 use super::snapshot::Snapshot;
@@ -99,7 +99,7 @@ struct Start {
 #[derive(Debug)]
 pub(super) struct ViewRead {
     /// What changed since the view's boundary.
-    pub(super) changed: Arc<Changed>,
+    pub(super) delta: Arc<Delta>,
     /// The scan of the table that gives the same rows, in another order.
     pub(super) of_table: ScanRequest,
     pub(super) table: Arc<RowLayout>,
@@ -148,19 +148,24 @@ impl Snapshot {
         table: &Arc<RowLayout>,
         request: &ScanRequest,
     ) -> Result<ScanPlan> {
-        let Start { end, route, .. } = start;
-        let buffered = &request.buffered;
-        let delta = self.delta_since(*end, table, view, route, buffered).await?;
-        let Delta { entries, changed } = delta.as_ref();
-        let memory: Vec<Source> = match entries.is_empty() {
-            true => Vec::new(),
-            false => vec![Source::Memory {
-                stage: lazybase_model::Stage::Open,
-                name: format!("changes of {:?} since then", table.table.name),
-                chunks: Arc::clone(entries),
-                own: false,
-            }],
+        let Start { end, path, route } = start;
+        let runs = path.ranges.iter().flat_map(|range| &range.runs);
+        let since = Since {
+            view: view.table.id,
+            runs: runs.copied().collect(),
+            end: *end,
         };
+        let buffered = &request.buffered;
+        let delta = self
+            .delta_since(&since, table, view, route, buffered)
+            .await?;
+        let source = |entries: &Arc<_>| Source::Memory {
+            stage: lazybase_model::Stage::Open,
+            name: format!("changes of {:?} since then", table.table.name),
+            chunks: Arc::clone(entries),
+            own: false,
+        };
+        let memory: Vec<Source> = delta.entries().map(source).collect();
         let mut pieces = Vec::new();
         for (range, chosen) in state.ranges.iter().zip(&start.path.ranges) {
             let Some(clip) = intersection(&range.range, &request.range) else {
@@ -181,7 +186,7 @@ impl Snapshot {
         self.check_pin()?;
         let columns = ViewColumns::new(table, view)?;
         let read = ViewRead {
-            changed: Arc::clone(changed),
+            delta,
             of_table: ScanRequest {
                 table: table.table.id,
                 projection: columns.of_table,
@@ -371,7 +376,7 @@ impl Snapshot {
 impl ViewRead {
     /// Whether all rows count: nothing changed since the view's boundary.
     pub(super) fn counts_all(&self) -> bool {
-        self.changed.is_empty()
+        self.delta.is_empty()
     }
 
     /// The rows that count.
@@ -381,16 +386,12 @@ impl ViewRead {
         view_key: &KeyCodec,
         table_key: &KeyCodec,
     ) -> Result<ChangeBatch> {
-        self.changed.filter(rows, table_key, view_key)
+        self.delta.filter(rows, table_key, view_key)
     }
 
     /// Where the columns of the table's key stand in the view.
     pub(super) fn table_key(&self, view: &RowLayout) -> Result<Vec<usize>> {
-        let columns = &view.table.columns;
-        let place = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
-        let key = self.table.table.primary.key.iter().map(place);
-        let key: Option<Vec<usize>> = key.collect();
-        key.ok_or_else(|| Error::internal("a view lacks its table's key"))
+        table_key_in(view, &self.table)
     }
 
     /// The view's rows in a range of its keys, from the table: what is read in place of a damaged

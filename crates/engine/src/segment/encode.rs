@@ -200,6 +200,8 @@ fn scus_of(column: &ArrayRef, flags: u8, newest: u64) -> Result<UInt64Array> {
 pub struct ExtentEncoder {
     schema: SchemaRef,
     codec: Codec,
+    /// Compressed bytes are kept if they are less than this part of the raw ones.
+    worth: (usize, usize),
     schemas: [Option<SchemaRef>; 64],
     has_views: bool,
     options: IpcWriteOptions,
@@ -248,6 +250,7 @@ impl ExtentEncoder {
         Ok(ExtentEncoder {
             schema: Arc::clone(schema),
             codec,
+            worth: (1, 1),
             schemas: std::array::from_fn(|_| None),
             has_views: schema.fields().iter().any(|f| is_view(f.data_type())),
             options: options.map_err(arrow_internal)?,
@@ -356,7 +359,16 @@ impl ExtentEncoder {
         Ok((flags, kind, scu, batch))
     }
 
-    /// The raw bytes compressed, if that makes them shorter.
+    /// The encoder takes raw bytes unless compression saves at least a third: for rows that are
+    /// read by key, a whole extent for one row.
+    pub(super) fn for_reads_by_key(self) -> ExtentEncoder {
+        ExtentEncoder {
+            worth: (2, 3),
+            ..self
+        }
+    }
+
+    /// The raw bytes compressed, if that makes them short enough.
     fn compress(&mut self) -> Result<(Codec, &[u8])> {
         let length = match self.codec {
             Codec::None => return Ok((Codec::None, &self.raw)),
@@ -375,7 +387,8 @@ impl ExtentEncoder {
                     .map_err(zstd_error)?
             }
         };
-        match length < self.raw.len() {
+        let (part, of) = self.worth;
+        match of * length < part * self.raw.len() {
             true => Ok((self.codec, &self.compressed[..length])),
             false => Ok((Codec::None, &self.raw)),
         }

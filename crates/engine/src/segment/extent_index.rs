@@ -242,6 +242,11 @@ impl ExtentIndex {
             .filter(|at| key_filter::may_contain(self.filter(*at), hash))
     }
 
+    /// Whether an extent may hold a key, which is not greater than its greatest.
+    pub(crate) fn may_hold(&self, at: usize, key: &[u8], hash: u64) -> bool {
+        self.min_key(at) <= key && key_filter::may_contain(self.filter(at), hash)
+    }
+
     /// The first extent for which `holds`, which is false up to some extent and true from it on.
     fn first_where(&self, holds: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lazybase_model::limits::{EXTENT_BYTES, SEGMENT_BYTES};
-use lazybase_model::{Error, Result, ScuNumber};
+use lazybase_model::{Error, Layout, Result, ScuNumber};
 
 use super::RowLayout;
 use super::cut::{cuts, joined, rows_bytes};
@@ -113,11 +113,16 @@ impl SegmentWriter {
         format: SegmentFormat,
         options: WriteOptions,
     ) -> Result<SegmentWriter> {
+        let encoder = ExtentEncoder::new(&layout.schema, options.codec)?;
+        let encoder = match layout.table.layout {
+            Layout::Point => encoder.for_reads_by_key(),
+            Layout::Scan => encoder,
+        };
         Ok(SegmentWriter {
             env: env.clone(),
             layout: Arc::clone(layout),
             format,
-            encoder: ExtentEncoder::new(&layout.schema, options.codec)?,
+            encoder,
             options,
             pending: Pending::default(),
             file: None,

@@ -9,8 +9,9 @@ pub struct KeyTable {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     hashes: Vec<u64>,
-    /// A place plus one, or 0; a power of two of them, at most half of them filled.
-    slots: Vec<u32>,
+    /// Half a hash above a place plus one, or 0: most slots of other keys are told apart without
+    /// looking at the keys. A power of two of them, at most half of them filled.
+    slots: Vec<u64>,
 }
 
 /// The first bytes of a key as a number that orders as they do.
@@ -22,6 +23,16 @@ fn first_bytes(key: &[u8]) -> u128 {
 }
 
 const SLOTS_MIN: usize = 64;
+
+/// What stands in the slot of a key.
+fn slot_of(hash: u64, place: u32) -> u64 {
+    (hash & !u64::from(u32::MAX)) | u64::from(place + 1)
+}
+
+/// The place that a slot names, if it is taken.
+fn place_in(slot: u64) -> Option<u32> {
+    (slot as u32).checked_sub(1)
+}
 
 impl KeyTable {
     /// How many keys there are.
@@ -50,10 +61,7 @@ impl KeyTable {
         if self.slots.is_empty() {
             return None;
         }
-        match self.slots[self.slot(hash, key)] {
-            0 => None,
-            taken => Some(taken - 1),
-        }
+        place_in(self.slots[self.slot(hash, key)])
     }
 
     /// The place of a key, and whether it is new.
@@ -62,14 +70,14 @@ impl KeyTable {
             self.grow();
         }
         let slot = self.slot(hash, key);
-        if let Some(place) = self.slots[slot].checked_sub(1) {
+        if let Some(place) = place_in(self.slots[slot]) {
             return (place, false);
         }
         let place = self.hashes.len() as u32;
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
         self.hashes.push(hash);
-        self.slots[slot] = place + 1;
+        self.slots[slot] = slot_of(hash, place);
         (place, true)
     }
 
@@ -90,16 +98,15 @@ impl KeyTable {
 
     /// The memory that the table takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.len() + 16 * self.ends.len() + 4 * self.slots.len()
+        self.bytes.len() + 16 * self.ends.len() + 8 * self.slots.len()
     }
 
     /// Where the key is, or where it belongs.
     fn slot(&self, hash: u64, key: &[u8]) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = hash as usize & mask;
-        while let Some(place) = self.slots[slot].checked_sub(1) {
-            let place = place as usize;
-            if self.hashes[place] == hash && self.key(place) == key {
+        while let Some(place) = place_in(self.slots[slot]) {
+            if self.slots[slot] == slot_of(hash, place) && self.key(place as usize) == key {
                 break;
             }
             slot = (slot + 1) & mask;
@@ -110,12 +117,12 @@ impl KeyTable {
     fn grow(&mut self) {
         let count = (4 * (self.len() + 1)).next_power_of_two().max(SLOTS_MIN);
         self.slots = vec![0; count];
-        for (place, hash) in (1..).zip(&self.hashes) {
+        for (place, hash) in (0..).zip(&self.hashes) {
             let mut slot = *hash as usize & (count - 1);
             while self.slots[slot] != 0 {
                 slot = (slot + 1) & (count - 1);
             }
-            self.slots[slot] = place;
+            self.slots[slot] = slot_of(*hash, place);
         }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod assign;
 pub mod key_table;
 pub(crate) mod mention;
 pub(crate) mod rewrite;
+pub(crate) mod sorted_keys;
 
 pub(crate) use assign::{Assigned, Known, Mentions, RemapState};
 pub(crate) use mention::BatchKeys;
