@@ -89,6 +89,15 @@ pub struct ScanPlan {
     pub alone: usize,
 }
 
+/// How columns are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As the table declares them: a sum that is out of range is an error.
+    Declared,
+    /// As they are stored: what makes other stored rows of them meets no such error.
+    Stored,
+}
+
 /// A stretch of a scan that is read by one stream.
 #[derive(Debug, Clone)]
 pub struct ScanPart {
@@ -110,6 +119,7 @@ struct PartWork {
     steps: Vec<ReadStep>,
     /// Where the wanted columns stand among those that are read.
     wanted: Vec<usize>,
+    form: Form,
     schema: SchemaRef,
     batch_rows: usize,
     /// Which rows have ended, and where their moment stands among the columns that are read.
@@ -118,13 +128,20 @@ struct PartWork {
     view: Option<(Arc<ViewRead>, Option<Arc<KeyCodec>>)>,
 }
 
-/// The Arrow schema of the projected columns, as the table declares them.
-pub(super) fn output_schema(layout: &RowLayout, projection: &[usize]) -> Result<SchemaRef> {
-    let declared = &layout.declared;
-    if projection.iter().copied().eq(0..declared.fields().len()) {
-        return Ok(Arc::clone(declared));
+/// The Arrow schema of the projected columns.
+pub(super) fn output_schema(
+    layout: &RowLayout,
+    projection: &[usize],
+    form: Form,
+) -> Result<SchemaRef> {
+    let schema = match form {
+        Form::Declared => &layout.declared,
+        Form::Stored => &layout.schema,
+    };
+    if projection.iter().copied().eq(0..schema.fields().len()) {
+        return Ok(Arc::clone(schema));
     }
-    let projected = declared.project(projection).map_err(arrow_internal);
+    let projected = schema.project(projection).map_err(arrow_internal);
     projected.map(Arc::new)
 }
 
@@ -148,6 +165,21 @@ impl Snapshot {
         request: ScanRequest,
         ranges: &[KeyRange],
     ) -> Result<ScanPlan> {
+        self.plan_scan_in(&request, ranges, Form::Declared).await
+    }
+
+    /// As [`Snapshot::plan_scan`], with the columns as they are stored.
+    pub(super) async fn plan_stored(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        let ranges = [request.range.clone()];
+        self.plan_scan_in(request, &ranges, Form::Stored).await
+    }
+
+    async fn plan_scan_in(
+        &self,
+        request: &ScanRequest,
+        ranges: &[KeyRange],
+        form: Form,
+    ) -> Result<ScanPlan> {
         let layout = self.layout(request.table)?;
         let memory = self.memory_sources(&layout, &request.buffered).await;
         let memory = memory.map_err(|error| {
@@ -156,7 +188,7 @@ impl Snapshot {
         })?;
         let pieces = self.pieces(&layout, ranges, &memory).await?;
         self.check_pin()?;
-        assemble(self, &layout, &request, pieces, None)
+        assemble(self, &layout, (request, form), pieces, None)
     }
 
     /// The sources of key ranges and the steps that read them; those in memory behind the runs.
@@ -333,7 +365,7 @@ impl Snapshot {
     pub(super) fn assemble_view(
         &self,
         layout: &Arc<RowLayout>,
-        request: &ScanRequest,
+        asked: (&ScanRequest, Form),
         of_ranges: Vec<Piece>,
         memory: usize,
         read: ViewRead,
@@ -344,7 +376,7 @@ impl Snapshot {
             memory,
             avoids: self.inner.reader.damaged.version(),
         };
-        assemble(self, layout, request, pieces, Some(read))
+        assemble(self, layout, asked, pieces, Some(read))
     }
 }
 
@@ -364,7 +396,7 @@ struct Pieces {
 fn assemble(
     snapshot: &Snapshot,
     layout: &Arc<RowLayout>,
-    request: &ScanRequest,
+    (request, form): (&ScanRequest, Form),
     pieces: Pieces,
     view: Option<ViewRead>,
 ) -> Result<ScanPlan> {
@@ -391,9 +423,9 @@ fn assemble(
         caching,
         columns: columns.into(),
     };
-    let view = view.map(|read| with_table_key(read, layout, &reader.columns));
+    let view = view.map(|read| with_table_key(Arc::new(read), layout, &reader.columns));
     let view = view.transpose()?;
-    let schema = output_schema(layout, &request.projection)?;
+    let schema = output_schema(layout, &request.projection, form)?;
     let budget = sums.bytes / request.parts.max(1) as u64 + 1;
     let mut parts = Vec::new();
     for ((sources, steps, _), range) in pieces.into_iter().zip(ranges) {
@@ -409,6 +441,7 @@ fn assemble(
                     avoids,
                     steps,
                     wanted: wanted.clone(),
+                    form,
                     schema: Arc::clone(&schema),
                     batch_rows: request.batch_rows.max(1),
                     expiry: expiry.clone(),
@@ -469,12 +502,12 @@ pub(super) fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<
 
 /// What a view's scan needs to tell which rows count: the table's key among the columns read.
 fn with_table_key(
-    read: ViewRead,
+    read: Arc<ViewRead>,
     layout: &RowLayout,
     columns: &[usize],
 ) -> Result<(Arc<ViewRead>, Option<Arc<KeyCodec>>)> {
     let codec = codec_of(layout, &read.table_key(layout)?, None, columns)?;
-    Ok((Arc::new(read), codec))
+    Ok((read, codec))
 }
 
 /// The codec of a key, with its partition or without, among columns that are read, if all of it
@@ -600,9 +633,8 @@ impl PartWork {
         if let Some((view, _)) = &self.view {
             let rows = view.rows_of_table(snapshot, &self.layout, &keys).await?;
             let columns = &self.reader.columns;
-            let show = |rows: ChangeBatch| {
-                self.declared(&rows.project(columns)?.data, columns, &self.wanted)
-            };
+            let show =
+                |rows: ChangeBatch| self.shown(&rows.project(columns)?.data, columns, &self.wanted);
             let rows: Vec<_> = rows.into_iter().map(show).collect();
             return Ok(stream::iter(rows).boxed());
         }
@@ -633,6 +665,7 @@ impl PartWork {
                 avoids: pieces.avoids,
                 steps,
                 wanted: wanted.clone(),
+                form: self.form,
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
                 expiry: expiry.clone(),
@@ -691,7 +724,7 @@ impl PartWork {
         reconcile(&shape, inputs, size)
     }
 
-    /// The wanted columns under the table's own schema.
+    /// The wanted columns of the rows that have not ended.
     fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
         let alive = self.expiry.as_ref();
         let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
@@ -699,6 +732,6 @@ impl PartWork {
             Some(alive) => filter_record_batch(&rows.data, &alive).map_err(arrow_internal)?,
             None => rows.data,
         };
-        self.declared(&rows, &self.reader.columns, &self.wanted)
+        self.shown(&rows, &self.reader.columns, &self.wanted)
     }
 }

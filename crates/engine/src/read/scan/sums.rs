@@ -6,7 +6,9 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use futures::stream::StreamExt;
 use lazybase_model::{Error, Result};
 
-use super::{PartWork, PieceReader, expiry_among, key_codec, positions, read_columns};
+use super::{
+    Form, PartWork, PieceReader, expiry_among, key_codec, positions, read_columns, with_table_key,
+};
 use crate::read::declared::declared_column;
 
 impl PartWork {
@@ -25,6 +27,8 @@ impl PartWork {
                 columns: columns.clone().into(),
                 ..self.reader.clone()
             };
+            let view = self.view.as_ref().map(|(read, _)| Arc::clone(read));
+            let view = view.map(|read| with_table_key(read, &self.layout, &columns));
             let work = Arc::new(PartWork {
                 snapshot: self.snapshot.clone(),
                 layout: Arc::clone(&self.layout),
@@ -34,10 +38,11 @@ impl PartWork {
                 memory: self.memory,
                 avoids: self.avoids,
                 steps: vec![self.steps[step].clone()],
+                form: self.form,
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
                 expiry: expiry_among(&self.snapshot, &self.layout, &columns)?,
-                view: None,
+                view: view.transpose()?,
             });
             work.read(0)
         };
@@ -53,24 +58,27 @@ impl PartWork {
         }
     }
 
-    /// The columns at `wanted` of rows with the columns `columns`, under the table's own schema.
-    pub(super) fn declared(
+    /// The columns at `wanted` of rows with the columns `columns`, in the form that is asked for.
+    /// The rows of a view are told by its table and the table's key.
+    pub(super) fn shown(
         &self,
         rows: &RecordBatch,
         columns: &[usize],
         wanted: &[usize],
     ) -> Result<RecordBatch> {
-        let key = self.reader.codec.as_ref().map(|codec| codec.indices());
-        let declared = |at: &usize| {
-            declared_column(
-                &self.layout.table,
-                columns[*at],
-                rows.column(*at),
-                rows,
-                key,
-            )
+        let (table, key) = match &self.view {
+            Some((read, table_key)) => (&read.table.table, table_key),
+            None => (&self.layout.table, &self.reader.codec),
         };
-        let values = wanted.iter().map(declared).collect::<Result<Vec<_>>>()?;
+        let key = key.as_ref().map(|codec| codec.indices());
+        let shown = |at: &usize| {
+            let (values, column) = (rows.column(*at), &self.layout.table.columns[columns[*at]]);
+            match self.form {
+                Form::Stored => Ok(Arc::clone(values)),
+                Form::Declared => declared_column(&table.name, column, values, rows, key),
+            }
+        };
+        let values = wanted.iter().map(shown).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)
             .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
