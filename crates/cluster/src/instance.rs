@@ -6,7 +6,7 @@ use std::time::Duration;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::{ActorHandle, Env};
 use lazybase_engine::manifest::{
-    Ddl, Manifest, ManifestStore, Pin, ProducerMark, RangeState, RunKind,
+    Ddl, Manifest, ManifestStore, Pin, ProducerMark, RangeState, Repartitioned, RunKind,
 };
 use lazybase_engine::read::{Identifier, Reader, Snapshot, SnapshotAsk};
 use lazybase_engine::schema::{Alteration, altered};
@@ -15,8 +15,8 @@ use lazybase_engine::stages::ingest::{
 };
 use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::{
-    Column, DatabaseId, Error, ErrorKind, Freshness, Horizon, IdKeyColumn, NextIds, OnMiss, Result,
-    SchemaVersion, ScuNumber, Table, TableId, Token, ViewId,
+    Column, DatabaseId, Error, ErrorKind, Freshness, Horizon, IdKeyColumn, NextIds, OnMiss,
+    PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId, Token, ViewId,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -277,6 +277,16 @@ impl Instance {
     /// `Invalid` when a change can't be made, saying why; `NotFound` for an unknown column.
     pub fn define_alteration(&self, table: &Table, changes: &[Alteration]) -> Result<Arc<Table>> {
         altered(table, changes, self.shared.take_version()).map(Arc::new)
+    }
+
+    /// What a change of its range partitions makes of a table, under a version of its own. It is
+    /// not there yet: [`Instance::commit`] makes it.
+    ///
+    /// # Errors
+    /// As [`Manifest::repartitioned`].
+    pub fn repartition(&self, table: &Table, change: &PartitionChange) -> Result<Repartitioned> {
+        let version = self.shared.take_version();
+        self.manifest().repartitioned(table, change, version)
     }
 
     /// Changes a table's definition.

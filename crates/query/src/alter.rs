@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use lazybase_engine::schema::{Alteration, altered, encode_cell};
-use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, SchemaVersion, Table};
+use lazybase_model::table::ColumnStorage;
+use lazybase_model::{
+    Column, ColumnDefault, Error, ErrorKind, Layout, Result, SchemaVersion, Table,
+};
 
 use crate::answer::AnswerStream;
 use crate::cast::{Place, checked_length, to_column};
@@ -17,6 +20,7 @@ use crate::dml::sink::Sink;
 use crate::id_keys::own::Buffered;
 use crate::literal::{Literal, to_array};
 use crate::parse::alter::{AlterStep, AlterTable};
+use crate::parse::create::no_storage;
 use crate::session::Shared;
 use crate::visible::TableChange;
 
@@ -86,6 +90,9 @@ fn changes(
                         column.name
                     ));
                     continue;
+                }
+                if then.layout == Layout::Point && column.storage != ColumnStorage::default() {
+                    return Err(no_storage());
                 }
                 Alteration::AddColumn(with_older(session, &then, column)?)
             }

@@ -28,6 +28,7 @@ mod context;
 mod copy;
 mod database;
 mod ddl;
+mod definition;
 mod dml;
 mod error;
 mod explain;

@@ -111,6 +111,11 @@ pub(crate) enum Statement {
     Show(String),
     ShowTables,
     ShowViews,
+    /// What makes a table with its views, or a view, again.
+    ShowCreate {
+        name: String,
+        of_view: bool,
+    },
     /// RESET name; `None` stands for ALL.
     Reset(Option<String>),
     Describe(String),
@@ -150,7 +155,7 @@ pub(crate) struct Unbound {
     pub(crate) extras: Extras,
 }
 
-/// What sqlparser does not read of a CREATE TABLE.
+/// What sqlparser does not read of a CREATE TABLE, or an ALTER TABLE.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extras {
     /// PARTITION BY.
@@ -179,9 +184,13 @@ impl Unbound {
 /// `Invalid` (0A000) for what LazyBase does not do.
 pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statement> {
     let mut statement = convert::statement(tree)?;
-    if let Statement::CreateTable(create) = &mut statement {
-        create.partitions = extras.partitions;
-        create.set_storage(&extras.storage)?;
+    match &mut statement {
+        Statement::CreateTable(create) => {
+            create.partitions = extras.partitions;
+            create.set_storage(&extras.storage)?;
+        }
+        Statement::AlterTable(alter) => alter.set_storage(&extras.storage)?,
+        _ => {}
     }
     Ok(statement)
 }

@@ -251,7 +251,7 @@ pub(crate) async fn dispatch(
         clauses,
     } = parsed;
     session.check_allowed(&statement)?;
-    Box::pin(lookup::resolve(session, &mut statement)).await?;
+    Box::pin(lookup::resolve(session, &mut statement, &clauses)).await?;
     match statement {
         Statement::Query(query) => read::query(session, query, &clauses, sql).await,
         Statement::Explain(statement) => explain::explain(session, *statement, &clauses, sql).await,
@@ -327,6 +327,13 @@ impl Shared {
     /// `NotFound` (42P01) when the session sees none of that name.
     pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.visible().require(name)
+    }
+
+    /// Whether there is a transaction that has pinned its snapshot.
+    pub(crate) fn has_snapshot(&self) -> bool {
+        let state = self.state.lock();
+        let transaction = state.transaction.as_ref();
+        transaction.is_some_and(|transaction| transaction.snapshot.is_some())
     }
 
     /// Whether the transaction, if there is one, lets a query run.

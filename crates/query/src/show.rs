@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use lazybase_model::{ColumnDefault, Error, Result, Table};
 
 use crate::answer::AnswerStream;
+use crate::definition;
 use crate::error::from_arrow;
 use crate::parse::{SCHEMA, Statement};
 use crate::session::{Shared, State};
@@ -21,6 +22,7 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
         Statement::ShowTables => return show_tables(session),
         Statement::ShowViews => return show_views(session),
         Statement::Describe(name) => return describe(session, &name),
+        Statement::ShowCreate { name, of_view } => return show_create(session, &name, of_view),
         _ => {}
     }
     let mut state = session.state.lock();
@@ -122,6 +124,30 @@ fn show_views(session: &Arc<Shared>) -> Result<AnswerStream> {
                         .map(|view| Some(crate::views::definition(&visible, view)))
                         .collect(),
                 ),
+            ),
+        ],
+        "SHOW",
+    )
+}
+
+/// The statements that make a table and its views again, or a view.
+fn show_create(session: &Arc<Shared>, name: &str, of_view: bool) -> Result<AnswerStream> {
+    let visible = session.visible();
+    let made = match of_view {
+        true => {
+            let view = visible.view(name);
+            let view = view.ok_or_else(|| crate::views::no_view(&visible, name))?;
+            vec![definition::of_view(&visible, &view)]
+        }
+        false => definition::of_table(&visible, &*visible.require(name)?)?,
+    };
+    let (names, texts_of): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    answer(
+        vec![
+            ("name", texts(names.into_iter().map(Some).collect())),
+            (
+                "definition",
+                texts(texts_of.into_iter().map(Some).collect()),
             ),
         ],
         "SHOW",

@@ -16,7 +16,7 @@ use lazybase_model::{Error, Layout, Result, ScuNumber, Table};
 use crate::settings::{Settings, Shown};
 
 mod columns;
-mod partitions;
+pub(crate) mod partitions;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -157,8 +157,8 @@ impl Buffer {
             TableChange::Drop(table) | TableChange::Truncate(table) => {
                 self.entries.retain(|entry| entry.table.id != table.id);
             }
-            TableChange::Partition { table, emptied, .. } => {
-                self.remove_keys(table, emptied)?;
+            TableChange::Partition { after, emptied, .. } => {
+                self.remove_keys(after, emptied)?;
             }
         }
         let bytes = self

@@ -15,6 +15,7 @@ use lazybase_model::{Error, ErrorKind, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::ddl::change_all;
+use crate::definition::identifier;
 use crate::dml::sink::Sink;
 use crate::parse::CreateView;
 use crate::session::Shared;
@@ -68,7 +69,7 @@ pub(crate) async fn drop(
     change_all(session, names, if_exists, dropped, "DROP MATERIALIZED VIEW").await
 }
 
-fn no_view(visible: &Visible, name: &str) -> Error {
+pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
     match visible.table(name) {
         Some(_) => Error::invalid(format!("{name:?} is a table"))
             .with_hint("DROP TABLE drops a table")
@@ -104,15 +105,13 @@ pub(crate) fn dropped(
 /// The query that a view answers.
 pub(crate) fn definition(visible: &Visible, view: &Table) -> String {
     let table = visible.table_of(view);
-    query_of(view, table.as_ref().map_or("", |table| table.name.as_str()))
-}
-
-fn query_of(view: &Table, table: &str) -> String {
-    format!(
-        "SELECT {} FROM {table} ORDER BY {}",
-        columns_of(view).join(", "),
-        key_of(view).join(", ")
-    )
+    let table = table.map_or_else(String::new, |table| identifier(&table.name));
+    let listed = |names: Vec<&str>| {
+        let names: Vec<String> = names.into_iter().map(identifier).collect();
+        names.join(", ")
+    };
+    let (columns, key) = (listed(columns_of(view)), listed(key_of(view)));
+    format!("SELECT {columns} FROM {table} ORDER BY {key}")
 }
 
 fn columns_of(view: &Table) -> Vec<&str> {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Ddl, KeyRange, Manifest};
+use lazybase_engine::manifest::{Ddl, KeyRange, Manifest, VersionStep};
 use lazybase_engine::read::OwnTable;
 use lazybase_model::{Error, PartitionChange, Result, Table, TableId};
 
@@ -29,8 +29,8 @@ pub(crate) enum TableChange {
     Truncate(Arc<Table>),
     /// A range partition begins or ends.
     Partition {
-        /// The table as it is then.
-        table: Arc<Table>,
+        before: Arc<Table>,
+        after: Arc<Table>,
         change: PartitionChange,
         /// Where the keys of the rows lie that end.
         emptied: Vec<KeyRange>,
@@ -52,9 +52,18 @@ impl TableChange {
             },
             TableChange::Drop(table) => Ddl::Drop { table: table.id },
             TableChange::Truncate(table) => Ddl::Truncate { table: table.id },
-            TableChange::Partition { table, change, .. } => Ddl::Partition {
-                table: table.id,
+            TableChange::Partition {
+                before,
+                after,
+                change,
+                ..
+            } => Ddl::Partition {
+                table: after.id,
                 change: change.clone(),
+                versions: Some(VersionStep {
+                    base: before.version,
+                    next: after.version,
+                }),
             },
             TableChange::CreateView(view) => Ddl::CreateView {
                 view: view.as_ref().clone(),
@@ -99,7 +108,7 @@ impl TableChanges {
                     TableChange::Create(of) | TableChange::Truncate(of) => of.id != table.id,
                     // What others take the name of must be renamed before it is dropped.
                     TableChange::Alter { after: of, .. }
-                    | TableChange::Partition { table: of, .. } => !was_made || of.id != table.id,
+                    | TableChange::Partition { after: of, .. } => !was_made || of.id != table.id,
                     _ => true,
                 });
                 if was_made {
@@ -122,8 +131,7 @@ impl TableChanges {
         for change in &self.0 {
             let table = match change {
                 TableChange::Create(table) | TableChange::Truncate(table) => table,
-                TableChange::Alter { after, .. } => after,
-                TableChange::Partition { table, .. } => table,
+                TableChange::Alter { after, .. } | TableChange::Partition { after, .. } => after,
                 _ => continue,
             };
             if self.has_dropped(table.id) || own.iter().any(|known| known.table.id == table.id) {
@@ -141,7 +149,7 @@ impl TableChanges {
     /// Where the keys of a table lie whose partitions it has dropped.
     fn emptied_ranges(&self, id: TableId) -> Vec<KeyRange> {
         let ranges = self.0.iter().filter_map(|change| match change {
-            TableChange::Partition { table, emptied, .. } if table.id == id => Some(emptied),
+            TableChange::Partition { after, emptied, .. } if after.id == id => Some(emptied),
             _ => None,
         });
         ranges.flatten().cloned().collect()
@@ -158,7 +166,7 @@ impl TableChanges {
     /// A table's definition, as it has left it.
     fn definition(&self, table: &Arc<Table>) -> Arc<Table> {
         let newest = self.0.iter().rev().find_map(|change| match change {
-            TableChange::Alter { after: of, .. } | TableChange::Partition { table: of, .. }
+            TableChange::Alter { after: of, .. } | TableChange::Partition { after: of, .. }
                 if of.id == table.id =>
             {
                 Some(of)

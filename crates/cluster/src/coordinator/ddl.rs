@@ -16,7 +16,9 @@ use std::sync::Arc;
 use lazybase_engine::manifest::{Ddl, Edit, Manifest, ProducerMark};
 use lazybase_engine::schema::check_succession;
 use lazybase_engine::stages::ingest::{self, Acknowledgement, BatchWriter, Hold, TableVersions};
-use lazybase_model::{Error, ErrorKind, PartitionChange, Result, ScuNumber, Table, TableId};
+use lazybase_model::{
+    Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
+};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -247,8 +249,8 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
     let states = manifest.tables.values().chain(manifest.views.values());
     let tables = states.map(|state| &state.table);
     let mut known: BTreeMap<TableId, &Table> = tables.map(|table| (table.id, &**table)).collect();
-    // Changes of partitions raise the version too.
-    let mut raised: BTreeMap<TableId, u32> = BTreeMap::new();
+    // Changes of partitions give versions too.
+    let mut versions: BTreeMap<TableId, SchemaVersion> = BTreeMap::new();
     for ddl in ddl {
         match ddl {
             Ddl::Create { table } => {
@@ -268,8 +270,7 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             Ddl::Alter { base, table } => {
                 let before = known.remove(&table.id);
                 let before = before.ok_or_else(|| table_gone(table.id))?;
-                let raised = raised.remove(&table.id).unwrap_or(0);
-                if before.version.0 + raised != base.0 {
+                if versions.remove(&table.id).unwrap_or(before.version) != *base {
                     return Err(table_changed(&before.name));
                 }
                 if known.values().any(|other| other.name == table.name) {
@@ -285,9 +286,18 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             Ddl::Truncate { table } => {
                 known.get(table).ok_or_else(|| table_gone(*table))?;
             }
-            Ddl::Partition { table, .. } => {
-                known.get(table).ok_or_else(|| table_gone(*table))?;
-                *raised.entry(*table).or_default() += 1;
+            Ddl::Partition {
+                table,
+                versions: step,
+                ..
+            } => {
+                let before = known.get(table).ok_or_else(|| table_gone(*table))?;
+                let version = versions.entry(*table).or_insert(before.version);
+                *version = match step {
+                    None => SchemaVersion(version.0 + 1),
+                    Some(step) if step.base == *version => step.next,
+                    Some(_) => return Err(table_changed(&before.name)),
+                };
             }
             Ddl::CreateView { view } => {
                 if known.values().any(|other| other.name == view.name) {

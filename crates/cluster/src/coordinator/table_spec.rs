@@ -109,26 +109,7 @@ pub(crate) fn define_view(
         }
         columns.push(column.clone());
     }
-    let mut key = Vec::new();
-    for name in &spec.key {
-        let column = all().find(|column| column.name == *name);
-        let column = column.ok_or_else(|| no_column(table, name))?;
-        if !columns.iter().any(|other| other.id == column.id) {
-            return Err(Error::invalid(format!(
-                "view {:?} is sorted by {name:?}, but lacks it",
-                spec.name
-            ))
-            .with_hint(format!("add {name:?} to the SELECT"))
-            .with_sqlstate("42P16"));
-        }
-        if key.contains(&column.id) {
-            return Err(
-                Error::invalid(format!("column {name:?} is in the ORDER BY twice"))
-                    .with_sqlstate("42701"),
-            );
-        }
-        key.push(column.id);
-    }
+    let mut key = view_key(table, spec, &columns)?;
     if table.hidden_key {
         let hidden = table.columns.last().filter(|c| c.name == HIDDEN_KEY_COLUMN);
         let hidden = hidden.ok_or_else(|| Error::internal("a table lost its hidden key"))?;
@@ -162,6 +143,44 @@ pub(crate) fn define_view(
     };
     KeyCodec::primary(&made)?;
     Ok(made)
+}
+
+/// The columns of a view's key that its definition names.
+fn view_key(table: &Table, spec: &ViewSpec, columns: &[Column]) -> Result<Vec<ColumnId>> {
+    let mut key = Vec::new();
+    for name in &spec.key {
+        let mut all = table.columns[..table.visible_columns()].iter();
+        let column = all.find(|column| column.name == *name);
+        let column = column.ok_or_else(|| no_column(table, name))?;
+        if !columns.iter().any(|other| other.id == column.id) {
+            return Err(Error::invalid(format!(
+                "view {:?} is sorted by {name:?}, but lacks it",
+                spec.name
+            ))
+            .with_hint(format!("add {name:?} to the SELECT"))
+            .with_sqlstate("42P16"));
+        }
+        if let Some(operator) = column.merge {
+            return Err(Error::invalid(format!(
+                "view {:?} can't be sorted by {name:?}",
+                spec.name
+            ))
+            .with_detail(format!(
+                "columns with a merge operator, here {}, are in no key",
+                operator.word()
+            ))
+            .with_hint("leave it out of the ORDER BY; the view may hold it")
+            .with_sqlstate("42P16"));
+        }
+        if key.contains(&column.id) {
+            return Err(
+                Error::invalid(format!("column {name:?} is in the ORDER BY twice"))
+                    .with_sqlstate("42701"),
+            );
+        }
+        key.push(column.id);
+    }
+    Ok(key)
 }
 
 /// A view of rows that end by themselves holds the column that they end by.

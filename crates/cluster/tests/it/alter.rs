@@ -719,7 +719,7 @@ fn times_outlive_the_manifests() {
     let file = instance.manifest().history.files[0].clone();
     block_on(instance.close()).unwrap();
 
-    // Nothing else tells these times. They are missed by those who ask for them, and by nobody else.
+    // Nothing else tells these times: who asks for them misses them, and nobody else.
     let faults = Faults::none();
     faults.flip_bit(&file.file, file.bytes * 4);
     let faulty = FaultyStore::over(store, faults);

@@ -14,7 +14,7 @@ use lazybase_model::{
     DatabaseId, Error, NextIds, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId,
 };
 
-use super::edit::{Ddl, Edit, HealedRun, RetiredRun};
+use super::edit::{Ddl, Edit, HealedRun, RetiredRun, VersionStep};
 use super::history::ScuHistory;
 use super::partitions::first_ranges;
 use super::state::{
@@ -200,8 +200,13 @@ impl Manifest {
                 Ddl::Drop { table } => self.drop_table(*table)?,
                 Ddl::Alter { base, table } => self.alter_table(*base, table, clock_micros)?,
                 Ddl::Truncate { table } => self.truncate_all(*table, clock_micros)?,
-                Ddl::Partition { table, change } => {
-                    self.change_partitions(*table, change, clock_micros)?;
+                Ddl::Partition {
+                    table,
+                    change,
+                    versions,
+                } => {
+                    let version = self.next_version(*table, *versions)?;
+                    self.change_partitions(*table, change, version, clock_micros)?;
                     self.reset_views_of(*table, change)?;
                 }
                 Ddl::CreateView { view } => self.create_view(view)?,
@@ -306,16 +311,23 @@ impl Manifest {
             let message = format!("table {:?} exists already", table.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }
-        let state = self.table_mut(table.id)?;
-        if state.table.version != base {
-            let message = format!(
-                "table {:?} was changed by another session",
-                state.table.name
-            );
-            return Err(Error::conflict(message).with_sqlstate("40001"));
-        }
-        check_succession(&state.table, table)?;
+        let next = table.version;
+        self.next_version(table.id, Some(VersionStep { base, next }))?;
+        check_succession(&self.table_mut(table.id)?.table, table)?;
         self.define(table, clock_micros)
+    }
+
+    /// The version that a table gets, if it has the one that it is changed from.
+    fn next_version(&mut self, id: TableId, step: Option<VersionStep>) -> Result<SchemaVersion> {
+        let table = &self.table_mut(id)?.table;
+        match step {
+            None => Ok(SchemaVersion(table.version.0 + 1)),
+            Some(step) if step.base == table.version && step.base < step.next => Ok(step.next),
+            Some(_) => {
+                let message = format!("table {:?} was changed by another session", table.name);
+                Err(Error::conflict(message).with_sqlstate("40001"))
+            }
+        }
     }
 
     /// Gives a table its next definition.

@@ -161,6 +161,15 @@ pub enum Edit {
     },
 }
 
+/// A table goes from one definition to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionStep {
+    /// The version that it has: another one meanwhile is a conflict.
+    pub base: SchemaVersion,
+    /// The version that it gets, which no other definition has.
+    pub next: SchemaVersion,
+}
+
 /// What happens to one table at the boundary `sealed_through`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -198,6 +207,9 @@ pub enum Ddl {
         table: TableId,
         /// What happens.
         change: PartitionChange,
+        /// From which version to which; without, to the next one, whatever it has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        versions: Option<VersionStep>,
     },
     /// A secondary view of a table begins. It is filled in the background.
     CreateView {

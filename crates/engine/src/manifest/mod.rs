@@ -32,7 +32,7 @@ mod verify;
 
 pub(crate) use apply::view_fits;
 pub use collect::Sweep;
-pub use edit::{Ddl, Edit, HealedRun, RetiredRun};
+pub use edit::{Ddl, Edit, HealedRun, RetiredRun, VersionStep};
 pub use graph::Edge;
 pub use partitions::Repartitioned;
 pub use pins::{Pin, PinStatus, Pins};

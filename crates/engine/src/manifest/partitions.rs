@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use lazybase_model::partition::{PartitionChange, RangeRule};
 use lazybase_model::table::Table;
-use lazybase_model::{Error, Result, ScuNumber, Span, TableId};
+use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, Span, TableId};
 
 use super::apply::order;
 use super::check::{Checked, Violation, require};
@@ -57,13 +57,18 @@ fn rule_of(table: &mut Table) -> Result<&mut RangeRule> {
 }
 
 impl Manifest {
-    /// What a change of its range partitions makes of a table: the manifest's, or that of a
-    /// transaction that has changed it before.
+    /// What a change of its range partitions makes of a table, under `version`: the manifest's, or
+    /// that of a transaction that has changed it before.
     ///
     /// # Errors
     /// `Conflict` when the partition overlaps another one, `NotFound` when it is not there,
     /// `Invalid` when the table has no range partitions.
-    pub fn repartitioned(&self, table: &Table, change: &PartitionChange) -> Result<Repartitioned> {
+    pub fn repartitioned(
+        &self,
+        table: &Table,
+        change: &PartitionChange,
+        version: SchemaVersion,
+    ) -> Result<Repartitioned> {
         let mut changed = table.clone();
         let forgotten = self.forgettable(table)?;
         let rule = rule_of(&mut changed)?;
@@ -77,7 +82,7 @@ impl Manifest {
         if let Some(rules) = &changed.partitioning {
             rules.check().map_err(within)?;
         }
-        changed.version.0 += 1;
+        changed.version = version;
         let buckets = match Partitioner::of(table)? {
             Some(partitioner) => partitioner.bucket_combinations(),
             None => Vec::new(),
@@ -128,6 +133,7 @@ impl Manifest {
         &mut self,
         id: TableId,
         change: &PartitionChange,
+        version: SchemaVersion,
         clock_micros: i64,
     ) -> Result<()> {
         let table = Arc::clone(&self.table_mut(id)?.table);
@@ -135,7 +141,7 @@ impl Manifest {
             table,
             partitions,
             forgotten,
-        } = self.repartitioned(&table, change)?;
+        } = self.repartitioned(&table, change, version)?;
         let view = table.primary.id;
         self.define(&table, clock_micros)?;
         self.forget_ranges(id, &forgotten)?;

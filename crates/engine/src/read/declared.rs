@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Decimal128Type};
 use arrow::util::display::array_value_to_string;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Column, Error, Result};
 
 use super::arrow_internal;
 
@@ -35,19 +35,18 @@ fn cast(column: &ArrayRef, declared: &DataType) -> Result<std::result::Result<Ar
     Ok(Err(lost.unwrap_or_default()))
 }
 
-/// The stored values of the table's column `at` as it declares them. `rows` are those that the
-/// values are of, with the key's columns `key` where they are known.
+/// The stored values of a column as its table declares them. `rows` are those that the values are
+/// of, with the key's columns `key` where they are known.
 ///
 /// # Errors
 /// `Invalid` (22003) for the first sum that is out of range.
 pub(super) fn declared_column(
-    table: &Table,
-    at: usize,
+    table: &str,
+    column: &Column,
     values: &ArrayRef,
     rows: &RecordBatch,
     key: Option<&[usize]>,
 ) -> Result<ArrayRef> {
-    let column = &table.columns[at];
     let row = match cast(values, &column.data_type)? {
         Ok(values) => return Ok(values),
         Err(row) => row,
@@ -66,7 +65,7 @@ pub(super) fn declared_column(
     };
     let name = &column.name;
     Err(Error::invalid(format!("the sum {sum}{of} is out of range"))
-        .within(format!("table {:?}, column {name:?}", table.name))
+        .within(format!("table {table:?}, column {name:?}"))
         .with_detail("the stored sum is exact; the column's type is too small for it")
         .with_hint(format!("UPDATE ... SET {name} = ... begins a new sum"))
         .with_sqlstate(OUT_OF_RANGE))

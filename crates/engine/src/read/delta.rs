@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::{cast, take_record_batch};
+use arrow::compute::take_record_batch;
 use futures::TryStreamExt;
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_model::change::StoredKind;
@@ -77,14 +77,10 @@ impl ViewColumns {
         Ok(ViewColumns { of_table, places })
     }
 
-    /// Rows with the columns `of_table` as rows of the view.
+    /// Stored rows with the columns `of_table` as rows of the view.
     pub(super) fn entries(&self, view: &RowLayout, rows: &RecordBatch) -> Result<RecordBatch> {
-        let fields = view.schema.fields().iter();
-        let columns = self.places.iter().zip(fields).map(|(at, field)| {
-            // Sums are stored in a wider type than rows have.
-            cast(rows.column(*at), field.data_type()).map_err(arrow_internal)
-        });
-        RecordBatch::try_new(Arc::clone(&view.schema), columns.collect::<Result<_>>()?)
+        let columns = self.places.iter().map(|at| Arc::clone(rows.column(*at)));
+        RecordBatch::try_new(Arc::clone(&view.schema), columns.collect())
             .map_err(|error| Error::corrupt(format!("rows do not fit their view: {error}")))
     }
 }

@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use lazybase_model::{Error, Result};
 
 use super::arrow_internal;
-use super::scan::{ScanRequest, key_codec, output_schema};
+use super::scan::{Form, ScanRequest, key_codec, output_schema};
 use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
@@ -20,7 +20,7 @@ const SCANNED_PER_KEY: u64 = 64;
 
 impl Snapshot {
     /// The rows of `keys`, which rise strictly, in their order, absent ones left out: the columns
-    /// at `columns`, rising, among which the key's are.
+    /// at `columns`, rising, among which the key's are, as they are stored.
     pub(super) async fn rows_of(
         &self,
         layout: &RowLayout,
@@ -28,7 +28,7 @@ impl Snapshot {
         columns: &[usize],
         buffered: &[ChangeBatch],
     ) -> Result<RecordBatch> {
-        let schema = output_schema(layout, columns)?;
+        let schema = output_schema(layout, columns, Form::Stored)?;
         let mut found = Vec::new();
         for keys in keys.chunks(KEYS_TOGETHER) {
             found.extend(self.rows_near(layout, keys, columns, buffered).await?);
@@ -48,7 +48,7 @@ impl Snapshot {
         };
         let table = layout.table.id;
         let plan = self
-            .plan_scan(ScanRequest {
+            .plan_stored(&ScanRequest {
                 table,
                 projection: columns.to_vec(),
                 range: KeyRange {
@@ -61,7 +61,7 @@ impl Snapshot {
             })
             .await?;
         if plan.estimated_rows > SCANNED_PER_KEY * keys.len() as u64 {
-            return Ok(vec![self.get(table, keys, columns, buffered).await?]);
+            return Ok(vec![self.get_stored(table, keys, columns, buffered).await?]);
         }
         let codec = key_codec(layout, columns)?
             .ok_or_else(|| Error::internal("rows are looked for without their keys"))?;

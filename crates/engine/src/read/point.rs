@@ -10,7 +10,7 @@ use lazybase_model::{Error, Result, Stage, TableId};
 use super::arrow_internal;
 use super::declared::declared_column;
 use super::instead::{Covering, Stored};
-use super::scan::{has_hidden, output_schema};
+use super::scan::{Form, has_hidden, output_schema};
 use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
@@ -33,11 +33,34 @@ impl Snapshot {
         projection: &[usize],
         buffered: &[ChangeBatch],
     ) -> Result<RecordBatch> {
+        let asked = (projection, Form::Declared);
+        self.get_in(table, keys, asked, buffered).await
+    }
+
+    /// As [`Snapshot::get`], with the columns as they are stored.
+    pub(super) async fn get_stored(
+        &self,
+        table: TableId,
+        keys: &[Key],
+        projection: &[usize],
+        buffered: &[ChangeBatch],
+    ) -> Result<RecordBatch> {
+        let asked = (projection, Form::Stored);
+        self.get_in(table, keys, asked, buffered).await
+    }
+
+    async fn get_in(
+        &self,
+        table: TableId,
+        keys: &[Key],
+        (projection, form): (&[usize], Form),
+        buffered: &[ChangeBatch],
+    ) -> Result<RecordBatch> {
         let layout = self.layout(table)?;
         if has_hidden(&layout, projection) {
             return Err(Error::internal("hidden columns are read by a scan"));
         }
-        let schema = output_schema(&layout, projection)?;
+        let schema = output_schema(&layout, projection, form)?;
         let expiry = self.expiry(&layout.table);
         let mut rows = Vec::new();
         for key in keys {
@@ -50,9 +73,13 @@ impl Snapshot {
                     continue;
                 }
                 let row = batch.data.slice(at, 1);
-                let cell = |column: &usize| {
-                    let key = Some(layout.codec.indices());
-                    declared_column(&layout.table, *column, row.column(*column), &row, key)
+                let cell = |at: &usize| {
+                    let (table, key) = (&layout.table, Some(layout.codec.indices()));
+                    let (values, column) = (row.column(*at), &table.columns[*at]);
+                    match form {
+                        Form::Stored => Ok(Arc::clone(values)),
+                        Form::Declared => declared_column(&table.name, column, values, &row, key),
+                    }
                 };
                 rows.push(projection.iter().map(cell).collect::<Result<Vec<_>>>()?);
             }

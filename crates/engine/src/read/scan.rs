@@ -93,6 +93,15 @@ pub struct ScanPlan {
     pub alone: usize,
 }
 
+/// How columns are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As the table declares them: a sum that is out of range is an error.
+    Declared,
+    /// As they are stored: what makes other stored rows of them meets no such error.
+    Stored,
+}
+
 /// A stretch of a scan that is read by one stream.
 #[derive(Debug, Clone)]
 pub struct ScanPart {
@@ -114,6 +123,7 @@ struct PartWork {
     steps: Vec<ReadStep>,
     projection: Arc<[usize]>,
     wanted: Vec<Wanted>,
+    form: Form,
     schema: SchemaRef,
     batch_rows: usize,
     /// Which rows have ended, and where their moment stands among the columns that are read.
@@ -122,17 +132,24 @@ struct PartWork {
     view: Option<(Arc<ViewRead>, Option<Arc<KeyCodec>>)>,
 }
 
-/// The Arrow schema of the projected columns, as the table declares them.
-pub(super) fn output_schema(layout: &RowLayout, projection: &[usize]) -> Result<SchemaRef> {
-    let declared = &layout.declared;
-    if projection.iter().copied().eq(0..declared.fields().len()) {
-        return Ok(Arc::clone(declared));
+/// The Arrow schema of the projected columns.
+pub(super) fn output_schema(
+    layout: &RowLayout,
+    projection: &[usize],
+    form: Form,
+) -> Result<SchemaRef> {
+    let schema = match form {
+        Form::Declared => &layout.declared,
+        Form::Stored => &layout.schema,
+    };
+    if projection.iter().copied().eq(0..schema.fields().len()) {
+        return Ok(Arc::clone(schema));
     }
     let fields = projection.iter().map(|at| {
         if let Some(hidden) = HiddenColumn::at(&layout.table, *at) {
             return Ok(Arc::new(hidden.field(&layout.table)));
         }
-        let field = declared.fields().get(*at).cloned();
+        let field = schema.fields().get(*at).cloned();
         field.ok_or_else(|| Error::internal(format!("there is no column {at}")))
     });
     let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
@@ -165,8 +182,23 @@ impl Snapshot {
         request: ScanRequest,
         ranges: &[KeyRange],
     ) -> Result<ScanPlan> {
+        self.plan_scan_in(&request, ranges, Form::Declared).await
+    }
+
+    /// As [`Snapshot::plan_scan`], with the columns as they are stored.
+    pub(super) async fn plan_stored(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        let ranges = [request.range.clone()];
+        self.plan_scan_in(request, &ranges, Form::Stored).await
+    }
+
+    async fn plan_scan_in(
+        &self,
+        request: &ScanRequest,
+        ranges: &[KeyRange],
+        form: Form,
+    ) -> Result<ScanPlan> {
         let layout = self.layout(request.table)?;
-        let own = own_changes(&layout, &request);
+        let own = own_changes(&layout, request);
         let memory = self.memory_sources(&layout, &own).await;
         let memory = memory.map_err(|error| {
             self.inner.reader.damaged.note(&error);
@@ -174,7 +206,7 @@ impl Snapshot {
         })?;
         let pieces = self.pieces(&layout, ranges, &memory).await?;
         self.check_pin()?;
-        assemble(self, &layout, &request, pieces, None)
+        assemble(self, &layout, (request, form), pieces, None)
     }
 
     /// The sources of key ranges and the steps that read them; those in memory behind the runs.
@@ -351,7 +383,7 @@ impl Snapshot {
     pub(super) fn assemble_view(
         &self,
         layout: &Arc<RowLayout>,
-        request: &ScanRequest,
+        asked: (&ScanRequest, Form),
         of_ranges: Vec<Piece>,
         memory: usize,
         read: ViewRead,
@@ -362,7 +394,7 @@ impl Snapshot {
             memory,
             avoids: self.inner.reader.damaged.version(),
         };
-        assemble(self, layout, request, pieces, Some(read))
+        assemble(self, layout, asked, pieces, Some(read))
     }
 }
 
@@ -382,7 +414,7 @@ struct Pieces {
 fn assemble(
     snapshot: &Snapshot,
     layout: &Arc<RowLayout>,
-    request: &ScanRequest,
+    (request, form): (&ScanRequest, Form),
     pieces: Pieces,
     view: Option<ViewRead>,
 ) -> Result<ScanPlan> {
@@ -411,9 +443,9 @@ fn assemble(
         columns: columns.into(),
         versions: has_hidden(layout, &projection),
     };
-    let view = view.map(|read| with_table_key(read, layout, &reader.columns));
+    let view = view.map(|read| with_table_key(Arc::new(read), layout, &reader.columns));
     let view = view.transpose()?;
-    let schema = output_schema(layout, &request.projection)?;
+    let schema = output_schema(layout, &request.projection, form)?;
     let budget = sums.bytes / request.parts.max(1) as u64 + 1;
     let mut parts = Vec::new();
     for ((sources, steps, _), range) in pieces.into_iter().zip(ranges) {
@@ -430,6 +462,7 @@ fn assemble(
                     steps,
                     projection: Arc::clone(&projection),
                     wanted: wanted.clone(),
+                    form,
                     schema: Arc::clone(&schema),
                     batch_rows: request.batch_rows.max(1),
                     expiry: expiry.clone(),
@@ -502,12 +535,12 @@ pub(super) fn key_codec(layout: &RowLayout, columns: &[usize]) -> Result<Option<
 
 /// What a view's scan needs to tell which rows count: the table's key among the columns read.
 fn with_table_key(
-    read: ViewRead,
+    read: Arc<ViewRead>,
     layout: &RowLayout,
     columns: &[usize],
 ) -> Result<(Arc<ViewRead>, Option<Arc<KeyCodec>>)> {
     let codec = codec_of(layout, &read.table_key(layout)?, None, columns)?;
-    Ok((Arc::new(read), codec))
+    Ok((read, codec))
 }
 
 /// The codec of a key, with its partition or without, among columns that are read, if all of it
@@ -639,7 +672,7 @@ impl PartWork {
             let show = |rows: ChangeBatch| {
                 let rows = rows.project(columns)?.data;
                 let values = self.wanted.iter().map(|wanted| match wanted {
-                    Wanted::Stored(at) => self.declared(&rows, columns, *at),
+                    Wanted::Stored(at) => self.stored(&rows, columns, *at),
                     _ => Err(Error::internal("versions are not read through views")),
                 });
                 self.output(values.collect::<Result<_>>()?, rows.num_rows())
@@ -670,6 +703,7 @@ impl PartWork {
                 steps,
                 projection: Arc::clone(&self.projection),
                 wanted: wanted.clone(),
+                form: self.form,
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
                 expiry: expiry.clone(),

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use lazybase_model::{Result, TableId};
 
 use super::arrow_internal;
-use super::scan::ScanRequest;
+use super::scan::{Form, ScanRequest};
 use super::snapshot::Snapshot;
 use crate::segment::{RowLayout, key_hash};
 
@@ -40,7 +40,7 @@ impl Snapshot {
             batch_rows: 8192,
             parts: 1,
         };
-        let Some(plan) = self.plan_view_scan(&request).await? else {
+        let Some(plan) = self.plan_view_in(&request, Form::Stored).await? else {
             return Ok(None);
         };
         let shown = stream::iter(plan.parts)
@@ -58,7 +58,7 @@ impl Snapshot {
 }
 
 async fn sum(layout: &RowLayout, mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<Sum> {
-    let fields = layout.declared.fields().iter();
+    let fields = layout.schema.fields().iter();
     let fields = fields.map(|field| SortField::new(field.data_type().clone()));
     let converter = RowConverter::new(fields.collect()).map_err(arrow_internal)?;
     let mut sum = Sum::default();

@@ -17,10 +17,9 @@ use futures::{StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, ScuNumber, TableId};
 
 use super::arrow_internal;
-use super::declared::OUT_OF_RANGE;
 use super::delta::{DELTA_BYTES_MAX, Delta, Route, Since, ViewColumns, table_key_in};
 use super::paths::{RangePaths, TablePath, TablePaths};
-use super::scan::{ScanPlan, ScanRequest};
+use super::scan::{Form, ScanPlan, ScanRequest};
 use super::snapshot::Snapshot;
 use super::source::{Source, intersection};
 use super::steps;
@@ -118,6 +117,14 @@ impl Snapshot {
     /// # Errors
     /// `Corrupt` when an index or a log frame is damaged; the store's errors.
     pub async fn plan_view_scan(&self, request: &ScanRequest) -> Result<Option<ScanPlan>> {
+        self.plan_view_in(request, Form::Declared).await
+    }
+
+    pub(super) async fn plan_view_in(
+        &self,
+        request: &ScanRequest,
+        form: Form,
+    ) -> Result<Option<ScanPlan>> {
         let Some((state, of)) = self.view_and_table(request.table) else {
             return Ok(None);
         };
@@ -126,16 +133,14 @@ impl Snapshot {
         };
         let table = self.layout(of.table.id)?;
         let view = self.inner.reader.layout(&state.table)?;
-        let planned = self.plan_from(&start, state, &view, &table, request).await;
-        match planned {
+        let planned = self.plan_from(&start, state, &view, &table, (request, form));
+        match planned.await {
             Ok(plan) => Ok(Some(plan)),
             // The table answers; the view is made again from it.
             Err(error) if error.damaged_file().is_some() && self.check_pin().is_ok() => {
                 self.inner.reader.damaged.note(&error);
                 Ok(None)
             }
-            // A sum that no value of its column can be: the table tells it of the rows asked for.
-            Err(error) if error.sqlstate() == OUT_OF_RANGE => Ok(None),
             Err(error) => Err(self.placed(error)),
         }
     }
@@ -146,7 +151,7 @@ impl Snapshot {
         state: &TableState,
         view: &Arc<RowLayout>,
         table: &Arc<RowLayout>,
-        request: &ScanRequest,
+        (request, form): (&ScanRequest, Form),
     ) -> Result<ScanPlan> {
         let Start { end, path, route } = start;
         let runs = path.ranges.iter().flat_map(|range| &range.runs);
@@ -195,7 +200,7 @@ impl Snapshot {
             },
             table: Arc::clone(table),
         };
-        self.assemble_view(view, request, pieces, memory.len(), read)
+        self.assemble_view(view, (request, form), pieces, memory.len(), read)
     }
 
     /// About how many bytes a scan of a view reads, those of its table's changes included; `None`
@@ -366,7 +371,7 @@ impl Snapshot {
             batch_rows: 8192,
             parts: 1,
         };
-        let plan = self.plan_scan(request).await?;
+        let plan = self.plan_stored(&request).await?;
         let view = Arc::clone(view);
         let rows = futures::stream::iter(plan.parts).flat_map(|part| part.stream());
         Ok(rows.map(move |rows| columns.entries(&view, &rows?)).boxed())
@@ -403,7 +408,7 @@ impl ViewRead {
         keys: &KeyRange,
     ) -> Result<Vec<ChangeBatch>> {
         let columns = ViewColumns::new(&self.table, view)?;
-        let plan = Box::pin(snapshot.plan_scan(self.of_table.clone())).await?;
+        let plan = Box::pin(snapshot.plan_stored(&self.of_table)).await?;
         let mut entries = Vec::new();
         for part in plan.parts {
             let mut rows = part.stream();

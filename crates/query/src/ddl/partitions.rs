@@ -124,7 +124,7 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterPartition) -> Resul
         true => PartitionChange::Add(bounds),
         false => PartitionChange::Drop(bounds),
     };
-    let changed = visible.manifest.repartitioned(&table, &change)?;
+    let changed = session.instance().repartition(&table, &change)?;
     let emptied = match &change {
         PartitionChange::Add(_) => Vec::new(),
         PartitionChange::Drop(_) => changed
@@ -135,7 +135,8 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterPartition) -> Resul
     };
     let mut sink = Sink::of(session);
     sink.change_table(TableChange::Partition {
-        table: Arc::new(changed.table),
+        before: table,
+        after: Arc::new(changed.table),
         change,
         emptied,
     });

@@ -25,6 +25,7 @@ use lazybase_model::{Error, IdKeyColumn, Result, Table, TableId};
 
 use super::{Owner, function, own};
 use crate::cast::{checked_key, place, to_column};
+use crate::clauses::Clauses;
 use crate::literal::{Literal, to_array};
 use crate::parse::{CopySource, InsertSource, Statement, folded, table_name, unsupported};
 use crate::session::Shared;
@@ -56,22 +57,27 @@ pub(crate) fn arguments(expr: &Expr) -> Option<Vec<&Expr>> {
 ///
 /// # Errors
 /// `Invalid` for a natural key that no row can have, and where it is not clear whose key it is.
-pub(crate) async fn resolve(session: &Arc<Shared>, statement: &mut Statement) -> Result<()> {
+pub(crate) async fn resolve(
+    session: &Arc<Shared>,
+    statement: &mut Statement,
+    clauses: &Clauses,
+) -> Result<()> {
+    let reads = Purpose::Read(clauses);
     match statement {
-        Statement::Query(query) => in_part(session, query.as_mut(), &[], false).await,
-        Statement::Explain(inner) => in_part(session, inner.as_mut(), &[], false).await,
+        Statement::Query(query) => in_part(session, query.as_mut(), &[], reads).await,
+        Statement::Explain(inner) => in_part(session, inner.as_mut(), &[], reads).await,
         Statement::Insert(insert) => match &mut insert.source {
-            InsertSource::Query(query) => in_part(session, query.as_mut(), &[], false).await,
+            InsertSource::Query(query) => in_part(session, query.as_mut(), &[], reads).await,
             _ => Ok(()),
         },
         Statement::CreateTable(create) => match &mut create.query {
-            Some(query) => in_part(session, query.as_mut(), &[], false).await,
+            Some(query) => in_part(session, query.as_mut(), &[], reads).await,
             None => Ok(()),
         },
         Statement::CopyTo {
             source: CopySource::Query(query),
             ..
-        } => in_part(session, query.as_mut(), &[], false).await,
+        } => in_part(session, query.as_mut(), &[], reads).await,
         Statement::Update(update) => {
             let mut target = named(session, &update.table, update.alias.as_deref());
             let mut finder = Finder {
@@ -84,14 +90,14 @@ pub(crate) async fn resolve(session: &Arc<Shared>, statement: &mut Statement) ->
             }
             target.extend(finder.sources);
             if let Some(predicate) = &mut update.selection {
-                in_part(session, predicate, &target, true).await?;
+                in_part(session, predicate, &target, Purpose::Write).await?;
             }
             Ok(())
         }
         Statement::Delete(delete) => {
             let target = named(session, &delete.table, delete.alias.as_deref());
             match &mut delete.selection {
-                Some(predicate) => in_part(session, predicate, &target, true).await,
+                Some(predicate) => in_part(session, predicate, &target, Purpose::Write).await,
                 None => Ok(()),
             }
         }
@@ -99,10 +105,18 @@ pub(crate) async fn resolve(session: &Arc<Shared>, statement: &mut Statement) ->
     }
 }
 
+/// What the rows are looked for for.
+#[derive(Debug, Clone, Copy)]
+enum Purpose<'c> {
+    Read(&'c Clauses),
+    Write,
+}
+
 type Sources = Vec<(String, Arc<Table>)>;
 
 fn named(session: &Shared, table: &str, alias: Option<&str>) -> Sources {
-    let found = session.visible().table(table);
+    let visible = session.visible();
+    let found = visible.table(table).or_else(|| visible.view(table));
     let alias = alias.unwrap_or(table).to_owned();
     found.map(|table| (alias, table)).into_iter().collect()
 }
@@ -111,7 +125,7 @@ async fn in_part<P: VisitMut>(
     session: &Arc<Shared>,
     part: &mut P,
     target: &[(String, Arc<Table>)],
-    writes: bool,
+    purpose: Purpose<'_>,
 ) -> Result<()> {
     let mut finder = Finder {
         session,
@@ -122,8 +136,12 @@ async fn in_part<P: VisitMut>(
     if !finder.called {
         return Ok(());
     }
+    let mut sources = finder.sources;
+    if let Purpose::Read(clauses) = purpose {
+        as_of(session, &mut sources, clauses).await?;
+    }
     let mut rewriter = Rewriter {
-        sources: finder.sources,
+        sources,
         wanted: BTreeMap::new(),
         known: None,
         failed: None,
@@ -135,13 +153,31 @@ async fn in_part<P: VisitMut>(
     let mut known = HashMap::new();
     for (call, (id_key, arguments)) in &rewriter.wanted {
         let id = look_up(session, *id_key, arguments).await?;
-        if writes && id < 0 {
+        if matches!(purpose, Purpose::Write) && id < 0 {
             return Err(own::not_known_yet());
         }
         known.insert(call.clone(), id);
     }
     rewriter.known = Some(known);
     let _ = part.visit(&mut rewriter);
+    Ok(())
+}
+
+/// Gives tables the columns that they have at the horizon that is read, where that may be one of
+/// the past.
+async fn as_of(session: &Shared, sources: &mut Sources, clauses: &Clauses) -> Result<()> {
+    if clauses.as_of.is_none() && !session.has_snapshot() {
+        return Ok(());
+    }
+    let snapshot = session.snapshot(clauses, None).await?;
+    for (_, table) in sources
+        .iter_mut()
+        .filter(|(_, table)| table.view_of.is_none())
+    {
+        if let Ok(then) = snapshot.definition(table.id) {
+            *table = then;
+        }
+    }
     Ok(())
 }
 

@@ -6,9 +6,10 @@ use datafusion::sql::sqlparser::ast::{
     RenameTableNameKind, Value,
 };
 use lazybase_engine::schema::Alteration;
+use lazybase_model::table::ColumnStorage;
 use lazybase_model::{Column, ColumnDefault, Error, Result};
 
-use super::create::{checked_name, create_table};
+use super::create::{checked_name, create_table, set_column_storage};
 use super::{folded, table_name, unsupported};
 use crate::types;
 
@@ -32,6 +33,25 @@ pub(crate) enum AlterStep {
     Add { column: Column, if_not_exists: bool },
     /// A column that need not be there.
     DropIfExists(String),
+}
+
+impl AlterTable {
+    /// Sets the codecs and encodings of new columns.
+    ///
+    /// # Errors
+    /// `Invalid` for an encoding that the column's type can't have.
+    pub(super) fn set_storage(&mut self, storage: &[(String, ColumnStorage)]) -> Result<()> {
+        for (name, storage) in storage {
+            let new = self.steps.iter_mut().find_map(|step| match step {
+                AlterStep::Add { column, .. } if column.name == *name => Some(column),
+                _ => None,
+            });
+            if let Some(column) = new {
+                set_column_storage(column, *storage)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn alter_table(alter: ast::AlterTable) -> Result<AlterTable> {
@@ -177,6 +197,12 @@ fn refused(operation: &AlterTableOperation) -> Error {
         AlterTableOperation::DropPrimaryKey { .. } => {
             error.with_hint("CREATE TABLE ... AS SELECT makes a table with another key")
         }
+        AlterTableOperation::SetOptionsParens { .. }
+        | AlterTableOperation::SetTblProperties { .. } => error
+            .with_detail(
+                "layout, ttl and ttl_column are chosen once: rows that have ended may be gone",
+            )
+            .with_hint("CREATE TABLE ... AS SELECT makes a table with others"),
         _ => error.with_hint(
             "there are ADD, DROP and RENAME COLUMN, ALTER COLUMN ... TYPE, SET DEFAULT, \
              DROP DEFAULT and DROP NOT NULL, and RENAME TO",

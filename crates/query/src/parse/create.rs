@@ -41,10 +41,7 @@ impl CreateTable {
     /// is not Parquet.
     pub(super) fn set_storage(&mut self, storage: &[(String, ColumnStorage)]) -> Result<()> {
         if self.layout == Layout::Point && !storage.is_empty() {
-            return Err(
-                unsupported("columns of layout 'point' have no codec or encoding")
-                    .with_detail("its extents of whole rows are compressed whole"),
-            );
+            return Err(no_storage());
         }
         for (name, storage) in storage {
             let column = self.columns.iter_mut().find(|column| column.name == *name);
@@ -53,33 +50,49 @@ impl CreateTable {
                     Error::invalid(format!("{name:?} is not a column")).with_sqlstate("42601")
                 );
             };
-            let of_type = ColumnEncoding::of_type(&column.stored_type());
-            let wrong = storage
-                .encoding
-                .filter(|encoding| !of_type.contains(encoding));
-            let data_type = types::declared_name(column);
-            if let Some(encoding) = wrong {
-                let names: Vec<&str> = of_type.iter().map(|encoding| encoding.name()).collect();
-                let can = match names.is_empty() {
-                    true => "none".to_owned(),
-                    false => names.join(", "),
-                };
-                return Err(Error::invalid(format!(
-                    "column {name:?} can't have the encoding {}",
-                    encoding.name()
-                ))
-                .with_hint(format!("encodings of {data_type}: {can}"))
-                .with_sqlstate("42804"));
-            }
-            if column.data_type.is_nested() {
-                return Err(unsupported(format!(
-                    "column {name:?} of type {data_type} can't have a codec of its own"
-                )));
-            }
-            column.storage = *storage;
+            set_column_storage(column, *storage)?;
         }
         Ok(())
     }
+}
+
+/// A table of layout 'point' stores no columns.
+pub(crate) fn no_storage() -> Error {
+    unsupported("columns of layout 'point' have no codec or encoding")
+        .with_detail("its extents of whole rows are compressed whole")
+}
+
+/// Sets the codec and the encoding of a column.
+///
+/// # Errors
+/// `Invalid` for an encoding that the column's type can't have.
+pub(super) fn set_column_storage(column: &mut Column, storage: ColumnStorage) -> Result<()> {
+    let name = &column.name;
+    let of_type = ColumnEncoding::of_type(&column.stored_type());
+    let wrong = storage
+        .encoding
+        .filter(|encoding| !of_type.contains(encoding));
+    let data_type = types::declared_name(column);
+    if let Some(encoding) = wrong {
+        let names: Vec<&str> = of_type.iter().map(|encoding| encoding.name()).collect();
+        let can = match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
+        };
+        return Err(Error::invalid(format!(
+            "column {name:?} can't have the encoding {}",
+            encoding.name()
+        ))
+        .with_hint(format!("encodings of {data_type}: {can}"))
+        .with_sqlstate("42804"));
+    }
+    if column.data_type.is_nested() {
+        return Err(unsupported(format!(
+            "column {name:?} of type {data_type} can't have a codec of its own"
+        )));
+    }
+    column.storage = storage;
+    Ok(())
 }
 
 /// The table that an ID key refers to.
@@ -337,6 +350,7 @@ fn time_to_live(text: &str) -> Result<u64> {
         .unwrap_or(lower.len());
     let number: u64 = lower[..end].parse().map_err(|_| wrong())?;
     let unit: u64 = match lower[end..].trim() {
+        "us" | "microsecond" | "microseconds" => 1,
         "ms" | "millisecond" | "milliseconds" => 1_000,
         "" | "s" | "sec" | "second" | "seconds" => 1_000_000,
         "min" | "minute" | "minutes" => 60_000_000,

@@ -14,28 +14,29 @@ use lazybase_model::{Error, Result};
 
 use super::folded;
 
-/// Takes the codecs and encodings of columns out of a CREATE TABLE's tokens.
+/// Takes the codecs and encodings of columns out of the tokens of CREATE TABLE, or of ALTER TABLE
+/// ... ADD COLUMN.
 pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<(String, ColumnStorage)>> {
-    let is_create = word(tokens.first()) == Some("CREATE".to_owned())
-        && word(tokens.get(1)) == Some("TABLE".to_owned());
-    let open = tokens.iter().position(|token| token.token == Token::LParen);
-    let (true, Some(open)) = (is_create, open) else {
+    let Some((begin, inside)) = declarations(tokens) else {
         return Ok(Vec::new());
     };
     let mut found: Vec<(String, ColumnStorage)> = Vec::new();
-    let (mut depth, mut at, mut begin) = (1_usize, open + 1, open + 1);
-    while at < tokens.len() && depth > 0 {
+    let mut depth = inside;
+    let mut name = column(tokens, begin, inside);
+    let mut at = begin;
+    while at < tokens.len() && depth >= inside {
         match &tokens[at].token {
             Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            Token::Comma if depth == 1 => begin = at + 1,
-            Token::Word(_) if depth == 1 && at > begin + 1 => {
-                let storage = attribute(&tokens[at..])?;
-                if let (Some((storage, length)), Token::Word(name)) =
-                    (storage, &tokens[begin].token)
-                {
-                    let name = folded(&name.to_ident(tokens[begin].span));
-                    note(&mut found, name, storage)?;
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Comma if depth == inside => name = column(tokens, at + 1, inside),
+            Token::Word(_) if depth == inside => {
+                let of_column = name.as_ref().filter(|(place, _)| at > place + 1);
+                let storage = match of_column {
+                    Some(_) => attribute(&tokens[at..])?,
+                    None => None,
+                };
+                if let (Some((storage, length)), Some((_, name))) = (storage, of_column) {
+                    note(&mut found, name.clone(), storage)?;
                     tokens.drain(at..at + length);
                     continue;
                 }
@@ -45,6 +46,49 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<(String, Colum
         at += 1;
     }
     Ok(found)
+}
+
+/// Where the declarations of columns begin, and in how many parentheses they stand.
+fn declarations(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
+    if word(tokens.get(1)).as_deref() != Some("TABLE") {
+        return None;
+    }
+    match word(tokens.first()).as_deref() {
+        Some("CREATE") => {
+            let open = tokens.iter().position(|token| token.token == Token::LParen);
+            open.map(|open| (open + 1, 1))
+        }
+        Some("ALTER") => {
+            let operation = |at: &usize| word(tokens.get(*at)).as_deref() == Some("ADD");
+            (3..tokens.len()).find(operation).map(|at| (at, 0))
+        }
+        _ => None,
+    }
+}
+
+/// The place and the name of the column whose declaration begins at `at`.
+fn column(tokens: &[TokenWithSpan], at: usize, inside: usize) -> Option<(usize, String)> {
+    let mut at = at;
+    if inside == 0 {
+        if word(tokens.get(at)).as_deref() != Some("ADD") {
+            return None;
+        }
+        at += 1;
+        let is = |at: usize, words: &[&str]| {
+            let mut words = words.iter().enumerate();
+            words.all(|(nth, expected)| word(tokens.get(at + nth)).as_deref() == Some(*expected))
+        };
+        at += usize::from(is(at, &["COLUMN"]));
+        at += if is(at, &["IF", "NOT", "EXISTS"]) {
+            3
+        } else {
+            0
+        };
+    }
+    match &tokens.get(at)?.token {
+        Token::Word(name) => Some((at, folded(&name.to_ident(tokens[at].span)))),
+        _ => None,
+    }
 }
 
 fn word(token: Option<&TokenWithSpan>) -> Option<String> {

@@ -1,11 +1,12 @@
 //! Statements that are read by their tokens: those that no dialect knows (SETTLE, PAUSE,
 //! RESUME), and SET, SHOW and RESET, whose names and values need no grammar.
 
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_cluster::{SettleTo, StageName};
 use lazybase_model::{Error, Result};
 
-use super::{Statement, unsupported};
+use super::{Statement, table_name, unsupported};
 
 /// The statement, if it is one of these.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
@@ -23,7 +24,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "ABORT" => Ok(Some(Statement::Rollback)),
         "RESET" => reset(rest, words).map(Some),
         "SET" => set(rest, &tokens[1..], words).map(Some),
-        "SHOW" => show(rest, words),
+        "SHOW" => show(rest, &tokens[1..], words),
         _ => Ok(None),
     }
 }
@@ -60,7 +61,7 @@ fn stage(rest: &[&str]) -> Result<StageName> {
             "there is no stage {:?}",
             other.to_lowercase()
         ))
-        .with_hint("the stages are INGEST, SORT, MERGE and AUTHORITY")
+        .with_hint("the stages are INGEST, REMAP, SORT, MERGE and AUTHORITY")
         .with_sqlstate("42704")),
         _ => Err(usage(
             "PAUSE STAGE or RESUME STAGE, then INGEST, REMAP, SORT, MERGE or AUTHORITY",
@@ -141,8 +142,19 @@ pub(super) fn serializable() -> Error {
         .with_hint("REPEATABLE READ gives one snapshot to the whole transaction")
 }
 
-fn show(rest: &[&str], words: &[String]) -> Result<Option<Statement>> {
+fn show(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Option<Statement>> {
     match rest {
+        ["CREATE", "TABLE", ..] => Ok(Some(Statement::ShowCreate {
+            name: name(&tokens[2..])?,
+            of_view: false,
+        })),
+        ["CREATE", "VIEW", ..] | ["CREATE", "MATERIALIZED", "VIEW", ..] => {
+            let skipped = if rest[1] == "VIEW" { 2 } else { 3 };
+            Ok(Some(Statement::ShowCreate {
+                name: name(&tokens[skipped..])?,
+                of_view: true,
+            }))
+        }
         ["TABLES"] => Ok(Some(Statement::ShowTables)),
         ["VIEWS"] | ["MATERIALIZED", "VIEWS"] => Ok(Some(Statement::ShowViews)),
         ["COLUMNS", "FROM" | "IN", ..] => Ok(Some(Statement::Describe(
@@ -158,8 +170,28 @@ fn show(rest: &[&str], words: &[String]) -> Result<Option<Statement>> {
         ["TRANSACTION", "ISOLATION", "LEVEL"] => {
             Ok(Some(Statement::Show("transaction_isolation".to_owned())))
         }
-        [] => Err(usage("SHOW name | ALL | TABLES | VIEWS | COLUMNS FROM t")),
+        [] => Err(usage(
+            "SHOW name | ALL | TABLES | VIEWS | COLUMNS FROM t | CREATE TABLE t",
+        )),
         _ => Ok(Some(Statement::Show(dotted(words)?))),
+    }
+}
+
+/// The name of a table or view, as SQL folds it, without the schema that all of them live in.
+fn name(tokens: &[TokenWithSpan]) -> Result<String> {
+    let mut parts = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match &token.token {
+            Token::Word(word) if at % 2 == 0 => {
+                parts.push(ObjectNamePart::Identifier(word.to_ident(token.span)));
+            }
+            Token::Period if at % 2 == 1 => {}
+            _ => return Err(usage("SHOW CREATE TABLE t | VIEW v")),
+        }
+    }
+    match tokens.len() % 2 {
+        1 => table_name(&ObjectName(parts)),
+        _ => Err(usage("SHOW CREATE TABLE t | VIEW v")),
     }
 }
 

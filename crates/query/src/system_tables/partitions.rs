@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt64Array};
-use arrow::util::display::array_value_to_string;
 use lazybase_engine::key::{PartitionId, Partitioner};
 use lazybase_engine::manifest::{KeyRange, Manifest, Run, TableState};
 use lazybase_engine::read::paths::segments_in;
@@ -11,6 +10,7 @@ use lazybase_model::partition::{RangeBound, RangeBounds};
 use lazybase_model::{Result, Table};
 
 use super::{Columns, texts};
+use crate::definition::{identifier, literal};
 
 /// One partition, as it is shown.
 struct Row {
@@ -108,14 +108,7 @@ fn share(run: &Run, state: &TableState, range: &KeyRange) -> (u64, u64) {
 fn in_words(partitioner: &Partitioner, bounds: &RangeBounds) -> Result<String> {
     let value = |bound: &RangeBound| -> Result<String> {
         let columns = partitioner.decode_range(&bound.value.0)?;
-        let cell = |column: &ArrayRef| {
-            let text = array_value_to_string(column, 0).unwrap_or_default();
-            match column.data_type().is_numeric() {
-                true => text,
-                false => format!("'{text}'"),
-            }
-        };
-        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let cells: Vec<String> = columns.iter().map(literal).collect();
         Ok(match cells.as_slice() {
             [only] => only.clone(),
             several => format!("({})", several.join(", ")),
@@ -149,7 +142,7 @@ pub(crate) fn definition(table: &Table) -> Result<Option<String>> {
             let mut columns = table.columns.iter();
             columns
                 .find(|column| column.id == *id)
-                .map(|column| column.name.clone())
+                .map(|column| identifier(&column.name))
         };
         ids.iter().filter_map(named).collect::<Vec<_>>().join(", ")
     };

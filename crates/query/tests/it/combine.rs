@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Int16Type, Int64Type};
+use lazybase_cluster::SettleTo;
 use lazybase_query::{Database, Op, Session};
 
 use crate::stages::{Mix, Pipeline};
@@ -288,5 +289,87 @@ async fn batches_of_arrow_may_leave_out_what_is_combined() {
     assert_eq!(numbers.values()[..], [9, 7]);
     let values: Vec<_> = rows[0].column(2).as_string::<i32>().iter().collect();
     assert_eq!(values, [Some("a"), Some("b")]);
+    database.close().await.unwrap();
+}
+
+/// A sum out of range is an error of the queries that read it: its views go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn views_follow_whatever_a_sum_comes_to() {
+    let store = lazybase_engine::env::memory::MemoryStore::new();
+    let database = crate::views::open(&store).await;
+    let session = database.session();
+    let run = async |sql: &str| crate::rows(&session, sql).await;
+    let settle = async || {
+        let settled = database
+            .instance()
+            .settle(None, SettleTo::Authority, &|_| {});
+        settled.await.unwrap();
+        let sealed = database.instance().manifest().sealed_through.0.to_string();
+        let views = run("SELECT DISTINCT state, through_scu FROM lazybase.views").await;
+        assert_eq!(views, [["ready".to_owned(), sealed]]);
+        assert_eq!(
+            run("SELECT * FROM lazybase.troubles").await,
+            Vec::<Vec<String>>::new()
+        );
+    };
+    let out_of_range = async |sql: &str| {
+        let error = session.execute(sql).await.unwrap_err();
+        let text = error.to_string();
+        let named = text.contains("table \"c\", column \"n\": the sum 60000 of key (1)");
+        assert!(error.sqlstate() == "22003" && named, "{sql}: {text}");
+    };
+    run("CREATE TABLE c (k INT PRIMARY KEY, g INT, n SMALLINT MERGE SUM)").await;
+    run("CREATE MATERIALIZED VIEW by_g AS SELECT g, n, k FROM c ORDER BY g, k").await;
+    run("INSERT INTO c VALUES (1, 1, 30000), (2, 2, 5)").await;
+    settle().await;
+    run("INSERT INTO c VALUES (1, 1, 30000), (2, 2, 5)").await;
+    for settled in [false, true] {
+        if settled {
+            settle().await;
+        }
+        out_of_range("SELECT n FROM by_g WHERE g = 1").await;
+        out_of_range("SELECT g, n FROM by_g").await;
+        out_of_range("SELECT n FROM c WHERE k = 1").await;
+        assert_eq!(run("SELECT n FROM by_g WHERE g = 2").await, [["10"]]);
+        assert_eq!(
+            run("SELECT g, k FROM by_g ORDER BY g").await,
+            [["1", "1"], ["2", "2"]]
+        );
+    }
+    // A view that is made from such a table is built, and one that lags follows.
+    run("CREATE MATERIALIZED VIEW by_k AS SELECT k, n FROM c ORDER BY k").await;
+    run("UPDATE c SET g = 3 WHERE k = 1").await;
+    settle().await;
+    out_of_range("SELECT n FROM by_g WHERE g = 3").await;
+    assert!(
+        database
+            .instance()
+            .verify(&|_| {})
+            .await
+            .unwrap()
+            .is_whole()
+    );
+    run("INSERT INTO c (k, n) VALUES (1, -30000)").await;
+    for settled in [false, true] {
+        if settled {
+            settle().await;
+        }
+        assert_eq!(run("SELECT n FROM by_g WHERE k = 1").await, [["30000"]]);
+        assert_eq!(
+            run("SELECT n FROM by_k ORDER BY k").await,
+            [["30000"], ["10"]]
+        );
+    }
+    assert!(
+        database
+            .instance()
+            .verify(&|_| {})
+            .await
+            .unwrap()
+            .is_whole()
+    );
+    let by_sum = "CREATE MATERIALIZED VIEW by_n AS SELECT n, k FROM c ORDER BY n, k";
+    let error = session.execute(by_sum).await.unwrap_err();
+    assert_eq!(error.sqlstate(), "42P16", "{error}");
     database.close().await.unwrap();
 }

@@ -10,6 +10,8 @@
 mod api;
 mod combine;
 mod crash;
+mod definitions;
+mod mixed;
 mod partitions;
 mod stages;
 mod ttl;

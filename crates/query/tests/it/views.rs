@@ -18,10 +18,14 @@ use lazybase_query::{Database, Session};
 type Model = BTreeMap<(i64, String), [Option<i64>; 3]>;
 
 /// A small generator: the seed is all that a failing run needs.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) + 1)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6364136223846793005)
@@ -66,7 +70,7 @@ struct World {
     through_views: usize,
 }
 
-async fn open(store: &MemoryStore) -> Database {
+pub(crate) async fn open(store: &MemoryStore) -> Database {
     let settings = Settings {
         seal_age: Duration::from_secs(3600),
         ..Settings::default()
@@ -85,7 +89,7 @@ impl World {
             store,
             database,
             session,
-            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) + 1),
+            dice: Dice::new(seed),
             model: Model::new(),
             past: Vec::new(),
             there: [false; 3],

@@ -5,7 +5,7 @@ use lazybase_model::{ColumnId, ViewId};
 
 use super::*;
 use crate::manifest::testing::{Story, segment, table};
-use crate::manifest::{Ddl, Edit, RetiredRun, RunKind, SegmentMeta};
+use crate::manifest::{Ddl, Edit, RetiredRun, RunKind, SegmentMeta, VersionStep};
 use crate::read::paths::ReadIndex;
 
 const TABLE: TableId = TableId(1);
@@ -56,6 +56,7 @@ fn change(story: &mut Story, change: PartitionChange) -> Result<()> {
         vec![Ddl::Partition {
             table: TABLE,
             change,
+            versions: None,
         }],
         story.now_micros,
     );
@@ -230,4 +231,26 @@ fn retire_all(story: &mut Story) {
         scus: Vec::new(),
         times_before: ScuNumber(0),
     });
+}
+
+#[test]
+fn a_change_of_partitions_gives_the_version_that_was_taken_for_it() {
+    let mut story = story();
+    let drop = |base, next| Ddl::Partition {
+        table: TABLE,
+        change: PartitionChange::Drop(bounds(10, 20)),
+        versions: Some(VersionStep {
+            base: SchemaVersion(base),
+            next: SchemaVersion(next),
+        }),
+    };
+    let now = story.now_micros;
+    for (base, next) in [(1, 7), (0, 0)] {
+        let error = story
+            .try_apply(ddl(vec![drop(base, next)], now))
+            .unwrap_err();
+        assert_eq!(error.sqlstate(), "40001");
+    }
+    story.try_apply(ddl(vec![drop(0, 7)], now)).unwrap();
+    assert_eq!(story.manifest.tables[&TABLE].table.version.0, 7);
 }

@@ -618,6 +618,7 @@ fn golden_partitions(story: &mut Story) {
     let partition = |change| Ddl::Partition {
         table: TableId(table),
         change,
+        versions: None,
     };
     story.apply(Edit::Transaction {
         ddl: vec![

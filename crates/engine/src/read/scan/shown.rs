@@ -1,12 +1,12 @@
-//! What a part of a scan shows: stored columns as the table declares them, and versions as hidden
-//! columns.
+//! What a part of a scan shows: stored columns, as the table declares them or as they are, and
+//! versions as hidden columns.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use lazybase_model::{Error, Result};
 
-use super::PartWork;
+use super::{Form, PartWork};
 use crate::change_batch::ChangeBatch;
 use crate::read::declared::declared_column;
 use crate::read::hidden::{HiddenColumn, row_scus, shown_scus};
@@ -50,7 +50,7 @@ impl PartWork {
         let mut columns = Vec::with_capacity(self.wanted.len());
         for wanted in &self.wanted {
             columns.push(match wanted {
-                Wanted::Stored(at) => self.declared(&rows.data, &self.reader.columns, *at)?,
+                Wanted::Stored(at) => self.stored(&rows.data, &self.reader.columns, *at)?,
                 Wanted::Scu => shown_scus(&row_scus(&rows)),
                 Wanted::Time => self.snapshot.times(&row_scus(&rows)).await?,
                 Wanted::TimeOf(at) => {
@@ -62,15 +62,25 @@ impl PartWork {
         self.output(columns, rows.rows())
     }
 
-    /// The column at `at` of rows with the columns `columns`, as the table declares it.
-    pub(super) fn declared(
+    /// The column at `at` of rows with the columns `columns`, in the form that is asked for. The
+    /// rows of a view are told by its table and the table's key.
+    pub(super) fn stored(
         &self,
         rows: &RecordBatch,
         columns: &[usize],
         at: usize,
     ) -> Result<ArrayRef> {
-        let key = self.reader.codec.as_ref().map(|codec| codec.indices());
-        declared_column(&self.layout.table, columns[at], rows.column(at), rows, key)
+        let values = rows.column(at);
+        if self.form == Form::Stored {
+            return Ok(Arc::clone(values));
+        }
+        let (table, key) = match &self.view {
+            Some((read, table_key)) => (&read.table.table, table_key),
+            None => (&self.layout.table, &self.reader.codec),
+        };
+        let key = key.as_ref().map(|codec| codec.indices());
+        let column = &self.layout.table.columns[columns[at]];
+        declared_column(&table.name, column, values, rows, key)
     }
 
     pub(super) fn output(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {

@@ -6,7 +6,7 @@ use futures::stream::StreamExt;
 use lazybase_model::Error;
 
 use super::shown::wanted;
-use super::{PartWork, PieceReader, expiry_among, key_codec, read_columns};
+use super::{PartWork, PieceReader, expiry_among, key_codec, read_columns, with_table_key};
 
 impl PartWork {
     /// The error of a sum that is out of range, with the key of its row: the step is read again
@@ -22,6 +22,8 @@ impl PartWork {
                 columns: columns.clone().into(),
                 ..self.reader.clone()
             };
+            let view = self.view.as_ref().map(|(read, _)| Arc::clone(read));
+            let view = view.map(|read| with_table_key(read, &self.layout, &columns));
             let work = Arc::new(PartWork {
                 snapshot: self.snapshot.clone(),
                 layout: Arc::clone(&self.layout),
@@ -32,10 +34,11 @@ impl PartWork {
                 memory: self.memory,
                 avoids: self.avoids,
                 steps: vec![self.steps[step].clone()],
+                form: self.form,
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,
                 expiry: expiry_among(&self.snapshot, &self.layout, &columns)?,
-                view: None,
+                view: view.transpose()?,
             });
             work.read(0)
         };

@@ -74,10 +74,16 @@ impl Producers {
         if stamp.number == mark.number && stamp.number > 0 {
             return match stamp.content_hash == mark.content_hash {
                 true => Verdict::Duplicate(Horizon::inside(mark.scu, mark.batches)),
-                false => Verdict::Refused(Error::invalid(format!(
-                    "producer {:?} gave number {} to two different batches",
-                    stamp.name, stamp.number
-                ))),
+                false => Verdict::Refused(
+                    Error::invalid(format!(
+                        "producer {:?} gave number {} to two different batches",
+                        stamp.name, stamp.number
+                    ))
+                    .with_hint(
+                        "the first one counts; sent again after its table was changed, a batch is \
+                     another one",
+                    ),
+                ),
             };
         }
         Verdict::Refused(

@@ -1,0 +1,213 @@
+//! What is there as the statements that make it again: SHOW CREATE TABLE and SHOW CREATE VIEW.
+//!
+//! Reads definitions; writes text. Invariant DEF-1: the statements of a table, run in a database
+//! that has what the table refers to, make a table that gives the same statements.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::DataType;
+use arrow::util::display::array_value_to_string;
+use lazybase_model::table::ColumnEncoding;
+use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
+
+use crate::cast::uuid_text;
+use crate::parse::{self, Statement};
+use crate::system_tables::partitions;
+use crate::types::{self, UUID};
+use crate::views;
+use crate::visible::Visible;
+
+#[cfg(test)]
+mod tests;
+
+/// The statements that make a table and its views, each with the name of what it makes.
+///
+/// # Errors
+/// `Internal` when a definition holds what no statement says.
+pub(crate) fn of_table(visible: &Visible, table: &Table) -> Result<Vec<(String, String)>> {
+    let mut made = vec![(table.name.clone(), create_table(visible, table)?)];
+    let views = visible.views_of(table.id);
+    made.extend(views.iter().map(|view| of_view(visible, view)));
+    Ok(made)
+}
+
+/// The statement that makes a view, with its name.
+pub(crate) fn of_view(visible: &Visible, view: &Table) -> (String, String) {
+    let (name, query) = (identifier(&view.name), views::definition(visible, view));
+    let text = format!("CREATE MATERIALIZED VIEW {name} AS {query}");
+    (view.name.clone(), text)
+}
+
+fn create_table(visible: &Visible, table: &Table) -> Result<String> {
+    let key = table.key_indices();
+    let shown = table.columns[..table.visible_columns()].iter().enumerate();
+    let mut lines: Vec<String> = shown
+        .map(|(at, column)| column_text(visible, table, column, key.contains(&at)))
+        .collect();
+    if !table.hidden_key {
+        let key = key.iter().map(|at| identifier(&table.columns[*at].name));
+        let key: Vec<String> = key.collect();
+        lines.push(format!("PRIMARY KEY ({})", key.join(", ")));
+    }
+    let (name, lines) = (identifier(&table.name), lines.join(", "));
+    let mut text = format!("CREATE TABLE {name} ({lines})");
+    let options = options(table);
+    if !options.is_empty() {
+        text += &format!(" WITH ({})", options.join(", "));
+    }
+    if let Some(rules) = partitions::definition(table)? {
+        text += &format!(" PARTITION BY {rules}");
+    }
+    Ok(text)
+}
+
+/// A column as declared. The default stands last: nothing that follows can be taken for a part of
+/// it.
+fn column_text(visible: &Visible, table: &Table, column: &Column, in_key: bool) -> String {
+    let mut words = vec![identifier(&column.name)];
+    match column.id_key {
+        None => words.push(declared_type(column)),
+        Some(_) if table.owns(column) => words.push("IDKEY".to_owned()),
+        Some(id_key) => {
+            let owner = visible.by_id(id_key.owner);
+            let name = owner.map_or_else(String::new, |owner| identifier(&owner.name));
+            words.push(format!("IDKEY REFERENCES {name}"));
+        }
+    }
+    if let Some(operator) = column.merge {
+        words.push(format!("MERGE {}", operator.word()));
+    }
+    // What the column's type, since widened, can't have has no effect any more.
+    let of_type = ColumnEncoding::of_type(&column.stored_type());
+    let encoding = column.storage.encoding;
+    if let Some(encoding) = encoding.filter(|encoding| of_type.contains(encoding)) {
+        words.push(format!("ENCODING {}", encoding.name()));
+    }
+    if let Some(codec) = column.storage.codec {
+        words.push(format!("CODEC {codec}"));
+    }
+    if !column.nullable && !in_key && !table.owns(column) {
+        words.push("NOT NULL".to_owned());
+    }
+    if let Some(comment) = &column.comment {
+        words.push(format!("COMMENT {}", text(comment)));
+    }
+    if let ColumnDefault::Expression(default) = &column.default {
+        words.push(format!("DEFAULT {default}"));
+    }
+    words.join(" ")
+}
+
+fn options(table: &Table) -> Vec<String> {
+    let mut options = Vec::new();
+    if table.layout == Layout::Point {
+        options.push("layout = 'point'".to_owned());
+    }
+    if let Some(ttl) = table.ttl {
+        let column = table.ttl_index().map(|at| table.columns[at].name.as_str());
+        options.push(format!("ttl = '{}'", duration(ttl.micros)));
+        options.push(format!("ttl_column = {}", text(column.unwrap_or_default())));
+    }
+    if let Some(comment) = &table.comment {
+        options.push(format!("comment = {}", text(comment)));
+    }
+    options
+}
+
+/// A time to live in the largest unit that holds it exactly.
+pub(crate) fn duration(micros: u64) -> String {
+    let units = [
+        ("days", 86_400_000_000),
+        ("hours", 3_600_000_000),
+        ("min", 60_000_000),
+        ("s", 1_000_000),
+        ("ms", 1_000),
+    ];
+    let whole = units.iter().find(|(_, unit)| micros.is_multiple_of(*unit));
+    match whole {
+        Some((name, unit)) => format!("{} {name}", micros / unit),
+        None => format!("{micros} us"),
+    }
+}
+
+/// A column's type as CREATE TABLE takes it.
+fn declared_type(column: &Column) -> String {
+    match column.characters_max {
+        Some(_) => types::column_name(column),
+        None => type_text(&column.data_type),
+    }
+}
+
+fn type_text(stored: &DataType) -> String {
+    match stored {
+        DataType::List(item) => format!("{}[]", type_text(item.data_type())),
+        DataType::Struct(fields) => {
+            let field = |field: &arrow::datatypes::FieldRef| {
+                let (name, data_type) = (field.name(), field.data_type());
+                format!("{} {}", identifier(name), type_text(data_type))
+            };
+            let fields: Vec<String> = fields.iter().map(field).collect();
+            format!("STRUCT<{}>", fields.join(", "))
+        }
+        plain => types::name(plain),
+    }
+}
+
+/// A text as SQL writes it.
+pub(crate) fn text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The first value of an array as SQL writes it, so that a column of its type takes it back.
+pub(crate) fn literal(values: &ArrayRef) -> String {
+    let spelt = |values: &ArrayRef| array_value_to_string(values, 0).unwrap_or_default();
+    match values.data_type() {
+        uuid if *uuid == UUID => text(&spelt(&uuid_text(values))),
+        DataType::Boolean => spelt(values),
+        DataType::Binary => {
+            let bytes = values.as_binary::<i32>().value(0).iter();
+            format!(
+                "X'{}'",
+                bytes.map(|byte| format!("{byte:02x}")).collect::<String>()
+            )
+        }
+        number if number.is_integer() || number.is_decimal() => spelt(values),
+        _ => text(&spelt(values)),
+    }
+}
+
+/// A name as SQL reads it back: in double quotes where it must be.
+pub(crate) fn identifier(name: &str) -> String {
+    match reads_back(name) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// Whether a name stands for itself without quotes, wherever definitions have names.
+fn reads_back(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let plain = bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if !plain {
+        return false;
+    }
+    let table = format!("CREATE TABLE {name} ({name} INT, k INT, PRIMARY KEY (k, {name}))");
+    let table = match parse::parse(&table).map(|parsed| parsed.statement) {
+        Ok(Statement::CreateTable(create)) => {
+            create.name == name && create.columns[0].name == name && create.key[1] == name
+        }
+        _ => false,
+    };
+    let query = format!("SELECT {name}, k FROM {name} ORDER BY {name}, k");
+    let view = format!("CREATE MATERIALIZED VIEW {name} AS {query}");
+    let view = match parse::parse(&view).map(|parsed| parsed.statement) {
+        Ok(Statement::CreateView(view)) => {
+            let columns = view.columns.unwrap_or_default();
+            view.name == name && view.table == name && columns[0] == name && view.key[0] == name
+        }
+        _ => false,
+    };
+    table && view
+}
