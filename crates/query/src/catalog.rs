@@ -50,7 +50,10 @@ impl Names {
     /// The definition of the table of a name: the name is today's, the columns are those of the
     /// horizon.
     pub(crate) fn definition(&self, name: &str) -> Result<Arc<Table>> {
-        let table = self.visible.require(name)?;
+        self.of_horizon(self.visible.require(name)?)
+    }
+
+    fn of_horizon(&self, table: Arc<Table>) -> Result<Arc<Table>> {
         match &self.snapshot {
             Some(snapshot) => snapshot.definition(table.id),
             None => Ok(table),
@@ -132,7 +135,11 @@ impl SchemaProvider for StoredSchema {
         let visible = &self.names.visible;
         let view = visible.view(name);
         let of_view = view.as_ref().and_then(|view| visible.table_of(view));
-        let table = match of_view.map_or_else(|| self.names.definition(name), Ok) {
+        let table = match of_view {
+            Some(table) => self.names.of_horizon(table),
+            None => self.names.definition(name),
+        };
+        let table = match table {
             Ok(table) => table,
             Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
             Err(_) => return Ok(None),
