@@ -161,11 +161,23 @@ impl KeyReader {
         indices: &[usize],
         partitioner: Option<&Arc<Partitioner>>,
     ) -> Result<KeyReader> {
+        let may_hold_null = |index: usize| schema.field(index).is_nullable();
+        KeyReader::knowing(schema, indices, partitioner, may_hold_null)
+    }
+
+    /// A reader of keys of which it is known which columns may hold NULL.
+    pub(crate) fn knowing(
+        schema: &SchemaRef,
+        indices: &[usize],
+        partitioner: Option<&Arc<Partitioner>>,
+        may_hold_null: impl Fn(usize) -> bool,
+    ) -> Result<KeyReader> {
         // NULL has no number: keys of views may hold it.
-        let valued = |index: &usize| !schema.field(*index).is_nullable();
         let lane = |index: &usize| {
             let data_type = schema.field(*index).data_type();
-            valued(index).then(|| Lane::of(data_type)).flatten()
+            (!may_hold_null(*index))
+                .then(|| Lane::of(data_type))
+                .flatten()
         };
         let lanes: Option<Vec<Lane>> = indices.iter().map(lane).collect();
         let indices = indices.to_vec();

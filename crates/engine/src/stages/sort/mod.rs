@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::Array;
 use lazybase_model::Result;
 
 use crate::change_batch::gather::{Gather, Input};
@@ -49,7 +50,16 @@ pub fn sort_shaped(
     size: OutputSize,
 ) -> Result<Vec<ChangeBatch>> {
     let inputs = inputs_of(batches, size)?;
-    match KeyReader::new(&shape.schema, &shape.key, shape.partitioner.as_ref())? {
+    let holds_null = |column: usize| {
+        let mut columns = inputs.iter().map(|input| input.batch.data.column(column));
+        columns.any(|column| column.null_count() > 0)
+    };
+    match KeyReader::knowing(
+        &shape.schema,
+        &shape.key,
+        shape.partitioner.as_ref(),
+        holds_null,
+    )? {
         KeyReader::Narrow(packer) => sort_inputs(shape, &inputs, size, |input| {
             packer.read::<u64>(&input.data)
         }),
