@@ -149,7 +149,9 @@ impl Life {
     /// A batch ended in doubt: now and then a life that is to end in a crash ends at once.
     pub(crate) fn hasten(&self, batch: usize) {
         let crashes = matches!(self.draw.end, End::CrashIn(_) | End::CrashAt(_));
-        if crashes && batch % 2 == 0 && !std::mem::replace(&mut self.progress.lock().ordered, true)
+        if crashes
+            && batch.is_multiple_of(2)
+            && !std::mem::replace(&mut self.progress.lock().ordered, true)
         {
             self.world().crash_in(batch as u64 * 7 % 60);
         }

@@ -110,7 +110,7 @@ pub type Seen<T> = Result<T, String>;
 impl Model {
     /// Empty tables.
     pub fn new(tables: Vec<TableDraw>) -> Model {
-        let empty = vec![Arc::new(Rows::new()); tables.len()];
+        let empty = tables.iter().map(|_| Arc::default()).collect();
         Model {
             tables,
             batches: Vec::new(),

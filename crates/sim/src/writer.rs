@@ -291,7 +291,7 @@ impl Writing {
         let ledger = &self.life.ledger;
         let row = ledger_row(ledger, batch)?;
         // The row of the ledger comes first or last, by the batch's number.
-        if batch % 2 == 0
+        if batch.is_multiple_of(2)
             && let Err(error) = writer.append(&ledger.table, row.clone()).await
         {
             return Ok(Err(error));
