@@ -522,6 +522,7 @@ impl Instance {
                 });
             }
             tokio::select! {
+                biased;
                 _ = changed.changed() => {}
                 () = self.shared.env.clock.sleep(left) => {}
             }
@@ -571,6 +572,7 @@ impl Instance {
             self.refuse_paused(to)?;
             self.refuse_lost(table, to)?;
             tokio::select! {
+                biased;
                 changed = changed.changed() => changed.map_err(|_| closed())?,
                 () = self.shared.env.clock.sleep(Duration::from_millis(250)) => {}
             }

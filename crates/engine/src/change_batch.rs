@@ -206,6 +206,14 @@ impl ChangeBatch {
         gather.finish()
     }
 
+    /// The rows but for deletes: what a fault plants that filters before it reconciles.
+    pub(crate) fn without_deletes(&self) -> Result<ChangeBatch> {
+        let stays = |row: &u32| self.kind(*row as usize) != StoredKind::DELETE;
+        self.take(&UInt32Array::from_iter_values(
+            (0..self.rows() as u32).filter(stays),
+        ))
+    }
+
     /// Rows of several batches: each pick is a batch's position in `inputs` and a row of it.
     /// Picks that follow each other in a batch are copied together. The caller keeps split pairs
     /// together.

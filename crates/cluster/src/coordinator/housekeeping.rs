@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::{Edit, collect};
 use lazybase_engine::read::read_times;
@@ -31,6 +32,11 @@ impl Coordinator {
 
     async fn retire(&self, now_micros: i64) -> Result<()> {
         let manifest = self.shared.manifests.current();
+        // A snapshot reads the log of what was not sorted when it was taken.
+        let pinned = self.shared.reader.pins.manifests();
+        let sorted = pinned.iter().map(|pinned| pinned.sorted_through);
+        let sorted = sorted.min().filter(|_| !is_planted(Planted::LogPinIgnored));
+        let sorted_through = sorted.unwrap_or(manifest.sorted_through);
         // Attempts read back what they wrote before they report.
         let (_, damaged) = self.shared.reader.damaged.files();
         let views = self.views_on_their_way();
@@ -38,6 +44,7 @@ impl Coordinator {
             views: &views,
             unhealed_runs: &self.healing.unhealed,
             damaged: &damaged,
+            sorted_through,
             ..collect::Verified::default()
         };
         let retention = self.shared.settings.retention;
@@ -109,7 +116,9 @@ impl Coordinator {
             .flat_map(files_of)
             .collect();
         let mut manifests = vec![self.shared.manifests.current()];
-        manifests.extend(self.shared.reader.pins.manifests());
+        if !is_planted(Planted::PinIgnored) {
+            manifests.extend(self.shared.reader.pins.manifests());
+        }
         let oldest = self
             .running
             .values()

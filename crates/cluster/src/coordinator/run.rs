@@ -222,7 +222,11 @@ impl Coordinator {
 
     pub(super) async fn commit_seals(&mut self) -> Result<()> {
         while let Some(sealed) = self.seals.front() {
-            self.commit(seal_edit(sealed)).await?;
+            // An edit that ended in doubt may have been written.
+            let known = self.shared.manifests.current().sealed_through;
+            if known < sealed.entry.scu {
+                self.commit(seal_edit(sealed)).await?;
+            }
             self.seals.pop_front();
         }
         Ok(())

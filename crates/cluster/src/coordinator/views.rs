@@ -118,7 +118,9 @@ impl Coordinator {
         let snapshot = self.shared.reader.snapshot(SnapshotAsk {
             pin: pins.pin("a view", || Arc::clone(manifest)),
             unsorted: unsorted.cloned().collect(),
-            now_micros: self.shared.now(),
+            // Of rows that end by themselves none may be left out that a later answer shows, also
+            // where the clock goes back at a restart: only what is written tells the time.
+            now_micros: manifest.as_of_at_least(boundary).unwrap_or_default(),
             freshness: Freshness::BestEffort,
             floor: Horizon::ZERO,
             on_miss: OnMiss::Dig,

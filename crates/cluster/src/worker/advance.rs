@@ -19,6 +19,7 @@ use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{and, take_record_batch};
 use futures::TryStreamExt;
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::key::Key;
 use lazybase_engine::manifest::SegmentMeta;
 use lazybase_engine::read::Snapshot;
@@ -117,7 +118,8 @@ fn differences(
             stayed.0.push(at_old as u32);
             stayed.1.push(at_new as u32);
         } else {
-            gone.extend(order.is_le().then_some(at_old as u32));
+            let goes = order.is_le() && !is_planted(Planted::ViewEntryKept);
+            gone.extend(goes.then_some(at_old as u32));
             made.extend(order.is_ge().then_some(at_new as u32));
         }
         at_old += usize::from(order.is_le());

@@ -203,3 +203,36 @@ fn two_inserts_of_an_absent_row_in_one_batch_are_sorted_into_the_first() {
     assert_eq!(rows, [(1, Some(1), None)]);
     block_on(instance.close()).unwrap();
 }
+
+#[test]
+fn a_snapshot_of_unsorted_data_keeps_its_log() {
+    let store = Arc::new(MemoryStore::without_history());
+    let keep = Settings {
+        unsorted_memory: 0,
+        log_file_bytes: 8 << 10,
+        ..settings()
+    };
+    let instance = open(store, keep).unwrap();
+    let table = create(&instance, "t");
+    let batch = |from: i64| -> Vec<Change> {
+        let row = |id| Change::Upsert((id, Some(from), Some("log".repeat(9))));
+        (from..from + 20).map(row).collect()
+    };
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    let clock = Arc::clone(&instance.env().clock);
+    // What is written meanwhile would take the place of a log that nobody needs.
+    for round in 1..40 {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        if round % 10 == 0 {
+            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+            block_on(clock.sleep(Duration::from_millis(600)));
+        }
+    }
+    assert_eq!(scan(&snapshot, &table).unwrap().len(), 20);
+    drop(snapshot);
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    block_on(clock.sleep(Duration::from_millis(1500)));
+    assert!(instance.manifest().scus.is_empty());
+    block_on(instance.close()).unwrap();
+}

@@ -22,6 +22,7 @@ use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use lazybase_model::{Error, MergeOperator, Result};
 
 use super::gather::{Patch, PatchAction, gathering};
+use crate::env::planted::{Planted, is_planted};
 
 /// Rows of the output that begin as rows of an input.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +164,7 @@ fn sums(
         let mut sum = cell.and_then(value);
         for later in group[from..].iter().filter_map(combined_with) {
             sum = match (sum, value(later)) {
+                (Some(_), Some(later)) if is_planted(Planted::CombinedAsSet) => Some(later),
                 (Some(sum), Some(later)) => Some(sum.wrapping_add(later)),
                 (sum, later) => sum.or(later),
             };

@@ -108,6 +108,16 @@ impl MemoryStore {
         Self::over(state)
     }
 
+    /// A store with what a power cut at this moment leaves; it remembers no operations.
+    pub fn after_crash(&self, unsynced: Unsynced) -> MemoryStore {
+        let mut state = self.0.lock().state.clone();
+        state.crash(unsynced);
+        MemoryStore(Arc::new(Mutex::new(Inner {
+            state,
+            history: None,
+        })))
+    }
+
     fn over(state: State) -> MemoryStore {
         let history = Some(History {
             base: state.clone(),

@@ -10,6 +10,7 @@ pub mod local;
 pub mod manual;
 pub mod memory;
 mod name;
+pub mod planted;
 pub mod system;
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use lazybase_model::freshness::DisplayDuration;
 use lazybase_model::{Error, ErrorKind, Freshness, Horizon, OnMiss, Result, ScuNumber, TableId};
 
 use super::paths::{ReadIndex, TablePath, TablePaths, UNSORTED_WORK, WORK_PRECISION};
+use crate::env::planted::{Planted, is_planted};
 
 #[cfg(test)]
 mod tests;
@@ -262,6 +263,10 @@ pub fn boundary_at(
 
 fn cutoff(now_micros: i64, bound: Duration) -> i64 {
     let bound = i64::try_from(bound.as_micros()).unwrap_or(i64::MAX);
+    let bound = match is_planted(Planted::BoundDoubled) {
+        true => bound.saturating_mul(2),
+        false => bound,
+    };
     now_micros.saturating_sub(bound)
 }
 

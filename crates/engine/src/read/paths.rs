@@ -263,14 +263,16 @@ impl RangePaths {
         }
         let later = |entry: &&RunRef| {
             let run = manifest.runs.get(&entry.id);
-            run.is_some_and(|run| {
-                run.kind != RunKind::Base
-                    && run.span.start().0 >= low
-                    && damage_in(run, range, damaged).is_none()
-            })
+            run.is_some_and(|run| run.kind != RunKind::Base && run.span.start().0 >= low)
         };
         let later: Vec<RunRef> = runs.iter().filter(later).copied().collect();
-        let edges = edges_of(manifest, &later, share, range, damaged);
+        let mut edges = edges_of(manifest, &later, share, range, damaged);
+        // With one of its parts damaged, the others do not hold all changes of an SCU.
+        let is_damaged = |id: &RunId| {
+            let run = manifest.runs.get(id);
+            run.is_some_and(|run| damage_in(run, range, damaged).is_some())
+        };
+        edges.retain(|edge| !edge.runs.iter().any(is_damaged));
         RangePaths {
             low: range.low.clone(),
             cheapest: sweep(&edges, high, Reach::by_runs, |_| true),

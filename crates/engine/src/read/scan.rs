@@ -27,6 +27,7 @@ use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
 use super::steps::{self, ReadStep};
 use super::views::ViewRead;
 use crate::change_batch::{ChangeBatch, Scus};
+use crate::env::planted::{Planted, is_planted};
 use crate::key::{KeyCodec, Partitioner};
 use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
@@ -336,7 +337,7 @@ impl Snapshot {
                 });
             }
         }
-        if !buffered.is_empty() {
+        if !buffered.is_empty() && !is_planted(Planted::OwnUnseen) {
             let chunks = sort_changes(layout, buffered)?
                 .into_iter()
                 .map(|rows| Chunk::new(layout, rows))
@@ -434,7 +435,8 @@ fn assemble(
     let projection: Arc<[usize]> = request.projection.as_slice().into();
     let wanted = wanted(layout, &columns, &projection)?;
     let expiry = expiry_among(snapshot, layout, &columns)?;
-    let is_exact = sums.reconciled == 0 && plain && expiry.is_none();
+    let alone = sums.reconciled == 0 && plain;
+    let is_exact = (alone || is_planted(Planted::ExactOverlap)) && expiry.is_none();
     let reader = PieceReader {
         cache: Arc::clone(&snapshot.inner.reader.cache),
         counters: Arc::clone(&snapshot.inner.counters),
@@ -750,7 +752,11 @@ impl PartWork {
                 .cloned()
                 .collect();
             if !of_source.is_empty() {
-                inputs.push(self.stretch(of_source, range));
+                let changes = self.stretch(of_source, range);
+                inputs.push(match is_planted(Planted::FilterBeforeReconcile) {
+                    true => changes.map(|rows| rows?.without_deletes()).boxed(),
+                    false => changes,
+                });
             }
         }
         let shape = MergeShape::of(&self.layout).within(range);

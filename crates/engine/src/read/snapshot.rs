@@ -28,6 +28,7 @@ use super::identify::Identifier;
 use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
 use crate::env::Env;
+use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{KeyRange, Manifest, Pin, Pins, TableState};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
@@ -245,7 +246,10 @@ impl Reader {
             unsorted: &summaries,
             now_micros: ask.now_micros,
             freshness: ask.freshness,
-            floor: ask.floor.max(manifest.least_horizon()),
+            floor: match is_planted(Planted::FloorIgnored) {
+                true => manifest.least_horizon(),
+                false => ask.floor.max(manifest.least_horizon()),
+            },
             on_miss: ask.on_miss,
             at,
             tables: tables.as_deref(),
@@ -255,7 +259,12 @@ impl Reader {
             .iter()
             .filter_map(|(number, batches)| {
                 let scu = ask.unsorted.iter().find(|scu| scu.scu() == *number)?;
-                Some((Arc::clone(scu), *batches))
+                let batches = match *batches {
+                    batches if is_planted(Planted::HorizonShort) => batches.saturating_sub(1),
+                    batches if is_planted(Planted::HorizonLong) => batches.saturating_add(1),
+                    batches => batches,
+                };
+                Some((Arc::clone(scu), batches))
             })
             .collect();
         ask.pin.set_horizon(choice.horizon);

@@ -159,10 +159,15 @@ impl KeyIndex {
             return Ok(());
         }
         for batch in scu.prefix(batches).into_iter().skip(self.to as usize) {
+            // A read may fail, or whoever waits for it leave: a batch is in the index whole, once.
+            let mut parts = Vec::new();
             for place in Identifier::places(&layout.table, &batch) {
-                let rows = ids.read(layout, scu, &batch, place).await?;
+                parts.push((place, ids.read(layout, scu, &batch, place).await?));
+            }
+            for (place, rows) in parts {
                 self.add(layout, Arc::clone(&batch), place, &rows)?;
             }
+            self.to += 1;
         }
         self.to = batches;
         Ok(())

@@ -237,3 +237,29 @@ fn a_damaged_run_gives_way_to_what_it_was_made_of() {
     // What never was kept is not called damaged.
     assert!(range(&[2]).damage_at(ScuNumber(90)).is_none());
 }
+
+#[test]
+fn the_other_parts_of_an_scu_do_not_stand_for_a_damaged_one() {
+    let text = "sealed 102 sorted 102
+         table t
+           range ..
+             base 1..=100 64M
+             sorted 101 1M
+             sorted 102 1M part=0
+             sorted 102 1M part=1";
+    let manifest = literal::manifest(text).unwrap();
+    let since = |lost: Option<u64>| {
+        let run = lost.map(|run| &manifest.runs[&RunId(run)]);
+        let files = run.iter().flat_map(|run| &run.segments);
+        let error = |file: &str| Error::corrupt(format!("{file}: damaged")).with_file(file);
+        let damaged: DamagedFiles = files
+            .map(|segment| (segment.file.clone(), error(&segment.file)))
+            .collect();
+        let state = &manifest.tables[&TableId(1)];
+        let paths = RangePaths::since(&manifest, state, 0, ScuNumber(100), &damaged);
+        ids(paths.cheapest(ScuNumber(102)))
+    };
+    assert_eq!(since(None), Some(vec![2, 3, 4]));
+    assert_eq!(since(Some(3)), None);
+    assert_eq!(since(Some(4)), None);
+}

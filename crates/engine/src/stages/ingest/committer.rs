@@ -34,6 +34,7 @@ use super::prepared::Prepared;
 use super::writer::Acknowledgement;
 use super::{Opening, ProducerSession, Sealed, Shared, TableVersions};
 use crate::env::Env;
+use crate::env::planted::{Planted, is_planted};
 use group::{Answer, Group, Item, PendingCommit};
 use producers::{Producers, Verdict};
 
@@ -483,7 +484,8 @@ impl Committer {
             }
         }
         let stamp = producer?;
-        if self.group.names_producer(&stamp.name) {
+        let waits = !is_planted(Planted::DuplicateEarly);
+        if waits && self.group.names_producer(&stamp.name) {
             self.settle().await;
         }
         match self.producers.judge(stamp) {

@@ -13,6 +13,7 @@ pub(crate) mod data;
 use bytes::Bytes;
 use lazybase_model::{Error, Result, ScuNumber};
 
+use crate::env::planted::{Planted, is_planted};
 use crate::env::{Store, StoreError};
 
 #[cfg(test)]
@@ -418,7 +419,7 @@ pub(crate) fn verify_frame(
         return Err(FrameDamage::Header);
     }
     let actual = crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..length]);
-    match actual == header.payload_crc {
+    match actual == header.payload_crc || is_planted(Planted::TornBatchAccepted) {
         true => Ok(header),
         false => Err(FrameDamage::Payload {
             expected: header.payload_crc,

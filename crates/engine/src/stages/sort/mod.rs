@@ -20,6 +20,7 @@ use lazybase_model::Result;
 
 use crate::change_batch::gather::{Gather, Input};
 use crate::change_batch::{ChangeBatch, Kinds};
+use crate::env::planted::{Planted, is_planted};
 use crate::segment::RowLayout;
 use crate::stages::merge::compose::{Composer, Entry, push_single};
 use crate::stages::merge::keys::{BatchKeys, KeyReader, Prefix, read_long};
@@ -155,6 +156,9 @@ fn sort_inputs<P: Prefix>(
         }
         // Places rise with age, so this is the order of a stable sort by key.
         items.sort_unstable();
+        if is_planted(Planted::TieReversed) {
+            items.sort_by_key(|item| (item.0, std::cmp::Reverse(item.1)));
+        }
         gather(shape, inputs, size, &items, |a, b| a.0 == b.0)
     }
 }

@@ -28,6 +28,7 @@ use super::super::prepared::Prepared;
 use super::super::writer::Acknowledgement;
 use super::{Committer, Event};
 use crate::env::StoreError;
+use crate::env::planted::{Planted, is_planted};
 
 /// A frame that waits to be written.
 #[derive(Debug)]
@@ -197,6 +198,7 @@ impl Committer {
         };
         match failed {
             None => self.publish(group),
+            Some(_) if is_planted(Planted::GroupNotMoved) => self.publish(group),
             Some(error) => self.move_group(group, error).await,
         }
     }
@@ -340,7 +342,13 @@ impl Committer {
     async fn sync_group(&mut self, group: &Group) -> Result<(), StoreError> {
         let file = self.files.current.as_mut();
         let file = file.expect("a group was written to it");
-        file.file.sync().await?;
+        if !is_planted(Planted::SyncSkipped) {
+            let synced = file.file.sync().await;
+            match synced {
+                Err(_) if is_planted(Planted::SyncRetried) => file.file.sync().await?,
+                synced => synced?,
+            }
+        }
         file.header_written = true;
         let lengths = group.items.iter().map(|item| item.frame().frame_length());
         file.end += lengths.sum::<u64>();

@@ -9,6 +9,7 @@ use lazybase_model::{Error, Horizon, Result};
 
 use super::super::ProducerSession;
 use super::super::frame::commit::ProducerStamp;
+use crate::env::planted::{Planted, is_planted};
 use crate::manifest::state::ProducerMark;
 
 /// What to make of a numbered batch.
@@ -113,6 +114,9 @@ impl Producers {
     /// The marks that moved in the SCU that is being sealed.
     pub(super) fn take_moved(&mut self) -> BTreeMap<String, ProducerMark> {
         let moved = std::mem::take(&mut self.moved);
+        if is_planted(Planted::MarksForgotten) {
+            return BTreeMap::new();
+        }
         let mark = |name: String| self.marks.get(&name).map(|mark| (name, mark.clone()));
         moved.into_iter().filter_map(mark).collect()
     }

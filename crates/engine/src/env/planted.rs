@@ -1,0 +1,82 @@
+//! Mistakes that a simulation makes on purpose, to show that it would find them: a part of the
+//! world as every other, chosen when an environment is made.
+//!
+//! They are compiled in by the feature `planted-faults` alone, which no release turns on; without
+//! it [`is_planted`] is `false` for the compiler, and nothing of them is left. A run is one thread,
+//! so the choice is the thread's.
+
+/// Declares the faults with their names.
+macro_rules! planted {
+    ($($fault:ident $name:literal,)*) => {
+        /// A mistake.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Planted {
+            $(#[doc = $name] $fault,)*
+        }
+
+        impl Planted {
+            /// All of them.
+            pub const ALL: &'static [Planted] = &[$(Planted::$fault,)*];
+
+            /// What it is.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Planted::$fault => $name,)*
+                }
+            }
+        }
+    };
+}
+
+planted! {
+    SyncSkipped "the log is not synced",
+    SyncRetried "a sync of the log that failed is tried again",
+    GroupNotMoved "a group whose write failed is acknowledged as it is",
+    TornBatchAccepted "a log frame counts whatever its payload's checksum says",
+    MarksForgotten "the marks of producers are not sealed with their SCU",
+    DuplicateEarly "a numbered batch is judged before the one in front of it is durable",
+    HorizonShort "an answer lacks the last batch of its horizon",
+    HorizonLong "an answer has a batch after its horizon",
+    FloorIgnored "an answer may lie before its session's floor",
+    BoundDoubled "an answer may be twice as stale as was asked",
+    FilterBeforeReconcile "deletes are left out before sources are reconciled",
+    TieReversed "of two changes of a key in an SCU the first counts last",
+    ExactOverlap "a count is called exact though sources overlap",
+    OwnUnseen "a transaction does not see its own changes",
+    ViewEntryKept "a view's entry stays when its row moves",
+    ViewChangeMissed "a view's reader misses deletes since the view's end",
+    PinIgnored "files go that a snapshot still reads",
+    LogPinIgnored "logs go that a snapshot still reads",
+    ExpiredEarly "a merge drops rows that end later than its boundary",
+    CombinedAsSet "a sum takes the last value alone",
+}
+
+/// Whether faults can be planted in this build.
+pub const fn can_be_planted() -> bool {
+    cfg!(feature = "planted-faults")
+}
+
+#[cfg(feature = "planted-faults")]
+thread_local! {
+    static CHOSEN: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a fault in what this thread runs from now on, or none.
+#[cfg(feature = "planted-faults")]
+pub fn plant(fault: Option<Planted>) {
+    CHOSEN.set(fault);
+}
+
+/// Whether a fault was planted.
+#[cfg(feature = "planted-faults")]
+#[inline]
+pub fn is_planted(fault: Planted) -> bool {
+    CHOSEN.get() == Some(fault)
+}
+
+/// Whether a fault was planted: never, in this build.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub const fn is_planted(_: Planted) -> bool {
+    false
+}

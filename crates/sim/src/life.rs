@@ -1,0 +1,277 @@
+//! One life of the processes: an open database, and what actors need to use it and to judge it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use lazybase_cluster::{Instance, SnapshotRequest};
+use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
+use lazybase_model::{Error, ErrorKind, Freshness, Table};
+use parking_lot::Mutex;
+
+use crate::marks::Mark;
+use crate::model::Model;
+use crate::rows::{Known, ledger_rows};
+use crate::store::SimStore;
+use crate::story::{End, LifeDraw, Story};
+use crate::world::World;
+
+/// So long after a fault of the store errors are no surprise: what was seen damaged is left alone
+/// for a while.
+const FAULTS_ECHO: Duration = Duration::from_secs(120);
+
+/// Why something was not answered.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// An error that may be.
+    Excused(Error),
+    /// What must not be.
+    Wrong(String),
+}
+
+impl From<String> for Trouble {
+    fn from(what: String) -> Trouble {
+        Trouble::Wrong(what)
+    }
+}
+
+/// An answer, or why there is none.
+pub(crate) type Answer<T> = Result<T, Trouble>;
+
+/// What was done in a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Batches that were acknowledged.
+    pub batches: u64,
+    /// Queries that were answered, and found right.
+    pub queries: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Openings after the first.
+    pub restarts: u64,
+    /// Answers that came from several stages.
+    pub mixed: u64,
+    /// Merges into the authority.
+    pub authority_merges: u64,
+}
+
+/// What outlives the processes.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Where it happens.
+    pub(crate) world: World,
+    /// What was decided before.
+    pub(crate) story: Story,
+    /// What should be.
+    pub(crate) model: Mutex<Model>,
+    /// What was done.
+    pub(crate) tally: Mutex<Tally>,
+}
+
+/// One life of the processes.
+pub(crate) struct Life {
+    /// What outlives it.
+    pub(crate) run: Arc<Run>,
+    /// Which life it is.
+    pub(crate) number: u32,
+    /// How it is to end.
+    pub(crate) draw: LifeDraw,
+    /// The store.
+    pub(crate) store: SimStore,
+    /// The database.
+    pub(crate) instance: Instance,
+    /// The ledger.
+    pub(crate) ledger: Known,
+    /// The story's tables.
+    pub(crate) tables: Vec<Known>,
+    /// Their views.
+    pub(crate) views: Vec<Vec<Arc<Table>>>,
+    /// How many answers there were when it began, and whether its end has been ordered.
+    pub(crate) progress: Mutex<Progress>,
+}
+
+/// How far a life has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// Answers when it began.
+    pub began_at: u64,
+    /// Whether its crash has been ordered.
+    pub ordered: bool,
+}
+
+impl Run {
+    /// Batches and queries so far.
+    pub(crate) fn operations(&self) -> u64 {
+        let tally = self.tally.lock();
+        tally.batches + tally.queries
+    }
+}
+
+impl Life {
+    /// The world.
+    pub(crate) fn world(&self) -> &World {
+        &self.run.world
+    }
+
+    /// Whether actors are to stop.
+    pub(crate) fn is_over(&self) -> bool {
+        let done = self.run.operations();
+        match self.draw.end {
+            End::Rest => done >= self.run.story.trim.operations,
+            _ => {
+                let since = done - self.progress.lock().began_at;
+                // After its crash was ordered it goes on until that comes.
+                since >= self.draw.answers + 40 || (self.draw.end == End::Close && self.is_due())
+            }
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let since = self.run.operations() - self.progress.lock().began_at;
+        since >= self.draw.answers
+    }
+
+    /// Something was answered: orders the crash once enough was.
+    pub(crate) fn answered(&self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.run.tally.lock());
+        if !self.is_due() || std::mem::replace(&mut self.progress.lock().ordered, true) {
+            return;
+        }
+        match self.draw.end {
+            End::CrashIn(polls) => self.world().crash_in(polls),
+            End::CrashAt(point) => self.store.crash_at(Some(point)),
+            End::Close | End::Rest => {}
+        }
+    }
+
+    /// A batch ended in doubt: now and then a life that is to end in a crash ends at once.
+    pub(crate) fn hasten(&self, batch: usize) {
+        let crashes = matches!(self.draw.end, End::CrashIn(_) | End::CrashAt(_));
+        if crashes
+            && batch.is_multiple_of(2)
+            && !std::mem::replace(&mut self.progress.lock().ordered, true)
+        {
+            self.world().crash_in(batch as u64 * 7 % 60);
+        }
+    }
+
+    /// Whether an error may be; `since` is when the request began.
+    pub(crate) fn judge(&self, what: &str, since: Duration, error: Error) -> Trouble {
+        let failed = self.store.failed_since(since.saturating_sub(FAULTS_ECHO));
+        let may_be = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::MaybeHappened => failed,
+            _ => false,
+        };
+        match may_be {
+            true => Trouble::Excused(error),
+            false => Trouble::Wrong(format!("{what} failed: {error:?}")),
+        }
+    }
+
+    /// Ends the run if something is wrong; nothing if it may be.
+    pub(crate) fn report<T>(&self, answer: Answer<T>) -> Option<T> {
+        match answer {
+            Ok(value) => Some(value),
+            Err(Trouble::Excused(error)) => {
+                self.world().note("excused", 0, 0, || error.to_string());
+                None
+            }
+            Err(Trouble::Wrong(what)) => {
+                self.world().violate(what);
+                None
+            }
+        }
+    }
+
+    /// All rows of a plan, part by part.
+    pub(crate) async fn rows(&self, plan: &ScanPlan) -> Result<Vec<RecordBatch>, Error> {
+        let mut rows = Vec::new();
+        for part in &plan.parts {
+            let mut stream = part.stream();
+            while let Some(batch) = stream.try_next().await? {
+                rows.push(batch);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Makes sure that every batch up to a snapshot's horizon is known to the model.
+    pub(crate) async fn know(&self, snapshot: &Snapshot) -> Answer<()> {
+        loop {
+            {
+                let mut model = self.run.model.lock();
+                model.see_times(&snapshot.manifest().times)?;
+                if model.knows(snapshot.horizon()) {
+                    return Ok(());
+                }
+            }
+            self.learn().await?;
+        }
+    }
+
+    /// Reads the ledger: which batches there are, in which order.
+    pub(crate) fn learn(&self) -> BoxFuture<'_, Answer<()>> {
+        Box::pin(self.read_ledger())
+    }
+
+    async fn read_ledger(&self) -> Answer<()> {
+        let since = self.world().now();
+        let table = self.ledger.table.id;
+        let request = SnapshotRequest {
+            freshness: Freshness::ZERO,
+            tables: Some(vec![table]),
+            owner: "ledger".to_owned(),
+            ..SnapshotRequest::default()
+        };
+        let snapshot = self.instance.snapshot(request).await;
+        let snapshot =
+            snapshot.map_err(|error| self.judge("a look at the ledger", since, error))?;
+        let read = async {
+            let plan = snapshot.plan_scan(ScanRequest {
+                table,
+                projection: vec![0, 1],
+                range: Default::default(),
+                buffered: Vec::new(),
+                batch_rows: 256,
+                parts: 1,
+            });
+            self.rows(&plan.await?).await
+        };
+        let batches = read.await;
+        let batches = batches.map_err(|error| self.judge("a read of the ledger", since, error))?;
+        let mut rows = Vec::new();
+        for batch in &batches {
+            rows.extend(ledger_rows(batch)?);
+        }
+        let horizon = snapshot.horizon();
+        self.world()
+            .note("ledger", rows.len() as u64, horizon.scu.0, || {
+                format!("{} batches at {horizon}", rows.len())
+            });
+        let learnt = self.run.model.lock().learn(&rows, horizon, self.number);
+        Ok(learnt?)
+    }
+
+    /// Notes which stages an answer came from.
+    pub(crate) fn note_stages(&self, snapshot: &Snapshot) {
+        use lazybase_model::Stage;
+        let stages = snapshot.stamp().sources.stages();
+        for stage in &stages {
+            match stage {
+                Stage::Open => self.world().meet(Mark::ReadOpen),
+                Stage::Ingested | Stage::Remapped => self.world().meet(Mark::ReadIngested),
+                Stage::Sorted => self.world().meet(Mark::ReadSorted),
+                Stage::Merged => self.world().meet(Mark::ReadMerged),
+                Stage::Authority => self.world().meet(Mark::ReadAuthority),
+            }
+        }
+        if stages.len() >= 3 {
+            self.world().meet(Mark::ReadMixed);
+        }
+        if stages.len() >= 2 {
+            self.run.tally.lock().mixed += 1;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The command line of the simulator: runs seeds, tells how many failed, and shows the first
+//! failure as small as it can be made.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use lazybase_engine::env::planted::{Planted, can_be_planted};
+use lazybase_sim::run::Outcome;
+use lazybase_sim::shrink::shrink;
+use lazybase_sim::story::{Story, Trim};
+use lazybase_sim::sweep::{Plan, Report, VIOLATIONS_MAX, cores, run_caught, sweep};
+
+/// The last lines of a failure that are shown; all of them with `--log`.
+const LINES_SHOWN: usize = 120;
+
+/// Runs the database in a simulated world, seed by seed, against a naive model.
+#[derive(Debug, Parser)]
+#[command(name = "lazybase-sim")]
+struct Arguments {
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Prints one line of JSON in place of the report.
+    #[arg(long)]
+    json: bool,
+    /// How many runs at once; as many as there are cores if not given.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Runs this seed alone and prints everything that happens.
+    #[arg(long)]
+    show: Option<u64>,
+    /// Makes the database make this mistake, by its name in the code, in builds in which it can.
+    #[arg(long)]
+    plant: Option<String>,
+    /// Prints all of the first failure's events, not the last ones alone.
+    #[arg(long)]
+    log: bool,
+}
+
+impl Arguments {
+    /// What is left out, and the mistake that is made.
+    fn trim(&self) -> Result<Trim, String> {
+        let Some(name) = &self.plant else {
+            return Ok(Trim::NOTHING);
+        };
+        if !can_be_planted() {
+            return Err("this build has no planted faults: build with the feature".to_owned());
+        }
+        let mut all = Planted::ALL.iter();
+        let planted = all.find(|fault| format!("{fault:?}").eq_ignore_ascii_case(name));
+        let known = || format!("there is no fault {name:?}; there are {:?}", Planted::ALL);
+        Ok(Trim {
+            planted: Some(*planted.ok_or_else(known)?),
+            ..Trim::NOTHING
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(seed) = arguments.show {
+        return show(seed);
+    }
+    let tell = |done: u64| {
+        if !arguments.json && done.is_multiple_of(1000) {
+            eprintln!("{done} seeds");
+        }
+    };
+    let trim = match arguments.trim() {
+        Ok(trim) => trim,
+        Err(what) => {
+            eprintln!("{what}");
+            return ExitCode::from(2);
+        }
+    };
+    let plan = Plan {
+        from: arguments.from,
+        seeds: arguments.seeds,
+        threads: arguments.threads.unwrap_or_else(cores),
+        violations_max: match trim.planted {
+            Some(_) => 1,
+            None => VIOLATIONS_MAX,
+        },
+        trim,
+    };
+    let report = sweep(plan, &tell);
+    match arguments.json {
+        true => println!("{}", as_json(&report)),
+        false => print(&report),
+    }
+    let Some((seed, _)) = report.violations.first() else {
+        return ExitCode::SUCCESS;
+    };
+    explain(*seed, trim, arguments.log);
+    ExitCode::FAILURE
+}
+
+fn as_json(report: &Report) -> String {
+    let seeds: Vec<u64> = report.violations.iter().map(|(seed, _)| *seed).collect();
+    serde_json::json!({
+        "seeds": report.seeds,
+        "counted": report.counted,
+        "violations": report.violations.len(),
+        "seeds_per_s": (report.seeds_per_s() * 10.0).round() / 10.0,
+        "marks_missing": report.marks.missing(),
+        "violated_seeds": seeds,
+        "batches": report.tally.batches,
+        "queries": report.tally.queries,
+        "crashes": report.tally.crashes,
+        "restarts": report.tally.restarts,
+        "simulated_s": report.simulated.as_secs(),
+    })
+    .to_string()
+}
+
+fn print(report: &Report) {
+    let Report { tally, .. } = report;
+    println!(
+        "{} seeds in {:.1} s: {:.1} a second; {} counted",
+        report.seeds,
+        report.elapsed.as_secs_f64(),
+        report.seeds_per_s(),
+        report.counted,
+    );
+    println!(
+        "{} batches, {} queries ({} from several stages), {} crashes, {} restarts, {} s simulated",
+        tally.batches,
+        tally.queries,
+        tally.mixed,
+        tally.crashes,
+        tally.restarts,
+        report.simulated.as_secs(),
+    );
+    let missing = report.marks.missing();
+    if !missing.is_empty() {
+        println!("{} marks were not met:", missing.len());
+        missing.iter().for_each(|mark| println!("  {mark}"));
+    }
+    println!("{} violations", report.violations.len());
+    for (seed, what) in &report.violations {
+        println!("  seed {seed}: {what}");
+    }
+}
+
+/// Runs one seed and prints everything that happens.
+fn show(seed: u64) -> ExitCode {
+    let outcome = run_caught(seed, Trim::NOTHING, true);
+    outcome.lines.iter().for_each(|line| println!("{line}"));
+    finish(&outcome)
+}
+
+fn finish(outcome: &Outcome) -> ExitCode {
+    let Outcome {
+        seed, hash, steps, ..
+    } = outcome;
+    println!(
+        "seed {seed}: {steps} polls, hash {hash:016x}, {:?}",
+        outcome.tally
+    );
+    match &outcome.violation {
+        None => ExitCode::SUCCESS,
+        Some(what) => {
+            println!("violated: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Shows a failure as small as it can be made.
+fn explain(seed: u64, whole: Trim, all: bool) {
+    let (trim, outcome) = shrink(seed, whole);
+    eprintln!("seed {seed}, with this left out: {trim:#?}");
+    eprintln!("{:#?}", Story::of(seed, trim));
+    let first = match all {
+        true => 0,
+        false => outcome.lines.len().saturating_sub(LINES_SHOWN),
+    };
+    outcome.lines[first..]
+        .iter()
+        .for_each(|line| eprintln!("{line}"));
+    if let Some(what) = &outcome.violation {
+        eprintln!("violated: {what}");
+    }
+    eprintln!("`lazybase-sim --show {seed}` prints the whole run, with nothing left out");
+}

@@ -1,0 +1,133 @@
+//! Named marks: what a set of runs must have met to prove anything. Each fault and each way of
+//! recovering has one; a sweep that misses one says so.
+
+/// Declares the marks with the names under which reports show them.
+macro_rules! marks {
+    ($($mark:ident $name:literal,)*) => {
+        /// Something that a run met.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mark {
+            $(#[doc = $name] $mark,)*
+        }
+
+        impl Mark {
+            /// All marks.
+            pub const ALL: &'static [Mark] = &[$(Mark::$mark,)*];
+
+            /// The name in reports.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Mark::$mark => $name,)*
+                }
+            }
+        }
+    };
+}
+
+marks! {
+    // Faults of the store.
+    StoreRefused "a write was refused",
+    StoreHappened "a write happened and was reported in doubt",
+    StoreLost "a write was lost and reported in doubt",
+    LogTorn "a write to the log was torn",
+    SyncFailed "a sync of the log failed",
+    ReadFailed "a read failed",
+    ReadFlipped "a read gave a flipped bit",
+    DiskFull "the disk was full",
+    StoreSlow "an operation of the store was slow",
+    StoreHung "an operation of the store hung",
+    // Crashes, and what they leave.
+    CrashNothing "a crash lost all that was not synced",
+    CrashEverything "a crash lost nothing",
+    CrashPrefix "a crash kept a prefix of what was not synced",
+    CrashScattered "a crash kept scattered sectors of what was not synced",
+    CrashInLogWrite "a crash during a write to the log",
+    CrashInLogSync "a crash during a sync of the log",
+    CrashInManifest "a crash during a commit of the manifest",
+    CrashInSegment "a crash while a segment was finished",
+    CrashInDelete "a crash during a removal",
+    CrashInCreateLog "a crash while a log file was made",
+    CrashInOpen "a crash during recovery",
+    WallBack "the machine's clock was set back at a restart",
+    WallForward "the machine's clock was set forward at a restart",
+    // Ways of recovering.
+    OpenRefused "an opening failed under faults, and a later one did not",
+    Closed "the database was closed and opened again",
+    GroupMoved "a group was acknowledged though a write or sync of the log failed",
+    CommitRefused "a commit was refused for certain",
+    CommitInDoubt "a commit ended in doubt",
+    DoubtSurvived "a batch in doubt was there after a crash",
+    DoubtLost "a batch in doubt was not there after a crash",
+    UnheardSurvived "a batch whose writer crashed was there",
+    UnheardLost "a batch whose writer crashed was not there",
+    WriterGone "a writer stopped waiting for its commit",
+    Duplicate "a batch was acknowledged as a duplicate",
+    SentAgain "a numbered batch that was lost was sent again",
+    ProducerKnown "a new session was told the number that its producer had sent last",
+    // What was read, and how.
+    ReadOpen "an answer from the open SCU",
+    ReadIngested "an answer from unsorted SCUs",
+    ReadSorted "an answer from sorted runs",
+    ReadMerged "an answer from merged runs",
+    ReadAuthority "an answer from the authority",
+    ReadMixed "an answer from three stages or more",
+    ReadPoint "a row read by its key",
+    ReadRange "a range of keys read",
+    ReadOwn "a transaction read its own changes",
+    ReadView "an answer from a secondary view",
+    ViewAside "a view left the answer to its table",
+    ReadHeld "a snapshot read again much later",
+    ReadExact "a count known without reading",
+    BestEffort "a best-effort answer",
+    Bounded "an answer within a bound",
+    BoundUsed "an answer that left out acknowledged batches within its bound",
+    MissError "a bound that was missed and refused",
+    MissStale "a bound that was missed and answered stale",
+    MissWait "a bound that was waited for",
+    Floor "an answer at a session's floor",
+    AsOfScu "an answer as of an SCU",
+    AsOfTime "an answer as of a time",
+    AsOfGone "a past that is not kept any more",
+    Expired "rows that had ended",
+    Combined "values that a merge operator combined",
+    Partitioned "a table with partitions",
+    Split "a key range was split",
+    // What operators do.
+    Paused "a stage was paused",
+    SettleRefused "settling was refused while a stage was paused",
+    Sealed "an SCU was sealed on request",
+    SettledSorted "everything was sorted on request",
+    SettledAuthority "everything reached the authority",
+    Truncated "a table was emptied, with a batch",
+    Verified "all files were read back",
+    Collected "files that nothing named were removed",
+    LostForAWhile "a file that could not be read for a while was taken for lost, and found again",
+    Throttled "writers had to wait for the stages",
+}
+
+/// Which marks were met.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks(u128);
+
+impl Marks {
+    /// Notes a mark.
+    pub fn meet(&mut self, mark: Mark) {
+        self.0 |= 1 << mark as u32;
+    }
+
+    /// Adds those of other runs.
+    pub fn add(&mut self, other: &Marks) {
+        self.0 |= other.0;
+    }
+
+    /// Whether a mark was met.
+    pub fn has(&self, mark: Mark) -> bool {
+        self.0 >> mark as u32 & 1 == 1
+    }
+
+    /// Those that were not met.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let all = Mark::ALL.iter().filter(|mark| !self.has(**mark));
+        all.map(|mark| mark.name()).collect()
+    }
+}

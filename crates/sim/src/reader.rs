@@ -1,0 +1,370 @@
+//! Readers: each asks with a bound on staleness, within a session or as of the past, and compares
+//! every answer with the model: the exact rows of exactly the batches up to its horizon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_cluster::{AsOf, SnapshotRequest};
+use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_model::{ErrorKind, Freshness, Horizon, OnMiss, ScuNumber};
+use parking_lot::Mutex;
+
+use crate::dice::Dice;
+use crate::life::{Answer, Life, Trouble};
+use crate::marks::Mark;
+use crate::writer::Writer;
+
+mod compare;
+
+pub(crate) use compare::compare_all;
+
+/// How many pasts are far enough back to be asked for.
+const PASTS: u64 = 24;
+
+/// What a reader remembers: its session.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    number: usize,
+    dice: Dice,
+    /// The newest horizon that it was answered at.
+    seen: Horizon,
+}
+
+impl Reader {
+    /// A reader that has read nothing.
+    pub(crate) fn new(seed: u64, number: usize) -> Reader {
+        Reader {
+            number,
+            dice: Dice::of(seed, 200 + number as u64),
+            seen: Horizon::ZERO,
+        }
+    }
+}
+
+/// A reader at work.
+struct Reading {
+    life: Arc<Life>,
+    number: usize,
+    dice: Dice,
+    seen: Horizon,
+}
+
+/// What a query asks for, and what it must hold by what is known before it begins.
+struct Question {
+    request: SnapshotRequest,
+    tables: Vec<usize>,
+    /// The database's clock when it began.
+    asked_micros: i64,
+    /// The last SCU that was known whole when it began.
+    whole_through: ScuNumber,
+    /// The last batch that the bound demands.
+    needed: Option<(u64, u32)>,
+    /// How many batches had been heard of.
+    since: Duration,
+}
+
+/// Reads until the life is over. `writer` is whom the reader's session writes with.
+pub(crate) async fn read(life: Arc<Life>, me: Arc<Mutex<Reader>>, writer: Arc<Mutex<Writer>>) {
+    let mut reading = {
+        let me = me.lock();
+        Reading {
+            life,
+            number: me.number,
+            dice: me.dice.clone(),
+            seen: me.seen,
+        }
+    };
+    // A crash may take everything since; what was seen and what was drawn must outlive it.
+    while !reading.life.is_over() {
+        let think = Duration::from_micros(reading.dice.below(4_000));
+        reading.life.world().sleep(think).await;
+        let floor = match reading.dice.percent(40) {
+            true => writer.lock().floor(),
+            false => Horizon::ZERO,
+        };
+        {
+            let mut me = me.lock();
+            me.dice = reading.dice.clone();
+            me.seen = me.seen.max(reading.seen);
+        }
+        let answer = reading.query(floor, &me).await;
+        if reading.life.report(answer).is_none() {
+            reading.life.world().sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+impl Reading {
+    async fn query(&mut self, floor: Horizon, me: &Mutex<Reader>) -> Answer<()> {
+        let question = self.draw_question(floor);
+        let asked = self.life.instance.snapshot(question.request.clone()).await;
+        let snapshot = match asked {
+            Ok(snapshot) => snapshot,
+            Err(error) => return self.refused(&question, error),
+        };
+        let horizon = snapshot.horizon();
+        self.life
+            .world()
+            .note("query", horizon.scu.0, u64::from(horizon.batches.0), || {
+                format!(
+                    "of reader {} at {horizon}: {:?}",
+                    self.number, question.request
+                )
+            });
+        self.life.know(&snapshot).await?;
+        self.check_horizon(&question, &snapshot)?;
+        if question.request.at.is_none() {
+            self.seen = self.seen.max(horizon);
+            let mut me = me.lock();
+            me.seen = me.seen.max(horizon);
+        }
+        for table in question.tables.clone() {
+            self.compare(&snapshot, table, question.since).await?;
+        }
+        self.life.note_stages(&snapshot);
+        self.life.answered(|tally| tally.queries += 1);
+        if self.dice.permille(25) {
+            self.hold(&question, &snapshot).await?;
+        }
+        Ok(())
+    }
+
+    /// The snapshot must stay what it is, whatever is merged and removed meanwhile.
+    async fn hold(&mut self, question: &Question, snapshot: &Snapshot) -> Answer<()> {
+        let held = Duration::from_millis(self.dice.between(300, 4_000));
+        self.life.world().sleep(held).await;
+        for table in question.tables.clone() {
+            self.compare(snapshot, table, question.since).await?;
+        }
+        self.life.world().meet(Mark::ReadHeld);
+        self.life.answered(|tally| tally.queries += 1);
+        Ok(())
+    }
+
+    fn draw_question(&mut self, floor: Horizon) -> Question {
+        let dice = &mut self.dice;
+        let count = self.life.run.story.tables.len();
+        let mut tables = vec![dice.index(count)];
+        if dice.percent(30) {
+            let other = dice.index(count);
+            tables.retain(|table| *table != other);
+            tables.push(other);
+        }
+        let freshness = match dice.below(10) {
+            0..4 => Freshness::ZERO,
+            4..8 => Freshness::Within(Duration::from_micros(
+                *dice.pick(&[500, 5_000, 30_000, 120_000, 600_000]),
+            )),
+            _ => Freshness::BestEffort,
+        };
+        let on_miss = match dice.below(10) {
+            0..7 => OnMiss::Dig,
+            7 => OnMiss::Error,
+            8 => OnMiss::Stale,
+            _ => OnMiss::Wait(Duration::from_millis(dice.between(1, 40))),
+        };
+        let at = match dice.below(10) {
+            0 => self.draw_scu(),
+            1 => Some(AsOf::Timestamp {
+                micros: self.life.instance.now_micros() - self.dice.below(1_500_000) as i64,
+            }),
+            _ => None,
+        };
+        let named = self.dice.percent(50).then(|| {
+            let known = tables.iter().map(|table| self.life.tables[*table].table.id);
+            known.collect()
+        });
+        let asked_micros = self.life.instance.now_micros();
+        let model = self.life.run.model.lock();
+        let cutoff = match (freshness, at) {
+            (Freshness::Within(bound), None) if bound.is_zero() => Some(i64::MAX),
+            (Freshness::Within(bound), None) => Some(asked_micros - bound.as_micros() as i64),
+            _ => None,
+        };
+        Question {
+            needed: cutoff.and_then(|cutoff| model.last_heard_before(cutoff)),
+            whole_through: model.whole_through(),
+            request: SnapshotRequest {
+                freshness,
+                floor: floor.max(self.seen),
+                on_miss,
+                at,
+                tables: named,
+                owner: format!("reader-{}", self.number),
+            },
+            tables,
+            asked_micros,
+            since: self.life.world().now(),
+        }
+    }
+
+    /// An SCU of the last ones.
+    fn draw_scu(&mut self) -> Option<AsOf> {
+        let whole = self.life.run.model.lock().whole_through().0;
+        let back = self.dice.below(PASTS);
+        (whole > back).then(|| AsOf::Scu(ScuNumber(whole - back)))
+    }
+
+    /// An error instead of a snapshot: some of them are promised.
+    fn refused(&self, question: &Question, error: lazybase_model::Error) -> Answer<()> {
+        let request = &question.request;
+        let world = self.life.world();
+        world.note("refused", 0, 0, || format!("{request:?}: {error}"));
+        let is_miss = request.on_miss == OnMiss::Error && request.at.is_none();
+        if error.kind() == ErrorKind::Unavailable && is_miss {
+            world.meet(Mark::MissError);
+            return Ok(());
+        }
+        if error.kind() == ErrorKind::Invalid && request.at.is_some() {
+            return match self.is_kept(question) {
+                true => Err(Trouble::Wrong(format!(
+                    "{:?} lies inside the retention, and is refused: {error:?}",
+                    request.at
+                ))),
+                false => {
+                    world.meet(Mark::AsOfGone);
+                    Ok(())
+                }
+            };
+        }
+        Err(self.life.judge("a snapshot", question.since, error))
+    }
+
+    /// Whether a past must be kept: it was the newest one when the retention began, or came later.
+    fn is_kept(&self, question: &Question) -> bool {
+        let retention = self.life.run.story.settings.retention.as_micros() as i64;
+        let model = self.life.run.model.lock();
+        match question.request.at {
+            Some(AsOf::Scu(scu)) => {
+                let now = self.life.instance.now_micros();
+                let next = model.last_sent(scu.next());
+                // What was let go stays so when the clock goes back at a restart.
+                let lives = &self.life.run.story.lives[..=self.life.number as usize];
+                let went_back = lives.iter().any(|life| life.wall_micros < 0);
+                next.is_some_and(|micros| micros > now - retention)
+                    && !went_back
+                    && !self.life.store.failed_since(Duration::ZERO)
+            }
+            _ => false,
+        }
+    }
+
+    fn check_horizon(&self, question: &Question, snapshot: &Snapshot) -> Answer<()> {
+        let horizon = snapshot.horizon();
+        let place = (horizon.scu.0, horizon.batches.0);
+        let request = &question.request;
+        let wrong = |what: String| Err(Trouble::Wrong(format!("{what}; asked: {request:?}")));
+        match request.at {
+            Some(AsOf::Scu(scu)) => {
+                if horizon != Horizon::end_of(scu) {
+                    return wrong(format!("an answer as of SCU {scu} is at {horizon}"));
+                }
+                self.life.world().meet(Mark::AsOfScu);
+                return Ok(());
+            }
+            Some(AsOf::Timestamp { micros }) => return self.check_time(question, horizon, micros),
+            None => {}
+        }
+        if horizon < request.floor {
+            return wrong(format!(
+                "an answer at {horizon} lies before its session's floor"
+            ));
+        }
+        if horizon == request.floor && horizon != Horizon::ZERO {
+            self.life.world().meet(Mark::Floor);
+        }
+        let stamp = snapshot.stamp();
+        let stale = request.on_miss == OnMiss::Stale;
+        if let Some(needed) = question.needed.filter(|needed| *needed > place) {
+            if !stale {
+                return wrong(format!(
+                    "an answer at {horizon} lacks the batch at {needed:?}"
+                ));
+            }
+            self.life.world().meet(Mark::MissStale);
+        }
+        if let Freshness::Within(bound) = request.freshness
+            && stamp.staleness > bound
+            && !bound.is_zero()
+            && !stale
+        {
+            return wrong(format!(
+                "an answer within {bound:?} is {:?} stale",
+                stamp.staleness
+            ));
+        }
+        let world = self.life.world();
+        match request.freshness {
+            Freshness::BestEffort => world.meet(Mark::BestEffort),
+            Freshness::Within(bound) if !bound.is_zero() => world.meet(Mark::Bounded),
+            Freshness::Within(_) => {}
+        }
+        if matches!(request.on_miss, OnMiss::Wait(_)) && world.now() > question.since {
+            world.meet(Mark::MissWait);
+        }
+        let left_out = self
+            .life
+            .run
+            .model
+            .lock()
+            .heard_after(horizon, question.asked_micros);
+        if stamp.batches_left_out < left_out {
+            return wrong(format!(
+                "an answer at {horizon} leaves out {left_out} batches and says {}",
+                stamp.batches_left_out
+            ));
+        }
+        if left_out > 0 && !stale && matches!(request.freshness, Freshness::Within(_)) {
+            world.meet(Mark::BoundUsed);
+        }
+        Ok(())
+    }
+
+    /// As of a time: the newest boundary whose every batch was acknowledged by then.
+    fn check_time(&self, question: &Question, horizon: Horizon, micros: i64) -> Answer<()> {
+        let model = self.life.run.model.lock();
+        let what = format!("as of {micros} is answered at {horizon}");
+        if !horizon.is_boundary() {
+            return Err(Trouble::Wrong(format!("{what}, which is no boundary")));
+        }
+        if let Some(batch) = model.sent_after(horizon, micros) {
+            return Err(Trouble::Wrong(format!(
+                "{what}, with batch {batch}, sent later"
+            )));
+        }
+        let next = horizon.scu.next();
+        let heard = model.heard_all(next).filter(|heard| *heard <= micros);
+        if heard.is_some() && next <= question.whole_through {
+            return Err(Trouble::Wrong(format!(
+                "{what}, though SCU {next} was complete"
+            )));
+        }
+        self.life.world().meet(Mark::AsOfTime);
+        Ok(())
+    }
+
+    /// Reads a table in one of the ways there are, and compares.
+    async fn compare(&mut self, snapshot: &Snapshot, table: usize, since: Duration) -> Answer<()> {
+        let life = Arc::clone(&self.life);
+        let way = match self.dice.below(20) {
+            0..10 => compare::Way::Scan,
+            10..12 => compare::Way::Range,
+            12..15 => compare::Way::Point,
+            15..17 => compare::Way::Own,
+            _ => compare::Way::View,
+        };
+        compare::compare(&life, &mut self.dice, snapshot, table, way, since).await
+    }
+}
+
+/// A scan of a whole table.
+fn scan_request(table: lazybase_model::TableId, projection: Vec<usize>) -> ScanRequest {
+    ScanRequest {
+        table,
+        projection,
+        range: Default::default(),
+        buffered: Vec::new(),
+        batch_rows: 64,
+        parts: 2,
+    }
+}

@@ -1,0 +1,407 @@
+//! What a snapshot shows of a table, against what the model says it should.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::key::Key as EncodedKey;
+use lazybase_engine::manifest::KeyRange;
+use lazybase_engine::read::{ScanPlan, Snapshot};
+use lazybase_model::{Error, Horizon};
+
+use super::scan_request;
+use crate::dice::Dice;
+use crate::life::{Answer, Life};
+use crate::marks::Mark;
+use crate::model::{Cell, Change, OnRow, Row, Rows, apply};
+use crate::rows::{decode, encode, project};
+use crate::writer::draw_change;
+
+/// A way to read a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// All of it.
+    Scan,
+    /// The rows of a range of keys.
+    Range,
+    /// Rows by their keys.
+    Point,
+    /// With changes of a transaction's own.
+    Own,
+    /// Through a secondary view.
+    View,
+}
+
+/// A table at a snapshot, as it should be.
+struct Expected {
+    table: usize,
+    rows: Arc<Rows>,
+    as_of_micros: i64,
+    horizon: Horizon,
+}
+
+/// Reads a table in every way and compares: what is done when everything is at rest.
+pub(crate) async fn compare_all(life: &Life, dice: &mut Dice, snapshot: &Snapshot) -> Answer<()> {
+    let since = life.world().now();
+    for table in 0..life.tables.len() {
+        for way in [Way::Scan, Way::Point, Way::View] {
+            compare(life, dice, snapshot, table, way, since).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a table in one way and compares.
+pub(super) fn compare<'a>(
+    life: &'a Life,
+    dice: &'a mut Dice,
+    snapshot: &'a Snapshot,
+    table: usize,
+    way: Way,
+    since: Duration,
+) -> BoxFuture<'a, Answer<()>> {
+    let expected = expected(life, snapshot, table);
+    let comparing = Comparing {
+        life,
+        snapshot,
+        expected,
+        since,
+    };
+    Box::pin(async move {
+        match way {
+            Way::Scan => comparing.scan(dice).await,
+            Way::Range => comparing.range(dice).await,
+            Way::Point => comparing.point(dice).await,
+            Way::Own => comparing.own(dice).await,
+            Way::View => comparing.view(dice).await,
+        }
+    })
+}
+
+fn expected(life: &Life, snapshot: &Snapshot, table: usize) -> Expected {
+    let horizon = snapshot.horizon();
+    let mut model = life.run.model.lock();
+    let count = model.count_to(horizon);
+    // A table that is emptied at a boundary is empty there for all who know of it.
+    let next = model.emptied_after(count);
+    let emptied = next.is_some_and(|(scu, emptied)| {
+        let known = Horizon::inside(scu, 1) <= snapshot.manifest().least_horizon();
+        emptied == table && known && horizon.is_boundary()
+    });
+    let rows = match emptied {
+        true => Arc::default(),
+        false => model.rows_after(count, table),
+    };
+    Expected {
+        table,
+        rows,
+        as_of_micros: snapshot.stamp().as_of_micros,
+        horizon,
+    }
+}
+
+struct Comparing<'a> {
+    life: &'a Life,
+    snapshot: &'a Snapshot,
+    expected: Expected,
+    since: Duration,
+}
+
+impl Comparing<'_> {
+    fn draw(&self) -> &crate::schema::TableDraw {
+        &self.life.run.story.tables[self.expected.table]
+    }
+
+    fn known(&self) -> &crate::rows::Known {
+        &self.life.tables[self.expected.table]
+    }
+
+    fn failed(&self, what: &str, error: Error) -> crate::life::Trouble {
+        self.life.judge(what, self.since, error)
+    }
+
+    /// The rows that have not ended, of those given.
+    fn alive<'r>(&self, rows: &'r Rows) -> Vec<&'r Row> {
+        let ended = |row: &Row| match self.draw().ttl {
+            Some((column, micros)) => row[column]
+                .is_some_and(|moment| moment <= self.expected.as_of_micros - micros as i64),
+            None => false,
+        };
+        let alive: Vec<&Row> = rows.values().filter(|row| !ended(row)).collect();
+        if alive.len() < rows.len() {
+            self.life.world().meet(Mark::Expired);
+        }
+        alive
+    }
+
+    /// All columns, or some of them.
+    fn projection(&self, dice: &mut Dice) -> Vec<usize> {
+        let all = 0..self.draw().columns.len();
+        match dice.percent(60) {
+            true => all.collect(),
+            false => {
+                let mut some: Vec<usize> = all.filter(|_| dice.percent(50)).collect();
+                if some.is_empty() {
+                    some.push(0);
+                }
+                some
+            }
+        }
+    }
+
+    async fn read(&self, plan: &ScanPlan, columns: &[usize]) -> Answer<Vec<Vec<Cell>>> {
+        let batches = self.life.rows(plan).await;
+        let batches = batches.map_err(|error| self.failed("a scan", error))?;
+        let mut rows = Vec::new();
+        for batch in &batches {
+            decode(self.draw(), columns, batch, &mut rows)?;
+        }
+        if let Some(exact) = plan.exact_rows {
+            self.life.world().meet(Mark::ReadExact);
+            if exact != rows.len() as u64 {
+                let name = &self.draw().name;
+                return Err(format!(
+                    "table {name:?} is said to have exactly {exact} rows, and has {}",
+                    rows.len()
+                )
+                .into());
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn scan(&self, dice: &mut Dice) -> Answer<()> {
+        let columns = self.projection(dice);
+        let request = scan_request(self.known().table.id, columns.clone());
+        let plan = self.snapshot.plan_scan(request).await;
+        let plan = plan.map_err(|error| self.failed("planning a scan", error))?;
+        let rows = self.read(&plan, &columns).await?;
+        let wanted = self.alive(&self.expected.rows);
+        let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
+        self.same("a scan", &columns, self.draw().is_ordered(), rows, wanted)
+    }
+
+    async fn range(&self, dice: &mut Dice) -> Answer<()> {
+        let bounds = [0, 1].map(|_| draw_change(dice, self.draw(), 0));
+        let mut bounds = self.encoded(&bounds)?;
+        bounds.sort();
+        let [low, high] = [bounds[0].clone(), bounds[1].clone()];
+        let range = KeyRange {
+            low: Some(low),
+            high: Some(high),
+        };
+        let columns: Vec<usize> = (0..self.draw().columns.len()).collect();
+        let mut request = scan_request(self.known().table.id, columns.clone());
+        request.range = range.clone();
+        let plan = self.snapshot.plan_scan(request).await;
+        let plan = plan.map_err(|error| self.failed("planning a range", error))?;
+        let rows = self.read(&plan, &columns).await?;
+        let alive = self.alive(&self.expected.rows);
+        let upserts: Vec<Change> = alive
+            .iter()
+            .map(|row| Change {
+                key: crate::rows::key_of(self.draw(), row),
+                on_row: OnRow::Replace,
+                on_absent: Some(Arc::clone(row)),
+            })
+            .collect();
+        let keys = self.encoded(&upserts)?;
+        let inside = keys
+            .iter()
+            .zip(&alive)
+            .filter(|(key, _)| range.contains(key));
+        let wanted = inside.map(|(_, row)| row.to_vec()).collect();
+        self.life.world().meet(Mark::ReadRange);
+        self.same("a range", &columns, self.draw().is_ordered(), rows, wanted)
+    }
+
+    /// The keys of changes as files have them.
+    fn encoded(&self, changes: &[Change]) -> Result<Vec<EncodedKey>, String> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole = changes.iter().map(|change| Change {
+            key: change.key,
+            on_row: OnRow::Replace,
+            on_absent: None,
+        });
+        let whole: Vec<Change> = whole.collect();
+        let batch = encode(self.draw(), self.known(), &whole)?;
+        let keys = self.known().layout.codec.encode(&batch.data);
+        let keys = keys.map_err(|error| error.to_string())?;
+        let count = batch.rows();
+        Ok((0..count)
+            .map(|row| EncodedKey::new(keys.row(row).data()))
+            .collect())
+    }
+
+    async fn point(&self, dice: &mut Dice) -> Answer<()> {
+        let count = dice.between(1, 4);
+        let asked: Vec<Change> = (0..count)
+            .map(|_| draw_change(dice, self.draw(), 0))
+            .collect();
+        let keys = self.encoded(&asked)?;
+        let columns = self.projection(dice);
+        let id = self.known().table.id;
+        let found = self.snapshot.get(id, &keys, &columns, &[]).await;
+        let found = found.map_err(|error| self.failed("a point read", error))?;
+        let mut rows = Vec::new();
+        decode(self.draw(), &columns, &found, &mut rows)?;
+        let mut held = Rows::new();
+        for change in &asked {
+            if let Some(row) = self.expected.rows.get(&change.key) {
+                held.insert(change.key, Arc::clone(row));
+            }
+        }
+        let alive = self.alive(&held);
+        let is_alive = |change: &&Change| {
+            let row = held.get(&change.key);
+            row.is_some_and(|row| alive.iter().any(|alive| Arc::ptr_eq(alive, row)))
+        };
+        let wanted = asked.iter().filter(is_alive);
+        let wanted = wanted
+            .map(|change| project(&held[&change.key], &columns))
+            .collect();
+        self.life.world().meet(Mark::ReadPoint);
+        self.same("a point read", &columns, false, rows, wanted)
+    }
+
+    /// A transaction sees its own changes, and nobody else does.
+    fn own_changes(&self, dice: &mut Dice) -> Result<(Vec<ChangeBatch>, Rows), String> {
+        let now = self.life.instance.now_micros();
+        let mut rows = self.expected.rows.as_ref().clone();
+        let mut buffered = Vec::new();
+        for _ in 0..dice.between(1, 2) {
+            let count = dice.between(1, 3);
+            let changes: Vec<Change> = (0..count)
+                .map(|_| draw_change(dice, self.draw(), now))
+                .collect();
+            changes
+                .iter()
+                .for_each(|change| apply(&mut rows, self.draw(), change));
+            buffered.push(encode(self.draw(), self.known(), &changes)?);
+        }
+        Ok((buffered, rows))
+    }
+
+    async fn own(&self, dice: &mut Dice) -> Answer<()> {
+        let (buffered, held) = self.own_changes(dice)?;
+        let columns = self.projection(dice);
+        let mut request = scan_request(self.known().table.id, columns.clone());
+        request.buffered = buffered;
+        let plan = self.snapshot.plan_scan(request).await;
+        let plan = plan.map_err(|error| self.failed("planning a transaction's scan", error))?;
+        let rows = self.read(&plan, &columns).await?;
+        let wanted = self.alive(&held);
+        let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
+        self.life.world().meet(Mark::ReadOwn);
+        let ordered = self.draw().is_ordered();
+        self.same("a transaction's scan", &columns, ordered, rows, wanted)
+    }
+
+    async fn view(&self, dice: &mut Dice) -> Answer<()> {
+        let views = &self.life.views[self.expected.table];
+        for (view, draw) in views.iter().zip(&self.draw().views) {
+            let own = dice.percent(20);
+            let (buffered, held) = match own {
+                true => self.own_changes(dice)?,
+                false => (Vec::new(), self.expected.rows.as_ref().clone()),
+            };
+            let mut request = scan_request(view.id, (0..draw.columns.len()).collect());
+            request.buffered = buffered;
+            let plan = self.snapshot.plan_view_scan(&request).await;
+            let plan = plan.map_err(|error| self.failed("planning a view's scan", error))?;
+            let Some(plan) = plan else {
+                self.life.world().meet(Mark::ViewAside);
+                continue;
+            };
+            let rows = self.read(&plan, &draw.columns).await?;
+            let wanted = self.alive(&held);
+            let wanted = wanted
+                .iter()
+                .map(|row| project(row, &draw.columns))
+                .collect();
+            self.life.world().meet(Mark::ReadView);
+            let name = format!("view {:?}", draw.name);
+            self.in_order(&name, &draw.columns, &draw.key, &rows)?;
+            self.same(&name, &draw.columns, false, rows, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Whether rows rise by the columns of a key, all of which were read.
+    fn in_order(
+        &self,
+        what: &str,
+        columns: &[usize],
+        key: &[usize],
+        rows: &[Vec<Cell>],
+    ) -> Result<(), String> {
+        let places = key
+            .iter()
+            .map(|at| columns.iter().position(|column| column == at));
+        let Some(places) = places.collect::<Option<Vec<usize>>>() else {
+            return Ok(());
+        };
+        let key_of = |row: &Vec<Cell>| places.iter().map(|at| row[*at]).collect::<Vec<_>>();
+        match rows
+            .windows(2)
+            .find(|pair| key_of(&pair[0]) >= key_of(&pair[1]))
+        {
+            None => Ok(()),
+            Some(pair) => Err(format!(
+                "{what} of table {:?} at {} is out of order: {pair:?}",
+                self.draw().name,
+                self.expected.horizon
+            )),
+        }
+    }
+
+    fn same(
+        &self,
+        what: &str,
+        columns: &[usize],
+        ordered: bool,
+        mut rows: Vec<Vec<Cell>>,
+        mut wanted: Vec<Vec<Cell>>,
+    ) -> Answer<()> {
+        let horizon = self.expected.horizon;
+        let world = self.life.world();
+        world.note("compared", rows.len() as u64, wanted.len() as u64, || {
+            format!(
+                "{what} of {:?} at {horizon}: {} rows",
+                self.draw().name,
+                rows.len()
+            )
+        });
+        if ordered {
+            let key: Vec<usize> = (0..self.draw().keys).collect();
+            self.in_order(what, columns, &key, &rows)?;
+        }
+        rows.sort();
+        wanted.sort();
+        if rows == wanted {
+            return Ok(());
+        }
+        let lacks: Vec<_> = wanted
+            .iter()
+            .filter(|row| !rows.contains(row))
+            .take(4)
+            .collect();
+        let extra: Vec<_> = rows
+            .iter()
+            .filter(|row| !wanted.contains(row))
+            .take(4)
+            .collect();
+        Err(format!(
+            "{what} of table {:?} at {horizon} shows {} rows, not {}: without {lacks:?}, \
+             with {extra:?} (columns {columns:?}); {}",
+            self.draw().name,
+            rows.len(),
+            wanted.len(),
+            self.snapshot.stamp(),
+        )
+        .into())
+    }
+}

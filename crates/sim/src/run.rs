@@ -1,0 +1,429 @@
+//! One run: the lives of the processes one after the other, and what came of them.
+//!
+//! ```text
+//!   open (again without faults if that fails) -> learn what is there -> actors -> end of the life
+//!     crash: everything in memory is gone, the disk keeps what it must   \
+//!     close                                                               > next life
+//!     rest: everything comes to rest and is checked                      -> the run's outcome
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_cluster::Instance;
+use lazybase_engine::env::Env;
+use lazybase_engine::env::memory::{MemoryStore, Unsynced};
+use lazybase_engine::manifest::Ddl;
+use lazybase_model::{Result, Table};
+use parking_lot::Mutex;
+
+use crate::dice::Dice;
+use crate::life::{Life, Progress, Run, Tally};
+use crate::marks::{Mark, Marks};
+use crate::model::Model;
+use crate::operator::{operate, rest};
+use crate::reader::{Reader, read};
+use crate::rows::Known;
+use crate::schema::{LEDGER, ledger_spec};
+use crate::store::{Rates, SimStore};
+use crate::story::{End, LifeDraw, OPERATIONS_MIN, Story, Trim};
+use crate::world::{Stopped, World};
+use crate::writer::{Writer, write};
+
+/// More polls than any run takes.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// What was wrong, if anything.
+    pub violation: Option<String>,
+    /// What was done.
+    pub tally: Tally,
+    /// The marks that were met.
+    pub marks: Marks,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// How many polls there were.
+    pub steps: u64,
+    /// Simulated time.
+    pub elapsed: Duration,
+    /// Everything that happened, where it was recorded.
+    pub lines: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether the run had all that makes it count.
+    pub fn counts(&self) -> bool {
+        let tally = &self.tally;
+        tally.batches + tally.queries >= OPERATIONS_MIN
+            && tally.crashes > 0
+            && tally.restarts > 0
+            && tally.authority_merges > 0
+    }
+}
+
+/// Those who outlive the processes.
+struct Cast {
+    run: Arc<Run>,
+    writers: Vec<Arc<Mutex<Writer>>>,
+    readers: Vec<Arc<Mutex<Reader>>>,
+}
+
+/// Runs a seed.
+pub fn run_seed(seed: u64, trim: Trim, recording: bool) -> Outcome {
+    #[cfg(feature = "planted-faults")]
+    lazybase_engine::env::planted::plant(trim.planted);
+    let story = Story::of(seed, trim);
+    let world = World::new(seed, recording);
+    world.limit_steps(STEPS_MAX);
+    world.note("story", seed, 0, || format!("{story:#?}"));
+    let cast = Cast::of(world.clone(), story);
+    cast.live();
+    world.crash();
+    let tally = *cast.run.tally.lock();
+    Outcome {
+        seed,
+        violation: world.violation(),
+        tally,
+        marks: world.marks(),
+        hash: world.hash(),
+        steps: world.steps(),
+        elapsed: world.now(),
+        lines: world.take_lines(),
+    }
+}
+
+impl Cast {
+    fn of(world: World, story: Story) -> Cast {
+        let writers = story.writers.iter().enumerate();
+        let writers = writers.map(|(at, draw)| Writer::new(story.seed, at, draw.clone()));
+        let readers = (0..story.readers).map(|at| Reader::new(story.seed, at));
+        Cast {
+            writers: writers.map(|writer| Arc::new(Mutex::new(writer))).collect(),
+            readers: readers.map(|reader| Arc::new(Mutex::new(reader))).collect(),
+            run: Arc::new(Run {
+                world,
+                model: Mutex::new(Model::new(story.tables.clone())),
+                tally: Mutex::default(),
+                story,
+            }),
+        }
+    }
+
+    /// All lives, the last one first come to rest.
+    fn live(&self) {
+        let mut disk = MemoryStore::without_history();
+        let lives = self.run.story.lives.clone();
+        for (number, draw) in lives.into_iter().enumerate() {
+            let world = &self.run.world;
+            world.move_wall(draw.wall_micros);
+            match draw.wall_micros {
+                0 => {}
+                back if back < 0 => world.meet(Mark::WallBack),
+                _ => world.meet(Mark::WallForward),
+            }
+            let mut faults = draw.faults;
+            loop {
+                let stopped = self.live_once(number as u32, draw, faults, &mut disk);
+                match stopped {
+                    Stopped::Done if world.violation().is_some() => return,
+                    Stopped::Violated => return,
+                    Stopped::Done => break,
+                    Stopped::Crashed => {
+                        disk = self.crash(draw, &disk);
+                        // The last life goes on until all is at rest.
+                        if draw.end != End::Rest {
+                            break;
+                        }
+                        faults = false;
+                    }
+                    Stopped::Stuck | Stopped::Endless => {
+                        let tasks = world.tasks();
+                        world.violate(format!("nothing goes on ({stopped:?}): {tasks:?}"));
+                        return;
+                    }
+                }
+            }
+            world.crash();
+        }
+    }
+
+    fn crash(&self, draw: LifeDraw, disk: &MemoryStore) -> MemoryStore {
+        let world = &self.run.world;
+        world.note("crash", 0, 0, || format!("{:?}", draw.unsynced));
+        world.crash();
+        self.run.tally.lock().crashes += 1;
+        world.meet(match draw.unsynced {
+            Unsynced::Nothing => Mark::CrashNothing,
+            Unsynced::Everything => Mark::CrashEverything,
+            Unsynced::Prefix(_) => Mark::CrashPrefix,
+            Unsynced::Scattered(_) => Mark::CrashScattered,
+        });
+        disk.after_crash(draw.unsynced)
+    }
+
+    /// From an opening to the end of what it opened.
+    fn live_once(
+        &self,
+        number: u32,
+        draw: LifeDraw,
+        faults: bool,
+        disk: &mut MemoryStore,
+    ) -> Stopped {
+        let world = &self.run.world;
+        let rates = match faults {
+            true => self.run.story.rates,
+            false => Rates {
+                slow: self.run.story.rates.slow,
+                ..Rates::default()
+            },
+        };
+        let dice = Dice::of(self.run.story.seed, 500 + u64::from(number));
+        let store = SimStore::new(world.clone(), disk.clone(), dice, rates);
+        if number > 0 {
+            self.run.tally.lock().restarts += 1;
+        }
+        let began_at = self.run.operations();
+        let mut ordered = false;
+        if draw.answers == 0 {
+            // The end comes during recovery, or soon after.
+            ordered = true;
+            match draw.end {
+                End::CrashIn(polls) => world.crash_in(polls),
+                End::CrashAt(point) => store.crash_at(Some(point)),
+                End::Close | End::Rest => {}
+            }
+        }
+        let opened = Arc::new(Mutex::new(false));
+        let life = Opening {
+            run: Arc::clone(&self.run),
+            number,
+            draw,
+            store,
+            progress: Progress { began_at, ordered },
+            opened: Arc::clone(&opened),
+        };
+        let living = live(life, self.writers.clone(), self.readers.clone());
+        let stopped = world.run(living);
+        if stopped == Stopped::Crashed && !*opened.lock() {
+            world.meet(Mark::CrashInOpen);
+        }
+        stopped
+    }
+}
+
+/// What runs in one life.
+async fn live(
+    opening: Opening,
+    writers: Vec<Arc<Mutex<Writer>>>,
+    readers: Vec<Arc<Mutex<Reader>>>,
+) {
+    let world = opening.run.world.clone();
+    let Some(life) = opening.open().await else {
+        return;
+    };
+    let mut tasks: Vec<u32> = Vec::new();
+    for (at, writer) in writers.iter().enumerate() {
+        let writing = write(Arc::clone(&life), Arc::clone(writer));
+        tasks.push(world.start(&format!("writer-{at}"), Box::pin(writing)));
+    }
+    for (at, reader) in readers.into_iter().enumerate() {
+        let writer = Arc::clone(&writers[at % writers.len()]);
+        let reading = read(Arc::clone(&life), reader, writer);
+        tasks.push(world.start(&format!("reader-{at}"), Box::pin(reading)));
+    }
+    if life.run.story.trim.operator {
+        tasks.push(world.start("operator", Box::pin(operate(Arc::clone(&life)))));
+    }
+    while tasks.iter().any(|task| world.is_alive(*task)) {
+        world.sleep(Duration::from_millis(2)).await;
+    }
+    end(&life).await;
+}
+
+/// A life that begins.
+struct Opening {
+    run: Arc<Run>,
+    number: u32,
+    draw: LifeDraw,
+    store: SimStore,
+    progress: Progress,
+    opened: Arc<Mutex<bool>>,
+}
+
+impl Opening {
+    /// Opens the database and learns what is there; nothing if the run is over.
+    async fn open(self) -> Option<Arc<Life>> {
+        let since = self.run.world.now();
+        let made = match self.try_open().await {
+            Ok(made) => made,
+            Err(error) if self.store.failed_since(since) => {
+                let world = &self.run.world;
+                world.note("not opened", 0, 0, || error.to_string());
+                world.meet(Mark::OpenRefused);
+                self.give_up().await;
+                return None;
+            }
+            Err(error) => {
+                let what = format!("the database can't be opened: {error:?}");
+                self.run.world.violate(what);
+                return None;
+            }
+        };
+        *self.opened.lock() = true;
+        self.learn(made).await
+    }
+
+    /// What half opened the database is gone with the process.
+    async fn give_up(&self) {
+        self.run.world.crash_now();
+        std::future::pending::<()>().await;
+    }
+
+    async fn learn(self, made: Made) -> Option<Arc<Life>> {
+        let Made {
+            instance,
+            ledger,
+            tables,
+            views,
+        } = made;
+        let life = Arc::new(Life {
+            run: self.run,
+            number: self.number,
+            draw: self.draw,
+            store: self.store,
+            instance,
+            ledger,
+            tables,
+            views,
+            progress: Mutex::new(self.progress),
+        });
+        let world = life.world().clone();
+        loop {
+            let learnt = life.learn().await;
+            if life.report(learnt).is_some() {
+                break;
+            }
+            if world.violation().is_some() {
+                return None;
+            }
+            world.sleep(Duration::from_millis(5)).await;
+        }
+        let mut model = life.run.model.lock();
+        model.settle_unheard(|number, batch| {
+            let doubt = matches!(batch.fate, crate::model::Fate::InDoubt { .. });
+            let there = batch.place.is_some();
+            world.note("after the restart", number as u64, u64::from(there), || {
+                format!("batch {number} is {}", if there { "there" } else { "gone" })
+            });
+            world.meet(match (doubt, there) {
+                (true, true) => Mark::DoubtSurvived,
+                (true, false) => Mark::DoubtLost,
+                (false, true) => Mark::UnheardSurvived,
+                (false, false) => Mark::UnheardLost,
+            });
+        });
+        drop(model);
+        Some(life)
+    }
+
+    async fn try_open(&self) -> Result<Made> {
+        let world = &self.run.world;
+        let env = Env {
+            clock: Arc::new(world.clone()),
+            random: Arc::new(world.clone()),
+            store: Arc::new(self.store.clone()),
+            spawner: Arc::new(world.clone()),
+        };
+        let story = &self.run.story;
+        let instance = Instance::open(env, story.settings.clone()).await?;
+        world.note("opened", u64::from(self.number), 0, String::new);
+        instance.create_table(ledger_spec(), true).await?;
+        let ledger = known(&instance, LEDGER)?;
+        let (mut tables, mut views) = (Vec::new(), Vec::new());
+        for draw in story.tables.clone() {
+            instance.create_table(draw.spec(), true).await?;
+            if draw.cut.is_some() {
+                world.meet(Mark::Partitioned);
+            }
+            if draw.columns.iter().any(|column| column.merge.is_some()) {
+                world.meet(Mark::Combined);
+            }
+            let table = known(&instance, &draw.name)?;
+            let mut of_table = Vec::new();
+            for view in draw.views.clone() {
+                if view_named(&instance, &view.name).is_none() {
+                    let view = instance.define_view(&table.table, &view.spec())?;
+                    let view = view.as_ref().clone();
+                    instance
+                        .commit(vec![Ddl::CreateView { view }], None)
+                        .await?;
+                }
+                let found = view_named(&instance, &view.name);
+                of_table.extend(found);
+            }
+            tables.push(table);
+            views.push(of_table);
+        }
+        Ok(Made {
+            instance,
+            ledger,
+            tables,
+            views,
+        })
+    }
+}
+
+/// An open database and its tables.
+struct Made {
+    instance: Instance,
+    ledger: Known,
+    tables: Vec<Known>,
+    views: Vec<Vec<Arc<Table>>>,
+}
+
+fn known(instance: &Instance, name: &str) -> Result<Known> {
+    Known::of(instance.table(name)?).map_err(lazybase_model::Error::internal)
+}
+
+fn view_named(instance: &Instance, name: &str) -> Option<Arc<Table>> {
+    let manifest = instance.manifest();
+    let mut views = manifest.views.values();
+    let view = views.find(|view| view.table.name == name)?;
+    Some(Arc::clone(&view.table))
+}
+
+/// Ends a life whose actors have ended.
+async fn end(life: &Arc<Life>) {
+    let world = life.world();
+    match life.draw.end {
+        End::Rest => {
+            let rested = rest(life).await;
+            life.report(rested);
+            close(life).await;
+        }
+        End::Close => {
+            life.store.set_faults(false);
+            close(life).await;
+            world.meet(Mark::Closed);
+        }
+        // The operation in which it should have come did not come.
+        End::CrashIn(_) | End::CrashAt(_) => {
+            world.crash_now();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn close(life: &Life) {
+    if let Err(error) = life.instance.close().await {
+        let what = format!("the database can't be closed: {error:?}");
+        life.world().violate(what);
+    }
+}
+
+#[cfg(test)]
+mod tests;

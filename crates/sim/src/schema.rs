@@ -1,0 +1,393 @@
+//! Tables drawn from the seed: columns, keys, partitions, merge operators, times to live, views.
+//!
+//! Pure. Every value is a number to the model; a column's kind says how it is spelt in Arrow, so
+//! that the order of spellings is the order of numbers.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    StringArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{
+    DataType, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+};
+use lazybase_cluster::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec};
+use lazybase_model::{Column, Layout, MergeOperator};
+
+use crate::dice::Dice;
+use crate::world::WALL_MICROS_AT_START;
+
+/// The table in which every batch leaves one row: its hidden key tells the order of batches.
+pub const LEDGER: &str = "ledger";
+
+/// How a column's numbers are spelt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// BIGINT.
+    Long,
+    /// INT.
+    Short,
+    /// TEXT: the number in digits.
+    Text,
+    /// BOOLEAN: 0 or 1.
+    Truth,
+    /// DOUBLE.
+    Double,
+    /// TIMESTAMP: microseconds.
+    Moment,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnDraw {
+    /// How its numbers are spelt.
+    pub kind: Kind,
+    /// What combines its values.
+    pub merge: Option<MergeOperator>,
+}
+
+/// How a table is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutDraw {
+    /// Buckets of the first key column.
+    pub buckets: Option<u16>,
+    /// Where the last key column is cut, besides.
+    pub bounds: Vec<i64>,
+}
+
+/// A secondary view: positions of its table's columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewDraw {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub columns: Vec<usize>,
+    /// What it is sorted by.
+    pub key: Vec<usize>,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDraw {
+    /// Its name.
+    pub name: String,
+    /// Its columns; the key's come first.
+    pub columns: Vec<ColumnDraw>,
+    /// How many columns are its key.
+    pub keys: usize,
+    /// How many values each key column has.
+    pub key_values: [i64; 2],
+    /// Whether it is kept for point reads.
+    pub point: bool,
+    /// How it is cut.
+    pub cut: Option<CutDraw>,
+    /// The column that rows end by, and how long after it, in microseconds.
+    pub ttl: Option<(usize, u64)>,
+    /// Its secondary views.
+    pub views: Vec<ViewDraw>,
+}
+
+/// What a drawn schema may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowed {
+    /// Tables at most.
+    pub tables: usize,
+    /// Secondary views.
+    pub views: bool,
+    /// Partitions.
+    pub partitions: bool,
+    /// Merge operators.
+    pub operators: bool,
+    /// Rows that end by themselves.
+    pub ttl: bool,
+}
+
+/// Draws the tables of a seed.
+pub fn draw_tables(seed: u64, allowed: Allowed) -> Vec<TableDraw> {
+    let count = Dice::of(seed, 10).between(2, 3) as usize;
+    (0..count.min(allowed.tables.max(1)))
+        .map(|at| draw_table(&mut Dice::of(seed, 20 + at as u64), at, allowed))
+        .collect()
+}
+
+fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
+    let keys = dice.between(1, 2) as usize;
+    let key_kinds = [Kind::Long, Kind::Text, Kind::Long, Kind::Short];
+    let key_values = match keys {
+        1 => [dice.between(12, 48) as i64, 1],
+        _ => [dice.between(4, 10) as i64, dice.between(3, 6) as i64],
+    };
+    let mut columns: Vec<ColumnDraw> = (0..keys)
+        .map(|_| ColumnDraw {
+            kind: *dice.pick(&key_kinds),
+            merge: None,
+        })
+        .collect();
+    let ttl = dice.percent(20).then(|| dice.between(200_000, 3_000_000));
+    let values = dice.between(1, 4);
+    for _ in 0..values {
+        columns.push(draw_value(dice, allowed));
+    }
+    let ttl = ttl.filter(|_| allowed.ttl).map(|micros| {
+        columns.push(ColumnDraw {
+            kind: Kind::Moment,
+            merge: None,
+        });
+        // Such a table takes whole rows alone.
+        columns.iter_mut().for_each(|column| column.merge = None);
+        (columns.len() - 1, micros)
+    });
+    let cut = dice
+        .percent(30)
+        .then(|| draw_cut(dice, key_values[keys - 1]));
+    let mut table = TableDraw {
+        name: format!("t{at}"),
+        columns,
+        keys,
+        key_values,
+        point: dice.percent(30),
+        cut: cut.filter(|_| allowed.partitions),
+        ttl,
+        views: Vec::new(),
+    };
+    let views = *dice.pick(&[0, 0, 1, 1, 2]);
+    for number in 0..views {
+        let view = draw_view(dice, &table, number);
+        if allowed.views {
+            table.views.push(view);
+        }
+    }
+    table
+}
+
+fn draw_value(dice: &mut Dice, allowed: Allowed) -> ColumnDraw {
+    use MergeOperator::{First, Max, Min, Sum};
+    let kinds = [
+        Kind::Long,
+        Kind::Short,
+        Kind::Text,
+        Kind::Truth,
+        Kind::Double,
+        Kind::Moment,
+    ];
+    let kind = *dice.pick(&kinds);
+    let operators: &[MergeOperator] = match kind {
+        Kind::Long | Kind::Short => &[Sum, Sum, Min, Max, First],
+        _ => &[Min, Max, First],
+    };
+    let merge = dice.percent(40).then(|| *dice.pick(operators));
+    ColumnDraw {
+        kind,
+        merge: merge.filter(|_| allowed.operators),
+    }
+}
+
+/// Hash buckets of the first key column where there are two, bounds on the last, or one of both.
+fn draw_cut(dice: &mut Dice, values: i64) -> CutDraw {
+    let buckets = dice.percent(60).then(|| dice.between(2, 4) as u16);
+    let ranged = dice.percent(50) || buckets.is_none();
+    let mut bounds: Vec<i64> = Vec::new();
+    if ranged {
+        let count = dice.between(1, 2);
+        bounds.extend((0..count).map(|_| dice.between(1, values.max(2) as u64 - 1) as i64));
+        bounds.sort_unstable();
+        bounds.dedup();
+    }
+    CutDraw { buckets, bounds }
+}
+
+fn draw_view(dice: &mut Dice, table: &TableDraw, number: usize) -> ViewDraw {
+    let plain = |at: usize| table.columns[at].merge.is_none();
+    let mut rest: Vec<usize> = (0..table.columns.len()).collect();
+    let mut key = Vec::new();
+    let leading = table.keys + dice.index(table.columns.len() - table.keys);
+    // What is combined is in no key.
+    if dice.percent(50) && plain(leading) {
+        key.push(leading);
+    }
+    key.extend((0..table.keys).rev());
+    let optional = dice.percent(50);
+    // Sums are shown by their tables alone.
+    let summed = |at: usize| table.columns[at].merge == Some(MergeOperator::Sum);
+    rest.retain(|column| !summed(*column));
+    rest.retain(|column| {
+        let needed = key.contains(column) || table.ttl.is_some_and(|(ttl, _)| ttl == *column);
+        needed || !optional || dice.percent(50)
+    });
+    ViewDraw {
+        name: format!("{}v{number}", table.name),
+        columns: rest,
+        key,
+    }
+}
+
+impl Kind {
+    fn data_type(self) -> DataType {
+        match self {
+            Kind::Long => DataType::Int64,
+            Kind::Short => DataType::Int32,
+            Kind::Text => DataType::Utf8,
+            Kind::Truth => DataType::Boolean,
+            Kind::Double => DataType::Float64,
+            Kind::Moment => DataType::Timestamp(TimeUnit::Microsecond, None),
+        }
+    }
+
+    /// A value of a column that is no key.
+    pub fn value(self, dice: &mut Dice) -> Option<i64> {
+        if dice.percent(12) {
+            return None;
+        }
+        Some(match self {
+            Kind::Truth => dice.below(2) as i64,
+            Kind::Text => dice.below(60) as i64,
+            Kind::Moment => WALL_MICROS_AT_START + dice.below(5_000_000) as i64,
+            Kind::Long | Kind::Short | Kind::Double => dice.below(120) as i64 - 20,
+        })
+    }
+
+    /// Numbers as Arrow spells them; `wide` for sums as they are stored.
+    pub fn array(self, wide: bool, cells: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+        match self {
+            _ if wide => {
+                let cells = cells.map(|cell| cell.map(i128::from));
+                let array = Decimal128Array::from_iter(cells);
+                let array = array.with_precision_and_scale(38, 0);
+                Arc::new(array.expect("38 digits are what a decimal may have"))
+            }
+            Kind::Long => Arc::new(Int64Array::from_iter(cells)),
+            Kind::Short => Arc::new(Int32Array::from_iter(cells.map(|c| c.map(|c| c as i32)))),
+            Kind::Text => {
+                let texts = cells.map(|cell| cell.map(|cell| format!("k{cell:03}")));
+                Arc::new(StringArray::from_iter(texts))
+            }
+            Kind::Truth => Arc::new(BooleanArray::from_iter(cells.map(|c| c.map(|c| c == 1)))),
+            Kind::Double => Arc::new(Float64Array::from_iter(cells.map(|c| c.map(|c| c as f64)))),
+            Kind::Moment => Arc::new(TimestampMicrosecondArray::from_iter(cells)),
+        }
+    }
+
+    /// The number that a cell spells; `None` for NULL.
+    ///
+    /// # Errors
+    /// What the cell is, where it spells no number.
+    pub fn number(self, column: &ArrayRef, row: usize) -> Result<Option<i64>, String> {
+        if column.is_null(row) {
+            return Ok(None);
+        }
+        let wrong = || format!("a column of type {} is read", column.data_type());
+        Ok(Some(match self {
+            Kind::Long => column
+                .as_primitive_opt::<Int64Type>()
+                .ok_or_else(wrong)?
+                .value(row),
+            Kind::Short => i64::from(
+                column
+                    .as_primitive_opt::<Int32Type>()
+                    .ok_or_else(wrong)?
+                    .value(row),
+            ),
+            Kind::Text => {
+                let text = column.as_string_opt::<i32>().ok_or_else(wrong)?.value(row);
+                let digits = text
+                    .strip_prefix('k')
+                    .and_then(|digits| digits.parse().ok());
+                digits.ok_or_else(|| format!("the text {text:?} was never written"))?
+            }
+            Kind::Truth => i64::from(column.as_boolean_opt().ok_or_else(wrong)?.value(row)),
+            Kind::Double => column
+                .as_primitive_opt::<Float64Type>()
+                .ok_or_else(wrong)?
+                .value(row) as i64,
+            Kind::Moment => {
+                let column = column.as_primitive_opt::<TimestampMicrosecondType>();
+                column.ok_or_else(wrong)?.value(row)
+            }
+        }))
+    }
+}
+
+impl TableDraw {
+    /// The specification that makes it.
+    pub fn spec(&self) -> TableSpec {
+        let columns = self.columns.iter().enumerate().map(|(at, draw)| Column {
+            merge: draw.merge,
+            ..Column::new(column_name(at), draw.kind.data_type())
+        });
+        TableSpec {
+            name: self.name.clone(),
+            columns: columns.collect(),
+            key: (0..self.keys).map(column_name).collect(),
+            layout: match self.point {
+                true => Layout::Point,
+                false => Layout::Scan,
+            },
+            comment: None,
+            partitioning: self.cut.as_ref().map(|cut| self.partitions(cut)),
+            ttl: self
+                .ttl
+                .map(|(column, micros)| (column_name(column), micros)),
+        }
+    }
+
+    /// All keys lie in a partition: the range ones are open at both ends.
+    fn partitions(&self, cut: &CutDraw) -> PartitionSpec {
+        let last = self.keys - 1;
+        // One column can't be in two rules.
+        let hashed = cut
+            .buckets
+            .filter(|_| self.keys == 2 || cut.bounds.is_empty());
+        let hash = hashed.map(|buckets| (vec![column_name(0)], buckets));
+        let at = |value: i64| CutSpec {
+            values: vec![
+                self.columns[last]
+                    .kind
+                    .array(false, [Some(value)].into_iter()),
+            ],
+            after: false,
+        };
+        let lows = std::iter::once(None).chain(cut.bounds.iter().map(|value| Some(at(*value))));
+        let highs = cut.bounds.iter().map(|value| Some(at(*value)));
+        let highs = highs.chain(std::iter::once(None));
+        let bounds = lows.zip(highs).map(|(low, high)| BoundsSpec { low, high });
+        let range = (!cut.bounds.is_empty()).then(|| (vec![column_name(last)], bounds.collect()));
+        PartitionSpec {
+            hash: hash.into_iter().collect(),
+            range,
+        }
+    }
+
+    /// Whether rows come in the order of their key.
+    pub fn is_ordered(&self) -> bool {
+        self.cut.is_none()
+    }
+}
+
+impl ViewDraw {
+    /// The specification that makes it.
+    pub fn spec(&self) -> ViewSpec {
+        ViewSpec {
+            name: self.name.clone(),
+            columns: Some(self.columns.iter().map(|at| column_name(*at)).collect()),
+            key: self.key.iter().map(|at| column_name(*at)).collect(),
+        }
+    }
+}
+
+/// The specification of the ledger.
+pub fn ledger_spec() -> TableSpec {
+    TableSpec {
+        name: LEDGER.to_owned(),
+        columns: vec![Column::new("batch", DataType::Int64)],
+        key: Vec::new(),
+        layout: Layout::Scan,
+        comment: None,
+        partitioning: None,
+        ttl: None,
+    }
+}
+
+fn column_name(at: usize) -> String {
+    format!("c{at}")
+}

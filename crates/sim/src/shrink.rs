@@ -1,0 +1,54 @@
+//! Makes a failing story small: leaves out one thing after the other as long as it still fails.
+
+use crate::run::Outcome;
+use crate::story::Trim;
+use crate::sweep::run_caught;
+
+/// The most runs that one story is shrunk with.
+const RUNS_MAX: usize = 80;
+
+/// The smallest story found that fails, with everything that happened in it.
+pub fn shrink(seed: u64, whole: Trim) -> (Trim, Outcome) {
+    let mut trim = whole;
+    let mut runs = 0;
+    let mut fails = |trim: &Trim| {
+        runs += 1;
+        runs <= RUNS_MAX && run_caught(seed, *trim, false).violation.is_some()
+    };
+    loop {
+        let smaller = smaller(&trim).into_iter().find(|smaller| fails(smaller));
+        match smaller {
+            Some(smaller) => trim = smaller,
+            None => break,
+        }
+    }
+    (trim, run_caught(seed, trim, true))
+}
+
+/// Stories from which one thing more is left out, the largest things first.
+fn smaller(trim: &Trim) -> Vec<Trim> {
+    let mut all = Vec::new();
+    let mut with = |change: &dyn Fn(&mut Trim)| {
+        let mut changed = *trim;
+        change(&mut changed);
+        if changed != *trim {
+            all.push(changed);
+        }
+    };
+    with(&|trim| trim.operations /= 2);
+    with(&|trim| trim.faults = false);
+    with(&|trim| trim.operator = false);
+    with(&|trim| trim.lives = 1);
+    with(&|trim| trim.lives = trim.lives.min(4).saturating_sub(1).max(1));
+    with(&|trim| trim.truncates = false);
+    with(&|trim| trim.delays = false);
+    with(&|trim| trim.readers = trim.readers.saturating_sub(1));
+    with(&|trim| trim.writers = trim.writers.saturating_sub(1).max(1));
+    with(&|trim| trim.schema.views = false);
+    with(&|trim| trim.schema.partitions = false);
+    with(&|trim| trim.schema.operators = false);
+    with(&|trim| trim.schema.ttl = false);
+    with(&|trim| trim.schema.tables = trim.schema.tables.saturating_sub(1).max(1));
+    with(&|trim| trim.operations = trim.operations * 3 / 4);
+    all
+}

@@ -1,0 +1,577 @@
+//! The simulated store: what a disk does to those who trust it. Bytes are kept by the engine's
+//! store in memory, which knows what a power cut may take; here operations take time, fail before
+//! or after they happen, and crashes fall into the middle of them.
+//!
+//! ```text
+//!   called -> waits -> [crash?] -> refused | lost | torn | happens -> [crash?] -> reported
+//! ```
+
+use std::fmt;
+use std::future::pending;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::env::{FileWriter, LogFile, Store, StoreError, StoreResult};
+use parking_lot::Mutex;
+
+use crate::dice::Dice;
+use crate::marks::Mark;
+use crate::world::World;
+
+/// What a store is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// A small file, put if absent: the manifest's.
+    Put,
+    /// A segment is begun.
+    Create,
+    /// Bytes for a segment.
+    Write,
+    /// A segment becomes durable and visible.
+    Finish,
+    /// A read, of bytes, a length or a listing.
+    Read,
+    /// A log file is made.
+    CreateLog,
+    /// Bytes for a log.
+    LogWrite,
+    /// A log becomes durable.
+    LogSync,
+    /// A file goes.
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Put => "put",
+            Operation::Create => "create",
+            Operation::Write => "write",
+            Operation::Finish => "finish",
+            Operation::Read => "read",
+            Operation::CreateLog => "create log",
+            Operation::LogWrite => "write log",
+            Operation::LogSync => "sync log",
+            Operation::Delete => "delete",
+        }
+    }
+
+    /// The mark of a crash in the middle of it.
+    fn crash_mark(self) -> Option<Mark> {
+        match self {
+            Operation::Put => Some(Mark::CrashInManifest),
+            Operation::Finish => Some(Mark::CrashInSegment),
+            Operation::CreateLog => Some(Mark::CrashInCreateLog),
+            Operation::LogWrite => Some(Mark::CrashInLogWrite),
+            Operation::LogSync => Some(Mark::CrashInLogSync),
+            Operation::Delete => Some(Mark::CrashInDelete),
+            Operation::Create | Operation::Write | Operation::Read => None,
+        }
+    }
+}
+
+/// How often what goes wrong, in thousandths of all operations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// Refused.
+    pub refused: u64,
+    /// Happened, but reported in doubt.
+    pub happened: u64,
+    /// Did not happen, and reported in doubt.
+    pub lost: u64,
+    /// A write to the log of which a part happened.
+    pub torn: u64,
+    /// A sync that failed, after which nothing of the file becomes durable any more.
+    pub sync_failed: u64,
+    /// A read that failed.
+    pub read_failed: u64,
+    /// A read that gave a flipped bit, of a segment.
+    pub flipped: u64,
+    /// A while in which the disk is full.
+    pub full: u64,
+    /// An operation that takes much longer.
+    pub slow: u64,
+    /// An operation that takes very long.
+    pub hung: u64,
+}
+
+/// When the processes crash in the middle of an operation: the so-many-th of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrashPoint {
+    /// Which kind.
+    pub operation: Operation,
+    /// How many of the kind come before.
+    pub after: u64,
+    /// Whether it happens first.
+    pub happens: bool,
+}
+
+/// A store that does what it is told, and what the dice tell it.
+#[derive(Clone)]
+pub struct SimStore {
+    world: World,
+    disk: MemoryStore,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    dice: Dice,
+    rates: Rates,
+    is_on: bool,
+    crash: Option<CrashPoint>,
+    full_until: Option<Duration>,
+    /// When a fault last happened.
+    last_fault: Option<Duration>,
+    deletes: u64,
+    log_failures: u64,
+}
+
+impl fmt::Debug for SimStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimStore").finish_non_exhaustive()
+    }
+}
+
+/// What an operation is to do, and to say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Happen,
+    Refuse { full: bool },
+    HappenInDoubt,
+    Lose,
+    Tear,
+}
+
+impl SimStore {
+    /// A store over these bytes.
+    pub fn new(world: World, disk: MemoryStore, dice: Dice, rates: Rates) -> SimStore {
+        let state = State {
+            dice,
+            rates,
+            is_on: true,
+            crash: None,
+            full_until: None,
+            last_fault: None,
+            deletes: 0,
+            log_failures: 0,
+        };
+        SimStore {
+            world,
+            disk,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// The bytes.
+    pub fn disk(&self) -> &MemoryStore {
+        &self.disk
+    }
+
+    /// Lets faults happen, or none.
+    pub fn set_faults(&self, is_on: bool) {
+        let mut state = self.state.lock();
+        state.is_on = is_on;
+        if !is_on {
+            state.full_until = None;
+        }
+    }
+
+    /// Lets the processes crash in the middle of an operation.
+    pub fn crash_at(&self, point: Option<CrashPoint>) {
+        self.state.lock().crash = point;
+    }
+
+    /// Whether a fault happened at or after this moment.
+    pub fn failed_since(&self, moment: Duration) -> bool {
+        let state = self.state.lock();
+        state.full_until.is_some() || state.last_fault.is_some_and(|last| last >= moment)
+    }
+
+    /// How many files were removed.
+    pub fn deletes(&self) -> u64 {
+        self.state.lock().deletes
+    }
+
+    /// How many writes and syncs of the log failed or ended in doubt.
+    pub fn log_failures(&self) -> u64 {
+        self.state.lock().log_failures
+    }
+
+    /// Waits as long as the disk takes.
+    async fn wait(&self, operation: Operation) {
+        let wait = {
+            let mut state = self.state.lock();
+            let Rates { slow, hung, .. } = state.rates;
+            let (slow, hung) = match state.is_on {
+                true => (slow, hung),
+                false => (0, 0),
+            };
+            let base = match operation {
+                Operation::LogSync | Operation::Finish | Operation::Put => 300,
+                Operation::Read | Operation::LogWrite | Operation::Write => 40,
+                Operation::Create | Operation::CreateLog | Operation::Delete => 100,
+            };
+            if state.dice.permille(hung) {
+                self.world.meet(Mark::StoreHung);
+                Duration::from_millis(state.dice.between(300, 2500))
+            } else if state.dice.permille(slow) {
+                self.world.meet(Mark::StoreSlow);
+                Duration::from_micros(state.dice.between(2_000, 40_000))
+            } else if state.dice.percent(50) {
+                Duration::from_micros(state.dice.between(1, 2 * base))
+            } else {
+                Duration::ZERO
+            }
+        };
+        match wait.is_zero() {
+            true => self.world.pause().await,
+            false => self.world.sleep(wait).await,
+        }
+    }
+
+    /// Waits, and draws what is to become of a change.
+    async fn begin(&self, operation: Operation, name: &str, bytes: u64) -> (Fate, bool) {
+        self.wait(operation).await;
+        let crash = self.reaches_crash(operation);
+        if let Some(CrashPoint { happens: false, .. }) = crash {
+            self.stop(operation).await;
+        }
+        let fate = self.draw(operation);
+        let fine = u64::from(fate == Fate::Happen);
+        self.world.note(operation.name(), bytes, fine, || {
+            let how = match fate {
+                Fate::Happen => "",
+                Fate::Refuse { .. } => ": refused",
+                Fate::HappenInDoubt => ": happens, reported in doubt",
+                Fate::Lose => ": lost",
+                Fate::Tear => ": torn",
+            };
+            format!("{name} {bytes}{how}")
+        });
+        (fate, crash.is_some())
+    }
+
+    fn reaches_crash(&self, operation: Operation) -> Option<CrashPoint> {
+        let mut state = self.state.lock();
+        let point = state.crash.as_mut()?;
+        if point.operation != operation {
+            return None;
+        }
+        match point.after.checked_sub(1) {
+            Some(left) => {
+                point.after = left;
+                None
+            }
+            None => state.crash.take(),
+        }
+    }
+
+    /// The processes crash here.
+    async fn stop(&self, operation: Operation) {
+        if let Some(mark) = operation.crash_mark() {
+            self.world.meet(mark);
+        }
+        self.world.note("crash in", operation as u64, 0, || {
+            operation.name().to_owned()
+        });
+        self.world.crash_now();
+        pending::<()>().await;
+    }
+
+    fn draw(&self, operation: Operation) -> Fate {
+        let mut state = self.state.lock();
+        if !state.is_on {
+            return Fate::Happen;
+        }
+        let now = self.world.now();
+        if state.full_until.is_some_and(|until| until <= now) {
+            state.full_until = None;
+        }
+        let rates = state.rates;
+        let grows = matches!(
+            operation,
+            Operation::Put | Operation::Write | Operation::Finish | Operation::CreateLog
+        );
+        if grows && state.full_until.is_none() && state.dice.permille(rates.full) {
+            let until = now + Duration::from_micros(state.dice.between(2_000, 200_000));
+            state.full_until = Some(until);
+        }
+        let fate = if grows && state.full_until.is_some() {
+            self.world.meet(Mark::DiskFull);
+            Fate::Refuse { full: true }
+        } else if operation == Operation::LogSync && state.dice.permille(rates.sync_failed) {
+            self.world.meet(Mark::SyncFailed);
+            Fate::Lose
+        } else if operation == Operation::LogWrite && state.dice.permille(rates.torn) {
+            self.world.meet(Mark::LogTorn);
+            Fate::Tear
+        } else if state.dice.permille(rates.refused) {
+            self.world.meet(Mark::StoreRefused);
+            Fate::Refuse { full: false }
+        } else if state.dice.permille(rates.happened) {
+            self.world.meet(Mark::StoreHappened);
+            Fate::HappenInDoubt
+        } else if state.dice.permille(rates.lost) {
+            self.world.meet(Mark::StoreLost);
+            Fate::Lose
+        } else {
+            return Fate::Happen;
+        };
+        if matches!(operation, Operation::LogWrite | Operation::LogSync) {
+            state.log_failures += 1;
+        }
+        state.last_fault = Some(now);
+        fate
+    }
+
+    /// Waits, and tells whether a read fails.
+    async fn begin_read(&self, name: &str, bytes: u64) -> StoreResult<()> {
+        self.wait(Operation::Read).await;
+        if self.reaches_crash(Operation::Read).is_some() {
+            self.stop(Operation::Read).await;
+        }
+        let fails = {
+            let mut state = self.state.lock();
+            let fails = state.is_on && {
+                let chance = state.rates.read_failed;
+                state.dice.permille(chance)
+            };
+            if fails {
+                state.last_fault = Some(self.world.now());
+            }
+            fails
+        };
+        self.world.note("read", bytes, u64::from(fails), || {
+            format!("{name} {bytes}{}", if fails { ": fails" } else { "" })
+        });
+        match fails {
+            false => Ok(()),
+            true => {
+                self.world.meet(Mark::ReadFailed);
+                Err(StoreError::Read {
+                    name: name.to_owned(),
+                    reason: "the simulated disk could not read".to_owned(),
+                })
+            }
+        }
+    }
+
+    /// What was read, with a flipped bit now and then. Only where a segment says what it holds:
+    /// there a reader can be told wrong from right.
+    fn flip(&self, name: &str, bytes: Bytes) -> Bytes {
+        let mut state = self.state.lock();
+        let chance = state.rates.flipped;
+        let flips = state.is_on && name.starts_with("segments/") && !bytes.is_empty();
+        if !flips || !state.dice.permille(chance) {
+            return bytes;
+        }
+        state.last_fault = Some(self.world.now());
+        self.world.meet(Mark::ReadFlipped);
+        let mut flipped = BytesMut::from(&bytes[..]);
+        let at = state.dice.index(flipped.len());
+        flipped[at] ^= 1 << state.dice.below(8);
+        self.world.note("flip", at as u64, 0, || {
+            format!("{name}: byte {at} of what was read")
+        });
+        flipped.freeze()
+    }
+
+    /// Reports a change that happened.
+    async fn end(
+        &self,
+        operation: Operation,
+        name: &str,
+        fate: Fate,
+        crash: bool,
+    ) -> StoreResult<()> {
+        if crash {
+            self.stop(operation).await;
+        }
+        match fate {
+            Fate::Happen => Ok(()),
+            _ => Err(in_doubt(name)),
+        }
+    }
+}
+
+fn in_doubt(name: &str) -> StoreError {
+    StoreError::Maybe {
+        name: name.to_owned(),
+        reason: "the simulated disk can't tell".to_owned(),
+    }
+}
+
+fn refused(name: &str, full: bool) -> StoreError {
+    StoreError::DefinitelyNot {
+        name: name.to_owned(),
+        reason: "the simulated disk refused".to_owned(),
+        full,
+    }
+}
+
+#[async_trait]
+impl Store for SimStore {
+    async fn put_if_absent(&self, name: &str, bytes: Bytes) -> StoreResult<()> {
+        let (fate, crash) = self.begin(Operation::Put, name, bytes.len() as u64).await;
+        // What is put is the manifest's, and text.
+        self.world.note("content", 0, 0, || {
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        match fate {
+            Fate::Refuse { full } => return Err(refused(name, full)),
+            Fate::Lose | Fate::Tear => return Err(in_doubt(name)),
+            Fate::Happen | Fate::HappenInDoubt => self.disk.put_if_absent(name, bytes).await?,
+        }
+        self.end(Operation::Put, name, fate, crash).await
+    }
+
+    async fn create(&self, name: &str) -> StoreResult<Box<dyn FileWriter>> {
+        let (fate, _) = self.begin(Operation::Create, name, 0).await;
+        match fate {
+            Fate::Refuse { full } => Err(refused(name, full)),
+            Fate::Happen => Ok(Box::new(SimWriter {
+                inner: self.disk.create(name).await?,
+                store: self.clone(),
+                name: name.to_owned(),
+            })),
+            _ => Err(in_doubt(name)),
+        }
+    }
+
+    async fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
+        self.begin_read(name, range.end.saturating_sub(range.start))
+            .await?;
+        let bytes = self.disk.read(name, range).await?;
+        Ok(self.flip(name, bytes))
+    }
+
+    async fn len(&self, name: &str) -> StoreResult<u64> {
+        self.begin_read(name, 0).await?;
+        self.disk.len(name).await
+    }
+
+    async fn list(&self, prefix: &str) -> StoreResult<Vec<(String, u64)>> {
+        self.begin_read(prefix, 0).await?;
+        self.disk.list(prefix).await
+    }
+
+    async fn delete(&self, name: &str) -> StoreResult<()> {
+        let (fate, crash) = self.begin(Operation::Delete, name, 0).await;
+        match fate {
+            Fate::Refuse { full } => return Err(refused(name, full)),
+            Fate::Lose | Fate::Tear => return Err(in_doubt(name)),
+            Fate::Happen | Fate::HappenInDoubt => {
+                self.disk.delete(name).await?;
+                self.state.lock().deletes += 1;
+            }
+        }
+        self.end(Operation::Delete, name, fate, crash).await
+    }
+
+    async fn create_log(
+        &self,
+        name: &str,
+        bytes: u64,
+        recycle: Option<&str>,
+    ) -> StoreResult<Box<dyn LogFile>> {
+        let (fate, crash) = self.begin(Operation::CreateLog, name, bytes).await;
+        let inner = match fate {
+            Fate::Refuse { full } => return Err(refused(name, full)),
+            Fate::Lose | Fate::Tear => return Err(in_doubt(name)),
+            Fate::Happen | Fate::HappenInDoubt => {
+                self.disk.create_log(name, bytes, recycle).await?
+            }
+        };
+        self.end(Operation::CreateLog, name, fate, crash).await?;
+        Ok(Box::new(SimLog {
+            inner,
+            store: self.clone(),
+            name: name.to_owned(),
+            sync_failed: false,
+        }))
+    }
+}
+
+struct SimWriter {
+    inner: Box<dyn FileWriter>,
+    store: SimStore,
+    name: String,
+}
+
+#[async_trait]
+impl FileWriter for SimWriter {
+    async fn write(&mut self, bytes: Bytes) -> StoreResult<()> {
+        let length = bytes.len() as u64;
+        let (fate, _) = self.store.begin(Operation::Write, &self.name, length).await;
+        match fate {
+            Fate::Refuse { full } => return Err(refused(&self.name, full)),
+            Fate::Lose | Fate::Tear => return Err(in_doubt(&self.name)),
+            Fate::Happen | Fate::HappenInDoubt => self.inner.write(bytes).await?,
+        }
+        self.store
+            .end(Operation::Write, &self.name, fate, false)
+            .await
+    }
+
+    async fn finish(self: Box<Self>) -> StoreResult<()> {
+        let SimWriter { inner, store, name } = *self;
+        let (fate, crash) = store.begin(Operation::Finish, &name, 0).await;
+        match fate {
+            Fate::Refuse { full } => return Err(refused(&name, full)),
+            Fate::Lose | Fate::Tear => return Err(in_doubt(&name)),
+            Fate::Happen | Fate::HappenInDoubt => inner.finish().await?,
+        }
+        store.end(Operation::Finish, &name, fate, crash).await
+    }
+}
+
+struct SimLog {
+    inner: Box<dyn LogFile>,
+    store: SimStore,
+    name: String,
+    /// A disk that failed a sync has forgotten which bytes it owes: later syncs change nothing,
+    /// and say that all is well.
+    sync_failed: bool,
+}
+
+#[async_trait]
+impl LogFile for SimLog {
+    async fn write_at(&mut self, offset: u64, bytes: &[u8]) -> StoreResult<()> {
+        let length = bytes.len() as u64;
+        let (fate, crash) = self
+            .store
+            .begin(Operation::LogWrite, &self.name, length)
+            .await;
+        match fate {
+            Fate::Refuse { full } => return Err(refused(&self.name, full)),
+            Fate::Lose => return Err(in_doubt(&self.name)),
+            Fate::Tear => {
+                let part = self.store.state.lock().dice.index(bytes.len() + 1);
+                self.inner.write_at(offset, &bytes[..part]).await?;
+            }
+            Fate::Happen | Fate::HappenInDoubt => self.inner.write_at(offset, bytes).await?,
+        }
+        self.store
+            .end(Operation::LogWrite, &self.name, fate, crash)
+            .await
+    }
+
+    async fn sync(&mut self) -> StoreResult<()> {
+        let (fate, crash) = self.store.begin(Operation::LogSync, &self.name, 0).await;
+        match fate {
+            Fate::Refuse { .. } | Fate::Lose | Fate::Tear => {
+                self.sync_failed = true;
+                return Err(in_doubt(&self.name));
+            }
+            _ if self.sync_failed => {}
+            Fate::Happen | Fate::HappenInDoubt => self.inner.sync().await?,
+        }
+        self.store
+            .end(Operation::LogSync, &self.name, fate, crash)
+            .await
+    }
+}

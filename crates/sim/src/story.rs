@@ -1,0 +1,262 @@
+//! What a seed stands for: tables, settings, actors, faults, and how each life of the processes
+//! ends. All of it is drawn before anything runs.
+//!
+//! Pure. Each part has dice of its own, so that a story from which something is left out
+//! ([`Trim`]) is otherwise the same: that is how failures are made small.
+
+use std::time::Duration;
+
+use lazybase_cluster::{LogCompression, Settings};
+use lazybase_engine::env::memory::Unsynced;
+use lazybase_engine::env::planted::Planted;
+
+use crate::dice::Dice;
+use crate::schema::{Allowed, TableDraw, draw_tables};
+use crate::store::{CrashPoint, Operation, Rates};
+
+/// A run counts only if so many batches and queries were answered in it.
+pub const OPERATIONS_MIN: u64 = 200;
+
+/// What is left out of a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trim {
+    /// What schemas may hold.
+    pub schema: Allowed,
+    /// Writers at most.
+    pub writers: usize,
+    /// Readers at most.
+    pub readers: usize,
+    /// Whether somebody pauses stages, settles and verifies.
+    pub operator: bool,
+    /// Whether the store fails.
+    pub faults: bool,
+    /// Whether the store is slow.
+    pub delays: bool,
+    /// Whether tables are emptied.
+    pub truncates: bool,
+    /// Whether processes crash or are closed before the end.
+    pub lives: usize,
+    /// Batches and queries.
+    pub operations: u64,
+    /// A mistake that the database makes; only in builds in which that can be.
+    pub planted: Option<Planted>,
+}
+
+impl Trim {
+    /// Nothing is left out.
+    pub const NOTHING: Trim = Trim {
+        schema: Allowed {
+            tables: 3,
+            views: true,
+            partitions: true,
+            operators: true,
+            ttl: true,
+        },
+        writers: 4,
+        readers: 3,
+        operator: true,
+        faults: true,
+        delays: true,
+        truncates: true,
+        lives: 8,
+        operations: OPERATIONS_MIN,
+        planted: None,
+    };
+}
+
+/// A writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterDraw {
+    /// Whether it numbers its batches.
+    pub numbered: bool,
+    /// How long it thinks between batches, at most.
+    pub think: Duration,
+}
+
+/// How a life of the processes ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// They crash so many polls later.
+    CrashIn(u64),
+    /// They crash in the middle of an operation of the store.
+    CrashAt(CrashPoint),
+    /// The database is closed.
+    Close,
+    /// Everything comes to rest.
+    Rest,
+}
+
+/// One life of the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LifeDraw {
+    /// How far the machine's clock jumps before it, in microseconds.
+    pub wall_micros: i64,
+    /// Whether the store fails in it.
+    pub faults: bool,
+    /// It ends so many answers after its beginning; none while it opens.
+    pub answers: u64,
+    /// How.
+    pub end: End,
+    /// What a crash at its end leaves.
+    pub unsynced: Unsynced,
+}
+
+/// Everything that is decided before the run.
+#[derive(Debug, Clone)]
+pub struct Story {
+    /// The seed.
+    pub seed: u64,
+    /// The tables.
+    pub tables: Vec<TableDraw>,
+    /// How the database runs.
+    pub settings: Settings,
+    /// Who writes.
+    pub writers: Vec<WriterDraw>,
+    /// How many read.
+    pub readers: usize,
+    /// What goes wrong in the store.
+    pub rates: Rates,
+    /// The lives of the processes.
+    pub lives: Vec<LifeDraw>,
+    /// What is left out.
+    pub trim: Trim,
+}
+
+impl Story {
+    /// The story of a seed.
+    pub fn of(seed: u64, trim: Trim) -> Story {
+        Story {
+            seed,
+            tables: draw_tables(seed, trim.schema),
+            settings: draw_settings(&mut Dice::of(seed, 11)),
+            writers: draw_writers(&mut Dice::of(seed, 12), trim),
+            readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
+            rates: draw_rates(&mut Dice::of(seed, 14), trim),
+            lives: draw_lives(&mut Dice::of(seed, 15), trim),
+            trim,
+        }
+    }
+}
+
+fn draw_writers(dice: &mut Dice, trim: Trim) -> Vec<WriterDraw> {
+    let count = dice.between(3, 4) as usize;
+    let writers = (0..count).map(|at| WriterDraw {
+        numbered: at == 0 || dice.percent(60) && at + 1 < count,
+        think: Duration::from_micros(*dice.pick(&[500, 3_000, 3_000, 12_000])),
+    });
+    let writers: Vec<WriterDraw> = writers.collect();
+    writers.into_iter().take(trim.writers.max(1)).collect()
+}
+
+fn draw_settings(dice: &mut Dice) -> Settings {
+    let kib = |dice: &mut Dice, sizes: &[u64]| *dice.pick(sizes) << 10;
+    Settings {
+        seal_age: Duration::from_millis(*dice.pick(&[8, 20, 60, 150])),
+        seal_bytes: kib(dice, &[2, 6, 16, 64]),
+        retention: Duration::from_millis(*dice.pick(&[0, 200, 1_000, 2_500])),
+        sort_memory: kib(dice, &[1, 4, 64]),
+        cache_bytes: 16 << 20,
+        batch_bytes_max: 1 << 20,
+        unsorted_memory: kib(dice, &[0, 8, 256]),
+        unsorted_bytes_max: kib(dice, &[8, 32, 1024]),
+        merge_task_bytes: kib(dice, &[4, 16, 256]),
+        merge_fan_in: dice.between(2, 8) as usize,
+        range_split_bytes: kib(dice, &[2, 8, 256]),
+        log_file_bytes: kib(dice, &[8, 16, 64]),
+        workers: dice.between(1, 3) as usize,
+        log_compression: *dice.pick(&[LogCompression::None, LogCompression::Lz4]),
+    }
+}
+
+fn draw_rates(dice: &mut Dice, trim: Trim) -> Rates {
+    let level = *dice.pick(&[0, 0, 1, 1, 1, 4]);
+    let mut rate = |most: u64| level * dice.below(most + 1);
+    let rates = Rates {
+        refused: rate(6),
+        happened: rate(5),
+        lost: rate(4),
+        torn: rate(8),
+        sync_failed: rate(10),
+        read_failed: rate(5),
+        flipped: rate(5),
+        full: rate(3),
+        slow: rate(8),
+        hung: rate(1),
+    };
+    let slow = dice.between(2, 20);
+    let (slow, hung) = match trim.delays {
+        true => (rates.slow.max(slow), rates.hung),
+        false => (0, 0),
+    };
+    match trim.faults {
+        true => Rates { slow, ..rates },
+        false => Rates {
+            slow,
+            hung,
+            ..Rates::default()
+        },
+    }
+}
+
+fn draw_lives(dice: &mut Dice, trim: Trim) -> Vec<LifeDraw> {
+    let count = dice.between(2, 4);
+    let crashing = dice.below(count - 1);
+    let mut lives: Vec<LifeDraw> = (0..count)
+        .map(|number| {
+            let end = match number {
+                last if last + 1 == count => End::Rest,
+                sure if sure == crashing => draw_crash(dice),
+                _ if dice.percent(30) => End::Close,
+                _ => draw_crash(dice),
+            };
+            let most = 2 * trim.operations / count;
+            LifeDraw {
+                wall_micros: *dice.pick(&[0, 0, 0, -3_600_000_000, -2_000_000, 1_500_000]),
+                faults: dice.percent(70),
+                // Now and then nothing is answered before the end: that is a crash while opening.
+                answers: match dice.percent(15) {
+                    true => 0,
+                    false => dice.between(1, most.max(2)),
+                },
+                end,
+                unsynced: draw_unsynced(dice),
+            }
+        })
+        .collect();
+    if trim.lives < lives.len() {
+        let last = lives.pop();
+        lives.truncate(trim.lives.saturating_sub(1));
+        lives.extend(last);
+    }
+    lives
+}
+
+fn draw_unsynced(dice: &mut Dice) -> Unsynced {
+    match dice.below(4) {
+        0 => Unsynced::Nothing,
+        1 => Unsynced::Everything,
+        2 => Unsynced::Prefix(dice.bits()),
+        _ => Unsynced::Scattered(dice.bits()),
+    }
+}
+
+fn draw_crash(dice: &mut Dice) -> End {
+    if dice.percent(40) {
+        return End::CrashIn(dice.below(600));
+    }
+    let operations = [
+        Operation::Put,
+        Operation::Put,
+        Operation::Finish,
+        Operation::LogWrite,
+        Operation::LogSync,
+        Operation::LogSync,
+        Operation::CreateLog,
+        Operation::Delete,
+    ];
+    End::CrashAt(CrashPoint {
+        operation: *dice.pick(&operations),
+        after: dice.below(3),
+        happens: dice.percent(50),
+    })
+}

@@ -1,0 +1,146 @@
+//! Many seeds, on all cores, and the report on them.
+
+use std::any::Any;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::life::Tally;
+use crate::marks::Marks;
+use crate::run::{Outcome, run_seed};
+use crate::story::Trim;
+
+/// A sweep ends once so many seeds have failed, unless its plan says otherwise.
+pub const VIOLATIONS_MAX: usize = 20;
+
+/// What a sweep found.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Seeds that ran.
+    pub seeds: u64,
+    /// Seeds with all that makes them count.
+    pub counted: u64,
+    /// Seeds that failed, with what was wrong.
+    pub violations: Vec<(u64, String)>,
+    /// Marks that were met.
+    pub marks: Marks,
+    /// What was done in all of them.
+    pub tally: Tally,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// Polls.
+    pub steps: u64,
+}
+
+impl Report {
+    /// Seeds a second.
+    pub fn seeds_per_s(&self) -> f64 {
+        self.seeds as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    fn add(&mut self, outcome: Outcome) {
+        self.seeds += 1;
+        self.counted += u64::from(outcome.counts());
+        self.marks.add(&outcome.marks);
+        self.simulated += outcome.elapsed;
+        self.steps += outcome.steps;
+        let (sum, one) = (&mut self.tally, &outcome.tally);
+        sum.batches += one.batches;
+        sum.queries += one.queries;
+        sum.crashes += one.crashes;
+        sum.restarts += one.restarts;
+        sum.mixed += one.mixed;
+        sum.authority_merges += one.authority_merges;
+        if let Some(what) = outcome.violation {
+            self.violations.push((outcome.seed, what));
+        }
+    }
+}
+
+/// Runs a seed; a panic is a violation.
+pub fn run_caught(seed: u64, trim: Trim, recording: bool) -> Outcome {
+    let ran = catch_unwind(AssertUnwindSafe(|| run_seed(seed, trim, recording)));
+    ran.unwrap_or_else(|panic| Outcome {
+        seed,
+        violation: Some(format!("a panic: {}", message(&*panic))),
+        tally: Tally::default(),
+        marks: Marks::default(),
+        hash: 0,
+        steps: 0,
+        elapsed: Duration::ZERO,
+        lines: Vec::new(),
+    })
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a message")
+}
+
+/// Which seeds run, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The first.
+    pub from: u64,
+    /// How many.
+    pub seeds: u64,
+    /// How many threads run them.
+    pub threads: usize,
+    /// After how many violations the sweep ends.
+    pub violations_max: usize,
+    /// What is left out of every story.
+    pub trim: Trim,
+}
+
+/// Runs seeds; `told` hears how many are done.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command line measures, and spreads whole runs over cores; no run sees it"
+)]
+pub fn sweep(plan: Plan, told: &(dyn Fn(u64) + Sync)) -> Report {
+    let Plan {
+        from,
+        seeds,
+        threads,
+        violations_max,
+        trim,
+    } = plan;
+    let begun = Instant::now();
+    let next = AtomicU64::new(from);
+    let enough = AtomicBool::new(false);
+    let report = Mutex::new(Report::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while !enough.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + seeds {
+                        break;
+                    }
+                    let outcome = run_caught(seed, trim, false);
+                    let mut report = report.lock();
+                    report.add(outcome);
+                    told(report.seeds);
+                    if report.violations.len() >= violations_max {
+                        enough.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let mut report = report.into_inner();
+    report.violations.sort();
+    report.elapsed = begun.elapsed();
+    report
+}
+
+/// How many threads there can be at once.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}

@@ -1,0 +1,52 @@
+//! Tasks run in an order that the seed alone decides, and time passes only when nobody is ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Stopped, World};
+
+/// In what order three tasks take their turns.
+fn order(seed: u64) -> (Vec<u32>, u64) {
+    let world = World::new(seed, false);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for task in 0..3 {
+        let (within, seen) = (world.clone(), Arc::clone(&seen));
+        let future = async move {
+            for turn in 0..5 {
+                seen.lock().push(task);
+                match turn % 2 {
+                    0 => within.pause().await,
+                    _ => within.sleep(Duration::from_millis(3)).await,
+                }
+            }
+        };
+        world.start("task", Box::pin(future));
+    }
+    assert_eq!(world.run(std::future::pending()), Stopped::Stuck);
+    let seen = seen.lock().clone();
+    (seen, world.hash())
+}
+
+#[test]
+fn a_seed_decides_the_order() {
+    assert_eq!(order(7), order(7));
+    assert!((0..9).any(|seed| order(seed).0 != order(7).0));
+}
+
+#[test]
+fn a_crash_drops_every_task() {
+    let world = World::new(1, false);
+    let within = world.clone();
+    let forever = async move {
+        loop {
+            within.sleep(Duration::from_secs(1)).await;
+        }
+    };
+    world.start("forever", Box::pin(forever));
+    world.crash_in(20);
+    assert_eq!(world.run(std::future::pending()), Stopped::Crashed);
+    world.crash();
+    assert_eq!(world.tasks(), Vec::<String>::new());
+}
