@@ -96,6 +96,8 @@ pub(crate) async fn verify(
     }
     verify_logs(shared, &manifest, &mut report, &mut found).await;
     verify_manifest(shared, &mut report).await?;
+    // What is pinned is not replaced.
+    drop(pin);
     wait_for_healing(shared, &found, &mut report).await;
     Ok(report)
 }

@@ -510,7 +510,7 @@ impl<'a> Chooser<'a> {
     fn exactly(&self, at: Horizon) -> Result<Target> {
         let target = self.target_of(at)?;
         let boundary = at.is_boundary() || self.is_end_of_sorted(at);
-        if target.scus > 0 || (boundary && self.sorted_work(target.sorted).is_some()) {
+        if target.scus > 0 || (boundary && self.can_answer(target.sorted)) {
             return Ok(target);
         }
         Err(self.no_path(at.scu))
@@ -544,7 +544,7 @@ impl<'a> Chooser<'a> {
             .map(|table| table.created_after.0 + 1)
             .max();
         let candidates = self.candidates(created.unwrap_or(0).min(newest.0)..=newest.0);
-        let answerable = |boundary: &ScuNumber| self.sorted_work(*boundary).is_some();
+        let answerable = |boundary: &ScuNumber| self.can_answer(*boundary);
         let oldest = candidates.into_iter().find(answerable).unwrap_or(newest);
         Error::invalid(format!("the state as of SCU {at} is no longer kept"))
             .with_detail(format!("the oldest that can be answered is SCU {oldest}"))
@@ -570,14 +570,8 @@ impl<'a> Chooser<'a> {
     fn as_of(&self, target: Target) -> i64 {
         let now = self.input.now_micros;
         if target.sorted < self.index.sorted_through {
-            let times = &self.index.times;
-            let at = times.partition_point(|(scu, _)| *scu <= target.sorted);
-            // Times are kept from the oldest horizon on; before it, no later than the last known.
-            return match (times.get(at), at.checked_sub(1).map(|at| times[at])) {
-                (Some((scu, time)), _) if *scu == target.sorted.next() => time.first_ack_micros,
-                (_, Some((_, time))) => time.last_ack_micros.min(now),
-                (_, None) => 0,
-            };
+            let known = self.sorted_as_of(target.sorted);
+            return known.map_or(0, |known| known.min(now));
         }
         let inside = target.scus.checked_sub(1).map(|at| &self.unsorted[at]);
         let next = inside.and_then(|summary| summary.acks.at(target.batches));
@@ -585,6 +579,23 @@ impl<'a> Chooser<'a> {
         next.or_else(|| after.find_map(|summary| summary.acks.at(0)))
             .unwrap_or(now)
             .min(now)
+    }
+
+    /// When the first batch after an older boundary was acknowledged, as far as times are kept.
+    fn sorted_as_of(&self, boundary: ScuNumber) -> Option<i64> {
+        let times = &self.index.times;
+        let at = times.partition_point(|(scu, _)| *scu <= boundary);
+        let next = times.get(at).filter(|(scu, _)| *scu == boundary.next());
+        let last = at.checked_sub(1).map(|at| times[at].1.last_ack_micros);
+        next.map(|(_, time)| time.first_ack_micros).or(last)
+    }
+
+    /// Whether a boundary can be answered: runs lead there, and it is known as of when it is true,
+    /// which decides about rows that end by themselves.
+    fn can_answer(&self, boundary: ScuNumber) -> bool {
+        let has_time =
+            boundary == self.index.sorted_through || self.sorted_as_of(boundary).is_some();
+        has_time && self.sorted_work(boundary).is_some()
     }
 
     /// All batches up to the end of a sorted SCU.

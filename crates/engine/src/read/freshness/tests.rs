@@ -301,6 +301,17 @@ fn as_of_is_exact_or_an_error_that_names_the_oldest() {
 }
 
 #[test]
+fn a_boundary_whose_time_is_forgotten_is_no_longer_answered() {
+    let mut question = Question::busy();
+    question.at = Some(end_of(104));
+    question.manifest.times.retain(|scu, _| scu.0 >= 105);
+    assert_eq!(question.answer("0"), "104 [1, 2]");
+    question.manifest.times.retain(|scu, _| scu.0 >= 107);
+    let gone = question.ask("0").unwrap_err();
+    assert_eq!(gone.sqlstate(), "72000", "{gone}");
+}
+
+#[test]
 fn timestamps_round_down_to_a_boundary() {
     let question = Question::busy();
     let index = ReadIndex::new(&question.manifest);
