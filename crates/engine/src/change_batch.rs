@@ -390,7 +390,7 @@ fn project_masks(all: &BinaryArray, project: impl Fn(&[u8]) -> Vec<u8>) -> Binar
     projected.finish()
 }
 
-fn project_column_scus(
+pub(crate) fn project_column_scus(
     all: &BinaryArray,
     columns: &[usize],
     width: usize,

@@ -21,10 +21,11 @@ use datafusion::catalog::{
 use datafusion::error::Result as DataFusionResult;
 use lazybase_cluster::Instance;
 use lazybase_engine::change_batch::ChangeBatch;
-use lazybase_engine::read::Snapshot;
-use lazybase_model::TableId;
+use lazybase_engine::read::{HiddenColumn, Snapshot};
+use lazybase_model::{Result, Table, TableId};
 
 use crate::error::into_datafusion;
+use crate::hidden;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::settings::Settings;
 use crate::system_tables;
@@ -43,6 +44,18 @@ pub(crate) struct Names {
     /// The table whose hidden key is shown.
     pub(crate) with_hidden_key: Option<TableId>,
     pub(crate) notes: ScanNotes,
+}
+
+impl Names {
+    /// The definition of the table of a name: the name is today's, the columns are those of the
+    /// horizon.
+    pub(crate) fn definition(&self, name: &str) -> Result<Arc<Table>> {
+        let table = self.visible.require(name)?;
+        match &self.snapshot {
+            Some(snapshot) => snapshot.definition(table.id),
+            None => Ok(table),
+        }
+    }
 }
 
 /// The only catalogue there is, in the list that DataFusion wants.
@@ -115,23 +128,24 @@ impl SchemaProvider for StoredSchema {
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+        let (name, shows) = hidden::shown(name);
         let visible = &self.names.visible;
         let view = visible.view(name);
         let of_view = view.as_ref().and_then(|view| visible.table_of(view));
-        let table = match of_view.map_or_else(|| visible.require(name), Ok) {
+        let table = match of_view.map_or_else(|| self.names.definition(name), Ok) {
             Ok(table) => table,
             Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
             Err(_) => return Ok(None),
-        };
-        let table = match &self.names.snapshot {
-            // The name is today's, the columns are those of the horizon.
-            Some(snapshot) => snapshot.definition(table.id).map_err(into_datafusion)?,
-            None => table,
         };
         let columns = match self.names.with_hidden_key == Some(table.id) {
             true => table.columns.len(),
             false => table.visible_columns(),
         };
+        let shows = shows.into_iter().filter_map(|name| {
+            let hidden = HiddenColumn::named(&table, name)?;
+            Some(hidden.position(&table))
+        });
+        let columns = (0..columns).chain(shows).collect();
         let buffered = self
             .names
             .buffered
@@ -153,6 +167,7 @@ impl SchemaProvider for StoredSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
+        let (name, _) = hidden::shown(name);
         let visible = &self.names.visible;
         visible.table(name).is_some() || visible.view(name).is_some()
     }

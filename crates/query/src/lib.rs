@@ -32,6 +32,7 @@ mod definition;
 mod dml;
 mod error;
 mod explain;
+mod hidden;
 mod id_keys;
 mod keys;
 mod literal;

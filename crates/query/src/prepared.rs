@@ -19,6 +19,7 @@ use crate::answer::{Answer, AnswerStream};
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
+use crate::hidden;
 use crate::id_keys::own::Buffered;
 use crate::literal::Literal;
 use crate::parse::convert;
@@ -173,9 +174,10 @@ impl Prepared {
         if self.types.is_empty() {
             return Ok(());
         }
-        let (context, _) = self.session.context(None, Buffered::default(), None);
-        let statement = ast::Statement::Query(query);
+        let (context, names) = self.session.context(None, Buffered::default(), None);
+        let mut statement = ast::Statement::Query(query);
         stored_tables(&statement, &self.session)?;
+        hidden::show(&mut statement, &|name| names.definition(name).ok())?;
         match context.parameter_types(statement, &self.sql).await {
             Ok(found) => {
                 for (name, data_type) in found {

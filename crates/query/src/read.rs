@@ -18,6 +18,7 @@ use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::error::from_datafusion;
+use crate::hidden;
 use crate::id_keys::own;
 use crate::keys::{self, NamedKeys};
 use crate::point::{self, PointRead};
@@ -88,7 +89,7 @@ pub(crate) async fn open(
 /// Begins to run a query over a snapshot that is there already.
 pub(crate) async fn run(
     session: &Arc<Shared>,
-    statement: Statement,
+    mut statement: Statement,
     snapshot: Option<Snapshot>,
     with_hidden_key: Option<TableId>,
     sql: &str,
@@ -98,6 +99,7 @@ pub(crate) async fn run(
         None => own::Buffered::default(),
     };
     let (context, names) = session.context(snapshot.clone(), buffered, with_hidden_key);
+    hidden::show(&mut statement, &|name| names.definition(name).ok())?;
     Ok(Opened {
         rows: context.run(statement, sql).await?,
         snapshot,

@@ -41,7 +41,7 @@ use datafusion::physical_plan::{
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::Key;
-use lazybase_engine::read::{ScanPart, Snapshot, SourceDescription};
+use lazybase_engine::read::{HiddenColumn, ScanPart, Snapshot, SourceDescription};
 use lazybase_model::{Result, Table};
 
 use crate::cast::uuid_text;
@@ -54,7 +54,7 @@ use crate::types::{self, UUID};
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) table: Arc<Table>,
-    /// Positions in the table's columns.
+    /// Positions in the table's columns, and of hidden ones behind them.
     pub(crate) projection: Vec<usize>,
     /// What the rows look like to SQL.
     pub(crate) schema: SchemaRef,
@@ -114,6 +114,9 @@ impl Shape {
 
 /// A column's field as SQL shows it.
 pub(crate) fn shown_field(table: &Table, at: usize) -> Field {
+    if let Some(hidden) = HiddenColumn::at(table, at) {
+        return hidden.field(table);
+    }
     let column = &table.columns[at];
     types::shown_field(&column.name, &column.data_type, column.nullable)
 }

@@ -18,7 +18,7 @@ use lazybase_engine::key::Key;
 use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::views::{Share, is_cheaper};
 use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot, SourceDescription};
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Column, Error, Result, Table};
 use parking_lot::Mutex;
 
 use crate::error::into_datafusion;
@@ -51,6 +51,9 @@ pub(crate) enum Views {
 pub(crate) struct LazyTable {
     table: Arc<Table>,
     views: Views,
+    /// What it shows: positions in the columns of the table or the view that is named, and of a
+    /// table's hidden ones behind them.
+    columns: Vec<usize>,
     schema: SchemaRef,
     /// `None` where only the definition is asked for.
     snapshot: Option<Snapshot>,
@@ -60,26 +63,29 @@ pub(crate) struct LazyTable {
 }
 
 impl LazyTable {
-    /// The table with its first `columns` columns, or a view of it with its own.
+    /// The table with these columns, or a view of it with its own.
     pub(crate) fn new(
         table: Arc<Table>,
-        columns: usize,
+        columns: Vec<usize>,
         views: Views,
         snapshot: Option<Snapshot>,
         buffered: Vec<ChangeBatch>,
         notes: ScanNotes,
     ) -> LazyTable {
-        let fields: Vec<_> = match &views {
-            Views::Choice(_) => (0..columns).map(|at| shown_field(&table, at)).collect(),
-            Views::Named(view) => {
-                let columns = 0..view.visible_columns();
-                columns.map(|at| shown_field(view, at)).collect()
-            }
+        let (columns, fields): (Vec<usize>, Vec<_>) = match &views {
+            Views::Choice(_) => columns
+                .into_iter()
+                .map(|at| (at, shown_field(&table, at)))
+                .unzip(),
+            Views::Named(view) => (0..view.visible_columns())
+                .map(|at| (at, shown_field(view, at)))
+                .unzip(),
         };
         LazyTable {
             schema: Arc::new(Schema::new(fields)),
             table,
             views,
+            columns,
             snapshot,
             buffered,
             notes,
@@ -138,9 +144,14 @@ impl LazyTable {
 
     /// The same columns of a view of the table (or of the table of a view), if it has them all.
     fn shape_of(&self, other: &Arc<Table>, projection: &[usize]) -> Option<Shape> {
-        let place = |at: &usize| {
-            let id = self.named().columns[*at].id;
-            other.columns.iter().position(|column| column.id == id)
+        let named = self.named();
+        let place = |at: &usize| match named.columns.get(*at) {
+            Some(column) => {
+                let same = |other: &Column| other.id == column.id;
+                other.columns.iter().position(same)
+            }
+            // Versions are those of the table's own rows.
+            None => (other.id == named.id).then_some(*at),
         };
         let projection: Option<Vec<usize>> = projection.iter().map(place).collect();
         Some(Shape::new(Arc::clone(other), projection?))
@@ -248,6 +259,7 @@ impl LazyTable {
             ))
             .with_sqlstate("42703")
         })?;
+        let width = self.named().columns.len();
         let (access, ranges, order) = match prune::access(&self.table, scan.filters)? {
             Access::Nothing => {
                 self.note(
@@ -256,6 +268,8 @@ impl LazyTable {
                 );
                 return Ok(Arc::new(EmptyExec::new(shape.schema)));
             }
+            // Versions are read by scans alone.
+            Access::Keys(keys) if scan.projection.iter().any(|at| *at >= width) => scanned(keys),
             Access::Keys(keys) => {
                 self.note(format!("{} keys, read one by one", keys.len()), vec![]);
                 let (snapshot, buffered) = (snapshot.clone(), self.buffered.clone());
@@ -345,9 +359,10 @@ impl TableProvider for LazyTable {
         let snapshot = self.snapshot.clone().ok_or_else(|| {
             into_datafusion(Error::internal("a table is scanned without a snapshot"))
         })?;
-        let projection = projection
-            .cloned()
-            .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let projection: Vec<usize> = match projection {
+            Some(chosen) => chosen.iter().map(|at| self.columns[*at]).collect(),
+            None => self.columns.clone(),
+        };
         let scan = Scan {
             state,
             projection,
@@ -364,6 +379,17 @@ impl TableProvider for LazyTable {
         };
         planned.await.map_err(into_datafusion)
     }
+}
+
+/// How named keys are scanned: in words, their ranges, and what order their rows have.
+fn scanned(mut keys: Vec<Key>) -> (String, Vec<KeyRange>, Order) {
+    keys.sort_unstable();
+    let words = format!("{} keys, each scanned", keys.len());
+    let range = |key: Key| KeyRange {
+        high: Some(Key::after(key.as_bytes())),
+        low: Some(key),
+    };
+    (words, keys.into_iter().map(range).collect(), Order::Ranges)
 }
 
 fn in_words(bounded: bool) -> &'static str {

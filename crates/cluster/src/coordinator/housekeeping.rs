@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::{Edit, collect};
-use lazybase_model::{Result, limits};
+use lazybase_engine::read::read_times;
+use lazybase_model::{Result, ScuNumber, limits};
 
 use super::run::Coordinator;
 use crate::task::Output;
@@ -23,6 +25,7 @@ impl Coordinator {
         }
         self.housekept_micros = now;
         self.retire(now).await?;
+        self.archive_times().await?;
         self.sweep_files().await
     }
 
@@ -48,6 +51,49 @@ impl Coordinator {
         self.commit(edit).await?;
         self.shared.ingest.retire(scus);
         Ok(())
+    }
+
+    /// Moves times that no horizon asks for into a file, once there are many, joined with files of
+    /// like size.
+    async fn archive_times(&self) -> Result<()> {
+        let manifest = self.shared.manifests.current();
+        let history = &manifest.history;
+        let (Some(replaces), Some(tail)) = (history.due(), &history.tail) else {
+            return Ok(());
+        };
+        let store = &*self.shared.env.store;
+        let joined = &history.files[history.files.len() - replaces..];
+        let mut millis = Vec::new();
+        for file in joined {
+            match read_times(store, file).await {
+                Ok(times) => millis.extend(times.millis()?),
+                // It stays as it is, and what it tells no more is told by whoever asks for it.
+                Err(error) if error.damaged_file().is_some() => {
+                    self.shared.report_trouble(&error);
+                    return self.commit_times(&tail.millis()?, tail.first, 0).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        millis.extend(tail.millis()?);
+        let first = joined.first().map_or(tail.first, |file| file.first);
+        self.commit_times(&millis, first, replaces).await
+    }
+
+    /// Writes times from `first` on into a file, which takes the place of the newest `replaces`.
+    async fn commit_times(&self, millis: &[i64], first: ScuNumber, replaces: usize) -> Result<()> {
+        let store = &*self.shared.env.store;
+        let times = TimesTail::of(first, millis)?;
+        let random = &self.shared.env.random;
+        let (high, low) = (random.next_u64(), random.next_u64());
+        let (file, bytes) = times.into_file(format!("{SEGMENTS}{high:016x}{low:016x}.times"))?;
+        let mut writer = store.create(&file.file).await?;
+        writer.write(bytes.into()).await?;
+        writer.finish().await?;
+        read_times(store, &file).await?;
+        self.commit(Edit::ArchiveTimes { file, replaces })
+            .await
+            .map(drop)
     }
 
     /// Deletes segments that no manifest in use names. What a running attempt wrote is younger

@@ -2,6 +2,7 @@
 
 use arrow::array::ArrayRef;
 use lazybase_engine::key::{KeyCodec, Partitioner};
+use lazybase_engine::read::HiddenColumn;
 use lazybase_engine::ttl::Expiry;
 use lazybase_model::partition::{
     BoundBytes, HashRule, Partitioning, RangeBound, RangeBounds, RangeRule,
@@ -479,8 +480,5 @@ fn check_names(spec: &TableSpec) -> Result<()> {
 
 /// Names of hidden columns.
 fn is_reserved(name: &str) -> bool {
-    matches!(
-        name,
-        "_row" | "_scu" | "_time" | "_kind" | "_mask" | "_column_scus"
-    )
+    HiddenColumn::is_name(name) || matches!(name, "_row" | "_kind" | "_mask" | "_column_scus")
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, TimestampMicrosecondType};
 use futures::executor::block_on;
 use lazybase_cluster::{Instance, SettleTo, TableSpec};
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus, masks};
+use lazybase_engine::env::faults::{Faults, FaultyStore};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::Ddl;
-use lazybase_engine::read::Snapshot;
+use lazybase_engine::read::{HiddenColumn, Snapshot};
 use lazybase_engine::schema::{Alteration, encode_cell};
 use lazybase_engine::segment::RowLayout;
 use lazybase_model::change::StoredKind;
@@ -33,11 +34,18 @@ enum Value {
 
 type Cells = BTreeMap<ColumnId, Option<Value>>;
 
+/// A row of the model: its cells but the key's, and the SCU that set each, the key's included.
+#[derive(Debug, Clone, Default)]
+struct Row {
+    cells: Cells,
+    scus: BTreeMap<ColumnId, u64>,
+}
+
 /// The naive model: the definition, and rows by key with their other cells.
 #[derive(Debug, Clone)]
 struct Model {
     table: Arc<Table>,
-    rows: BTreeMap<i64, Cells>,
+    rows: BTreeMap<i64, Row>,
 }
 
 /// A change of one row, in numbers: what it does to which columns depends on the definition.
@@ -200,7 +208,7 @@ fn changes(table: &Arc<Table>, ops: &[Op]) -> ChangeBatch {
 }
 
 impl Model {
-    fn apply(&mut self, ops: &[Op]) {
+    fn apply(&mut self, ops: &[Op], scu: u64) {
         for op in ops {
             let cells = op.cells(&self.table);
             let kind = op.kind();
@@ -208,11 +216,14 @@ impl Model {
                 Some(row) if kind.keeps_row() => {
                     for at in op.set(&self.table) {
                         let id = self.table.columns[at].id;
-                        row.insert(id, cells[&id].clone());
+                        row.cells.insert(id, cells[&id].clone());
+                        row.scus.insert(id, scu);
                     }
                 }
                 _ if kind.makes_row() => {
-                    self.rows.insert(op.id, cells);
+                    let columns = self.table.columns.iter();
+                    let scus = columns.map(|column| (column.id, scu)).collect();
+                    self.rows.insert(op.id, Row { cells, scus });
                 }
                 _ if !kind.keeps_row() => {
                     self.rows.remove(&op.id);
@@ -226,29 +237,85 @@ impl Model {
     fn follow(&mut self, next: Arc<Table>) {
         for row in self.rows.values_mut() {
             let before = std::mem::take(row);
+            let made = before.scus[&next.columns[0].id];
+            for column in &next.columns {
+                let scu = before.scus.get(&column.id).copied().unwrap_or(made);
+                row.scus.insert(column.id, scu);
+            }
             for column in next.columns.iter().skip(1) {
                 let fixed = || {
                     let older = column.older.as_ref();
                     let cell = lazybase_engine::schema::decode_cell(older, &column.data_type);
                     value(&cell.unwrap(), 0)
                 };
-                let kept = before.get(&column.id).cloned().unwrap_or_else(fixed);
-                row.insert(column.id, kept);
+                let kept = before.cells.get(&column.id).cloned();
+                row.cells.insert(column.id, kept.unwrap_or_else(fixed));
             }
         }
         self.table = next;
     }
 
     fn rows(&self) -> Vec<Vec<Option<Value>>> {
-        let row = |(id, cells): (&i64, &Cells)| {
+        let row = |(id, row): (&i64, &Row)| {
             let columns = self.table.columns.iter().skip(1);
-            let cells = columns.map(|column| cells[&column.id].clone());
+            let cells = columns.map(|column| row.cells[&column.id].clone());
             std::iter::once(Some(Value::Int(*id)))
                 .chain(cells)
                 .collect()
         };
         self.rows.iter().map(row).collect()
     }
+}
+
+impl Model {
+    /// For each row the SCU that last changed it, then those of its columns.
+    fn scus(&self) -> Vec<Vec<u64>> {
+        let row = |row: &Row| {
+            let columns = self.table.columns.iter();
+            let of_columns: Vec<u64> = columns.map(|column| row.scus[&column.id]).collect();
+            let newest = of_columns.iter().copied().max();
+            newest.into_iter().chain(of_columns).collect()
+        };
+        self.rows.values().map(row).collect()
+    }
+}
+
+/// The time of each SCU that was ever seen: it never changes, and never falls.
+type Times = BTreeMap<u64, i64>;
+
+/// Hidden columns: the model's SCUs, and times that go with them.
+fn check_hidden(snapshot: &Snapshot, model: &Model, times: &mut Times, what: &str) {
+    let table = snapshot.definition(model.table.id).unwrap();
+    let of_columns = (0..table.columns.len()).map(HiddenColumn::TimeOf);
+    let hidden = [HiddenColumn::Scu, HiddenColumn::Time];
+    let hidden = hidden.into_iter().chain(of_columns);
+    let projection = hidden.map(|hidden| hidden.position(&table)).collect();
+    let mut found: Vec<(u64, Vec<i64>)> = Vec::new();
+    for batch in batches(snapshot, table.id, projection).unwrap() {
+        let scus = batch.column(0).as_primitive::<Int64Type>();
+        for row in 0..batch.num_rows() {
+            let time = |at: usize| {
+                let column = batch.column(at).as_primitive::<TimestampMicrosecondType>();
+                assert!(column.is_valid(row), "{what}: a time is known");
+                column.value(row)
+            };
+            let of_row = (1..batch.num_columns()).map(time).collect();
+            found.push((scus.value(row) as u64, of_row));
+        }
+    }
+    let expected = model.scus();
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for ((scu, shown), expected) in found.iter().zip(&expected) {
+        assert_eq!(*scu, expected[0], "{what}");
+        for (scu, time) in expected.iter().zip(shown) {
+            assert_eq!(
+                times.entry(*scu).or_insert(*time),
+                time,
+                "{what}: SCU {scu}"
+            );
+        }
+    }
+    assert!(times.values().is_sorted(), "{what}: times fall");
 }
 
 fn rows_of(batch: &RecordBatch) -> Vec<Vec<Option<Value>>> {
@@ -335,11 +402,13 @@ fn alteration(table: &Table, number: u8, made: &mut u32) -> Vec<Alteration> {
     }
 }
 
-fn commit(instance: &Instance, table: &Arc<Table>, ops: &[Op]) -> Result<()> {
+/// Commits a batch; says which SCU it is in.
+fn commit(instance: &Instance, table: &Arc<Table>, ops: &[Op]) -> Result<u64> {
     block_on(async {
         let mut writer = instance.begin(None);
         writer.append(table, changes(table, ops)).await?;
-        writer.commit().await.map(drop)
+        let done = writer.commit().await?;
+        Ok(done.token.horizon.scu.0)
     })
 }
 
@@ -349,20 +418,20 @@ fn alter(
     before: &Arc<Table>,
     changes_of_table: &[Alteration],
     ops: &[Op],
-) -> Result<Arc<Table>> {
+) -> Result<(Arc<Table>, u64)> {
     let next = instance.define_alteration(before, changes_of_table)?;
     let ddl = vec![Ddl::Alter {
         base: before.version,
         table: next.as_ref().clone(),
     }];
-    block_on(async {
+    let done = block_on(async {
         let mut writer = instance.begin(None);
         if !ops.is_empty() {
             writer.append(&next, changes(&next, ops)).await?;
         }
         instance.commit(ddl, Some(writer)).await
     })?;
-    Ok(next)
+    Ok((next, done.map_or(0, |done| done.token.horizon.scu.0)))
 }
 
 fn run_story(acts: Vec<Act>) {
@@ -377,6 +446,7 @@ fn run_story(acts: Vec<Act>) {
     let mut boundaries: Vec<(ScuNumber, Model)> = Vec::new();
     let mut made = 0;
     let mut pinned: Vec<(Snapshot, Model)> = Vec::new();
+    let mut times = Times::new();
     for act in acts {
         let seals = matches!(act, Act::Seal | Act::Alter(..));
         if seals {
@@ -388,8 +458,8 @@ fn run_story(acts: Vec<Act>) {
         }
         match act {
             Act::Batch(ops) => {
-                commit(&instance, &model.table, &ops).unwrap();
-                model.apply(&ops);
+                let scu = commit(&instance, &model.table, &ops).unwrap();
+                model.apply(&ops, scu);
             }
             Act::Quiet => {
                 let change = [Change::Upsert((1, None, None))];
@@ -398,7 +468,7 @@ fn run_story(acts: Vec<Act>) {
             Act::Alter(number, ops) => {
                 pinned.push((fresh(&instance, Freshness::ZERO), model.clone()));
                 let asked = alteration(&model.table, number, &mut made);
-                let next = alter(&instance, &model.table, &asked, &ops).unwrap();
+                let (next, scu) = alter(&instance, &model.table, &asked, &ops).unwrap();
                 // A batch under the definition before is refused whole.
                 let error = commit(
                     &instance,
@@ -412,7 +482,7 @@ fn run_story(acts: Vec<Act>) {
                 );
                 assert_eq!(error.unwrap_err().kind(), ErrorKind::Conflict);
                 model.follow(next);
-                model.apply(&ops);
+                model.apply(&ops, scu);
             }
             Act::Seal => {}
             Act::Sorted => {
@@ -428,15 +498,20 @@ fn run_story(acts: Vec<Act>) {
                 instance = open(Arc::clone(&store) as _, keep.clone()).unwrap();
             }
         }
-        check(&fresh(&instance, Freshness::ZERO), &model, "now");
+        let now = fresh(&instance, Freshness::ZERO);
+        check(&now, &model, "now");
+        check_hidden(&now, &model, &mut times, "now");
     }
     for (snapshot, expected) in &pinned {
         check(snapshot, expected, "pinned before a change");
+        check_hidden(snapshot, expected, &mut times, "pinned before a change");
     }
     pinned.clear();
     for (scu, expected) in &boundaries {
         let snapshot = at(&instance, *scu).unwrap();
-        check(&snapshot, expected, &format!("as of SCU {scu}"));
+        let what = format!("as of SCU {scu}");
+        check(&snapshot, expected, &what);
+        check_hidden(&snapshot, expected, &mut times, &what);
     }
     close_whole(&instance);
 }
@@ -485,14 +560,14 @@ fn an_alteration_is_there_whole_or_not_at_all_after_a_power_cut() {
         table: make(&instance),
         rows: BTreeMap::new(),
     };
-    commit(&instance, &before.table, &upserts(0..3)).unwrap();
-    before.apply(&upserts(0..3));
+    let scu = commit(&instance, &before.table, &upserts(0..3)).unwrap();
+    before.apply(&upserts(0..3), scu);
     let begun = store.operations();
-    let next = alter(&instance, &before.table, &widen_and_add(), &upserts(2..200)).unwrap();
+    let (next, scu) = alter(&instance, &before.table, &widen_and_add(), &upserts(2..200)).unwrap();
     let acknowledged = store.operations();
     let mut after = before.clone();
     after.follow(Arc::clone(&next));
-    after.apply(&upserts(2..200));
+    after.apply(&upserts(2..200), scu);
     check(&fresh(&instance, Freshness::ZERO), &after, "committed");
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     check(&fresh(&instance, Freshness::BestEffort), &after, "settled");
@@ -516,11 +591,12 @@ fn an_alteration_is_there_whole_or_not_at_all_after_a_power_cut() {
         );
         model.table = table;
         if !committed {
-            let next = alter(&instance, &model.table, &widen_and_add(), &[]).unwrap();
+            let asked = widen_and_add();
+            let (next, _) = alter(&instance, &model.table, &asked, &[]).unwrap();
             model.follow(next);
         }
-        commit(&instance, &model.table, &upserts(300..302)).unwrap();
-        model.apply(&upserts(300..302));
+        let scu = commit(&instance, &model.table, &upserts(300..302)).unwrap();
+        model.apply(&upserts(300..302), scu);
         block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
         check(&fresh(&instance, Freshness::BestEffort), &model, "gone on");
         close_whole(&instance);
@@ -537,7 +613,7 @@ fn definitions_that_nobody_can_ask_for_are_forgotten() {
         commit(&instance, &table, &upserts(round..round + 3)).unwrap();
         let name = format!("c{round}");
         let add = Alteration::AddColumn(Column::new(name, DataType::Int64));
-        table = alter(&instance, &table, &[add], &[]).unwrap();
+        table = alter(&instance, &table, &[add], &[]).unwrap().0;
     }
     let known = |instance: &Instance| {
         let manifest = instance.manifest();
@@ -574,5 +650,88 @@ fn the_second_of_two_sessions_is_told_that_the_table_changed() {
     assert_eq!(names, ["id", "count", "note", "one", "two"]);
     let rows = scan(&fresh(&instance, Freshness::ZERO), newest.id, vec![0]);
     assert_eq!(rows.len(), 0);
+    block_on(instance.close()).unwrap();
+}
+
+/// Times are known long after no horizon asks for them, after they have moved into files, and after
+/// another opening.
+#[test]
+fn times_outlive_the_manifests() {
+    const SCUS: i64 = 2300;
+    let store = Arc::new(MemoryStore::without_history());
+    let instance = open(Arc::clone(&store) as _, settings()).unwrap();
+    let mut model = Model {
+        table: make(&instance),
+        rows: BTreeMap::new(),
+    };
+    let mut times = Times::new();
+    for id in 0..SCUS {
+        let ops = upserts(id..id + 1);
+        let scu = commit(&instance, &model.table, &ops).unwrap();
+        model.apply(&ops, scu);
+        block_on(instance.seal()).unwrap();
+        if id % 500 == 0 {
+            check_hidden(
+                &fresh(&instance, Freshness::ZERO),
+                &model,
+                &mut times,
+                "early",
+            );
+        }
+    }
+    check_hidden(
+        &fresh(&instance, Freshness::ZERO),
+        &model,
+        &mut times,
+        "written",
+    );
+    let archived = |instance: &Instance| instance.manifest().history.files.len();
+    for round in 0..400 {
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        if archived(&instance) > 0 && instance.manifest().times.len() < 500 {
+            break;
+        }
+        let ops = upserts(round..round + 1);
+        let scu = commit(&instance, &model.table, &ops).unwrap();
+        model.apply(&ops, scu);
+        block_on(instance.env().clock.sleep(Duration::from_millis(50)));
+    }
+    assert!(archived(&instance) > 0, "times moved into files");
+    let kept = instance.manifest().times.len();
+    assert!(
+        kept < 500,
+        "the manifest still has the times of {kept} SCUs"
+    );
+    check_hidden(
+        &fresh(&instance, Freshness::ZERO),
+        &model,
+        &mut times,
+        "archived",
+    );
+    close_whole(&instance);
+    let instance = open(Arc::clone(&store) as _, settings()).unwrap();
+    check_hidden(
+        &fresh(&instance, Freshness::ZERO),
+        &model,
+        &mut times,
+        "opened",
+    );
+    let file = instance.manifest().history.files[0].clone();
+    block_on(instance.close()).unwrap();
+
+    // Nothing else tells these times: who asks for them misses them, and nobody else.
+    let faults = Faults::none();
+    faults.flip_bit(&file.file, file.bytes * 4);
+    let faulty = FaultyStore::over(store, faults);
+    let instance = open(Arc::new(faulty), settings()).unwrap();
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert!(
+        report.problems[0].starts_with("times of SCUs 1..="),
+        "{report:?}"
+    );
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    let rows = scan(&snapshot, model.table.id, vec![0]);
+    assert_eq!(rows.len(), model.rows.len());
     block_on(instance.close()).unwrap();
 }

@@ -15,6 +15,7 @@ use lazybase_model::{
 };
 
 use super::edit::{Ddl, Edit, HealedRun, RetiredRun, VersionStep};
+use super::history::ScuHistory;
 use super::partitions::first_ranges;
 use super::state::{
     DdlBatch, KeyRange, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId, RunKind,
@@ -43,6 +44,7 @@ impl Edit {
             Edit::Merged { .. } => "merged",
             Edit::SplitRange { .. } => "split_range",
             Edit::Retire { .. } => "retire",
+            Edit::ArchiveTimes { .. } => "archive_times",
             Edit::OpenProducer { .. } => "open_producer",
             Edit::Heal { .. } => "heal",
             Edit::Advanced { .. } => "advanced",
@@ -71,6 +73,7 @@ impl Manifest {
             views: BTreeMap::new(),
             scus: BTreeMap::new(),
             times: BTreeMap::new(),
+            history: ScuHistory::default(),
             runs: BTreeMap::new(),
             producers: BTreeMap::new(),
         }
@@ -154,6 +157,7 @@ impl Manifest {
                 scus,
                 times_before,
             } => self.retire(runs, scus, *times_before),
+            Edit::ArchiveTimes { file, replaces } => self.history.adopt(file, *replaces),
             Edit::OpenProducer { name, epoch } => self.open_producer(name, *epoch),
             Edit::Heal { runs } => self.heal(runs),
             Edit::Advanced {
@@ -649,7 +653,10 @@ impl Manifest {
         self.forget_next_ids();
         let last_before = self.times.range(..times_before).next_back();
         if let Some(keep_from) = last_before.map(|(scu, _)| *scu) {
-            self.times = self.times.split_off(&keep_from);
+            let kept = self.times.split_off(&keep_from);
+            for (scu, time) in std::mem::replace(&mut self.times, kept) {
+                self.history.push(scu, time)?;
+            }
         }
         self.forget_definitions();
         Ok(())

@@ -29,6 +29,7 @@
 //! - MAN-16: the next numbers of a key map only grow, from SCU to SCU and from manifest to
 //!   manifest, each within its partition; they are of maps that are there and of SCUs that are
 //!   remapped.
+//! - MAN-16: what is kept of older times adjoins, and ends right before the first that is known.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -251,6 +252,21 @@ fn check_times(new: &Manifest) -> Checked {
         format!(
             "times are known from {first} to {last}, sealed are SCUs through {}",
             new.sealed_through
+        )
+    })?;
+    let files = &new.history.files;
+    let adjoin = files
+        .windows(2)
+        .all(|pair| pair[0].last.next() == pair[1].first);
+    let tail = new.history.tail.as_ref().map(|tail| tail.first);
+    let follows = files
+        .last()
+        .is_none_or(|file| tail.is_none_or(|tail| file.last.next() == tail));
+    let ends = new.history.last().is_none_or(|last| last.next() == first);
+    require(adjoin && follows && ends, "MAN-16", || {
+        format!(
+            "older times end at {:?}, the next are of {first}",
+            new.history.last()
         )
     })?;
     let oldest = new.oldest_base_end();

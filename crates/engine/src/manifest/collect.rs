@@ -215,14 +215,22 @@ fn is_replaced(edge: &Edge<'_>, edges: &[Edge<'_>], unchecked: &BTreeSet<RunId>)
     !successors.any(|other| other.runs.iter().any(|run| unchecked.contains(&run.id)))
 }
 
-/// The files that a manifest names: segments, and logs of SCUs.
+/// The files that a manifest names: segments, logs of SCUs, and times of older ones.
 pub fn files_of(manifest: &Manifest) -> impl Iterator<Item = &str> {
     let segments = manifest.runs.values().flat_map(|run| run.segments.iter());
     let logs = manifest.scus.values().flat_map(|entry| {
         let pieces = entry.log.iter().map(|piece| piece.file.as_str());
         pieces.chain(entry.files.iter().map(String::as_str))
     });
-    segments.map(|segment| segment.file.as_str()).chain(logs)
+    let times = manifest
+        .history
+        .files
+        .iter()
+        .map(|times| times.file.as_str());
+    segments
+        .map(|segment| segment.file.as_str())
+        .chain(logs)
+        .chain(times)
 }
 
 /// The bytes of segments that pinned manifests name and the current one does not.

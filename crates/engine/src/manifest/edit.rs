@@ -10,6 +10,7 @@ use lazybase_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::history::TimesFile;
 use super::state::{ProducerMark, Run, RunId, ScuEntry, ScuTime};
 use crate::key::Key;
 
@@ -116,6 +117,13 @@ pub enum Edit {
         scus: Vec<ScuNumber>,
         /// Times before this SCU are forgotten, but for the last one.
         times_before: ScuNumber,
+    },
+    /// Times of SCUs that no horizon asks for moved into a file.
+    ArchiveTimes {
+        /// The file: it holds what the newest files and the beginning of the tail held.
+        file: TimesFile,
+        /// How many of the newest files it replaces.
+        replaces: usize,
     },
     /// A producer opens a session: older sessions of its name are fenced.
     OpenProducer {

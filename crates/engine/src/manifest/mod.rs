@@ -21,6 +21,7 @@ pub mod collect;
 pub mod edit;
 pub mod file;
 pub mod graph;
+pub mod history;
 pub mod literal;
 mod load;
 mod partitions;

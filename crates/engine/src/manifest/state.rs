@@ -16,6 +16,7 @@ use lazybase_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::history::ScuHistory;
 use crate::key::Key;
 
 /// A run's id: never used again.
@@ -373,6 +374,9 @@ pub struct Manifest {
     pub scus: BTreeMap<ScuNumber, Arc<ScuEntry>>,
     /// Times of the SCUs that a horizon may still name, and of the last one before them.
     pub times: BTreeMap<ScuNumber, ScuTime>,
+    /// Times of SCUs before those: what the column `_time` shows.
+    #[serde(default, skip_serializing_if = "ScuHistory::is_empty")]
+    pub history: ScuHistory,
     /// All runs by id.
     pub runs: BTreeMap<RunId, Arc<Run>>,
     /// Marks of named producers.

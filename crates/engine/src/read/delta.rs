@@ -206,6 +206,7 @@ impl Snapshot {
             codec: key_codec(layout, columns)?,
             caching: true,
             columns: columns.into(),
+            versions: false,
         };
         let mut ranges = Vec::new();
         for (state, runs) in table.ranges.iter().zip(route) {

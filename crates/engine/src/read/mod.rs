@@ -19,6 +19,7 @@ pub mod damaged;
 mod declared;
 mod delta;
 pub mod freshness;
+mod hidden;
 mod identify;
 mod instead;
 mod key_map;
@@ -37,6 +38,7 @@ pub mod views;
 use lazybase_model::Error;
 
 pub use damaged::{Damaged, DamagedFiles};
+pub use hidden::{HiddenColumn, read_times};
 pub use identify::{Identifier, NextOfMaps, Place};
 pub use point::find_rows;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};

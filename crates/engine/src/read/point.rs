@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use lazybase_model::{Result, Stage, TableId};
+use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
 use super::declared::declared_column;
 use super::instead::{Covering, Stored};
-use super::scan::{Form, output_schema};
+use super::scan::{Form, has_hidden, output_schema};
 use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
@@ -57,6 +57,9 @@ impl Snapshot {
         buffered: &[ChangeBatch],
     ) -> Result<RecordBatch> {
         let layout = self.layout(table)?;
+        if has_hidden(&layout, projection) {
+            return Err(Error::internal("hidden columns are read by a scan"));
+        }
         let schema = output_schema(&layout, projection, form)?;
         let expiry = self.expiry(&layout.table);
         let mut rows = Vec::new();

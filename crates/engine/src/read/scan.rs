@@ -12,13 +12,13 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
 use super::declared::OUT_OF_RANGE;
+use super::hidden::{HiddenColumn, OWN_SCU};
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
 use super::point::stage_of;
@@ -26,22 +26,26 @@ use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
 use super::steps::{self, ReadStep};
 use super::views::ViewRead;
-use crate::change_batch::ChangeBatch;
+use crate::change_batch::{ChangeBatch, Scus};
 use crate::key::{KeyCodec, Partitioner};
 use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
-use crate::stages::merge::{MergeShape, OutputSize, reconcile};
+use crate::stages::merge::{MergeShape, OutputSize, reconcile, reconcile_versions};
 use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
 
+mod shown;
 mod sums;
+
+use shown::{Wanted, wanted};
 
 /// What a scan wants.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
     /// The table.
     pub table: TableId,
-    /// Positions in the table's columns, in the order wanted.
+    /// Positions in the table's columns, in the order wanted; those of hidden columns lie behind
+    /// ([`HiddenColumn::position`]).
     pub projection: Vec<usize>,
     /// Bounds on the encoded primary key.
     pub range: KeyRange,
@@ -117,8 +121,8 @@ struct PartWork {
     /// Which set of damaged files the sources avoid.
     avoids: u64,
     steps: Vec<ReadStep>,
-    /// Where the wanted columns stand among those that are read.
-    wanted: Vec<usize>,
+    projection: Arc<[usize]>,
+    wanted: Vec<Wanted>,
     form: Form,
     schema: SchemaRef,
     batch_rows: usize,
@@ -141,8 +145,21 @@ pub(super) fn output_schema(
     if projection.iter().copied().eq(0..schema.fields().len()) {
         return Ok(Arc::clone(schema));
     }
-    let projected = schema.project(projection).map_err(arrow_internal);
-    projected.map(Arc::new)
+    let fields = projection.iter().map(|at| {
+        if let Some(hidden) = HiddenColumn::at(&layout.table, *at) {
+            return Ok(Arc::new(hidden.field(&layout.table)));
+        }
+        let field = schema.fields().get(*at).cloned();
+        field.ok_or_else(|| Error::internal(format!("there is no column {at}")))
+    });
+    let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Whether a projection names hidden columns.
+pub(super) fn has_hidden(layout: &RowLayout, projection: &[usize]) -> bool {
+    let hidden = |at: &usize| HiddenColumn::at(&layout.table, *at).is_some();
+    projection.iter().any(hidden)
 }
 
 impl Snapshot {
@@ -181,7 +198,8 @@ impl Snapshot {
         form: Form,
     ) -> Result<ScanPlan> {
         let layout = self.layout(request.table)?;
-        let memory = self.memory_sources(&layout, &request.buffered).await;
+        let own = own_changes(&layout, request);
+        let memory = self.memory_sources(&layout, &own).await;
         let memory = memory.map_err(|error| {
             self.inner.reader.damaged.note(&error);
             self.placed(error)
@@ -413,7 +431,8 @@ fn assemble(
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));
     let plain = plain && view.as_ref().is_none_or(ViewRead::counts_all);
     let columns = read_columns(layout, &request.projection, plain);
-    let wanted = positions(&columns, &request.projection)?;
+    let projection: Arc<[usize]> = request.projection.as_slice().into();
+    let wanted = wanted(layout, &columns, &projection)?;
     let expiry = expiry_among(snapshot, layout, &columns)?;
     let is_exact = sums.reconciled == 0 && plain && expiry.is_none();
     let reader = PieceReader {
@@ -422,6 +441,7 @@ fn assemble(
         codec: key_codec(layout, &columns)?,
         caching,
         columns: columns.into(),
+        versions: has_hidden(layout, &projection),
     };
     let view = view.map(|read| with_table_key(Arc::new(read), layout, &reader.columns));
     let view = view.transpose()?;
@@ -440,6 +460,7 @@ fn assemble(
                     memory,
                     avoids,
                     steps,
+                    projection: Arc::clone(&projection),
                     wanted: wanted.clone(),
                     form,
                     schema: Arc::clone(&schema),
@@ -470,14 +491,22 @@ fn expiry_among(
     let Some(expiry) = snapshot.expiry(&layout.table) else {
         return Ok(None);
     };
-    let at = positions(columns, &[expiry.column()])?;
-    Ok(Some((expiry, at[0])))
+    let at = columns.binary_search(&expiry.column());
+    let at = at.map_err(|_| Error::internal("the moment that rows end by is not read"))?;
+    Ok(Some((expiry, at)))
 }
 
 /// The columns to read, rising: the wanted ones, the key's where rows meet or are clipped, and the
 /// moment that rows end by.
 fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<usize> {
-    let mut columns = projection.to_vec();
+    let stored = projection
+        .iter()
+        .filter_map(|at| match HiddenColumn::at(&layout.table, *at) {
+            None => Some(*at),
+            Some(HiddenColumn::TimeOf(column)) => Some(column),
+            Some(HiddenColumn::Scu | HiddenColumn::Time) => None,
+        });
+    let mut columns: Vec<usize> = stored.collect();
     if !plain || columns.is_empty() {
         columns.extend(layout.codec.indices());
     }
@@ -487,11 +516,15 @@ fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<us
     columns
 }
 
-/// Where the wanted columns stand among those that are read.
-fn positions(columns: &[usize], wanted: &[usize]) -> Result<Vec<usize>> {
-    let missing = |_| Error::internal("a wanted column is not read");
-    let position = |column: &usize| columns.binary_search(column).map_err(missing);
-    wanted.iter().map(position).collect()
+/// A transaction's own changes: where versions are asked for, they come after every SCU.
+fn own_changes(layout: &RowLayout, request: &ScanRequest) -> Vec<ChangeBatch> {
+    let mut own = request.buffered.clone();
+    if has_hidden(layout, &request.projection) {
+        for changes in &mut own {
+            changes.scus = Scus::Uniform(OWN_SCU);
+        }
+    }
+    own
 }
 
 /// The key among columns that are read, if all of it is.
@@ -611,9 +644,12 @@ impl PartWork {
         };
         let work = self;
         Ok(rows
-            .map(move |rows| {
-                work.snapshot.check_pin()?;
-                work.plain(work.counting(rows?)?)
+            .then(move |rows| {
+                let work = Arc::clone(&work);
+                async move {
+                    work.snapshot.check_pin()?;
+                    work.plain(work.counting(rows?)?).await
+                }
             })
             .try_filter(|rows| futures::future::ready(rows.num_rows() > 0))
             .boxed())
@@ -633,8 +669,14 @@ impl PartWork {
         if let Some((view, _)) = &self.view {
             let rows = view.rows_of_table(snapshot, &self.layout, &keys).await?;
             let columns = &self.reader.columns;
-            let show =
-                |rows: ChangeBatch| self.shown(&rows.project(columns)?.data, columns, &self.wanted);
+            let show = |rows: ChangeBatch| {
+                let rows = rows.project(columns)?.data;
+                let values = self.wanted.iter().map(|wanted| match wanted {
+                    Wanted::Stored(at) => self.stored(&rows, columns, *at),
+                    _ => Err(Error::internal("versions are not read through views")),
+                });
+                self.output(values.collect::<Result<_>>()?, rows.num_rows())
+            };
             let rows: Vec<_> = rows.into_iter().map(show).collect();
             return Ok(stream::iter(rows).boxed());
         }
@@ -642,18 +684,13 @@ impl PartWork {
         let memory = &self.sources[stored..];
         let keys = [keys];
         let pieces = snapshot.pieces(&self.layout, &keys, memory).await?;
-        let wanted: Vec<usize> = self
-            .wanted
-            .iter()
-            .map(|at| self.reader.columns[*at])
-            .collect();
-        let columns = read_columns(&self.layout, &wanted, false);
+        let columns = read_columns(&self.layout, &self.projection, false);
         let reader = PieceReader {
             codec: key_codec(&self.layout, &columns)?,
             columns: columns.into(),
             ..self.reader.clone()
         };
-        let wanted = positions(&reader.columns, &wanted)?;
+        let wanted = wanted(&self.layout, &reader.columns, &self.projection)?;
         let expiry = expiry_among(snapshot, &self.layout, &reader.columns)?;
         let part = |(sources, steps, _)| {
             let work = PartWork {
@@ -664,6 +701,7 @@ impl PartWork {
                 memory: pieces.memory,
                 avoids: pieces.avoids,
                 steps,
+                projection: Arc::clone(&self.projection),
                 wanted: wanted.clone(),
                 form: self.form,
                 schema: Arc::clone(&self.schema),
@@ -721,17 +759,9 @@ impl PartWork {
             rows: self.batch_rows,
             ..OutputSize::default()
         };
-        reconcile(&shape, inputs, size)
-    }
-
-    /// The wanted columns of the rows that have not ended.
-    fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
-        let alive = self.expiry.as_ref();
-        let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
-        let rows = match alive {
-            Some(alive) => filter_record_batch(&rows.data, &alive).map_err(arrow_internal)?,
-            None => rows.data,
-        };
-        self.shown(&rows, &self.reader.columns, &self.wanted)
+        match self.reader.versions {
+            true => reconcile_versions(&shape, inputs, size),
+            false => reconcile(&shape, inputs, size),
+        }
     }
 }

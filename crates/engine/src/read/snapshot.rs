@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use super::damaged::Damaged;
 use super::delta::KeptDeltas;
 use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSummary};
+use super::hidden::TimesCache;
 use super::identify::Identifier;
 use super::paths::{ReadIndex, TablePath};
 use super::unsorted::UnsortedCache;
@@ -51,6 +52,8 @@ pub struct Reader {
     layouts: Arc<Mutex<Layouts>>,
     /// Files that could not be read as they were written.
     pub damaged: Damaged,
+    /// Times of SCUs that no horizon asks for.
+    pub(super) times: Arc<TimesCache>,
     /// Held by who gives numbers to natural keys: one after the other.
     pub(super) remapping: Arc<tokio::sync::Mutex<()>>,
     /// The paths of the newest manifest that was read.
@@ -147,6 +150,7 @@ impl Reader {
             unsorted: Arc::default(),
             layouts: Arc::default(),
             damaged: Damaged::default(),
+            times: Arc::default(),
             remapping: Arc::default(),
             index: Arc::default(),
             deltas: Arc::default(),

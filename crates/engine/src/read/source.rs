@@ -93,6 +93,8 @@ pub(super) struct PieceReader {
     pub(super) caching: bool,
     /// The columns to read, in the order of the table.
     pub(super) columns: Arc<[usize]>,
+    /// Whether rows are read with their versions.
+    pub(super) versions: bool,
 }
 
 impl PieceReader {
@@ -117,6 +119,17 @@ impl PieceReader {
                 .read_extent(extent, counters)
                 .await?
                 .project(columns),
+            (SegmentFormat::Parquet, true) if self.versions => {
+                let part = self
+                    .cache
+                    .versioned_part(segment, extent, rows, columns, counters)
+                    .await?;
+                Ok(part.rows().as_ref().clone())
+            }
+            (SegmentFormat::Parquet, false) if self.versions => {
+                let read = segment.read_versioned(extent, rows, columns, counters);
+                Ok(read.await?.as_ref().clone())
+            }
             (SegmentFormat::Parquet, true) => {
                 let part = self
                     .cache

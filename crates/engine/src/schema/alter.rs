@@ -11,6 +11,7 @@ use lazybase_model::table::{Column, check_operators};
 use lazybase_model::{CellBytes, ColumnDefault, Error, Result, SchemaVersion, Table};
 
 use super::{Widening, decode_cell, encode_cell, widening};
+use crate::read::HiddenColumn;
 
 /// Names that no column of a user has.
 const RESERVED: [&str; 6] = ["_row", "_scu", "_time", "_kind", "_mask", "_column_scus"];
@@ -151,7 +152,7 @@ fn check_name(table: &Table, name: &str) -> Result<()> {
         let error = Error::invalid(format!("{name:?} can't name a column"));
         return Err(error.with_sqlstate("42602"));
     }
-    if RESERVED.contains(&name) {
+    if RESERVED.contains(&name) || HiddenColumn::is_name(name) {
         let error = Error::invalid(format!("column name {name:?} is reserved"));
         return Err(error.with_sqlstate("42939"));
     }

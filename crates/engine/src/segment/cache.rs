@@ -149,7 +149,7 @@ enum CacheKey {
         segment: u64,
         extent: usize,
         /// Which rows and columns; `None` for all.
-        part: Option<(Range<usize>, Arc<[usize]>)>,
+        part: Option<Part>,
     },
     /// Rows of a Parquet row group that share pages, by the first.
     Page {
@@ -157,6 +157,15 @@ enum CacheKey {
         extent: usize,
         first_row: usize,
     },
+}
+
+/// A part of an extent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Part {
+    rows: Range<usize>,
+    columns: Arc<[usize]>,
+    /// Whether the rows have their versions.
+    versions: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -269,15 +278,39 @@ impl SegmentCache {
         projection: &Arc<[usize]>,
         counters: &ReadCounters,
     ) -> Result<Arc<DecodedExtent>> {
-        let part = Some((rows, Arc::clone(projection)));
-        self.cached(segment, extent, part, counters).await
+        let part = Part {
+            rows,
+            columns: Arc::clone(projection),
+            versions: false,
+        };
+        self.cached(segment, extent, Some(part), counters).await
+    }
+
+    /// The same with the versions of the rows.
+    ///
+    /// # Errors
+    /// As [`Segment::read_versioned`].
+    pub async fn versioned_part(
+        &self,
+        segment: &Segment,
+        extent: usize,
+        rows: Range<usize>,
+        projection: &Arc<[usize]>,
+        counters: &ReadCounters,
+    ) -> Result<Arc<DecodedExtent>> {
+        let part = Part {
+            rows,
+            columns: Arc::clone(projection),
+            versions: true,
+        };
+        self.cached(segment, extent, Some(part), counters).await
     }
 
     async fn cached(
         &self,
         segment: &Segment,
         extent: usize,
-        part: Option<(Range<usize>, Arc<[usize]>)>,
+        part: Option<Part>,
         counters: &ReadCounters,
     ) -> Result<Arc<DecodedExtent>> {
         let key = CacheKey::Extent {
@@ -292,9 +325,17 @@ impl SegmentCache {
         let load = async {
             let rows = match part {
                 None => segment.read_extent(extent, counters).await?,
-                Some((rows, columns)) => {
-                    let columns = Some(&*columns);
-                    segment.read_rows(extent, rows, columns, counters).await?
+                Some(part) if part.versions => {
+                    let (rows, columns) = (part.rows, &*part.columns);
+                    segment
+                        .read_versioned(extent, rows, columns, counters)
+                        .await?
+                }
+                Some(part) => {
+                    let columns = Some(&*part.columns);
+                    segment
+                        .read_rows(extent, part.rows, columns, counters)
+                        .await?
                 }
             };
             Ok::<_, Error>(CacheValue::Extent(DecodedExtent::of(segment, extent, rows)))

@@ -7,7 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array,
+};
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt8Type, UInt64Type};
 use arrow::error::ArrowError;
@@ -50,7 +53,13 @@ const HAS_KINDS: u8 = 1;
 const HAS_MASKS: u8 = 2;
 const HAS_SCUS: u8 = 4;
 const HAS_COLUMN_SCUS: u8 = 8;
-const FLAGS: u8 = HAS_KINDS | HAS_MASKS | HAS_SCUS | HAS_COLUMN_SCUS;
+/// Which hidden columns there are.
+const HIDDEN: u8 = HAS_KINDS | HAS_MASKS | HAS_SCUS | HAS_COLUMN_SCUS;
+/// How wide `_scu` is: 0 for SCU numbers of 8 bytes, else distances of 1, 2 or 4 bytes from the SCU
+/// in the header.
+const SCU_WIDTH: u8 = 0x30;
+const SCU_WIDTH_SHIFT: u8 = 4;
+const FLAGS: u8 = HIDDEN | SCU_WIDTH;
 
 /// The bytes before the compressed block.
 pub const EXTENT_HEADER_BYTES: usize = 16;
@@ -129,7 +138,7 @@ fn stored_schema(schema: &SchemaRef, flags: u8) -> SchemaRef {
     let optional = [
         (HAS_KINDS, "_kind", DataType::UInt8, false),
         (HAS_MASKS, "_mask", DataType::Binary, true),
-        (HAS_SCUS, "_scu", DataType::UInt64, false),
+        (HAS_SCUS, "_scu", scu_type(flags), false),
         (HAS_COLUMN_SCUS, "_column_scus", DataType::Binary, true),
     ];
     for (flag, name, data_type, nullable) in optional {
@@ -140,11 +149,58 @@ fn stored_schema(schema: &SchemaRef, flags: u8) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// The type of the column `_scu`.
+fn scu_type(flags: u8) -> DataType {
+    match (flags & SCU_WIDTH) >> SCU_WIDTH_SHIFT {
+        0 => DataType::UInt64,
+        1 => DataType::UInt8,
+        2 => DataType::UInt16,
+        _ => DataType::UInt32,
+    }
+}
+
+/// SCU numbers as distances from the newest, as narrow as they go, with the flags for their width.
+fn distances(scus: &UInt64Array) -> (u8, ArrayRef, u64) {
+    let values = scus.values();
+    let newest = values.iter().copied().max().unwrap_or(0);
+    let oldest = values.iter().copied().min().unwrap_or(0);
+    let far = values.iter().map(|scu| newest - scu);
+    let (width, column): (u8, ArrayRef) = match newest - oldest {
+        0..=0xff => (
+            1,
+            Arc::new(UInt8Array::from_iter_values(far.map(|far| far as u8))),
+        ),
+        0x100..=0xffff => {
+            let far = far.map(|far| far as u16);
+            (2, Arc::new(UInt16Array::from_iter_values(far)))
+        }
+        0x1_0000..=0xffff_ffff => {
+            let far = far.map(|far| far as u32);
+            (3, Arc::new(UInt32Array::from_iter_values(far)))
+        }
+        _ => return (0, Arc::new(scus.clone()), 0),
+    };
+    (width << SCU_WIDTH_SHIFT, column, newest)
+}
+
+/// The SCU numbers of a stored column `_scu`; `newest` is the SCU in the header.
+fn scus_of(column: &ArrayRef, flags: u8, newest: u64) -> Result<UInt64Array> {
+    if flags & SCU_WIDTH == 0 {
+        return Ok(column.as_primitive::<UInt64Type>().clone());
+    }
+    let far = arrow::compute::cast(column, &DataType::UInt64).map_err(arrow_corrupt)?;
+    let far = far.as_primitive::<UInt64Type>();
+    let scus = far.values().iter().map(|far| newest.checked_sub(*far));
+    let scus: Option<Vec<u64>> = scus.collect();
+    let scus = scus.ok_or_else(|| Error::corrupt("a row's SCU lies before the first"))?;
+    Ok(UInt64Array::from(scus))
+}
+
 /// Encodes extents of one layout, reusing its scratch space.
 pub struct ExtentEncoder {
     schema: SchemaRef,
     codec: Codec,
-    schemas: [Option<SchemaRef>; 16],
+    schemas: [Option<SchemaRef>; 64],
     has_views: bool,
     options: IpcWriteOptions,
     context: IpcWriteContext,
@@ -192,7 +248,7 @@ impl ExtentEncoder {
         Ok(ExtentEncoder {
             schema: Arc::clone(schema),
             codec,
-            schemas: Default::default(),
+            schemas: std::array::from_fn(|_| None),
             has_views: schema.fields().iter().any(|f| is_view(f.data_type())),
             options: options.map_err(arrow_internal)?,
             context: IpcWriteContext::default(),
@@ -286,8 +342,9 @@ impl ExtentEncoder {
         let scu = match uniform_scu(&rows.scus) {
             Ok(scu) => scu,
             Err(scus) => {
-                add(HAS_SCUS, Arc::new(scus.clone()));
-                0
+                let (width, column, newest) = distances(scus);
+                add(HAS_SCUS | width, column);
+                newest
             }
         };
         if let Some(column_scus) = present(&rows.column_scus) {
@@ -485,7 +542,7 @@ fn decode_record_batch(
         .header_as_record_batch()
         .ok_or_else(|| Error::corrupt("an extent's metadata is of no record batch"))?;
     let width = schema.fields().len();
-    let system = width..width + flags.count_ones() as usize;
+    let system = width..width + (flags & HIDDEN).count_ones() as usize;
     let wanted: Option<Vec<usize>> =
         projection.map(|columns| columns.iter().copied().chain(system).collect());
     let dictionaries = HashMap::new();
@@ -527,7 +584,7 @@ fn from_record_batch(
         },
         masks: next(HAS_MASKS).map(|masks| masks.as_binary::<i32>().clone()),
         scus: match next(HAS_SCUS) {
-            Some(scus) => Scus::Each(scus.as_primitive::<UInt64Type>().clone()),
+            Some(scus) => Scus::Each(scus_of(scus, flags, scu)?),
             None => Scus::Uniform(scu),
         },
         column_scus: next(HAS_COLUMN_SCUS).map(|scus| scus.as_binary::<i32>().clone()),

@@ -18,8 +18,9 @@ use crate::schema::Adapter;
 
 /// The first and the last eight bytes of an extent file.
 pub const MAGIC: [u8; 8] = *b"LAZYEXT\n";
-/// The version that this code writes and reads.
-pub const VERSION: u32 = 1;
+/// The version that this code writes, and the newest that it reads. Version 1 had SCU numbers of 8
+/// bytes wherever they differ.
+pub const VERSION: u32 = 2;
 /// Where the first extent begins.
 pub const FILE_HEADER_BYTES: u64 = 16;
 const FOOTER_BYTES: usize = 48;
@@ -99,8 +100,17 @@ impl RowsOf {
 
 /// The first bytes of an extent file.
 pub(super) fn file_header() -> Vec<u8> {
+    header_of(VERSION)
+}
+
+/// Whether bytes are the first ones of an extent file that this code reads.
+pub(super) fn is_file_header(bytes: &[u8]) -> bool {
+    (1..=VERSION).any(|version| bytes == header_of(version))
+}
+
+fn header_of(version: u32) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    put_u32(&mut out, VERSION);
+    put_u32(&mut out, version);
     put_u32(&mut out, 0);
     out
 }
@@ -144,10 +154,10 @@ pub(super) fn parse_index_part(
     if footer.0 != MAGIC {
         return Err(Error::corrupt("it is not an extent file"));
     }
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(
             Error::corrupt(format!("it has version {version} of the format"))
-                .with_detail(format!("this program reads version {VERSION}")),
+                .with_detail(format!("this program reads versions up to {VERSION}")),
         );
     }
     let fits = rows_of_len.checked_add(index_len) == Some(footer_at);

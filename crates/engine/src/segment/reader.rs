@@ -338,6 +338,41 @@ impl Segment {
         }
     }
 
+    /// Reads some rows of an extent, and of them some columns with their versions.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn read_versioned(
+        &self,
+        extent: usize,
+        rows: Range<usize>,
+        columns: &[usize],
+        counters: &ReadCounters,
+    ) -> Result<Arc<ChangeBatch>> {
+        let read = match (&self.body, &self.adapter) {
+            (Body::Extents(_), _) => {
+                let all = self.read_extent(extent, counters).await?;
+                return all
+                    .slice(rows.start, rows.len())
+                    .project(columns)
+                    .map(Arc::new);
+            }
+            (Body::Parquet(parts), None) => {
+                counters.add_extent();
+                let source = self.source(counters);
+                parts.read_versioned(&source, extent, rows, columns).await
+            }
+            // What a cell's version is depends on columns that are not wanted.
+            (Body::Parquet(parts), Some(_)) => {
+                counters.add_extent();
+                let all = self.read_group(parts, extent, rows, None, counters).await;
+                all.and_then(|all| all.project(columns))
+            }
+        };
+        read.map(Arc::new)
+            .map_err(|error| self.damaged(extent, error))
+    }
+
     /// Reads the rows of one key from the extent that [`Segment::may_contain`] named. In Parquet
     /// that is one page of the key's columns, then one page a column, without versions.
     ///

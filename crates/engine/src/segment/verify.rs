@@ -10,7 +10,7 @@ use lazybase_model::{Error, Result};
 use super::RowLayout;
 use super::cache::ReadCounters;
 use super::encode::newest_scu;
-use super::extent_format::file_header;
+use super::extent_format::{FILE_HEADER_BYTES, is_file_header};
 use super::key_filter::{key_hash, may_contain};
 use super::reader::{Segment, named};
 use crate::change_batch::ChangeBatch;
@@ -29,12 +29,17 @@ pub async fn verify_segment(
 ) -> Result<()> {
     let counters = ReadCounters::default();
     let segment = Segment::open_stored(env, layout, Arc::clone(meta), &counters).await?;
-    let header = match meta.format {
-        SegmentFormat::Extent => file_header(),
-        SegmentFormat::Parquet => b"PAR1".to_vec(),
+    let length = match meta.format {
+        SegmentFormat::Extent => FILE_HEADER_BYTES,
+        SegmentFormat::Parquet => 4,
     };
-    let read = env.store.read(&meta.file, 0..header.len() as u64).await;
-    if read.map_err(|error| named(error.into(), layout, meta))? != header {
+    let read = env.store.read(&meta.file, 0..length).await;
+    let header = read.map_err(|error| named(error.into(), layout, meta))?;
+    let known = match meta.format {
+        SegmentFormat::Extent => is_file_header(&header),
+        SegmentFormat::Parquet => header == b"PAR1"[..],
+    };
+    if !known {
         return Err(named(Error::corrupt("its header is damaged"), layout, meta));
     }
     let (mut all_upserts, mut newest, mut raw_bytes) = (true, 0, 0);

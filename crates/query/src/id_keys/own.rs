@@ -214,14 +214,15 @@ fn with_numbers(table: &Table, keyed: KeyedChanges, numbers: &Numbers) -> Result
 /// `Invalid` (55000): the number is given out at COMMIT.
 pub(crate) fn check_known(table: &Table, columns: &[usize], rows: &RecordBatch) -> Result<()> {
     for (values, at) in rows.columns().iter().zip(columns) {
-        if table.columns[*at].id_key.is_none() {
+        // Hidden columns have positions behind the table's.
+        let Some(column) = table.columns.get(*at).filter(|of| of.id_key.is_some()) else {
             continue;
-        }
+        };
         let ids = values.as_primitive::<Int64Type>();
         if (0..ids.len()).any(|row| ids.is_valid(row) && ids.value(row) < 0) {
             return Err(not_known_yet().with_detail(format!(
                 "column {:?} of table {:?}",
-                table.columns[*at].name, table.name
+                column.name, table.name
             )));
         }
     }

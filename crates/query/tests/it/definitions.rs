@@ -161,9 +161,10 @@ impl Made<'_> {
                     "PARTITION BY HASH ({other}) PARTITIONS 2, RANGE ({name}) SPLIT AT ({bound})"
                 )
             }
-            2 if !bound.is_empty() => format!(
-                "PARTITION BY RANGE ({name}) (PARTITION VALUES < {bound}, PARTITION VALUE = {bound})"
-            ),
+            2 if !bound.is_empty() => {
+                let partitions = format!("PARTITION VALUES < {bound}, PARTITION VALUE = {bound}");
+                format!("PARTITION BY RANGE ({name}) ({partitions})")
+            }
             _ => String::new(),
         }
     }

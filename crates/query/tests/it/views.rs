@@ -1,8 +1,9 @@
 //! Secondary views against a naive model: random changes, stages and restarts, and the same rows
 //! through every view, by name and by the planner's choice, at every horizon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -554,4 +555,49 @@ async fn a_damaged_file_of_a_view_is_read_around_and_the_view_is_built_anew() {
         assert!(plan.contains("of view"), "{plan}");
         database.close().await.unwrap();
     }
+}
+
+/// Files that are replaced while they are verified, for another of the same view was damaged too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_that_is_replaced_before_it_is_read_back_counts_as_healed() {
+    let store = MemoryStore::new();
+    let database = posts(&store).await;
+    let of_views = |database: &Database| -> BTreeSet<String> {
+        let manifest = database.instance().manifest();
+        let views = manifest.runs.values();
+        let views = views.filter(|run| manifest.is_view(run.view));
+        let files = views.flat_map(|run| &run.segments);
+        files.map(|segment| segment.file.clone()).collect()
+    };
+    let files = of_views(&database);
+    database.close().await.unwrap();
+    assert!(files.len() > 1, "{files:?}");
+    let faults = Faults::none();
+    for file in &files {
+        let bytes = store.len(file).await.unwrap();
+        faults.flip_bit(file, bytes * 4);
+    }
+    let faulty = FaultyStore::over(Arc::new(store), faults);
+    let env = Env::system(Arc::new(faulty));
+    let database = Database::open_env(env, Settings::default()).await.unwrap();
+    let is_replaced = || of_views(&database).is_disjoint(&files);
+    let waited = AtomicBool::new(false);
+    let progress = |_: f64| {
+        // If what was read back is damaged, this is known soon, and some time later replaced.
+        for looks in 0..1500 {
+            let nothing = looks > 25 && database.instance().status().damage.is_empty();
+            if waited.load(Ordering::Relaxed) || nothing {
+                break;
+            }
+            waited.store(is_replaced(), Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let report = database.instance().verify(&progress).await.unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    assert!(
+        waited.into_inner(),
+        "no file was replaced during the verification"
+    );
+    database.close().await.unwrap();
 }

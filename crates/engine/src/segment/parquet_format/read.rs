@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::datatypes::UInt64Type;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::write::EncodedGroup;
 use super::{Block, FIRST_GROUP, from_stored};
-use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::change_batch::{ChangeBatch, Kinds, Scus, project_column_scus};
 use crate::env::Store;
 use crate::key::Keys;
 use crate::manifest::SegmentMeta;
@@ -291,6 +291,38 @@ impl ParquetParts {
         }
     }
 
+    /// Rows of a row group with only some columns, in their order, and the versions of those.
+    pub(in crate::segment) async fn read_versioned(
+        &self,
+        from: &Source<'_>,
+        group: usize,
+        rows: Range<usize>,
+        columns: &[usize],
+    ) -> Result<ChangeBatch> {
+        let width = from.layout.schema.fields().len();
+        let versions = width..self.metadata.schema().fields().len();
+        let read: Vec<usize> = columns.iter().copied().chain(versions).collect();
+        let mask = self.mask(Some(&read));
+        let pages = self.pages_of(group, &rows, &mask)?;
+        let verified = read_pages(from, &pages).await?;
+        let batch = self.decode(verified, group, &rows, mask)?;
+        let mut chosen = columns.to_vec();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let (scus, column_scus) = self.versions(&batch, chosen.len())?;
+        let column_scus = match column_scus {
+            Some(all) => project_column_scus(&all, columns, width)?,
+            None => None,
+        };
+        Ok(ChangeBatch {
+            data: columns_of(from.layout, &batch, columns)?,
+            kinds: Kinds::Uniform(StoredKind::UPSERT),
+            masks: None,
+            scus,
+            column_scus,
+        })
+    }
+
     fn decode(
         &self,
         verified: Verified,
@@ -378,33 +410,40 @@ impl ParquetParts {
 
     /// All columns of the file as changes.
     fn changes(&self, layout: &RowLayout, batch: &RecordBatch) -> Result<ChangeBatch> {
-        let wrong = || Error::corrupt("a column is not of the table's type");
         let width = layout.schema.fields().len();
         let order: Vec<usize> = (0..width).collect();
         let data = columns_of(layout, batch, &order)?;
-        let scus = batch.columns().get(width).ok_or_else(wrong)?;
+        let (scus, column_scus) = self.versions(batch, width)?;
+        Ok(ChangeBatch {
+            data,
+            kinds: Kinds::Uniform(StoredKind::UPSERT),
+            masks: None,
+            scus,
+            column_scus,
+        })
+    }
+
+    /// The versions of rows, which stand at `at` and behind.
+    fn versions(&self, batch: &RecordBatch, at: usize) -> Result<(Scus, Option<BinaryArray>)> {
+        let wrong = || Error::corrupt("a column is not of the table's type");
+        let scus = batch.columns().get(at).ok_or_else(wrong)?;
         let scus = scus.as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
         let column_scus: Option<&BinaryArray> = match self.block.has_column_scus {
             true => batch
                 .columns()
-                .get(width + 1)
+                .get(at + 1)
                 .ok_or_else(wrong)?
                 .as_binary_opt(),
             false => None,
         };
         let first = scus.values().first().copied().unwrap_or(0);
-        Ok(ChangeBatch {
-            data,
-            kinds: Kinds::Uniform(StoredKind::UPSERT),
-            masks: None,
-            scus: match scus.values().iter().all(|scu| *scu == first) {
-                true => Scus::Uniform(first),
-                false => Scus::Each(scus.clone()),
-            },
-            column_scus: column_scus
-                .filter(|c| arrow::array::Array::null_count(*c) < arrow::array::Array::len(*c))
-                .cloned(),
-        })
+        let uniform = scus.values().iter().all(|scu| *scu == first);
+        let scus = match uniform {
+            true => Scus::Uniform(first),
+            false => Scus::Each(scus.clone()),
+        };
+        let column_scus = column_scus.filter(|column| column.null_count() < column.len());
+        Ok((scus, column_scus.cloned()))
     }
 
     /// Reads a row group as it is stored.

@@ -22,11 +22,16 @@ fn golden(name: &str) -> PathBuf {
 
 fn check(name: &str, rows: &ChangeBatch, layout: &Arc<RowLayout>, write: impl Fn(&MemoryStore)) {
     let store = MemoryStore::default();
-    let (file, meta) = (golden(name), golden(&format!("{name}.json")));
     if std::env::var_os("LAZYBASE_REWRITE_GOLDEN").is_some() {
         write(&store);
         return;
     }
+    read(name, rows, layout);
+}
+
+fn read(name: &str, rows: &ChangeBatch, layout: &Arc<RowLayout>) {
+    let store = MemoryStore::default();
+    let (file, meta) = (golden(name), golden(&format!("{name}.json")));
     let meta: SegmentMeta = serde_json::from_slice(&std::fs::read(meta).unwrap()).unwrap();
     store.set(&meta.file, std::fs::read(file).unwrap());
     let meta = Arc::new(meta);
@@ -44,14 +49,20 @@ fn rewrite(name: &str, store: &MemoryStore, metas: &[Arc<SegmentMeta>]) {
 #[test]
 fn the_first_extent_file_is_still_read() {
     let layout = every_type();
+    read("segment-v1.ext", &every_kind(&layout), &layout);
+}
+
+#[test]
+fn an_extent_file_of_version_2_is_read() {
+    let layout = every_type();
     let rows = every_kind(&layout);
-    check("segment-v1.ext", &rows, &layout, |store| {
+    check("segment-v2.ext", &rows, &layout, |store| {
         let options = WriteOptions {
             extent_bytes: 3000,
             ..WriteOptions::default()
         };
         let metas = write(&store.env(), &layout, options, vec![rows.clone()]);
-        rewrite("segment-v1.ext", store, &metas);
+        rewrite("segment-v2.ext", store, &metas);
     });
 }
 

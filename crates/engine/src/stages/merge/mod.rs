@@ -188,3 +188,16 @@ pub fn reconcile(
     let merger = Merger::new(shape, sources.len(), MergeMode::Values, size)?;
     Ok(drive(merger, sources).boxed())
 }
+
+/// The same, with the versions of the rows and of their cells.
+///
+/// # Errors
+/// As [`reconcile`].
+pub fn reconcile_versions(
+    shape: &MergeShape,
+    sources: Vec<BoxStream<'static, Result<ChangeBatch>>>,
+    size: OutputSize,
+) -> Result<BoxStream<'static, Result<ChangeBatch>>> {
+    let merger = Merger::new(shape, sources.len(), MergeMode::Rows, size)?;
+    Ok(drive(merger, sources).boxed())
+}

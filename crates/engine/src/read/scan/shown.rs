@@ -1,0 +1,97 @@
+//! What a part of a scan shows: stored columns, as the table declares them or as they are, and
+//! versions as hidden columns.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use lazybase_model::{Error, Result};
+
+use super::{Form, PartWork};
+use crate::change_batch::ChangeBatch;
+use crate::read::declared::declared_column;
+use crate::read::hidden::{HiddenColumn, row_scus, shown_scus};
+use crate::segment::RowLayout;
+
+/// Where a wanted column comes from: its place among the columns that are read, or the versions.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted {
+    Stored(usize),
+    Scu,
+    Time,
+    TimeOf(usize),
+}
+
+/// Where the wanted columns come from, where these are read.
+pub(super) fn wanted(
+    layout: &RowLayout,
+    columns: &[usize],
+    projection: &[usize],
+) -> Result<Vec<Wanted>> {
+    let missing = |_| Error::internal("a wanted column is not read");
+    let place = |column: usize| columns.binary_search(&column).map_err(missing);
+    let wanted = |at: &usize| match HiddenColumn::at(&layout.table, *at) {
+        None => place(*at).map(Wanted::Stored),
+        Some(HiddenColumn::Scu) => Ok(Wanted::Scu),
+        Some(HiddenColumn::Time) => Ok(Wanted::Time),
+        Some(HiddenColumn::TimeOf(column)) => place(column).map(Wanted::TimeOf),
+    };
+    projection.iter().map(wanted).collect()
+}
+
+impl PartWork {
+    /// The wanted columns under the table's own schema.
+    pub(super) async fn plain(&self, rows: ChangeBatch) -> Result<RecordBatch> {
+        let alive = self.expiry.as_ref();
+        let alive = alive.and_then(|(expiry, at)| expiry.alive(rows.data.column(*at)));
+        let rows = match alive {
+            Some(alive) => alive_only(&rows, &alive)?,
+            None => rows,
+        };
+        let mut columns = Vec::with_capacity(self.wanted.len());
+        for wanted in &self.wanted {
+            columns.push(match wanted {
+                Wanted::Stored(at) => self.stored(&rows.data, &self.reader.columns, *at)?,
+                Wanted::Scu => shown_scus(&row_scus(&rows)),
+                Wanted::Time => self.snapshot.times(&row_scus(&rows)).await?,
+                Wanted::TimeOf(at) => {
+                    let scus = rows.scus_of_column(*at)?;
+                    self.snapshot.times(&scus).await?
+                }
+            });
+        }
+        self.output(columns, rows.rows())
+    }
+
+    /// The column at `at` of rows with the columns `columns`, in the form that is asked for. The
+    /// rows of a view are told by its table and the table's key.
+    pub(super) fn stored(
+        &self,
+        rows: &RecordBatch,
+        columns: &[usize],
+        at: usize,
+    ) -> Result<ArrayRef> {
+        let values = rows.column(at);
+        if self.form == Form::Stored {
+            return Ok(Arc::clone(values));
+        }
+        let (table, key) = match &self.view {
+            Some((read, table_key)) => (&read.table.table, table_key),
+            None => (&self.layout.table, &self.reader.codec),
+        };
+        let key = key.as_ref().map(|codec| codec.indices());
+        let column = &self.layout.table.columns[columns[at]];
+        declared_column(&table.name, column, values, rows, key)
+    }
+
+    pub(super) fn output(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| Error::corrupt(format!("stored rows break the schema: {error}")))
+    }
+}
+
+/// The rows that are alive, of rows that are plain.
+fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
+    let alive = (0..rows.rows() as u32).filter(|row| alive.value(*row as usize));
+    rows.take(&UInt32Array::from_iter_values(alive))
+}
