@@ -132,7 +132,8 @@ impl SchemaProvider for StoredSchema {
         let visible = &self.names.visible;
         let view = visible.view(name);
         let of_view = view.as_ref().and_then(|view| visible.table_of(view));
-        let table = match of_view.map_or_else(|| self.names.definition(name), Ok) {
+        let of_view = of_view.as_ref().map(|table| table.name.as_str());
+        let table = match self.names.definition(of_view.unwrap_or(name)) {
             Ok(table) => table,
             Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
             Err(_) => return Ok(None),
