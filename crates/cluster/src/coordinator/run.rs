@@ -253,13 +253,16 @@ impl Coordinator {
         loop {
             let manifest = self.shared.manifests.current();
             let next = manifest.sorted_through.next();
+            // One whose edit was in doubt may have been adopted since.
+            let waiting = self.sorted.split_off(&next);
+            for adopted in std::mem::replace(&mut self.sorted, waiting).into_keys() {
+                self.shared.forget_sorted(adopted);
+            }
             let Some(Output::Sorted { scu, runs }) = self.sorted.get(&next) else {
                 return Ok(());
             };
             let runs = crate::adopt::sorted_runs(&manifest, *scu, runs);
             self.commit(Edit::Sorted { scu: next, runs }).await?;
-            self.sorted.remove(&next);
-            self.shared.forget_sorted(next);
         }
     }
 
