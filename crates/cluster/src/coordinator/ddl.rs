@@ -216,19 +216,17 @@ impl Coordinator {
         &mut self,
         name: &str,
     ) -> Result<(u64, Option<ProducerMark>)> {
-        let epoch = self
-            .shared
-            .manifests
-            .current()
-            .producers
-            .get(name)
-            .map_or(0, |m| m.epoch)
-            + 1;
-        self.commit(Edit::OpenProducer {
-            name: name.to_owned(),
-            epoch,
-        })
-        .await?;
+        // Told when nothing is in doubt any more: an earlier session may be.
+        let mut epoch = 0;
+        let next = |manifest: &Manifest| {
+            epoch = manifest.producers.get(name).map_or(0, |mark| mark.epoch) + 1;
+            Ok(Edit::OpenProducer {
+                name: name.to_owned(),
+                epoch,
+            })
+        };
+        let manifest = self.shared.manifests.commit_with(next).await?;
+        self.shared.changed.send_replace(manifest.number);
         let session = self.shared.ingest.open_producer(name, epoch).await?;
         Ok((epoch, session.mark))
     }

@@ -15,11 +15,11 @@ fn a_seed_is_one_run_byte_for_byte() {
 
 /// Seeds that showed mistakes of the database when they first ran: a log that went though a
 /// snapshot read it, rows that had ended by a clock that went back, a view that missed a damaged
-/// part, an index that a failed read left half-made, a seal and a sort whose edits were in doubt, a
-/// horizon whose time was forgotten.
+/// part, an index that a failed read left half-made, a seal, a sort and a session whose edits
+/// were in doubt, a horizon whose time was forgotten.
 #[test]
 fn seeds_that_once_failed_do_not() {
-    for seed in [12, 23, 184, 508, 605, 10356, 11016, 11588] {
+    for seed in [12, 23, 184, 508, 605, 1922, 10356, 11016, 11588] {
         let outcome = run_seed(seed, Trim::NOTHING, false);
         assert_eq!(outcome.violation, None, "seed {seed}");
     }
