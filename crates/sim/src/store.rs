@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use lazybase_engine::env::faults::Operation;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreError, StoreResult};
 use parking_lot::Mutex;
@@ -22,55 +23,32 @@ use crate::dice::Dice;
 use crate::marks::Mark;
 use crate::world::World;
 
-/// What a store is asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// A small file, put if absent: the manifest's.
-    Put,
-    /// A segment is begun.
-    Create,
-    /// Bytes for a segment.
-    Write,
-    /// A segment becomes durable and visible.
-    Finish,
-    /// A read, of bytes, a length or a listing.
-    Read,
-    /// A log file is made.
-    CreateLog,
-    /// Bytes for a log.
-    LogWrite,
-    /// A log becomes durable.
-    LogSync,
-    /// A file goes.
-    Delete,
+/// What an operation is called in the log of events.
+fn word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Put => "put",
+        Operation::Create => "create",
+        Operation::Write => "write",
+        Operation::Finish => "finish",
+        Operation::Read | Operation::Len | Operation::List => "read",
+        Operation::CreateLog => "create log",
+        Operation::LogWrite => "write log",
+        Operation::LogSync => "sync log",
+        Operation::Delete => "delete",
+    }
 }
 
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Operation::Put => "put",
-            Operation::Create => "create",
-            Operation::Write => "write",
-            Operation::Finish => "finish",
-            Operation::Read => "read",
-            Operation::CreateLog => "create log",
-            Operation::LogWrite => "write log",
-            Operation::LogSync => "sync log",
-            Operation::Delete => "delete",
-        }
-    }
-
-    /// The mark of a crash in the middle of it.
-    fn crash_mark(self) -> Option<Mark> {
-        match self {
-            Operation::Put => Some(Mark::CrashInManifest),
-            Operation::Finish => Some(Mark::CrashInSegment),
-            Operation::CreateLog => Some(Mark::CrashInCreateLog),
-            Operation::LogWrite => Some(Mark::CrashInLogWrite),
-            Operation::LogSync => Some(Mark::CrashInLogSync),
-            Operation::Delete => Some(Mark::CrashInDelete),
-            Operation::Create | Operation::Write | Operation::Read => None,
-        }
+/// The mark of a crash in the middle of an operation.
+fn crash_mark(operation: Operation) -> Option<Mark> {
+    match operation {
+        Operation::Put => Some(Mark::CrashInManifest),
+        Operation::Finish => Some(Mark::CrashInSegment),
+        Operation::CreateLog => Some(Mark::CrashInCreateLog),
+        Operation::LogWrite => Some(Mark::CrashInLogWrite),
+        Operation::LogSync => Some(Mark::CrashInLogSync),
+        Operation::Delete => Some(Mark::CrashInDelete),
+        Operation::Create | Operation::Write => None,
+        Operation::Read | Operation::Len | Operation::List => None,
     }
 }
 
@@ -212,7 +190,8 @@ impl SimStore {
             };
             let base = match operation {
                 Operation::LogSync | Operation::Finish | Operation::Put => 300,
-                Operation::Read | Operation::LogWrite | Operation::Write => 40,
+                Operation::Read | Operation::Len | Operation::List => 40,
+                Operation::LogWrite | Operation::Write => 40,
                 Operation::Create | Operation::CreateLog | Operation::Delete => 100,
             };
             if state.dice.permille(hung) {
@@ -242,7 +221,7 @@ impl SimStore {
         }
         let fate = self.draw(operation);
         let fine = u64::from(fate == Fate::Happen);
-        self.world.note(operation.name(), bytes, fine, || {
+        self.world.note(word(operation), bytes, fine, || {
             let how = match fate {
                 Fate::Happen => "",
                 Fate::Refuse { .. } => ": refused",
@@ -272,11 +251,11 @@ impl SimStore {
 
     /// The processes crash here.
     async fn stop(&self, operation: Operation) {
-        if let Some(mark) = operation.crash_mark() {
+        if let Some(mark) = crash_mark(operation) {
             self.world.meet(mark);
         }
         self.world.note("crash in", operation as u64, 0, || {
-            operation.name().to_owned()
+            word(operation).to_owned()
         });
         self.world.crash_now();
         pending::<()>().await;

@@ -7,12 +7,13 @@
 use std::time::Duration;
 
 use lazybase_cluster::{LogCompression, Settings};
+use lazybase_engine::env::faults::Operation;
 use lazybase_engine::env::memory::Unsynced;
 use lazybase_engine::env::planted::Planted;
 
 use crate::dice::Dice;
 use crate::schema::{Allowed, TableDraw, draw_tables};
-use crate::store::{CrashPoint, Operation, Rates};
+use crate::store::{CrashPoint, Rates};
 
 /// A run counts only if so many batches and queries were answered in it.
 pub const OPERATIONS_MIN: u64 = 200;

@@ -12,7 +12,7 @@ use super::arrow_internal;
 use crate::change_batch::ChangeBatch;
 use crate::key::{Key, KeyCodec};
 use crate::manifest::{KeyRange, SegmentFormat};
-use crate::segment::{ReadCounters, RowLayout, Segment, SegmentCache};
+use crate::segment::{Part, ReadCounters, RowLayout, Segment, SegmentCache};
 
 /// Sorted changes in memory, with the bounds of their keys.
 #[derive(Debug, Clone)]
@@ -119,27 +119,17 @@ impl PieceReader {
                 .read_extent(extent, counters)
                 .await?
                 .project(columns),
-            (SegmentFormat::Parquet, true) if self.versions => {
-                let part = self
-                    .cache
-                    .versioned_part(segment, extent, rows, columns, counters)
-                    .await?;
-                Ok(part.rows().as_ref().clone())
-            }
-            (SegmentFormat::Parquet, false) if self.versions => {
-                let read = segment.read_versioned(extent, rows, columns, counters);
-                Ok(read.await?.as_ref().clone())
-            }
-            (SegmentFormat::Parquet, true) => {
-                let part = self
-                    .cache
-                    .extent_part(segment, extent, rows, columns, counters)
-                    .await?;
-                Ok(part.rows().as_ref().clone())
-            }
-            (SegmentFormat::Parquet, false) => {
-                let columns = Some(&**columns);
-                let read = segment.read_rows(extent, rows, columns, counters).await?;
+            (SegmentFormat::Parquet, caching) => {
+                let part = Part {
+                    rows,
+                    columns: Arc::clone(columns),
+                    versions: self.versions,
+                };
+                if caching {
+                    let kept = self.cache.extent_part(segment, extent, part, counters);
+                    return Ok(kept.await?.rows().as_ref().clone());
+                }
+                let read = segment.read_part(extent, part, counters).await?;
                 Ok(read.as_ref().clone())
             }
         }

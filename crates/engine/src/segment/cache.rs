@@ -16,7 +16,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use super::RowLayout;
 use super::key_filter::key_hash;
-use super::reader::Segment;
+use super::reader::{Part, Segment};
 use crate::change_batch::ChangeBatch;
 use crate::env::Env;
 use crate::key::{KeyCodec, Keys};
@@ -159,15 +159,6 @@ enum CacheKey {
     },
 }
 
-/// A part of an extent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Part {
-    rows: Range<usize>,
-    columns: Arc<[usize]>,
-    /// Whether the rows have their versions.
-    versions: bool,
-}
-
 #[derive(Debug, Clone)]
 enum CacheValue {
     Index(Arc<Segment>),
@@ -265,44 +256,17 @@ impl SegmentCache {
         self.cached(segment, extent, None, counters).await
     }
 
-    /// Reads some rows of an extent, and of them some columns, or takes them from the cache, if
-    /// the same rows and columns were read before.
+    /// Reads a part of an extent, or takes it from the cache, if the same part was read before.
     ///
     /// # Errors
-    /// As [`Segment::read_rows`].
+    /// As [`Segment::read_part`].
     pub async fn extent_part(
         &self,
         segment: &Segment,
         extent: usize,
-        rows: Range<usize>,
-        projection: &Arc<[usize]>,
+        part: Part,
         counters: &ReadCounters,
     ) -> Result<Arc<DecodedExtent>> {
-        let part = Part {
-            rows,
-            columns: Arc::clone(projection),
-            versions: false,
-        };
-        self.cached(segment, extent, Some(part), counters).await
-    }
-
-    /// The same with the versions of the rows.
-    ///
-    /// # Errors
-    /// As [`Segment::read_versioned`].
-    pub async fn versioned_part(
-        &self,
-        segment: &Segment,
-        extent: usize,
-        rows: Range<usize>,
-        projection: &Arc<[usize]>,
-        counters: &ReadCounters,
-    ) -> Result<Arc<DecodedExtent>> {
-        let part = Part {
-            rows,
-            columns: Arc::clone(projection),
-            versions: true,
-        };
         self.cached(segment, extent, Some(part), counters).await
     }
 
@@ -325,18 +289,7 @@ impl SegmentCache {
         let load = async {
             let rows = match part {
                 None => segment.read_extent(extent, counters).await?,
-                Some(part) if part.versions => {
-                    let (rows, columns) = (part.rows, &*part.columns);
-                    segment
-                        .read_versioned(extent, rows, columns, counters)
-                        .await?
-                }
-                Some(part) => {
-                    let columns = Some(&*part.columns);
-                    segment
-                        .read_rows(extent, part.rows, columns, counters)
-                        .await?
-                }
+                Some(part) => segment.read_part(extent, part, counters).await?,
             };
             Ok::<_, Error>(CacheValue::Extent(DecodedExtent::of(segment, extent, rows)))
         };

@@ -45,7 +45,7 @@ pub use describe::{describe_extents, describe_parquet};
 pub use encode::{Codec, EncodedExtent};
 pub use extent_index::{ExtentIndex, ExtentInfo};
 pub use key_filter::key_hash;
-pub use reader::Segment;
+pub use reader::{Part, Segment};
 pub use verify::verify_segment;
 pub use writer::{SegmentWriter, WriteOptions};
 

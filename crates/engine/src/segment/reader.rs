@@ -26,6 +26,17 @@ use crate::schema::Adapter;
 /// Tells open segments apart in the cache, without comparing names.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
+/// Some rows of an extent, and of them some columns.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// Which rows.
+    pub rows: Range<usize>,
+    /// Positions in the table's columns, in the order wanted.
+    pub columns: Arc<[usize]>,
+    /// Whether the rows come with their versions.
+    pub versions: bool,
+}
+
 /// An open segment: its index in memory, its extents in the store.
 #[derive(Debug)]
 pub struct Segment {
@@ -338,11 +349,28 @@ impl Segment {
         }
     }
 
+    /// Reads a part of an extent.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub async fn read_part(
+        &self,
+        extent: usize,
+        part: Part,
+        counters: &ReadCounters,
+    ) -> Result<Arc<ChangeBatch>> {
+        let (rows, columns) = (part.rows, &*part.columns);
+        match part.versions {
+            true => self.read_versioned(extent, rows, columns, counters).await,
+            false => self.read_rows(extent, rows, Some(columns), counters).await,
+        }
+    }
+
     /// Reads some rows of an extent, and of them some columns with their versions.
     ///
     /// # Errors
     /// As [`Segment::read_extent`].
-    pub async fn read_versioned(
+    async fn read_versioned(
         &self,
         extent: usize,
         rows: Range<usize>,

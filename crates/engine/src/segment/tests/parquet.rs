@@ -407,7 +407,7 @@ fn columns_are_stored_as_their_table_says() {
 
 /// What the versions of rows that were written whole cost on disk: `_scu` alone.
 #[test]
-fn versions_of_whole_rows_cost_less_than_two_bytes_a_row() {
+fn versions_of_whole_rows_cost_about_two_bytes_a_row_at_most() {
     const ROWS: i64 = 100_000;
     let layout = narrow();
     let keys: Vec<i64> = (0..ROWS).collect();

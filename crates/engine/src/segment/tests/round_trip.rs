@@ -218,8 +218,12 @@ fn futures_may_move_between_threads() {
     sendable(cache.open(&env, &layout, &metas[0], &counters));
     sendable(verify_segment(&env, &layout, &metas[0]));
     let segment = block_on(cache.open(&env, &layout, &metas[0], &counters)).unwrap();
-    let columns = [0].into();
-    sendable(cache.extent_part(&segment, 0, 0..1, &columns, &counters));
+    let part = Part {
+        rows: 0..1,
+        columns: [0].into(),
+        versions: false,
+    };
+    sendable(cache.extent_part(&segment, 0, part, &counters));
     sendable(writer.finish());
 }
 
@@ -276,8 +280,12 @@ fn the_cache_reads_each_extent_once_and_stays_in_bounds() {
             .unwrap();
         for extent in 0..segment.extents().len() {
             let rows = segment.extents().info(extent).rows as usize;
-            let columns = [1].into();
-            let wanted = small.extent_part(&segment, extent, 0..rows, &columns, &counters);
+            let part = Part {
+                rows: 0..rows,
+                columns: [1].into(),
+                versions: false,
+            };
+            let wanted = small.extent_part(&segment, extent, part, &counters);
             assert_eq!(wanted.await.unwrap().rows().data.num_columns(), 1);
             assert!(small.bytes() <= 600_000);
         }
