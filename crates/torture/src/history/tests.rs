@@ -1,0 +1,130 @@
+//! A history that can be, and each way in which it can't.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Answer, Fate, Final, History, Reached, Write};
+
+fn write(register: u32, number: u64, sent: u64, fate: Fate) -> Write {
+    Write {
+        register,
+        number,
+        sent,
+        fate,
+    }
+}
+
+fn answer(session: u64, began: u64, bound: Option<u64>, reached: [(u64, u64); 2]) -> Answer {
+    Answer {
+        session,
+        began,
+        ended: began + 5,
+        bound,
+        after: None,
+        reached: (1..)
+            .zip(reached.map(|(greatest, count)| Reached { greatest, count }))
+            .collect(),
+    }
+}
+
+/// Register 1: 1 acknowledged, 2 refused, 3 unknown and there, 4 acknowledged. Register 2: 1
+/// unknown and not there, 2 acknowledged after all that.
+fn good() -> (History, Final) {
+    let mut history = History::default();
+    for write in [
+        write(1, 1, 10, Fate::Acknowledged(20)),
+        write(1, 2, 30, Fate::Refused),
+        write(1, 3, 40, Fate::Unknown),
+        write(1, 4, 60, Fate::Acknowledged(70)),
+        write(2, 1, 35, Fate::Unknown),
+        write(2, 2, 80, Fate::Acknowledged(90)),
+    ] {
+        history.note(write);
+    }
+    history.answers = vec![
+        answer(1, 15, Some(0), [(0, 0), (0, 0)]),
+        answer(1, 25, Some(0), [(1, 1), (0, 0)]),
+        answer(2, 75, Some(50), [(3, 2), (0, 0)]),
+        answer(1, 95, None, [(4, 3), (0, 0)]),
+        answer(2, 95, Some(0), [(4, 3), (2, 1)]),
+    ];
+    let last = BTreeMap::from([(1, BTreeSet::from([1, 3, 4])), (2, BTreeSet::from([2]))]);
+    (history, last)
+}
+
+/// What is found in the good history after a change of it.
+fn found(change: impl FnOnce(&mut History, &mut Final)) -> String {
+    let (mut history, mut last) = good();
+    change(&mut history, &mut last);
+    history.violations(&last).join("\n")
+}
+
+#[test]
+fn a_history_that_can_be_is_taken() {
+    assert_eq!(found(|_, _| {}), "");
+}
+
+#[test]
+fn each_broken_promise_is_found() {
+    let lost = found(|_, last| assert!(last.get_mut(&2).unwrap().remove(&2)));
+    assert!(lost.contains("acknowledged and lost"), "{lost}");
+    let refused = found(|_, last| assert!(last.get_mut(&1).unwrap().insert(2)));
+    assert!(refused.contains("refused, and there"), "{refused}");
+    let invented = found(|_, last| assert!(last.get_mut(&2).unwrap().insert(7)));
+    assert!(invented.contains("never sent"), "{invented}");
+    let vanished = found(|_, last| assert!(last.get_mut(&1).unwrap().remove(&3)));
+    assert!(vanished.contains("at the end"), "{vanished}");
+    let stale = found(|history, _| {
+        history.answers[4]
+            .reached
+            .insert(2, Reached::default())
+            .into_iter()
+            .for_each(drop)
+    });
+    assert!(stale.contains("too stale"), "{stale}");
+    let early = found(|history, _| {
+        let reached = Reached {
+            greatest: 4,
+            count: 3,
+        };
+        history.answers[1].reached.insert(1, reached);
+    });
+    assert!(early.contains("sent later"), "{early}");
+    let back = found(|history, _| {
+        history.answers[3].reached.insert(1, Reached::default());
+    });
+    assert!(back.contains("went back"), "{back}");
+    let token = found(|history, _| history.answers[3].after = Some((2, 2)));
+    assert!(token.contains("token"), "{token}");
+    let prefix = found(|history, _| {
+        let reached = Reached {
+            greatest: 2,
+            count: 1,
+        };
+        history.answers[2].reached.insert(2, reached);
+    });
+    assert!(prefix.contains("acknowledged before"), "{prefix}");
+    let apart = found(|history, _| {
+        let mut other = history.answers[2].clone();
+        other.bound = None;
+        other.session = 9;
+        other.reached = BTreeMap::from([(
+            2,
+            Reached {
+                greatest: 2,
+                count: 1,
+            },
+        )]);
+        history.answers.push(other);
+    });
+    assert!(apart.contains("no order has both"), "{apart}");
+}
+
+#[test]
+fn a_batch_that_is_sent_again_stands_once() {
+    let mut history = History::default();
+    history.note(write(1, 1, 10, Fate::Unknown));
+    history.note(write(1, 1, 50, Fate::Acknowledged(60)));
+    let writes = &history.writes[&1];
+    assert_eq!((writes.len(), writes[0].sent), (1, 10));
+    assert_eq!(writes[0].fate, Fate::Acknowledged(60));
+}

@@ -1,0 +1,80 @@
+//! `lazybase-torture`: the real binary with real clients, on a real disk, through kills, freezes,
+//! full disks and damaged files; and a judge that trusts nothing but what the clients saw.
+//!
+//! ```text
+//!   round: start -> writers, readers, stages held and let go -> kill | freeze | fill | stop
+//!   between rounds: damage a copy's worth of files, start, ask, put back | read-only disk
+//!   at the end: all that is there -> the history's violations
+//! ```
+//!
+//! Reads nothing but its seed; writes a folder of its own. What it promises to find stands in
+//! `history.rs`.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "processes, clocks and files are real here"
+)]
+
+mod clients;
+mod damage;
+mod history;
+mod rounds;
+mod server;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// What goes wrong in the torture itself.
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Tortures a LazyBase binary, and checks what its clients saw.
+#[derive(Debug, Parser)]
+#[command(name = "lazybase-torture", version)]
+pub(crate) struct Args {
+    /// The program.
+    #[arg(long, default_value = "target/debug/lazybase")]
+    binary: PathBuf,
+    /// How many rounds: each ends by a kill, a freeze, a full disk or a stop.
+    #[arg(long, default_value_t = 30)]
+    rounds: u32,
+    /// How many files are damaged, one at a time, between rounds.
+    #[arg(long, default_value_t = 15)]
+    corruptions: u32,
+    /// What the choices are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Ends after so many seconds, whatever is left.
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// Where the database is made; a temporary folder if not given.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// One line of JSON at the end, and nothing else on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match runtime.block_on(rounds::torture(&args)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
