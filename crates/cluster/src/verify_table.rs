@@ -243,6 +243,9 @@ impl Verifier<'_> {
                 let reason = "it is not read by itself now: its table answers";
                 Outcome::NotCompared(reason.to_owned())
             }
+            Ok(Some((0, told))) if told.is_empty() && self.share < 1.0 => {
+                Outcome::NotCompared("the sample drew none of its rows".to_owned())
+            }
             Ok(Some((rows, told))) => {
                 check.rows = rows;
                 match told.is_empty() {

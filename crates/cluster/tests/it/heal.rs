@@ -147,8 +147,11 @@ pub(crate) fn create_view(instance: &Instance, table: &Table) -> Arc<Table> {
     view
 }
 
+/// A row of the view: count and id.
+pub(crate) type Entry = (Option<i64>, i64);
+
 /// What a view shows; nothing where its table must answer.
-pub(crate) fn shown(snapshot: &Snapshot, view: &Table) -> Result<Option<Vec<(Option<i64>, i64)>>> {
+pub(crate) fn shown(snapshot: &Snapshot, view: &Table) -> Result<Option<Vec<Entry>>> {
     let request = ScanRequest {
         table: view.id,
         projection: vec![1, 0, 0],
@@ -180,7 +183,7 @@ pub(crate) fn shown(snapshot: &Snapshot, view: &Table) -> Result<Option<Vec<(Opt
     })
 }
 
-pub(crate) fn entries(model: &Model) -> Vec<(Option<i64>, i64)> {
+pub(crate) fn entries(model: &Model) -> Vec<Entry> {
     let mut entries: Vec<_> = model.rows().into_iter().map(|row| (row.1, row.0)).collect();
     entries.sort();
     entries

@@ -223,7 +223,7 @@ fn after_repair_each_answer_is_exact_or_its_loss_was_named() {
         };
         for name in ["t", "u"] {
             let (_, newest) = compare(&instance, name, story, &context);
-            let went_back = files(&store, "set-aside/").len() > 0;
+            let went_back = !files(&store, "set-aside/").is_empty();
             assert!(!newest || named(name) || went_back, "{context}: {before:?}");
         }
         let _ = block_on(instance.close());

@@ -74,7 +74,7 @@ fn each_horizon_inside_the_retention_is_exact_while_the_rest_goes() {
         block_on(clock.sleep(Duration::from_millis(8)));
         for (number, (scu, state)) in past.iter().enumerate() {
             // All of the newest ones, and some of the others.
-            if (number + round as usize) % 5 != 0 && number + 3 < past.len() {
+            if !(number + round as usize).is_multiple_of(5) && number + 3 < past.len() {
                 continue;
             }
             let at = match number % 2 {
