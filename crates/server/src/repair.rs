@@ -46,7 +46,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         let instance = Instance::open_healing(env, open::settings()?, &before.errors).await?;
         let verified = instance.verify(&|_| {}).await;
         let closed = instance.close().await;
-        verified.and_then(|_| closed)?;
+        verified.and(closed)?;
         after = look().await?;
         let left =
             |damage: &&Damage| !after.healable.contains(damage) && !after.lost.contains(damage);
