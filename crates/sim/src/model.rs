@@ -398,8 +398,7 @@ impl Model {
         Arc::clone(&self.states[count][table])
     }
 
-    /// The table that the batch right after these empties at their boundary, and the SCU that the
-    /// batch begins.
+    /// The table that the batch right after these empties, and the SCU that the batch begins.
     pub fn emptied_after(&self, count: usize) -> Option<(ScuNumber, usize)> {
         let (place, next) = self.sequence.get(count)?;
         let emptied = self.batches[*next].empties?;

@@ -208,9 +208,6 @@ fn draw_view(dice: &mut Dice, table: &TableDraw, number: usize) -> ViewDraw {
     }
     key.extend((0..table.keys).rev());
     let optional = dice.percent(50);
-    // Sums are shown by their tables alone.
-    let summed = |at: usize| table.columns[at].merge == Some(MergeOperator::Sum);
-    rest.retain(|column| !summed(*column));
     rest.retain(|column| {
         let needed = key.contains(column) || table.ttl.is_some_and(|(ttl, _)| ttl == *column);
         needed || !optional || dice.percent(50)

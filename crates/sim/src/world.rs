@@ -357,18 +357,19 @@ impl World {
 
     /// Polls a task; true once it has ended.
     fn poll(&self, number: u32) -> bool {
-        let (mut future, waker, woken) = {
+        let (future, alive, waker, woken) = {
             let mut state = self.0.state.lock();
             let micros = state.order.below(POLL_MICROS);
             let now = state.now + Duration::from_micros(micros);
             let woken = state.move_to(now);
             let task = &mut state.tasks[number as usize];
-            let Some(future) = task.future.take() else {
-                return !task.alive;
-            };
-            (future, task.waker.clone(), woken)
+            (task.future.take(), task.alive, task.waker.clone(), woken)
         };
+        // Time has passed for the others, even if this task has ended.
         woken.into_iter().for_each(Waker::wake);
+        let Some(mut future) = future else {
+            return !alive;
+        };
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut state = self.0.state.lock();
         let log = &mut state.log;

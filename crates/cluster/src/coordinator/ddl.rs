@@ -1,9 +1,11 @@
 //! Changes of the catalogue, alone or with a batch: a transaction. Each has a place in the order of
-//! batches: DDL seals the open SCU and takes effect at that boundary.
+//! batches: DDL seals the open SCU and takes effect at that boundary. What takes rows away has an
+//! SCU of its own after it: readers of the boundary find the rows, whenever they come.
 //!
 //! ```text
-//!   hold commits, seal -> commit the seals -> validate -> prepare the batch -> commit the edit
-//!       -> publish the batch, or give it up -> release under the tables that there are then
+//!   hold commits, seal -> commit the seals -> validate -> reserve an SCU, prepare the batch
+//!       -> commit the edit -> publish the batch, or give it up
+//!       -> release under the tables that there are then
 //! ```
 //!
 //! The edit decides for DDL and batch alike (COORD-3): the batch's commit frame is durable before,
@@ -15,7 +17,9 @@ use std::sync::Arc;
 
 use lazybase_engine::manifest::{Ddl, Edit, Manifest, ProducerMark};
 use lazybase_engine::schema::check_succession;
-use lazybase_engine::stages::ingest::{self, Acknowledgement, BatchWriter, Hold, TableVersions};
+use lazybase_engine::stages::ingest::{
+    self, Acknowledgement, AfterHold, BatchWriter, Hold, TableVersions,
+};
 use lazybase_model::{
     Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
 };
@@ -123,8 +127,7 @@ impl Coordinator {
         self.take_seals();
         self.reach(boundary).await?;
         let manifest = self.shared.manifests.current();
-        let empties = ddl.iter().any(empties);
-        if empties && manifest.sorted_through < boundary {
+        if ddl.iter().any(empties) && manifest.sorted_through < boundary {
             // Emptying a table begins at a boundary up to which everything is sorted.
             self.hurry.sort_needed_through = boundary;
             return Ok(None);
@@ -161,14 +164,19 @@ impl Coordinator {
         let manifest = self.shared.manifests.current();
         validate(&manifest, &pending.request.ddl)?;
         let batch = pending.request.batch.take();
+        let own_scu = pending.request.ddl.iter().any(empties);
         // 0 is what frames without a number carry.
         let number = self.shared.env.random.next_u64().max(1);
         let edit = Edit::Transaction {
             ddl: pending.request.ddl.clone(),
             batch: batch.is_some().then_some(number),
+            own_scu,
             clock_micros: self.shared.now(),
         };
         let tables = Arc::new(TableVersions::of(&manifest.apply(&edit)?));
+        if let Some(hold) = pending.hold.as_ref().filter(|_| own_scu) {
+            self.shared.ingest.reserve(hold).await?;
+        }
         let prepared = match (batch, &pending.hold) {
             (Some(batch), Some(hold)) => {
                 let ingest = &self.shared.ingest;
@@ -204,7 +212,7 @@ impl Coordinator {
     fn finish_ddl(&self, pending: PendingDdl, outcome: Outcome) {
         let manifest = self.shared.manifests.current();
         if let Some(hold) = pending.hold {
-            hold.release(Arc::new(TableVersions::of(&manifest)));
+            hold.release(AfterHold::of(&manifest));
         }
         self.shared.changed.send_replace(manifest.number);
         // Whoever asked may have stopped waiting.

@@ -126,8 +126,14 @@ impl Manifest {
             Edit::Transaction {
                 ddl,
                 batch,
+                own_scu,
                 clock_micros,
-            } => self.transaction(ddl, *batch, *clock_micros),
+            } => {
+                if *own_scu {
+                    self.seal_alone(*clock_micros)?;
+                }
+                self.transaction(ddl, *batch, *clock_micros)
+            }
             Edit::CreateTable { table } => self.create_table(table),
             Edit::DropTable { table } => self.drop_table(*table),
             Edit::TruncateTable {
@@ -431,6 +437,20 @@ impl Manifest {
             self.producers.insert(name.clone(), mark);
         }
         Ok(())
+    }
+
+    /// An SCU without batches, sealed and sorted at once: a transaction has it for itself.
+    fn seal_alone(&mut self, clock_micros: i64) -> Result<()> {
+        let scu = self.sorted_boundary()?.next();
+        let newest = self.times.values().next_back();
+        let moment = newest.map_or(i64::MIN, |time| time.last_ack_micros);
+        let time = ScuTime {
+            first_ack_micros: clock_micros.max(moment),
+            last_ack_micros: clock_micros.max(moment),
+            batches_through: newest.map_or(0, |time| time.batches_through),
+        };
+        self.seal(&ScuEntry::without_batches(scu), time, &BTreeMap::new())?;
+        self.sorted(scu, &[])
     }
 
     fn remapped(

@@ -32,15 +32,20 @@ pub enum Edit {
         /// The clock at that moment.
         clock_micros: i64,
     },
-    /// What one transaction does to the tables, all of it at the boundary `sealed_through`, and
-    /// the batch that comes with it: the first of the next SCU. This edit is the point of commit
-    /// of both: without it the batch's commit frame counts for nothing.
+    /// What one transaction does to the tables, all of it at the boundary `sealed_through`, or
+    /// right after it where it has an SCU of its own, and the batch that comes with it: the first
+    /// of the next SCU. This edit is the point of commit of both: without it the batch's commit
+    /// frame counts for nothing.
     Transaction {
         /// What happens to tables, in this order.
         ddl: Vec<Ddl>,
         /// The number that the batch's commit frame carries; none without a batch, never 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch: Option<u64>,
+        /// Whether it has an SCU of its own, without batches: what it takes away is there at the
+        /// boundary before. Everything before it is sorted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        own_scu: bool,
         /// The clock: when runs of emptied tables were superseded.
         clock_micros: i64,
     },

@@ -20,7 +20,7 @@ use super::state::Manifest;
 /// The version of the format that this program writes, and the newest that it reads. Version 1
 /// knew no transactions with DDL, version 2 no schema changes, partitions, views, ID keys and merge
 /// operators.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// The folder of the manifest's files.
 pub const FOLDER: &str = "manifest/";

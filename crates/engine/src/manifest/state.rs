@@ -314,6 +314,22 @@ pub struct ScuEntry {
     pub ddl_batch: Option<u64>,
 }
 
+impl ScuEntry {
+    /// An SCU that a transaction has for itself.
+    pub fn without_batches(scu: ScuNumber) -> ScuEntry {
+        ScuEntry {
+            scu,
+            batches: 0,
+            rows: 0,
+            raw_bytes: 0,
+            tables: BTreeMap::new(),
+            log: Vec::new(),
+            files: Vec::new(),
+            ddl_batch: None,
+        }
+    }
+}
+
 /// A batch that came with DDL: it counts because the manifest names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DdlBatch {

@@ -139,6 +139,7 @@ impl Story {
         self.apply(Edit::Transaction {
             ddl: vec![create(&owner), create(&map)],
             batch: None,
+            own_scu: false,
             clock_micros: self.now_micros,
         });
         map.id
@@ -313,6 +314,18 @@ impl Story {
                 table: now.table_of_view(view)?.table.id,
                 clock_micros,
             }),
+            1 if now.sorted_through == now.sealed_through
+                && now.least_horizon().scu <= now.sealed_through =>
+            {
+                Some(Edit::Transaction {
+                    ddl: vec![Ddl::Truncate {
+                        table: now.table_of_view(view)?.table.id,
+                    }],
+                    batch: None,
+                    own_scu: true,
+                    clock_micros,
+                })
+            }
             3 if views.len() < 6 && now.least_horizon().scu <= now.sealed_through => {
                 let id = now.next_table.max(now.next_view) + draw.below(3) as u32;
                 Some(Edit::Transaction {
@@ -320,6 +333,7 @@ impl Story {
                         table: table(&format!("t{id}"), id, id),
                     }],
                     batch: Some(1 + draw.below(9)),
+                    own_scu: false,
                     clock_micros,
                 })
             }
@@ -384,6 +398,7 @@ impl Story {
                 table: altered(table, changes, version).unwrap(),
             }],
             batch: None,
+            own_scu: false,
             clock_micros: self.now_micros,
         }
     }

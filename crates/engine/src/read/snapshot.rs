@@ -322,15 +322,15 @@ fn with_key_maps(manifest: &Manifest, mut tables: Vec<TableId>) -> Vec<TableId> 
     tables
 }
 
-/// What the choice of a horizon may take: everything that was published before the first batch
-/// that came with DDL of a newer manifest.
+/// What the choice of a horizon may take: everything that was published before the first SCU that
+/// a transaction of a newer manifest has for itself, and the first batch that came with one.
 fn summaries(manifest: &Manifest, unsorted: &[Arc<UnsortedScu>]) -> Vec<UnsortedSummary> {
     let mut summaries = Vec::with_capacity(unsorted.len());
     for scu in unsorted {
         let summary = summary(scu);
         // Looked at second: what is not there now is not in the summary either.
-        let number = scu.ddl_batch();
-        if scu.scu() <= manifest.sealed_through || manifest.counts(scu.scu(), number) {
+        let counts = manifest.counts(scu.scu(), scu.ddl_batch()) && !scu.is_reserved();
+        if scu.scu() <= manifest.sealed_through || counts {
             summaries.push(summary);
             continue;
         }

@@ -83,11 +83,10 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize) -> Expected {
     let horizon = snapshot.horizon();
     let mut model = life.run.model.lock();
     let count = model.count_to(horizon);
-    // A table that is emptied at a boundary is empty there for all who know of it.
+    // What empties a table has a boundary of its own, right before its batch.
     let next = model.emptied_after(count);
     let emptied = next.is_some_and(|(scu, emptied)| {
-        let known = Horizon::inside(scu, 1) <= snapshot.manifest().least_horizon();
-        emptied == table && known && horizon.is_boundary()
+        emptied == table && horizon == Horizon::end_of(scu.previous())
     });
     let rows = match emptied {
         true => Arc::default(),

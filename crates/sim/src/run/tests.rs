@@ -19,7 +19,9 @@ fn a_seed_is_one_run_byte_for_byte() {
 /// were in doubt, a horizon whose time was forgotten.
 #[test]
 fn seeds_that_once_failed_do_not() {
-    for seed in [12, 23, 184, 508, 605, 1922, 10356, 11016, 11588] {
+    for seed in [
+        12, 23, 184, 508, 605, 1922, 10356, 11016, 11588, 21044, 21484, 22644,
+    ] {
         let outcome = run_seed(seed, Trim::NOTHING, false);
         assert_eq!(outcome.violation, None, "seed {seed}");
     }

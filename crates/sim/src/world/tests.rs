@@ -50,3 +50,29 @@ fn a_crash_drops_every_task() {
     world.crash();
     assert_eq!(world.tasks(), Vec::<String>::new());
 }
+
+/// A task that has ended is woken at the moment at which another one is to wake.
+#[test]
+fn nobody_sleeps_on_because_a_task_has_ended() {
+    for seed in 0..20 {
+        let world = World::new(seed, false);
+        let kept = Arc::new(Mutex::new(None));
+        let keeper = Arc::clone(&kept);
+        let ended = std::future::poll_fn(move |context| {
+            *keeper.lock() = Some(context.waker().clone());
+            std::task::Poll::Ready(())
+        });
+        world.start("ended", Box::pin(ended));
+        for sleep in 1..30 {
+            let (within, kept) = (world.clone(), Arc::clone(&kept));
+            let future = async move {
+                within.sleep(Duration::from_micros(sleep)).await;
+                let waker: Option<std::task::Waker> = kept.lock().clone();
+                waker.into_iter().for_each(|waker| waker.wake());
+            };
+            world.start("sleeper", Box::pin(future));
+        }
+        assert_eq!(world.run(std::future::pending()), Stopped::Stuck);
+        assert_eq!(world.tasks(), Vec::<String>::new(), "seed {seed}");
+    }
+}

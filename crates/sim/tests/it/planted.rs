@@ -24,6 +24,7 @@ fn a_build_makes_no_mistakes_on_purpose_unless_it_is_told_to() {
 #[test]
 fn each_planted_fault_is_found_within_two_thousand_seeds() {
     use lazybase_engine::env::planted::Planted;
+    use lazybase_sim::run::run_seed;
     use lazybase_sim::story::Trim;
     use lazybase_sim::sweep::{Plan, cores, sweep};
 
@@ -41,7 +42,12 @@ fn each_planted_fault_is_found_within_two_thousand_seeds() {
         };
         let report = sweep(plan, &|_| {});
         match report.violations.first() {
-            Some((seed, what)) => println!("{}: seed {seed}: {what}", fault.name()),
+            Some((seed, what)) => {
+                println!("{}: seed {seed}: {what}", fault.name());
+                // It is the fault that was found, and nothing else.
+                let without = run_seed(*seed, Trim::NOTHING, false);
+                assert_eq!(without.violation, None, "seed {seed} without the fault");
+            }
             None => missed.push(fault.name()),
         }
     }

@@ -212,6 +212,40 @@ fn truncation_needs_everything_sorted_and_cuts_older_runs() {
 }
 
 #[test]
+fn a_boundary_keeps_what_a_transaction_with_an_scu_of_its_own_takes_away() {
+    let mut story = Story::new();
+    let (a, b) = (story.create_table("a"), story.create_table("b"));
+    story.seal();
+    story.seal();
+    let truncate = |table: u32| Edit::Transaction {
+        ddl: vec![Ddl::Truncate {
+            table: TableId(table),
+        }],
+        batch: Some(9),
+        own_scu: true,
+        clock_micros: 9_000_000,
+    };
+    let early = kind_of(story.try_apply(truncate(1)));
+    assert_eq!(early, ErrorKind::Conflict);
+    story.sort(&[b], 1);
+    story.sort(&[a], 1);
+    story.apply(truncate(1));
+    let now = &story.manifest;
+    assert_eq!(
+        (now.sealed_through, now.sorted_through),
+        (ScuNumber(3), ScuNumber(3))
+    );
+    assert_eq!(now.times[&ScuNumber(3)].last_ack_micros, 9_000_000);
+    let batches = now.times[&ScuNumber(2)].batches_through;
+    assert_eq!(now.times[&ScuNumber(3)].batches_through, batches);
+    assert_eq!(now.ddl_batch.unwrap().scu, ScuNumber(4));
+    // At SCU 2 the table has what it had; other tables do not notice.
+    assert_eq!(story.current(a, 0), "1..=3");
+    assert_eq!(story.superseded(a, 0), "1..=1 2..=2");
+    assert_eq!(story.current(b, 0), "1..=0 1..=3");
+}
+
+#[test]
 fn dropped_tables_take_their_runs_along() {
     let mut story = Story::new();
     let (a, b) = (story.create_table("a"), story.create_table("b"));
@@ -265,6 +299,7 @@ fn transaction(ddl: Vec<Ddl>, batch: Option<u64>) -> Edit {
     Edit::Transaction {
         ddl,
         batch,
+        own_scu: false,
         clock_micros: 0,
     }
 }
@@ -342,6 +377,15 @@ impl Contents {
                 let view = before.tables[table].table.primary.id;
                 let boundary = before.sealed_through.0;
                 self.truncations.entry(view).or_default().insert(boundary);
+            }
+            Edit::Transaction { ddl, own_scu, .. } => {
+                let boundary = before.sealed_through.0 + u64::from(*own_scu);
+                for ddl in ddl {
+                    if let Ddl::Truncate { table } = ddl {
+                        let view = before.tables[table].table.primary.id;
+                        self.truncations.entry(view).or_default().insert(boundary);
+                    }
+                }
             }
             _ => {}
         }

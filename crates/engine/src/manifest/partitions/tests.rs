@@ -47,6 +47,7 @@ fn ddl(ddl: Vec<Ddl>, clock_micros: i64) -> Edit {
     Edit::Transaction {
         ddl,
         batch: None,
+        own_scu: false,
         clock_micros,
     }
 }

@@ -462,6 +462,7 @@ fn golden_story_2() -> Story {
     story.apply(Edit::Transaction {
         ddl: vec![create("third", id), create("fourth", id + 3)],
         batch: None,
+        own_scu: false,
         clock_micros: story.now_micros,
     });
     story.sort(&[], 1);
@@ -474,6 +475,7 @@ fn golden_story_2() -> Story {
             create("fourth", id + 1),
         ],
         batch: Some(0xdd10_ba7c),
+        own_scu: false,
         clock_micros: story.now_micros,
     });
     story.seal();
@@ -484,7 +486,11 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/ma
 
 #[test]
 fn files_of_earlier_versions_are_read() {
-    let stories = [(1, golden_story()), (2, golden_story_2())];
+    let stories = [
+        (1, golden_story()),
+        (2, golden_story_2()),
+        (3, golden_story_3()),
+    ];
     for (version, story) in stories {
         let world = Env::test(1);
         let folder = std::fs::read_dir(format!("{GOLDEN}/format-{version}")).unwrap();
@@ -493,10 +499,13 @@ fn files_of_earlier_versions_are_read() {
             let bytes = std::fs::read(file.path()).unwrap();
             block_on(world.env.store.put_if_absent(&name, bytes.into())).unwrap();
         }
-        // Those versions forgot times for good.
-        let without = |manifest: Manifest| Manifest {
-            history: Default::default(),
-            ..manifest
+        // The first two versions forgot times for good.
+        let without = |manifest: Manifest| match version {
+            1 | 2 => Manifest {
+                history: Default::default(),
+                ..manifest
+            },
+            _ => manifest,
         };
         let read = look(&world.store).unwrap();
         assert_eq!(without(read), without(story.manifest));
@@ -537,6 +546,25 @@ fn golden_story_3() -> Story {
     story
 }
 
+/// And a transaction with an SCU of its own.
+fn golden_story_4() -> Story {
+    let mut story = golden_story_3();
+    while story.manifest.sorted_through < story.manifest.sealed_through {
+        story.sort(&[], 1);
+    }
+    let tables = story.manifest.tables.values();
+    let ddl = tables.map(|state| Ddl::Truncate {
+        table: state.table.id,
+    });
+    story.apply(Edit::Transaction {
+        ddl: ddl.collect(),
+        batch: None,
+        own_scu: true,
+        clock_micros: story.now_micros,
+    });
+    story
+}
+
 fn golden_times(story: &mut Story) {
     // Without tables no horizon asks for old times.
     let views = story.manifest.views.keys();
@@ -547,6 +575,7 @@ fn golden_times(story: &mut Story) {
     story.apply(Edit::Transaction {
         ddl,
         batch: None,
+        own_scu: false,
         clock_micros: story.now_micros,
     });
     while story.manifest.sorted_through < story.manifest.sealed_through {
@@ -587,6 +616,7 @@ fn golden_operators(story: &mut Story) {
     story.apply(Edit::Transaction {
         ddl: vec![Ddl::Create { table: counters }],
         batch: None,
+        own_scu: false,
         clock_micros: story.now_micros,
     });
 }
@@ -627,6 +657,7 @@ fn golden_partitions(story: &mut Story) {
             partition(PartitionChange::Drop(low)),
         ],
         batch: None,
+        own_scu: false,
         clock_micros: story.now_micros,
     });
 }
@@ -642,6 +673,7 @@ fn golden_views(story: &mut Story) {
     let transaction = |ddl, story: &Story| Edit::Transaction {
         ddl: vec![ddl],
         batch: None,
+        own_scu: false,
         clock_micros: story.now_micros,
     };
     let create = transaction(Ddl::CreateView { view: of.clone() }, story);
@@ -674,9 +706,9 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 8] = [10, 24, 28, 31, 33, 34, 37, 40];
+    const CHECKPOINTS: [u64; 9] = [10, 24, 28, 31, 33, 34, 37, 40, 44];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
-    let story = golden_story_3();
+    let story = golden_story_4();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {

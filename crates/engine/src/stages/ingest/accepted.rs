@@ -160,6 +160,19 @@ impl UnsortedScu {
         }
     }
 
+    /// An SCU that stays without batches: a transaction has it, once the manifest says so.
+    pub(crate) fn reserved(scu: ScuNumber) -> UnsortedScu {
+        let reserved = UnsortedScu::open(scu);
+        reserved.seal();
+        reserved
+    }
+
+    /// Whether it has no batches, and none can join any more.
+    pub(crate) fn is_reserved(&self) -> bool {
+        let state = self.state.read();
+        state.sealed && state.batches.is_empty()
+    }
+
     /// Adds batches at the end; readers see them from here on.
     pub(crate) fn publish(&self, batches: Vec<AcceptedBatch>) {
         let mut state = self.state.write();

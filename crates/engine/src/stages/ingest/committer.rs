@@ -32,7 +32,7 @@ use super::frame::commit::{ProducerStamp, commit_payload_bytes};
 use super::frame::{EncodedFrame, FRAME_HEADER_BYTES, FramePlace, log_number};
 use super::prepared::Prepared;
 use super::writer::Acknowledgement;
-use super::{Opening, ProducerSession, Sealed, Shared, TableVersions};
+use super::{AfterHold, Opening, ProducerSession, Sealed, Shared, TableVersions};
 use crate::env::Env;
 use crate::env::planted::{Planted, is_planted};
 use group::{Answer, Group, Item, PendingCommit};
@@ -98,15 +98,22 @@ pub(super) enum Event {
     /// A batch will not be completed.
     Abort { batch: u64 },
     /// Seal the open SCU.
-    Seal { answer: oneshot::Sender<ScuNumber> },
+    Seal {
+        answer: oneshot::Sender<Result<ScuNumber>>,
+    },
     /// Seal the open SCU and order no commit until told to.
-    Hold { answer: oneshot::Sender<ScuNumber> },
+    Hold {
+        answer: oneshot::Sender<Result<ScuNumber>>,
+    },
     /// Make a batch durable that counts once the manifest names it; only during a hold.
     Prepare(PrepareRequest),
     /// The prepared batch was published, at this moment, or given up.
     Decided { published: Option<i64> },
+    /// Leave the next SCU without batches, if the manifest says so when the hold ends; only during
+    /// a hold.
+    Reserve { answer: oneshot::Sender<Result<()>> },
     /// Go on after a hold.
-    Release { tables: Option<Arc<TableVersions>> },
+    Release { after: Option<AfterHold> },
     /// A producer opens a session.
     OpenProducer {
         name: String,
@@ -149,6 +156,8 @@ pub(super) struct Committer {
     producers: Producers,
     sealed: mpsc::UnboundedSender<Sealed>,
     sealed_through: ScuNumber,
+    /// The SCU that a transaction may keep for itself.
+    reserved: Option<ScuNumber>,
     seal_due: Option<BoxFuture<'static, ()>>,
     held: bool,
     /// The log files of a batch that waits for the manifest's word.
@@ -197,6 +206,7 @@ impl Committer {
             producers: Producers::new(opening.producers),
             sealed,
             sealed_through: opening.sealed_through,
+            reserved: None,
             seal_due: None,
             held: false,
             prepared: None,
@@ -222,7 +232,8 @@ impl Committer {
         }
         let answers = mem::take(&mut self.closing);
         if !answers.is_empty() {
-            self.seal();
+            // What can't be sealed the next opening seals, as the log turns out to hold it.
+            let _ = self.seal().await;
         }
         // Those who still wait in the queue hear that the database is closed.
         queue.close();
@@ -252,12 +263,11 @@ impl Committer {
         };
         match received {
             Some(count) => count > 0,
-            None if self.shared.sealing.load(Ordering::Relaxed) => {
-                self.seal();
-                true
-            }
             None => {
-                self.start_age();
+                let sealing = self.shared.sealing.load(Ordering::Relaxed);
+                if !sealing || self.seal().await.is_err() {
+                    self.start_age();
+                }
                 true
             }
         }
@@ -284,13 +294,17 @@ impl Committer {
             }
             Event::Hold { answer } => self.hold(answer).await,
             Event::Prepare(request) => self.prepare(request).await,
-            Event::Decided { published } => self.take_decision(published),
-            Event::Release { tables } => self.release(tables).await,
+            Event::Decided { published } => self.take_decision(published).await,
+            Event::Reserve { answer } => {
+                self.settle().await;
+                let _ = answer.send(self.reserve());
+            }
+            Event::Release { after } => self.release(after).await,
             Event::Seal { answer } => {
                 self.settle().await;
-                self.seal();
+                let sealed = self.seal().await.map(|()| self.sealed_through);
                 // Whoever asked may have stopped waiting.
-                let _ = answer.send(self.sealed_through);
+                let _ = answer.send(sealed);
             }
             Event::OpenProducer {
                 name,
@@ -309,17 +323,55 @@ impl Committer {
         }
     }
 
-    async fn hold(&mut self, answer: oneshot::Sender<ScuNumber>) {
+    async fn hold(&mut self, answer: oneshot::Sender<Result<ScuNumber>>) {
         self.settle().await;
-        self.seal();
+        // A batch in doubt would come back behind what happens during the hold.
+        let sealed = match self.settle_end().await {
+            Ok(()) => self.seal().await.map(|()| self.sealed_through),
+            Err(error) => Err(error),
+        };
+        let held = sealed.is_ok();
         // Nobody releases a hold that nobody waits for.
-        self.held = answer.send(self.sealed_through).is_ok();
+        self.held = answer.send(sealed).is_ok() && held;
     }
 
-    async fn release(&mut self, tables: Option<Arc<TableVersions>>) {
+    /// Puts an empty SCU of the transaction's own before the open one.
+    fn reserve(&mut self) -> Result<()> {
+        if !self.held || self.reserved.is_some() || self.prepared.is_some() {
+            return Err(Error::internal("an SCU is reserved outside of its hold"));
+        }
+        let scu = self.shared.open_scu().scu();
+        self.reserved = Some(scu);
+        self.replace_live(
+            1,
+            [UnsortedScu::reserved(scu), UnsortedScu::open(scu.next())],
+        );
+        Ok(())
+    }
+
+    /// What became of the SCU that was reserved: it is sealed, or the next to take batches.
+    fn take_reserved(&mut self, sealed_through: ScuNumber) {
+        match self.reserved.take() {
+            Some(scu) if scu <= sealed_through => self.sealed_through = scu,
+            Some(scu) => self.replace_live(2, [UnsortedScu::open(scu)]),
+            None => {}
+        }
+    }
+
+    /// Puts SCUs in the place of the last few that are not sorted.
+    fn replace_live<const N: usize>(&self, last: usize, scus: [UnsortedScu; N]) {
+        let mut live = self.shared.live.load().as_ref().clone();
+        live.truncate(live.len().saturating_sub(last));
+        live.extend(scus.map(Arc::new));
+        self.shared.live.store(Arc::new(live));
+    }
+
+    async fn release(&mut self, after: Option<AfterHold>) {
         self.held = false;
-        if let Some(tables) = tables {
-            self.tables = tables;
+        let sealed_through = after.as_ref().map(|after| after.sealed_through);
+        self.take_reserved(sealed_through.unwrap_or(ScuNumber::ZERO));
+        if let Some(after) = after {
+            self.tables = after.tables;
         }
         while !self.held
             && let Some(event) = self.deferred.pop_front()
@@ -377,11 +429,11 @@ impl Committer {
     }
 
     /// What became of the batch that was prepared.
-    fn take_decision(&mut self, published: Option<i64>) {
+    async fn take_decision(&mut self, published: Option<i64>) {
         self.prepared = None;
         if let Some(ack_micros) = published {
             self.last_ack_micros = self.last_ack_micros.max(ack_micros);
-            self.after_publishing(0);
+            self.after_publishing(0).await;
         }
     }
 
@@ -546,12 +598,16 @@ impl Committer {
     }
 
     /// Seals the open SCU if it has a batch.
-    fn seal(&mut self) {
+    ///
+    /// # Errors
+    /// When the log's end is in doubt: a batch that failed may turn out to be in the SCU.
+    async fn seal(&mut self) -> Result<()> {
         self.seal_due = None;
         let open = self.shared.open_scu();
         if open.acknowledged() == 0 {
-            return;
+            return Ok(());
         }
+        self.settle_end().await?;
         open.seal();
         let time = open.time(self.batches_through);
         self.batches_through = time.batches_through;
@@ -567,6 +623,7 @@ impl Committer {
             producers: self.producers.take_moved(),
             unsorted: open,
         });
+        Ok(())
     }
 
     fn forget(&mut self, through: ScuNumber) {

@@ -51,6 +51,9 @@ pub(super) struct LogFiles {
     pool: Vec<u64>,
     /// Files whose sync or write failed.
     failed: BTreeSet<u64>,
+    /// Whether the file before may hold frames behind its end that count until another file's
+    /// header is durable.
+    pub(super) end_in_doubt: bool,
 }
 
 /// Where a new writer goes on.
@@ -89,6 +92,7 @@ impl LogFiles {
             closed: start.files.into_iter().collect(),
             pool: Vec::new(),
             failed: BTreeSet::new(),
+            end_in_doubt: false,
         };
         files.collect(needed, chain_from).await;
         files.prepare_spare();
@@ -141,6 +145,7 @@ impl LogFiles {
     pub(super) fn abandon(&mut self) {
         if let Some(current) = &self.current {
             self.failed.insert(current.header.number);
+            self.end_in_doubt = true;
         }
         self.close_current();
     }

@@ -429,28 +429,40 @@ impl Ingest {
     /// Seals the open SCU if it has a batch; the number of the last sealed SCU.
     ///
     /// # Errors
-    /// `Cancelled` when ingest has stopped.
+    /// `Cancelled` when ingest has stopped; `Unavailable` while the log's end is in doubt after a
+    /// failure.
     pub async fn seal(&self) -> Result<ScuNumber> {
-        self.ask(|answer| Event::Seal { answer }).await
+        self.ask(|answer| Event::Seal { answer }).await?
     }
 
     /// Seals the open SCU, and orders no commit until the hold is released or dropped: DDL has its
     /// place in the order there.
     ///
     /// # Errors
-    /// `Cancelled` when ingest has stopped.
+    /// As [`Ingest::seal`].
     pub async fn seal_and_hold(&self) -> Result<Hold> {
         let events = self.events.clone();
-        let sealed_through = self.ask(|answer| Event::Hold { answer }).await?;
+        let sealed_through = self.ask(|answer| Event::Hold { answer }).await??;
         Ok(Hold {
             sealed_through,
             events: Some(events),
         })
     }
 
-    /// Makes a batch durable at the boundary of a hold, as the first of the next SCU: readers see
-    /// it, and recovery finds it, once the manifest names it by `number`, which is not 0. `tables`
-    /// are those that the manifest will have then. The batch was written ahead.
+    /// Keeps the SCU after a hold's boundary free of batches, for a transaction that takes rows
+    /// away: at the boundary before they are still there. The manifest that the hold is released
+    /// under decides whether the transaction has it, or the next batches.
+    ///
+    /// # Errors
+    /// `Cancelled` when ingest has stopped; `Internal` when it is reserved already.
+    pub async fn reserve(&self, _hold: &Hold) -> Result<()> {
+        self.ask(|answer| Event::Reserve { answer }).await?
+    }
+
+    /// Makes a batch durable at the boundary of a hold, as the first of the next SCU that is not
+    /// reserved: readers see it, and recovery finds it, once the manifest names it by `number`,
+    /// which is not 0. `tables` are those that the manifest will have then. The batch was written
+    /// ahead.
     ///
     /// # Errors
     /// `Conflict` when a table is not the one that the batch was made for; `Unavailable` when the
@@ -562,6 +574,25 @@ impl Ingest {
     }
 }
 
+/// What the manifest has when a hold ends.
+#[derive(Debug)]
+pub struct AfterHold {
+    /// Its tables.
+    pub tables: Arc<TableVersions>,
+    /// Its last sealed SCU.
+    pub sealed_through: ScuNumber,
+}
+
+impl AfterHold {
+    /// As a manifest has it.
+    pub fn of(manifest: &Manifest) -> AfterHold {
+        AfterHold {
+            tables: Arc::new(TableVersions::of(manifest)),
+            sealed_through: manifest.sealed_through,
+        }
+    }
+}
+
 /// No commit is ordered while this lives.
 #[derive(Debug)]
 pub struct Hold {
@@ -575,15 +606,15 @@ impl Hold {
         self.sealed_through
     }
 
-    /// Lets commits go on, under these tables.
-    pub fn release(mut self, tables: Arc<TableVersions>) {
-        self.send(Some(tables));
+    /// Lets commits go on, under what the manifest has now.
+    pub fn release(mut self, after: AfterHold) {
+        self.send(Some(after));
     }
 
-    fn send(&mut self, tables: Option<Arc<TableVersions>>) {
+    fn send(&mut self, after: Option<AfterHold>) {
         if let Some(events) = self.events.take() {
             // When the committer is gone nothing waits for the hold.
-            let _ = events.send(Event::Release { tables });
+            let _ = events.send(Event::Release { after });
         }
     }
 }

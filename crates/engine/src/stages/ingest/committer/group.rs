@@ -11,7 +11,8 @@
 //! - A write or a sync that may have happened: the file is given up at the point up to which it is
 //!   known to be durable. The group is written again to a fresh file, whose header says where the
 //!   old one ends; whatever the old one holds behind that point never counts. If that fails too,
-//!   the batches fail with `MaybeHappened`, and later groups try a fresh file again.
+//!   the batches fail with `MaybeHappened`, and later groups try a fresh file again. Nothing is
+//!   sealed until one of them, or its header alone, is durable: recovery may find the batches.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -197,8 +198,8 @@ impl Committer {
             None => self.sync_group(&group).await.err(),
         };
         match failed {
-            None => self.publish(group),
-            Some(_) if is_planted(Planted::GroupNotMoved) => self.publish(group),
+            None => self.publish(group).await,
+            Some(_) if is_planted(Planted::GroupNotMoved) => self.publish(group).await,
             Some(error) => self.move_group(group, error).await,
         }
     }
@@ -215,7 +216,7 @@ impl Committer {
             },
         };
         match moved {
-            Ok(()) => self.publish(group),
+            Ok(()) => self.publish(group).await,
             Err(second) => {
                 self.note_failure(&second.to_string());
                 self.files.abandon();
@@ -226,6 +227,42 @@ impl Committer {
                 .with_detail(format!("{first}; then {second}"))
                 .with_hint("nobody has read the batch; send it again under a producer's number");
                 self.fail_items(group.items, &error);
+            }
+        }
+    }
+
+    /// Makes the log's end certain after a failure: what is in doubt behind it does not count once
+    /// another file's header is durable.
+    ///
+    /// # Errors
+    /// `Unavailable` while the store fails: nothing happened.
+    pub(super) async fn settle_end(&mut self) -> Result<()> {
+        debug_assert!(self.group.items.is_empty(), "the group was settled before");
+        if !self.files.end_in_doubt {
+            return Ok(());
+        }
+        if self.files.current.is_none() {
+            self.files.rotate(0).await?;
+        }
+        let file = self.files.current.as_mut();
+        let file = file.expect("a file was begun");
+        let header = file.header.encode();
+        let durable = match file.file.write_at(0, &header).await {
+            Ok(()) => file.file.sync().await,
+            Err(error) => Err(error),
+        };
+        match durable {
+            Ok(()) => {
+                file.header_written = true;
+                self.files.end_in_doubt = false;
+                Ok(())
+            }
+            Err(error) => {
+                self.note_failure(&error.to_string());
+                self.files.abandon();
+                // Whatever became of the header: nothing depends on it yet.
+                let what = format!("the log's end is in doubt: {error}");
+                Err(Error::unavailable(what).with_hint("try again; nothing has changed"))
             }
         }
     }
@@ -350,13 +387,14 @@ impl Committer {
             }
         }
         file.header_written = true;
+        self.files.end_in_doubt = false;
         let lengths = group.items.iter().map(|item| item.frame().frame_length());
         file.end += lengths.sum::<u64>();
         Ok(())
     }
 
     /// The group is durable: readers see its batches, then their writers hear of it.
-    fn publish(&mut self, group: Group) {
+    async fn publish(&mut self, group: Group) {
         let open = self.shared.open_scu();
         let before = open.acknowledged();
         let ack_micros = self.clock.now_micros().max(self.last_ack_micros);
@@ -411,18 +449,18 @@ impl Committer {
                 rows,
             }));
         }
-        self.after_publishing(before);
+        self.after_publishing(before).await;
     }
 
     /// Sees to it that the open SCU, which had `before` batches, is sealed in time.
-    pub(super) fn after_publishing(&mut self, before: u32) {
+    pub(super) async fn after_publishing(&mut self, before: u32) {
         let open = self.shared.open_scu();
         if before == 0 {
             self.start_age();
         }
         let full = open.log_bytes() >= self.shared.options.seal_bytes;
-        if full && self.shared.sealing.load(Ordering::Relaxed) {
-            self.seal();
+        if full && self.shared.sealing.load(Ordering::Relaxed) && self.seal().await.is_err() {
+            self.start_age();
         }
     }
 

@@ -102,6 +102,33 @@ fn when_the_fresh_file_fails_too_the_batch_may_have_happened_and_later_ones_go_o
     }
 }
 
+/// A boundary is seen by readers: a batch that may come back must not come back before it.
+#[test]
+fn nothing_is_sealed_while_the_end_of_the_log_is_in_doubt() {
+    let (world, faults) = faulty(small());
+    world.upload([1], 5).unwrap();
+    faults.add(Rule::every(Operation::LogSync, Fault::HappensAnyway));
+    let error = world.upload([2], 5).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MaybeHappened);
+    let (sealing, holding) = (world.ingest.clone(), world.ingest.clone());
+    let sealed = world.run(async move { sealing.seal().await });
+    assert_eq!(sealed.unwrap_err().kind(), ErrorKind::Unavailable);
+    let held = world.run(async move { holding.seal_and_hold().await });
+    assert_eq!(held.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(!world.ingest.open_scu().is_sealed());
+    faults.clear();
+    assert_eq!(world.seal(), ScuNumber(1));
+    for unsynced in IMAGES {
+        let found = after_crash(&world.test.store, unsynced);
+        assert_eq!(found, vec![1], "the SCU is sealed without it");
+    }
+    world.upload([3], 5).unwrap();
+    assert_eq!(
+        after_crash(&world.test.store, Unsynced::Nothing),
+        vec![1, 3]
+    );
+}
+
 #[test]
 fn a_full_disk_refuses_batches_until_there_is_space() {
     let (world, faults) = faulty(small());

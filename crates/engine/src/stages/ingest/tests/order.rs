@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::world::{World, ids_of, keyed, keyless, mixed, names, small, store_of, upserts};
 use crate::change_batch::{ChangeBatch, Kinds};
 use crate::env::Store;
-use crate::stages::ingest::{BatchNumber, IngestOptions, LogCompression, TableVersions};
+use crate::stages::ingest::{AfterHold, BatchNumber, IngestOptions, LogCompression, TableVersions};
 
 #[test]
 fn a_batch_is_visible_once_it_is_acknowledged_and_stands_by_its_commit() {
@@ -205,8 +205,11 @@ fn a_hold_stops_commits_and_a_changed_table_refuses_them() {
     let commits = futures::future::join(old.commit(), other.commit());
     let mut changed = (*keyed(1)).clone();
     changed.version = SchemaVersion(2);
-    let tables = Arc::new(TableVersions::new([&changed, &*keyed(2)]));
-    let release = async move { hold.release(tables) };
+    let after = AfterHold {
+        tables: Arc::new(TableVersions::new([&changed, &*keyed(2)])),
+        sealed_through: hold.sealed_through(),
+    };
+    let release = async move { hold.release(after) };
     // The commits are sent first, and wait.
     let ((old, other), ()) = world.run(futures::future::join(commits, release));
     let error = old.unwrap_err();

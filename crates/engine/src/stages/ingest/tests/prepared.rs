@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::memory::Unsynced;
 use crate::manifest::state::{DdlBatch, Manifest};
-use crate::stages::ingest::{BatchNumber, BatchWriter, Hold, Prepared, TableVersions};
+use crate::stages::ingest::{AfterHold, BatchNumber, BatchWriter, Hold, Prepared, TableVersions};
 
 fn batch(world: &World, id: i64) -> BatchWriter {
     world.write(vec![(keyed(1), upserts([id], 5))]).unwrap()
@@ -118,7 +118,10 @@ fn a_batch_for_another_version_of_a_table_is_not_prepared() {
     let numbered = world.write_as(Some(number), vec![(keyed(1), upserts([1], 5))]);
     let (hold, prepared) = world.prepare(hold, numbered.unwrap(), 7);
     assert_eq!(prepared.unwrap_err().kind(), ErrorKind::Invalid);
-    hold.release(Arc::new(TableVersions::new([&*keyed(1)])));
+    hold.release(AfterHold {
+        tables: Arc::new(TableVersions::new([&*keyed(1)])),
+        sealed_through: ScuNumber::ZERO,
+    });
     assert_eq!(world.upload([1], 5).unwrap().rows, 1);
     assert_eq!(world.ids(), vec![1]);
 }
