@@ -126,7 +126,8 @@ fn a_file_that_is_whole_and_wrong_is_found_and_made_again() {
         let files = files_of(&instance, &table, kind);
         block_on(instance.close()).unwrap();
         let Some(file) = files.first() else {
-            assert_eq!(kind, RunKind::Merged, "there is a run of this kind");
+            // Merges may have been quicker than the pause.
+            assert_ne!(kind, RunKind::Base, "there is an authority");
             continue;
         };
         make_wrong(&store, &table, file);
