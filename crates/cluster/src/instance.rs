@@ -31,6 +31,8 @@ use crate::shared::{DamageState, DamageStatus, Shared, is_log};
 use crate::task::StageName;
 use crate::worker::{WorkerContext, WorkerHandle};
 
+mod upkeep;
+
 /// A running database. Cheap to clone; [`Instance::close`] ends it for all clones.
 #[derive(Clone)]
 pub struct Instance {
@@ -143,6 +145,15 @@ impl Instance {
     /// `Corrupt` when what is stored can't be trusted, naming the file; `Unavailable` when the
     /// store refuses.
     pub async fn open(env: Env, settings: Settings) -> Result<Instance> {
+        Instance::open_healing(env, settings, &[]).await
+    }
+
+    /// The same, with damage that is known already: it is read around and healed from the first
+    /// moment on, before anything that heals it could be retired.
+    ///
+    /// # Errors
+    /// As [`Instance::open`].
+    pub async fn open_healing(env: Env, settings: Settings, known: &[Error]) -> Result<Instance> {
         let manifests = Arc::new(ManifestStore::open(&env).await?);
         let manifest = manifests.current();
         let (recovered, opening) = ingest::open_log(&env, &manifest).await?;
@@ -154,6 +165,7 @@ impl Instance {
         let (sealed_tx, sealed) = mpsc::unbounded_channel();
         let tables = Arc::new(TableVersions::of(&manifest));
         let options = ingest_options(&settings);
+        let lost = opening.lost.clone();
         let ingest = Ingest::open(
             env.clone(),
             clock.clone(),
@@ -175,6 +187,12 @@ impl Instance {
             manifests,
             ingest,
         });
+        for error in &lost {
+            shared.report_trouble(error);
+        }
+        for error in lost.iter().chain(known) {
+            shared.reader.damaged.note(error);
+        }
         Ok(Instance::start(shared, sealed))
     }
 
@@ -645,17 +663,6 @@ impl Instance {
     /// What the status shows.
     pub fn status(&self) -> crate::status::Status {
         crate::status::status(&self.shared)
-    }
-
-    /// Re-reads every file that the newest manifest names.
-    ///
-    /// # Errors
-    /// Only when the store can't be read at all: what is damaged is in the report.
-    pub async fn verify(
-        &self,
-        progress: &(dyn Fn(f64) + Sync),
-    ) -> Result<crate::verify::VerifyReport> {
-        crate::verify::verify(&self.shared, progress).await
     }
 
     /// Seals the open SCU, lets the running attempts end, and stops. What is not sorted stays in

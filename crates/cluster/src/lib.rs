@@ -11,20 +11,29 @@
 //! Deciding is apart from acting: [`coordinator::policy`] and `adopt` are plain functions.
 
 mod adopt;
+mod backup;
 pub mod coordinator;
 mod instance;
+mod repair;
 mod settings;
 mod shared;
 mod status;
 mod task;
 mod verify;
+mod verify_table;
 mod worker;
 
+pub use backup::{
+    BackupReport, ListedBackup, RestoreReport, RestoreRequest, list_backups, restore,
+    verify_backups,
+};
 pub use coordinator::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};
 pub use instance::{Acknowledgement, AsOf, BatchWriter, Instance, SettleTo, SnapshotRequest};
 pub use lazybase_engine::stages::ingest::{BatchNumber, LogCompression, WaitingWriter};
+pub use repair::{Damage, Examination, SetAside, examine, set_aside};
 pub use settings::Settings;
 pub use shared::{DamageState, DamageStatus, FinishedTask, StageTotals, Trouble};
 pub use status::{HeldPin, StageHoldings, Status};
 pub use task::{StageName, TaskId, TaskStatus};
 pub use verify::VerifyReport;
+pub use verify_table::{Outcome, StageCheck, TableReport};

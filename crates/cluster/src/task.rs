@@ -90,6 +90,8 @@ pub(crate) enum Work {
         ids: Identifier,
         scu: Arc<UnsortedScu>,
         layouts: Vec<Arc<RowLayout>>,
+        /// Tables whose log can't be read are given up, by name: earlier attempts met the damage.
+        give_up: bool,
     },
     /// Join adjacent runs of one range.
     Merge {

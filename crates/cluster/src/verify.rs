@@ -68,6 +68,8 @@ pub(crate) async fn verify(
     }
     report.problems.extend(outside_partitions(&manifest)?);
     let mut found = Found::new();
+    // A log that was restored gives back what was lost with it.
+    verify_logs(shared, &manifest, &mut report, &mut found).await;
     let segments = segments_of(&manifest)?;
     let total: u64 = segments.iter().map(|(_, meta, _)| meta.bytes).sum();
     for (layout, meta, place) in &segments {
@@ -94,7 +96,6 @@ pub(crate) async fn verify(
         report.files += 1;
         report.bytes += file.bytes;
     }
-    verify_logs(shared, &manifest, &mut report, &mut found).await;
     verify_manifest(shared, &mut report).await?;
     // What is pinned is not replaced.
     drop(pin);
@@ -134,23 +135,32 @@ async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Fo
         return Ok(());
     }
     let sorted = manifest.sorted_through;
-    let snapshot = shared.reader.snapshot(SnapshotAsk {
-        pin,
-        unsorted: unsorted
-            .iter()
-            .filter(|scu| scu.scu() > sorted)
-            .cloned()
-            .collect(),
-        now_micros: shared.now(),
-        freshness: Freshness::BestEffort,
-        floor: Horizon::ZERO,
-        on_miss: OnMiss::Dig,
-        at: Some(AsOf::Scu(sorted)),
-        tables: None,
-    })?;
+    let unsorted: Vec<_> = unsorted
+        .iter()
+        .filter(|scu| scu.scu() > sorted)
+        .cloned()
+        .collect();
     for state in manifest.views.values() {
         let place = format!("view {:?}", state.table.name);
-        match snapshot.view_differs(state.table.id).await {
+        // A view of its own table alone: what another one lost is no matter here.
+        let snapshot = shared.reader.snapshot(SnapshotAsk {
+            pin: shared
+                .reader
+                .pins
+                .pin("verify of views", || Arc::clone(&manifest)),
+            unsorted: unsorted.clone(),
+            now_micros: shared.now(),
+            freshness: Freshness::BestEffort,
+            floor: Horizon::ZERO,
+            on_miss: OnMiss::Dig,
+            at: Some(AsOf::Scu(sorted)),
+            tables: state.table.view_of.map(|table| vec![table]),
+        });
+        let differs = match snapshot {
+            Ok(snapshot) => snapshot.view_differs(state.table.id).await,
+            Err(error) => Err(error),
+        };
+        match differs {
             Ok(None) => {}
             Ok(Some(problem)) => report.problems.push(problem),
             Err(error) => note(shared, report, found, Err(error), &place),
@@ -206,6 +216,19 @@ async fn verify_logs(
         }
     }
     report.files += files.len() as u64;
+    let (_, damaged) = shared.reader.damaged.files();
+    for file in files.iter().filter(|file| damaged.contains_key(*file)) {
+        // Somebody restored it, or what failed was the read.
+        if !found.contains_key(file) {
+            shared.reader.damaged.forget([file.as_str()]);
+            let mut board = shared.tasks.lock();
+            board.damage.remove(file);
+            // What was lost for the want of it is looked at again.
+            board
+                .damage
+                .retain(|_, damage| damage.state != DamageState::Lost);
+        }
+    }
 }
 
 /// Reads back the manifest's files. What they say is in memory: damaged ones are replaced.

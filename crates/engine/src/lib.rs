@@ -16,6 +16,7 @@
 //! Kernels take and give [`change_batch::ChangeBatch`]es and do no I/O. Everything that touches
 //! the world goes through [`env::Env`], so that a simulation can replace it.
 
+pub mod backup;
 pub mod change_batch;
 pub mod describe;
 pub mod env;

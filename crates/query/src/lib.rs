@@ -50,6 +50,7 @@ mod system_tables;
 mod table;
 mod transaction;
 mod types;
+mod upkeep;
 mod uuid_literals;
 mod value;
 mod views;

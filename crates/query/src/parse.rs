@@ -123,6 +123,15 @@ pub(crate) enum Statement {
         table: Option<String>,
         to: lazybase_cluster::SettleTo,
     },
+    /// VERIFY TABLE: the share of rows that is compared, from 0 to 1.
+    VerifyTable {
+        table: String,
+        share: f64,
+    },
+    /// BACKUP TO a folder of the machine that the database runs on.
+    Backup {
+        folder: String,
+    },
     Pause(lazybase_cluster::StageName),
     Resume(lazybase_cluster::StageName),
 }

@@ -33,7 +33,7 @@ use crate::split::split_statements;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
-use crate::{alter, copy, ddl, dml, explain, read, show, views};
+use crate::{alter, copy, ddl, dml, explain, read, show, upkeep, views};
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
@@ -283,15 +283,11 @@ pub(crate) async fn dispatch(
                 Some(name) => Some(session.table(&name)?.id),
                 None => None,
             };
-            let progress = session.progress.lock().clone();
-            let tell = |share: f64| {
-                if let Some(progress) = &progress {
-                    progress(share);
-                }
-            };
-            instance.settle(table, to, &tell).await?;
+            instance.settle(table, to, &session.teller()).await?;
             Ok(AnswerStream::done("SETTLE", 0))
         }
+        Statement::VerifyTable { table, share } => upkeep::verify(session, &table, share).await,
+        Statement::Backup { folder } => upkeep::backup(session, &folder).await,
         Statement::Pause(stage) => {
             session.instance().pause(stage).await?;
             Ok(AnswerStream::done("PAUSE STAGE", 0))
@@ -308,6 +304,16 @@ pub(crate) async fn dispatch(
 impl Shared {
     pub(crate) fn instance(&self) -> &Instance {
         self.database.instance()
+    }
+
+    /// What tells the session's listener how far a statement has come.
+    pub(crate) fn teller(&self) -> impl Fn(f64) + Sync + use<> {
+        let progress = self.progress.lock().clone();
+        move |share| {
+            if let Some(progress) = &progress {
+                progress(share);
+            }
+        }
     }
 
     /// The tables that the session sees.
@@ -358,8 +364,9 @@ impl Shared {
             return Err(failed_transaction());
         }
         match statement {
-            Statement::Settle { .. } => {
-                Err(Error::invalid("SETTLE can't run inside a transaction").with_sqlstate("25001"))
+            Statement::Settle { .. } | Statement::Backup { .. } => {
+                let message = "SETTLE and BACKUP can't run inside a transaction";
+                Err(Error::invalid(message).with_sqlstate("25001"))
             }
             Statement::CreateTable(_)
             | Statement::AlterTable(_)

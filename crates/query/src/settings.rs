@@ -22,7 +22,7 @@ pub(crate) struct Shown {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 7] = [
+const OURS: [(&str, &str); 8] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -46,6 +46,10 @@ const OURS: [(&str, &str); 7] = [
     (
         "lazybase.last_token",
         "the token of the last write, for AFTER (read only)",
+    ),
+    (
+        "lazybase.retention",
+        "how long horizons stay readable: LAZYBASE_RETENTION at the opening (read only)",
     ),
     (
         "application_name",
@@ -125,7 +129,7 @@ impl Settings {
             "lazybase.read_modify_write" => {
                 self.read_modify_write = switch(name, value, defaults.read_modify_write)?;
             }
-            "lazybase.last_answer" | "lazybase.last_token" => {
+            "lazybase.last_answer" | "lazybase.last_token" | "lazybase.retention" => {
                 return Err(
                     Error::invalid(format!("{name} can only be shown")).with_sqlstate("55P02")
                 );

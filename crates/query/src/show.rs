@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use lazybase_model::{ColumnDefault, Error, Result, Table};
+use lazybase_model::{ColumnDefault, Error, Freshness, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::definition;
@@ -73,11 +73,11 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
                 .settings
                 .all()
                 .into_iter()
-                .map(|shown| told(&state, shown));
+                .map(|shown| told(session, &state, shown));
             show_all(told.collect())
         }
         Statement::Show(name) => {
-            let value = match session_value(&state, &name) {
+            let value = match session_value(session, &state, &name) {
                 Some(value) => value,
                 None => state.settings.show(&name)?,
             };
@@ -179,8 +179,12 @@ fn transaction<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Tran
 }
 
 /// What only the session can tell.
-fn session_value(state: &State, name: &str) -> Option<String> {
+fn session_value(session: &Shared, state: &State, name: &str) -> Option<String> {
     match name {
+        "lazybase.retention" => {
+            let retention = session.instance().settings().retention;
+            Some(Freshness::Within(retention).to_string())
+        }
         "lazybase.last_answer" => Some(
             state
                 .last_stamp
@@ -198,8 +202,8 @@ fn session_value(state: &State, name: &str) -> Option<String> {
     }
 }
 
-fn told(state: &State, mut shown: Shown) -> Shown {
-    if let Some(value) = session_value(state, &shown.name) {
+fn told(session: &Shared, state: &State, mut shown: Shown) -> Shown {
+    if let Some(value) = session_value(session, state, &shown.name) {
         shown.value = value;
     }
     shown

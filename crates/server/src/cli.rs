@@ -45,6 +45,12 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Read everything again and check it against checksums and invariants.
     Verify(VerifyArgs),
+    /// Say what of a closed database is whole, heal what can be healed, name what is lost.
+    Repair(RepairArgs),
+    /// Copy the database into a folder of backups; or list or verify those of a folder.
+    Backup(BackupArgs),
+    /// Make a database of a backup, as of any SCU or time that it reaches.
+    Restore(RestoreArgs),
     /// Measure this machine: writing, settling, scanning, reading by key.
     Bench(BenchArgs),
 }
@@ -201,6 +207,66 @@ pub(crate) struct VerifyArgs {
     /// For people, or for programs.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ReportFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// Only say what is damaged: nothing is written.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Move damaged files of the manifest's or the log's end, and those after them, to the folder
+    /// `set-aside`, where they keep the database from opening: what they said is lost to it.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) set_aside: bool,
+    /// For people, or for programs.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ReportFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BackupArgs {
+    /// The folder of backups; made if it is not there.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) to: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) what: Option<BackupCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// The backups of a folder, with the SCUs that each can be restored to.
+    List {
+        /// The folder of backups.
+        #[arg(long, value_name = "FOLDER")]
+        from: PathBuf,
+    },
+    /// Read every file of all backups, or of one, and compare it with what was copied.
+    Verify {
+        /// The folder of backups.
+        #[arg(long, value_name = "FOLDER")]
+        from: PathBuf,
+        /// One backup; all without it.
+        #[arg(long, value_name = "N")]
+        number: Option<u64>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The folder of backups.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) from: PathBuf,
+    /// The end of an SCU, by its number, or a time, such as '2026-01-31 12:00:00' (UTC); without
+    /// it, the newest that the backup holds.
+    #[arg(long, value_name = "SCU|TIME")]
+    pub(crate) as_of: Option<String>,
+    /// Which backup; without it, the newest, or the nearest that reaches `--as-of`.
+    #[arg(long, value_name = "N")]
+    pub(crate) number: Option<u64>,
+    /// Let producers begin anew whose mark at that point is not known.
+    #[arg(long)]
+    pub(crate) forget_producers: bool,
 }
 
 #[derive(Debug, Args)]

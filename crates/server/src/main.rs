@@ -4,6 +4,7 @@
 //! progress, stamps and errors go to standard error. Invariant CLI-1: the exit status is 0 only
 //! when everything that was asked has been done.
 
+mod backup;
 mod cli;
 mod demo;
 mod export;
@@ -16,6 +17,7 @@ mod names;
 mod open;
 mod pipeline;
 mod render;
+mod repair;
 mod shell;
 mod status;
 mod verify;
@@ -31,7 +33,7 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             failure::print(&error);
             failure::exit_code(&error)
@@ -39,14 +41,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("lazybase")
         .build()
         .map_err(|error| Error::unavailable(format!("can't start threads: {error}")))?;
     let db = cli.db;
-    match cli.command {
+    let done = match cli.command {
         Command::Demo(args) => runtime.block_on(demo::run(db, args)),
         Command::Sql(args) => shell::run(&runtime, db, args),
         Command::Load(args) => runtime.block_on(load::run(db, args)),
@@ -54,6 +56,10 @@ fn run(cli: Cli) -> Result<()> {
         Command::Status(args) => runtime.block_on(status::run(db, args)),
         Command::Inspect(args) => runtime.block_on(inspect::run(db, args)),
         Command::Verify(args) => runtime.block_on(verify::run(db, args)),
+        Command::Repair(args) => return runtime.block_on(repair::run(db, args)),
+        Command::Backup(args) => runtime.block_on(backup::run(db, args)),
+        Command::Restore(args) => runtime.block_on(backup::restore(db, args)),
         Command::Bench(args) => runtime.block_on(measure::run(db, args)),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lazybase_cluster::Settings;
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Freshness, Result};
 use lazybase_query::{Database, OpenOptions};
 
 /// Whether a command makes the database that it does not find.
@@ -44,8 +44,11 @@ pub(crate) async fn database_with(
 /// The environment variable that sets the largest batch.
 const BATCH_BYTES_MAX: &str = "LAZYBASE_BATCH_BYTES_MAX";
 
+/// The environment variable that sets how long horizons stay readable.
+const RETENTION: &str = "LAZYBASE_RETENTION";
+
 /// The settings of the database, as far as the environment changes them.
-fn settings() -> Result<Settings> {
+pub(crate) fn settings() -> Result<Settings> {
     let mut settings = Settings::default();
     if let Some(text) = std::env::var_os(BATCH_BYTES_MAX) {
         let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
@@ -54,6 +57,16 @@ fn settings() -> Result<Settings> {
                 "{BATCH_BYTES_MAX} is not a number of bytes: {text:?}"
             ))
         })?;
+    }
+    if let Some(text) = std::env::var_os(RETENTION) {
+        let bound = text.to_str().and_then(|text| text.parse().ok());
+        let Some(Freshness::Within(retention)) = bound else {
+            return Err(
+                Error::invalid(format!("{RETENTION} is not a duration: {text:?}"))
+                    .with_hint("give seconds, or a number and a unit, such as '2 h'"),
+            );
+        };
+        settings.retention = retention;
     }
     Ok(settings)
 }

@@ -2,7 +2,7 @@
 
 use lazybase_engine::manifest::ProducerMark;
 use lazybase_engine::stages::ingest::Acknowledgement;
-use lazybase_model::{Result, ScuNumber};
+use lazybase_model::{Error, Result, ScuNumber, ViewId};
 use tokio::sync::oneshot;
 
 use super::ddl::DdlRequest;
@@ -39,6 +39,10 @@ pub(crate) enum Command {
         paused: bool,
         reply: oneshot::Sender<()>,
     },
+    /// A file that the error names is whole, but holds wrong rows: make it again.
+    Condemn { error: Error },
+    /// A secondary view shows wrong rows: build it again.
+    RebuildView { view: ViewId },
     /// Stop: no new attempts; the loop ends when the running ones have.
     Stop { reply: oneshot::Sender<()> },
 }

@@ -42,6 +42,8 @@ pub(super) struct Healing {
     pub(super) lost_tables: BTreeSet<TableId>,
     /// Damaged logs, each with the SCU up to which everything must be sorted.
     logs: BTreeMap<String, ScuNumber>,
+    /// When logs of lost rows were last forgotten, to be tried once more.
+    retried: BTreeMap<String, i64>,
     /// Lost files that were reported.
     reported: BTreeSet<String>,
     /// What is made again and waits for its edit.
@@ -139,6 +141,16 @@ impl Coordinator {
         let now = self.shared.now();
         let confirmed = damaged.into_iter().map(|file| (file, now));
         self.healing.confirmed.extend(confirmed);
+    }
+
+    /// A file holds wrong rows, though its checksums are right: it is made again as a damaged one.
+    pub(super) fn condemn(&mut self, error: &Error) {
+        if let Some(file) = error.damaged_file() {
+            self.shared.reader.damaged.note(error);
+            let now = self.shared.now();
+            self.healing.confirmed.insert(file.to_owned(), now);
+            self.shared.report_trouble(error);
+        }
     }
 
     fn start_heal(
@@ -333,7 +345,9 @@ impl Coordinator {
             let mut kept = manifest.scus.range(..=through).map(|(_, entry)| entry);
             let needed = manifest.sealed_through < through || kept.any(|entry| names(entry, file));
             let lost = self.healing.reported.contains(file);
-            let state = match (needed, lost) {
+            // Sorted but for the tables whose rows were lost: nothing else waits for it.
+            let table = lost_in(&manifest, file).filter(|_| manifest.sorted_through >= through);
+            let state = match (needed, lost || table.is_some()) {
                 (false, _) => DamageState::Healed,
                 (true, true) => DamageState::Lost,
                 (true, false) => DamageState::Healing,
@@ -342,15 +356,30 @@ impl Coordinator {
                 place: format!("log of SCUs up to {through}"),
                 what: error.message().to_owned(),
                 state,
-                table: None,
+                table,
             };
             self.shared.tasks.lock().damage.insert(file.clone(), status);
+            if table.is_some() && self.is_retried(file) {
+                // Somebody may have restored it, or what failed was the read.
+                self.shared.reader.damaged.forget([file.as_str()]);
+            }
             if !needed {
                 self.healing.logs.remove(file);
                 self.shared.reader.damaged.forget([file.as_str()]);
             }
         }
         Ok(())
+    }
+
+    /// Whether it is time to look at a lost log once more.
+    fn is_retried(&mut self, file: &str) -> bool {
+        let now = self.shared.now();
+        let since = self.healing.retried.entry(file.to_owned()).or_insert(now);
+        let is_time = now - *since > LOST_CHECKED_EVERY.as_micros() as i64;
+        if is_time {
+            *since = now;
+        }
+        is_time
     }
 
     /// A sort could not read its log: nothing else holds what is in it.
@@ -413,6 +442,15 @@ fn merge_again(
         files: files.into_iter().map(str::to_owned).collect(),
         pieces: pieces.iter().map(inputs).collect(),
     }
+}
+
+/// A table whose rows were lost with a log file.
+fn lost_in(manifest: &Manifest, file: &str) -> Option<TableId> {
+    let mut lost = manifest.lost_runs().filter(|(scu, _)| {
+        let entry = manifest.scus.get(scu);
+        entry.is_some_and(|entry| names(entry, file))
+    });
+    lost.next().map(|(_, table)| table)
 }
 
 fn names(entry: &ScuEntry, file: &str) -> bool {

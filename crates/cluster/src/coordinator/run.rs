@@ -14,7 +14,7 @@ use super::ddl::PendingDdl;
 use super::event::{Command, Event};
 use super::heal::Healing;
 use super::policy::{self, PolicySettings, Proposal, RunningTask};
-use super::tasks::work_name;
+use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
 use crate::shared::Shared;
 use crate::task::{Output, Report, StageName, Task, TaskId, TaskStatus, Work};
@@ -188,6 +188,14 @@ impl Coordinator {
                 self.shared.tasks.lock().paused = self.paused.iter().copied().collect();
                 let _ = reply.send(());
             }
+            Event::Asked(Command::Condemn { error }) => self.condemn(&error),
+            Event::Asked(Command::RebuildView { view }) => {
+                if self.shared.manifests.current().is_view(view)
+                    && let Err(error) = self.commit(Edit::ResetView { view }).await
+                {
+                    self.shared.report_trouble(&error);
+                }
+            }
             Event::Asked(Command::Stop { reply }) => self.stopping = Some(reply),
         }
     }
@@ -310,8 +318,13 @@ impl Coordinator {
                     failures: failures + 1,
                 };
                 self.resting.insert(name, rest);
-                let of_log = |task| matches!(task, RunningTask::Remap | RunningTask::Sort { .. });
-                if of_log(running.policy) {
+                // A sort that fails again gives up what is damaged, and goes on.
+                let is_lost = match running.policy {
+                    RunningTask::Remap => true,
+                    RunningTask::Sort { .. } => failures > SORT_FAILURES,
+                    _ => false,
+                };
+                if is_lost {
                     self.lose_log(&error);
                 }
                 self.shared.report_trouble(&error.within(format_args!(
@@ -397,6 +410,12 @@ impl Coordinator {
             policy,
         };
         self.running.insert(id, running);
+    }
+
+    /// How often a piece of work failed in a row.
+    pub(super) fn failures(&self, task: &RunningTask) -> u32 {
+        let rest = self.resting.get(&work_name(task));
+        rest.map_or(0, |rest| rest.failures)
     }
 
     fn without_lost(&self, manifest: &Manifest) -> Manifest {

@@ -19,6 +19,9 @@ use crate::task::{Output, StageName, TaskId, TaskStatus, Work};
 /// How long everything has been idle, to the policy, when somebody waits for the authority.
 const HURRY: Duration = Duration::from_secs(3600);
 
+/// After so many failures in a row a sort leaves out the tables whose log is damaged.
+pub(super) const SORT_FAILURES: u32 = 2;
+
 impl Coordinator {
     /// Tasks that were handed out and whose edits are not committed.
     pub(super) fn outstanding(&self) -> Vec<RunningTask> {
@@ -174,6 +177,7 @@ impl Coordinator {
                 ids: self.identifier("sort"),
                 scu: unsorted,
                 layouts,
+                give_up: self.failures(&RunningTask::Sort { scu }) >= SORT_FAILURES,
             },
             status,
         )))

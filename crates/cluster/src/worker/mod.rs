@@ -84,9 +84,12 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
         let traffic = Traffic::default();
         let outcome = match &task.work {
             Work::Remap { ids, scus } => remap::attempt(&traffic, ids, scus).await,
-            Work::Sort { ids, scu, layouts } => {
-                sort::attempt(&context, &traffic, ids, scu, layouts).await
-            }
+            Work::Sort {
+                ids,
+                scu,
+                layouts,
+                give_up,
+            } => sort::attempt(&context, &traffic, ids, scu, (layouts, *give_up)).await,
             Work::Merge {
                 layout,
                 range,

@@ -9,22 +9,31 @@ use lazybase_engine::read::Identifier;
 use lazybase_engine::segment::{RowLayout, SegmentWriter, WriteOptions, verify_segment};
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::stages::sort::sort_changes;
-use lazybase_model::Result;
+use lazybase_model::{Error, Result};
 
 use super::{Traffic, WorkerContext};
+use crate::shared::is_log;
 use crate::task::Output;
+
+/// How often a log that failed is read again at once before what it holds is given up.
+const READS: usize = 4;
 
 pub(super) async fn attempt(
     context: &WorkerContext,
     traffic: &Traffic,
     ids: &Identifier,
     scu: &Arc<UnsortedScu>,
-    layouts: &[Arc<RowLayout>],
+    (layouts, give_up): (&[Arc<RowLayout>], bool),
 ) -> Result<Output> {
     let memory = context.settings.sort_memory;
     let mut runs = Vec::new();
     for layout in layouts {
-        let parts = sort_table(context, traffic, ids, scu, layout, memory).await?;
+        let parts = match sort_table(context, traffic, ids, scu, layout, memory).await {
+            Err(error) if give_up && is_of_log(&error) => {
+                sort_or_lose(context, traffic, ids, scu, layout).await?
+            }
+            parts => parts?,
+        };
         // References to keys that are all known change nothing.
         for segments in parts.into_iter().filter(|segments| !segments.is_empty()) {
             runs.push((layout.table.primary.id, segments));
@@ -34,6 +43,30 @@ pub(super) async fn attempt(
         scu: scu.scu(),
         runs,
     })
+}
+
+fn is_of_log(error: &Error) -> bool {
+    error.damaged_file().is_some_and(is_log)
+}
+
+/// The parts of a table whose log could not be read: read again, a few times, and given up then.
+async fn sort_or_lose(
+    context: &WorkerContext,
+    traffic: &Traffic,
+    ids: &Identifier,
+    scu: &Arc<UnsortedScu>,
+    layout: &Arc<RowLayout>,
+) -> Result<Vec<Vec<Arc<SegmentMeta>>>> {
+    let memory = context.settings.sort_memory;
+    for _ in 0..READS {
+        match sort_table(context, traffic, ids, scu, layout, memory).await {
+            Err(error) if is_of_log(&error) => context.damaged.note(&error),
+            parts => return parts,
+        }
+    }
+    let rows = scu.table_totals(layout.table.id).rows;
+    let lost = SegmentMeta::lost(scu.scu(), layout.table.id, rows);
+    Ok(vec![vec![Arc::new(lost)]])
 }
 
 /// The parts of one table's run, in the order of their changes, each within `memory` bytes.

@@ -170,7 +170,7 @@ pub(crate) fn harmed(store: &MemoryStore, file: &str, harm: Harm) -> (Arc<Faulty
     (Arc::new(faulty), faults)
 }
 
-fn harm_file(store: &dyn Store, faults: &Faults, file: &str, harm: Harm) {
+pub(crate) fn harm_file(store: &dyn Store, faults: &Faults, file: &str, harm: Harm) {
     let bytes = block_on(store.len(file)).unwrap();
     match harm {
         Harm::Flip { tenths } => faults.flip_bit(file, bytes * 8 * tenths / 10 + tenths),
@@ -180,7 +180,7 @@ fn harm_file(store: &dyn Store, faults: &Faults, file: &str, harm: Harm) {
     }
 }
 
-fn assert_names(error: &Error, file: &str, context: &str) {
+pub(crate) fn assert_names(error: &Error, file: &str, context: &str) {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{context}: {error}");
     assert!(error.message().contains(file), "{context}: {error}");
 }

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::executor::block_on;
-use lazybase_cluster::{BatchWriter, DamageState, Instance, SettleTo, StageName, TableSpec};
+use lazybase_cluster::{
+    AsOf, BatchWriter, DamageState, Instance, RestoreRequest, SettleTo, StageName, TableSpec,
+    restore,
+};
 use lazybase_engine::change_batch::ChangeBatch;
-use lazybase_engine::env::Store;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
+use lazybase_engine::env::{Env, Store};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::read::Snapshot;
 use lazybase_engine::segment::{RowLayout, key_hash};
@@ -571,5 +574,57 @@ fn damaged_files_are_made_again_with_the_same_numbers() {
         let report = block_on(instance.verify(&|_| {})).unwrap();
         assert!(report.is_whole(), "{file}: {report:?}");
         block_on(instance.close()).unwrap();
+    }
+}
+
+#[test]
+fn numbers_that_were_given_out_stay_given_out_in_what_is_restored() {
+    let target = MemoryStore::without_history();
+    let env = |store: &MemoryStore| Env::system(Arc::new(store.clone()) as Arc<dyn Store>);
+    let instance = open(Arc::new(MemoryStore::without_history()), keeping()).unwrap();
+    let tables = Tables::create(&instance);
+    let mut model = Model::new();
+    let mut past = BTreeMap::new();
+    for round in 0..6 {
+        commit(&instance, &tables, &batch(round));
+        model.apply(&tables, &batch(round));
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+        past.insert(instance.manifest().sorted_through, model.rows.clone());
+        if round == 3 {
+            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        }
+    }
+    block_on(instance.backup(&env(&target), &|_| {})).unwrap();
+    block_on(instance.close()).unwrap();
+    let newest = *past.keys().next_back().unwrap();
+    for (scu, rows) in &past {
+        let store = MemoryStore::without_history();
+        let request = RestoreRequest {
+            at: Some(AsOf::Scu(*scu)),
+            ..RestoreRequest::default()
+        };
+        block_on(restore(&target, &env(&store), request, &|_| {})).unwrap();
+        let instance = open(Arc::new(store), keeping()).unwrap();
+        let tables = Tables::of(&instance);
+        let restored = read(&fresh(&instance, Freshness::ZERO), &tables);
+        assert_eq!(restored, *rows, "SCU {scu}");
+        commit(&instance, &tables, &batch(40));
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        let after = read(&fresh(&instance, Freshness::ZERO), &tables);
+        if *scu == newest {
+            let mut model = model.clone();
+            model.apply(&tables, &batch(40));
+            assert_eq!(after, model.rows);
+        }
+        // No number stands for two keys, and none of then stands for another key now.
+        let ids: Vec<i64> = after.files.values().map(|(id, _)| *id).collect();
+        let distinct: std::collections::BTreeSet<i64> = ids.iter().copied().collect();
+        assert_eq!(ids.len(), distinct.len(), "SCU {scu}");
+        for (key, (id, _)) in &after.files {
+            let then = model.file_ids.iter().find(|(_, known)| *known == id);
+            let same = then.is_none_or(|(known, _)| known == key);
+            assert!(same, "SCU {scu}: {key:?} has number {id}");
+        }
+        close_whole(&instance);
     }
 }

@@ -4,13 +4,18 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alter;
+mod backup;
 mod big_batch;
 mod crash;
 mod damage;
 mod ddl;
 mod harness;
+mod heal;
 mod id_keys;
 mod kill;
 mod model;
 mod mounts;
+mod repair;
+mod retention;
 mod stages;
+mod verify_table;

@@ -112,6 +112,8 @@ fn retirable_logs(
     let needed: BTreeSet<ScuNumber> = unhealed
         .filter_map(|id| Some(manifest.runs.get(id)?.span.first))
         .collect();
+    // Somebody may restore the log: then what was lost can still be sorted.
+    let lost: BTreeSet<ScuNumber> = manifest.lost_runs().map(|(scu, _)| scu).collect();
     let sorted = manifest.sorted_through.min(verified.sorted_through);
     let mut kept_bytes = 0;
     let mut retirable = Vec::new();
@@ -123,7 +125,7 @@ fn retirable_logs(
         let mut files = pieces.chain(&entry.files);
         let useless = files.any(|file| verified.damaged.contains_key(file));
         let spare = old || kept_bytes > LOG_KEPT_BYTES_MAX;
-        if useless || (spare && !needed.contains(scu)) {
+        if !lost.contains(scu) && (useless || (spare && !needed.contains(scu))) {
             retirable.push(*scu);
         }
     }

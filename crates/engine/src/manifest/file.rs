@@ -160,7 +160,10 @@ fn checksum(bytes: &[u8], digits: &std::ops::Range<usize>) -> String {
 /// When the bytes are damaged, are not what the name says, or were written by a newer version;
 /// as an [`Error`] it is `Corrupt` and names the file.
 pub fn decode_header<'b>(name: &str, bytes: &'b [u8]) -> Result<(Header, &'b [u8]), Unreadable> {
-    let damaged = |what: &str| Unreadable::Damaged(Error::corrupt(format!("{name}: {what}")));
+    let damaged = |what: &str| {
+        let error = Error::corrupt(format!("{name}: {what}"));
+        Unreadable::Damaged(error.with_file(name))
+    };
     let start = &bytes[..bytes.len().min(HEADER_BYTES_MAX)];
     let Some(end) = start.iter().position(|byte| *byte == b'\n') else {
         return Err(damaged("the first line is damaged"));

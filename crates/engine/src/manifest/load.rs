@@ -206,6 +206,7 @@ fn cannot_bridge(
             error.clone().with_detail(detail)
         }
         None => Error::corrupt(format!("{missing}: the file is missing"))
+            .with_file(&missing)
             .with_detail(format!("the manifest's files go on to number {newest}")),
     })
 }
@@ -231,6 +232,7 @@ fn replay(base: Option<Manifest>, edits: &[(u64, Edit)]) -> Result<Manifest> {
 /// An edit that was committed can be applied: if it can't, the files are not what was written.
 pub(super) fn damaged(error: Error, name: String) -> Error {
     Error::corrupt(format!("{name}: the edit does not fit what is before it"))
+        .with_file(&name)
         .with_detail(error.message().to_owned())
 }
 

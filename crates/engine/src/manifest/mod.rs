@@ -11,13 +11,14 @@
 //! | --- | --- |
 //! | `state`, `edit` | the value, and what can happen to it |
 //! | `apply`, `check`, `partitions` | edit by edit, under named invariants |
-//! | `graph` | which runs answer at which boundary |
+//! | `graph`, `cut` | which runs answer at which boundary; the manifest of an earlier one |
 //! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
 //! | `pins`, `collect` | who reads what, and what may go |
 
 mod apply;
 pub mod check;
 pub mod collect;
+mod cut;
 pub mod edit;
 pub mod file;
 pub mod graph;
@@ -44,4 +45,4 @@ pub use store::ManifestStore;
 pub use verify::verify_files;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -117,6 +117,38 @@ pub struct SegmentMeta {
     pub moments_through: Option<i64>,
 }
 
+/// The folder of segments that never were: see [`SegmentMeta::lost`].
+const LOST: &str = "lost/";
+/// Longer than any key's common beginning, so that no key comes after it.
+const GREATEST_KEY: [u8; 64] = [0xff; 64];
+
+impl SegmentMeta {
+    /// Stands for the rows of a table that an SCU held, where its log was damaged before they
+    /// were sorted: a file that never was. Whoever needs it meets damage, as with any lost file,
+    /// and all other tables go on.
+    pub fn lost(scu: ScuNumber, table: TableId, rows: u64) -> SegmentMeta {
+        SegmentMeta {
+            file: format!("{LOST}{:020}-{}", scu.0, table.0),
+            format: SegmentFormat::Extent,
+            rows: rows.max(1),
+            bytes: 1,
+            raw_bytes: 1,
+            index_offset: 0,
+            index_crc: 0,
+            min_key: Key::new([0; 0]),
+            max_key: Key::new(GREATEST_KEY),
+            all_upserts: false,
+            newest_scu: scu,
+            moments_through: None,
+        }
+    }
+
+    /// Whether it stands for rows that were lost before they were sorted.
+    pub fn is_lost(&self) -> bool {
+        self.file.starts_with(LOST)
+    }
+}
+
 /// Which stage wrote a run, in the order of the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -460,6 +492,17 @@ impl Manifest {
         let before = self.times.get(&boundary);
         let after = after.map(|time| time.first_ack_micros);
         after.or(before.map(|time| time.last_ack_micros))
+    }
+
+    /// Runs that stand for rows which were lost before they were sorted: the SCU, and the table.
+    pub fn lost_runs(&self) -> impl Iterator<Item = (ScuNumber, TableId)> {
+        let lost = |run: &&Arc<Run>| {
+            run.kind == RunKind::Sorted && run.segments.iter().any(|segment| segment.is_lost())
+        };
+        self.runs.values().filter(lost).filter_map(|run| {
+            let state = self.table_of_view(run.view)?;
+            Some((run.span.first, state.table.id))
+        })
     }
 
     /// The runs that some range's newest answers are made of.

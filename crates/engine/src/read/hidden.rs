@@ -160,7 +160,7 @@ impl TimesCache {
 /// # Errors
 /// `Corrupt`, naming the file; the store's errors.
 pub async fn read_times(store: &dyn Store, file: &TimesFile) -> Result<TimesTail> {
-    let within = |error: Error| error.within(&file.file);
+    let within = |error: Error| error.within(&file.file).with_file(&file.file);
     let bytes = store.read(&file.file, 0..file.bytes).await;
     let bytes = bytes.map_err(|error| within(error.into()))?;
     if crc32c::crc32c(&bytes) != file.crc32c {

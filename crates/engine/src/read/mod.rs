@@ -26,6 +26,7 @@ mod key_map;
 mod keyed;
 pub mod paths;
 mod point;
+pub mod recompute;
 pub mod remedy;
 mod scan;
 mod snapshot;

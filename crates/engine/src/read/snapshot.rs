@@ -159,6 +159,26 @@ impl Reader {
         }
     }
 
+    /// A reader with pins, paths and a set of damaged files of its own, for reads that choose their
+    /// sources otherwise than queries do. It leaves out `avoided` files, and what is known as
+    /// damaged. What it pins holds nothing: whoever uses it holds the manifest.
+    pub(super) fn apart(&self, avoided: &[String]) -> Reader {
+        let damaged = Damaged::default();
+        let (_, known) = self.damaged.files();
+        known.values().for_each(|error| damaged.note(error));
+        for file in avoided {
+            damaged.note(&Error::corrupt(format!("{file}: left out")).with_file(file));
+        }
+        Reader {
+            pins: Pins::new(Arc::clone(&self.env.clock), limits::PIN_LIFETIME),
+            damaged,
+            index: Arc::default(),
+            deltas: Arc::default(),
+            unsorted: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// The layout of a table's rows: made once for each schema.
     ///
     /// # Errors

@@ -136,6 +136,11 @@ impl Segment {
         meta: &SegmentMeta,
         counters: &ReadCounters,
     ) -> Result<(Body, Arc<RowLayout>)> {
+        if meta.is_lost() {
+            return Err(Error::corrupt(
+                "the log that held these rows was damaged before they were sorted",
+            ));
+        }
         let length = store.len(&meta.file).await?;
         if length != meta.bytes || meta.index_offset > length {
             return Err(Error::corrupt(format!(

@@ -1,5 +1,5 @@
-//! Statements that are read by their tokens: those that no dialect knows (SETTLE, PAUSE,
-//! RESUME), and SET, SHOW and RESET, whose names and values need no grammar.
+//! Statements that are read by their tokens: those that no dialect knows (SETTLE, VERIFY
+//! TABLE, BACKUP, PAUSE, RESUME), and SET, SHOW and RESET, whose names and values need no grammar.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -19,6 +19,8 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
     let words = &words[1..];
     match *first {
         "SETTLE" => settle(rest, words).map(Some),
+        "VERIFY" => verify(rest, words).map(Some),
+        "BACKUP" => backup(rest, &tokens[1..], words).map(Some),
         "PAUSE" => Ok(Some(Statement::Pause(stage(rest)?))),
         "RESUME" => Ok(Some(Statement::Resume(stage(rest)?))),
         "ABORT" => Ok(Some(Statement::Rollback)),
@@ -48,6 +50,37 @@ fn settle(rest: &[&str], words: &[String]) -> Result<Statement> {
         _ => return Err(usage("SETTLE [TABLE t] [TO SORTED | AUTHORITY]")),
     };
     Ok(Statement::Settle { table, to })
+}
+
+fn verify(rest: &[&str], words: &[String]) -> Result<Statement> {
+    let (table, percent) = match rest {
+        ["TABLE", _] => (&words[1], 100.0),
+        ["TABLE", _, "SAMPLE", percent] | ["TABLE", _, "SAMPLE", percent, "%" | "PERCENT"] => {
+            let percent: f64 = percent.parse().unwrap_or(f64::NAN);
+            (&words[1], percent)
+        }
+        _ => return Err(usage("VERIFY TABLE t [SAMPLE percent]")),
+    };
+    if !(percent > 0.0 && percent <= 100.0) {
+        return Err(Error::invalid(
+            "SAMPLE takes the percentage of rows to compare: above 0, up to 100",
+        )
+        .with_sqlstate("2202H"));
+    }
+    Ok(Statement::VerifyTable {
+        table: table.to_lowercase(),
+        share: percent / 100.0,
+    })
+}
+
+fn backup(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Statement> {
+    let is_text = |token: &TokenWithSpan| matches!(token.token, Token::SingleQuotedString(_));
+    match rest {
+        ["TO", _] if is_text(&tokens[1]) => Ok(Statement::Backup {
+            folder: words[1].clone(),
+        }),
+        _ => Err(usage("BACKUP TO 'folder'")),
+    }
 }
 
 fn stage(rest: &[&str]) -> Result<StageName> {

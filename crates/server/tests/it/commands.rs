@@ -232,3 +232,160 @@ fn the_status_says_who_waits_and_who_holds_snapshots() {
     let said = place.run(&["sql", "-c", "SETTLE"]);
     assert_eq!(said.err, "SETTLE\n");
 }
+
+/// The exit status of a run.
+fn status(place: &Place, args: &[&str]) -> Option<i32> {
+    place.command(args).output().unwrap().status.code()
+}
+
+#[test]
+fn repair_says_by_its_status_what_is_healed_and_what_is_lost() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
+    assert_eq!(status(&place, &["repair", "--dry-run"]), Some(0));
+    let damage = || {
+        let segments = place.path("db/segments");
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(segments).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "parquet") {
+                let bytes = std::fs::read(&path).unwrap();
+                std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+                found.push(path);
+            }
+        }
+        assert!(!found.is_empty());
+    };
+    damage();
+    assert_eq!(status(&place, &["repair", "--dry-run"]), Some(3));
+    let said = place.run(&["repair"]);
+    assert!(said.ok, "{}{}", said.out, said.err);
+    assert!(
+        said.out
+            .contains("healed: table \"t\", SCUs 1..=1, keys (1) to (3)"),
+        "{}",
+        said.out
+    );
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+    // Without a retention nothing is left to heal it from.
+    let mut run = place.command(&["sql", "-c", "SETTLE; SELECT count(*) FROM t"]);
+    assert!(
+        run.env("LAZYBASE_RETENTION", "0")
+            .status()
+            .unwrap()
+            .success()
+    );
+    for _ in 0..2 {
+        let mut run = place.command(&["sql", "-c", "SELECT count(*) FROM t"]);
+        assert!(
+            run.env("LAZYBASE_RETENTION", "0")
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    let inspected = place.ok(&["inspect", "--all"]);
+    damage();
+    let dry = place.run(&["repair", "--dry-run"]);
+    let lost = status(&place, &["repair", "--format", "json"]);
+    assert_eq!(lost, Some(4), "{}{inspected}", dry.out);
+    assert!(
+        dry.out.contains("lost: table \"t\""),
+        "{}{inspected}",
+        dry.out
+    );
+    let err = place.fails(&["sql", "-c", "SELECT count(*), max(name) FROM t"]);
+    assert!(err.contains("no earlier stage holds these rows"), "{err}");
+}
+
+#[test]
+fn a_database_that_does_not_open_is_opened_by_setting_aside() {
+    let place = filled();
+    let mut edits: Vec<_> = std::fs::read_dir(place.path("db/manifest"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    edits.sort();
+    std::fs::write(edits.last().unwrap(), b"nothing").unwrap();
+    let name = edits.last().unwrap().file_name().unwrap().to_str().unwrap();
+    assert!(place.fails(&["status"]).contains(name));
+    let dry = place.run(&["repair", "--dry-run"]);
+    assert!(
+        dry.out.contains("does not open") && dry.out.contains(name),
+        "{}",
+        dry.out
+    );
+    assert_eq!(status(&place, &["repair"]), Some(4));
+    assert_eq!(status(&place, &["repair", "--set-aside"]), Some(4));
+    let kept = place
+        .path("db/set-aside/manifest")
+        .join(format!("{name}.kept"));
+    assert_eq!(std::fs::read(kept).unwrap(), b"nothing");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+    assert_eq!(status(&place, &["repair"]), Some(0));
+}
+
+#[test]
+fn a_backup_is_restored_to_an_scu_and_to_a_time() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
+    let backups = place.path("backups");
+    let backups = text(&backups);
+    assert!(
+        place
+            .ok(&["backup", "--to", backups])
+            .starts_with("backup 1:")
+    );
+    place.ok(&["sql", "-c", "INSERT INTO t VALUES (4, 'd')"]);
+    place.ok(&["sql", "-c", &format!("BACKUP TO '{backups}'")]);
+    let listed = alone(&["backup", "list", "--from", backups]);
+    assert!(
+        listed.ok && listed.out.lines().count() == 2,
+        "{}{}",
+        listed.out,
+        listed.err
+    );
+    assert!(alone(&["backup", "verify", "--from", backups]).ok);
+    let counts = |name: &str, more: &[&str]| {
+        let folder = place.path(name);
+        let folder = text(&folder);
+        let args = [&["--db", folder, "restore", "--from", backups], more].concat();
+        let said = alone(&args);
+        assert!(said.ok, "{more:?}: {}", said.err);
+        let count = [
+            "--db",
+            folder,
+            "sql",
+            "--format",
+            "csv",
+            "-c",
+            "SELECT count(*) AS n FROM t",
+        ];
+        alone(&count).out
+    };
+    assert_eq!(counts("newest", &[]), "n\n4\n");
+    assert_eq!(counts("first", &["--number", "1"]), "n\n3\n");
+    assert_eq!(counts("scu", &["--as-of", "1"]), "n\n3\n");
+    let folder = place.path("newest");
+    let again = alone(&["--db", text(&folder), "restore", "--from", backups]);
+    assert!(
+        !again.ok && again.err.contains("empty folder"),
+        "{}",
+        again.err
+    );
+    let folder = place.path("never");
+    let never = alone(&[
+        "--db",
+        text(&folder),
+        "restore",
+        "--from",
+        backups,
+        "--as-of",
+        "1999-01-01",
+    ]);
+    assert!(
+        !never.ok && never.err.contains("no backup reaches"),
+        "{}",
+        never.err
+    );
+}

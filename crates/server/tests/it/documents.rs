@@ -155,13 +155,25 @@ fn the_guide_to_partitions_runs() {
     runs("docs/user/partitions.md");
 }
 
+#[test]
+fn the_guide_to_backups_runs() {
+    runs("docs/user/backup.md");
+}
+
+#[test]
+fn the_guarantees_run() {
+    runs("docs/user/guarantees.md");
+}
+
 /// A document that nobody runs would rot.
 #[test]
 fn every_document_is_here() {
     let here = [
+        "backup.md",
         "cli.md",
         "damage.md",
         "freshness.md",
+        "guarantees.md",
         "partitions.md",
         "rust.md",
         "sql.md",

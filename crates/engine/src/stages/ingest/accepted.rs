@@ -94,6 +94,8 @@ pub struct BatchPart {
     /// Where its data stands in the log.
     pub place: FramePlace,
     pub(crate) held: Option<HeldChanges>,
+    /// Why it can't be read, where the log no longer tells what the SCU held.
+    pub(crate) lost: Option<Error>,
 }
 
 /// A batch that was acknowledged.
@@ -284,6 +286,9 @@ impl UnsortedScu {
             check_header(store, number).await.map_err(within)?;
         }
         for batch in self.prefix(u32::MAX) {
+            if let Some(lost) = batch.parts.iter().find_map(|part| part.lost.as_ref()) {
+                return Err(lost.clone());
+            }
             read_frame(store, batch.commit).await.map_err(within)?;
             for part in &batch.parts {
                 let read = read_frame(store, part.place).await;
@@ -395,6 +400,7 @@ pub(super) fn accept_commit(
         first_row: part.first_row,
         place: part.place,
         held,
+        lost: None,
     };
     AcceptedBatch {
         position: commit.position,
@@ -424,6 +430,9 @@ impl BatchPart {
         layout: &RowLayout,
         scu: ScuNumber,
     ) -> Result<ChangeBatch> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
         if self.version == layout.table.version {
             return self.read_stored(store, &layout.table, scu).await;
         }
@@ -440,6 +449,9 @@ impl BatchPart {
         table: &Table,
         scu: ScuNumber,
     ) -> Result<ChangeBatch> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
         let changes = match &self.held {
             Some(held) => ChangeBatch {
                 scus: Scus::Uniform(scu.0),

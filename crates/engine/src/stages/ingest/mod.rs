@@ -48,6 +48,7 @@ mod describe;
 mod files;
 mod frame;
 mod gather;
+mod lost;
 mod prepared;
 mod recover;
 mod waiting;
@@ -74,7 +75,7 @@ pub use describe::describe_log;
 pub use files::LogStart;
 pub use frame::FramePlace;
 pub use prepared::Prepared;
-pub use recover::{Recovered, open_sealed, recover};
+pub use recover::{Recovered, examine, open_sealed, recover};
 pub use waiting::WaitingWriter;
 pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
 
@@ -202,6 +203,8 @@ pub struct Opening {
     pub batches_through: u64,
     /// The last acknowledgement up to there.
     pub last_ack_micros: i64,
+    /// What was met in the logs of sealed SCUs that no longer tell what they held.
+    pub lost: Vec<Error>,
 }
 
 /// Recovers the log of a database: the SCUs that the coordinator must still seal in the manifest,
@@ -219,6 +222,7 @@ pub async fn open_log(env: &Env, manifest: &Manifest) -> Result<(Vec<Sealed>, Op
         producers: manifest.producers.clone(),
         batches_through: 0,
         last_ack_micros: 0,
+        lost: Vec::new(),
     };
     if let Some(time) = manifest.times.values().next_back() {
         opening.batches_through = time.batches_through;
@@ -227,9 +231,16 @@ pub async fn open_log(env: &Env, manifest: &Manifest) -> Result<(Vec<Sealed>, Op
     for (scu, entry) in &manifest.scus {
         opening.kept.insert(*scu, entry.files.clone());
         if *scu > manifest.sorted_through {
-            opening
-                .unsorted
-                .push(open_sealed(&*env.store, entry).await?);
+            let opened = match open_sealed(&*env.store, entry).await {
+                // The tables that it changed can't be read from here on; all others can.
+                Err(error) if lost::is_lost(&*env.store, entry, &error).await => {
+                    let lost = lost::lost_scu(entry, manifest.times.get(scu), &error);
+                    opening.lost.push(error);
+                    Arc::new(lost)
+                }
+                opened => opened?,
+            };
+            opening.unsorted.push(opened);
         }
     }
     for scu in &sealed {

@@ -64,20 +64,8 @@ pub(super) struct FoundCommit {
 /// # Errors
 /// `Corrupt`, naming file and offset, when acknowledged batches are damaged or missing.
 pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
-    let store = &*env.store;
-    let listed = list_log(store).await?;
-    let chain = read_chain(store, manifest, &listed).await?;
-    let mut scans = Vec::new();
-    for file in &chain {
-        scans.push(scan_file(store, manifest, file).await?);
-    }
-    let mut commits = Vec::new();
-    for scan in &mut scans {
-        commits.append(&mut scan.commits);
-    }
-    check_order(manifest, &commits)?;
-    check_ddl_batch(manifest, &commits)?;
-    check_parts(store, &scans, &commits).await?;
+    let listed = list_log(&*env.store).await?;
+    let (scans, mut commits) = read_log(&*env.store, manifest, &listed).await?;
     let next_number = listed.last().map_or(1, |(number, _)| number + 1);
     let mut log = LogStart {
         next_number,
@@ -89,6 +77,37 @@ pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
         sealed: seal_found(manifest, commits),
         log,
     })
+}
+
+/// How many batches the log holds behind the manifest's last sealed SCU. Writes nothing.
+///
+/// # Errors
+/// As [`recover`].
+pub async fn examine(store: &dyn Store, manifest: &Manifest) -> Result<u64> {
+    let listed = list_log(store).await?;
+    let (_, commits) = read_log(store, manifest, &listed).await?;
+    Ok(commits.len() as u64)
+}
+
+/// The files of the log, and the batches behind the manifest's last sealed SCU.
+async fn read_log(
+    store: &dyn Store,
+    manifest: &Manifest,
+    listed: &[(u64, u64)],
+) -> Result<(Vec<FileScan>, Vec<FoundCommit>)> {
+    let chain = read_chain(store, manifest, listed).await?;
+    let mut scans = Vec::new();
+    for file in &chain {
+        scans.push(scan_file(store, manifest, file).await?);
+    }
+    let mut commits = Vec::new();
+    for scan in &mut scans {
+        commits.append(&mut scan.commits);
+    }
+    check_order(manifest, &commits)?;
+    check_ddl_batch(manifest, &commits)?;
+    check_parts(store, &scans, &commits).await?;
+    Ok((scans, commits))
 }
 
 /// Numbers and lengths of all log files.
@@ -348,11 +367,13 @@ pub async fn open_sealed(store: &dyn Store, entry: &ScuEntry) -> Result<Arc<Unso
         }
     }
     if batches.len() != entry.batches as usize {
-        return Err(within(Error::corrupt(format!(
+        let error = Error::corrupt(format!(
             "the log holds {} of its {} batches",
             batches.len(),
             entry.batches
-        ))));
+        ));
+        let file = entry.log.first().map_or("", |piece| piece.file.as_str());
+        return Err(within(error.with_file(file)));
     }
     let unsorted = UnsortedScu::open(entry.scu);
     unsorted.publish(batches);

@@ -1,0 +1,69 @@
+//! What looks after the stored files: verification and backups.
+
+use lazybase_engine::env::Env;
+use lazybase_engine::manifest::Pin;
+use lazybase_model::{Error, ErrorKind, Result};
+
+use super::Instance;
+use crate::backup::{self, BackupReport};
+use crate::coordinator::Event;
+use crate::verify::{self, VerifyReport};
+use crate::verify_table::{self, TableReport};
+
+impl Instance {
+    /// Re-reads every file that the newest manifest names.
+    ///
+    /// # Errors
+    /// Only when the store can't be read at all: what is damaged is in the report.
+    pub async fn verify(&self, progress: &(dyn Fn(f64) + Sync)) -> Result<VerifyReport> {
+        verify::verify(&self.shared, progress).await
+    }
+
+    /// Compares what each later stage of a table holds with what the stage before it makes, for a
+    /// share of the rows from 0 to 1, view by view as well. What differs is made again from the
+    /// earlier stage.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such table; `SnapshotTooOld` when it was held up for too long.
+    /// What differs or can't be read is in the report.
+    pub async fn verify_table(
+        &self,
+        name: &str,
+        share: f64,
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<TableReport> {
+        let asked = (name, share);
+        verify_table::verify_table(&self.shared, &self.events, asked, progress).await
+    }
+
+    /// Copies the database into the store of `target`, beside earlier backups there: consistent at
+    /// the end of one SCU, while writers go on. Only files that are not there yet are copied.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the file, when one is damaged; `Conflict` when the store holds backups of
+    /// another database; `Unavailable` when a stage is paused or the target can't be written. No
+    /// backup was made then.
+    pub async fn backup(
+        &self,
+        target: &Env,
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<BackupReport> {
+        backup::take(self, target, progress).await
+    }
+
+    pub(crate) fn send(&self, event: Event) -> Result<()> {
+        let closed = |_| Error::new(ErrorKind::Cancelled, "the database is closed");
+        self.events.send(event).map_err(closed)
+    }
+
+    /// Holds the newest manifest, and all files that it names.
+    pub(crate) fn pin(&self, owner: &str) -> Pin {
+        let pins = &self.shared.reader.pins;
+        pins.pin(owner, || self.shared.manifests.current())
+    }
+
+    /// Remembers a file that was met damaged: it is read around, and made again.
+    pub(crate) fn note_damage(&self, error: &Error) {
+        self.shared.reader.damaged.note(error);
+    }
+}

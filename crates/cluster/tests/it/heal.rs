@@ -1,0 +1,434 @@
+//! Damage where it is met late: by merges, in secondary views, in logs of what was not sorted when
+//! the database was closed, and in what housekeeping reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use futures::{StreamExt, TryStreamExt, stream};
+use lazybase_cluster::{DamageState, Instance, Settings, SettleTo, StageName, ViewSpec};
+use lazybase_engine::env::faults::{Faults, FaultyStore};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::env::{Env, Store};
+use lazybase_engine::manifest::file::{FileKind, encode_checkpoint};
+use lazybase_engine::manifest::history::TimesTail;
+use lazybase_engine::manifest::{Ddl, RunKind, ScuTime};
+use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_model::{Freshness, Result, ScuNumber, Table};
+
+use crate::damage::{Harm, files, harm_file, wait_for};
+use crate::harness::{
+    Change, Row, at, commit, create, fresh, keeping, open, pause, scan, settings,
+};
+use crate::model::Model;
+
+/// A store whose files can be damaged while it is in use.
+struct World {
+    memory: MemoryStore,
+    faults: Faults,
+    store: Arc<FaultyStore>,
+}
+
+impl World {
+    fn new() -> World {
+        let memory = MemoryStore::without_history();
+        let faults = Faults::none();
+        let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
+        World {
+            memory,
+            faults,
+            store,
+        }
+    }
+
+    /// Nothing is cached, so that every read goes to the store.
+    fn open(&self) -> Instance {
+        let settings = Settings {
+            cache_bytes: 0,
+            log_file_bytes: 4096,
+            ..keeping()
+        };
+        open(Arc::clone(&self.store) as _, settings).unwrap()
+    }
+
+    fn harm(&self, file: &str, harm: Harm) {
+        harm_file(&self.memory, &self.faults, file, harm);
+    }
+}
+
+pub(crate) fn batch(round: i64) -> Vec<Change> {
+    (0..40)
+        .map(|at| (at * 7 + round * 3) % 60)
+        .map(|id| match (round + id) % 4 {
+            0 => Change::Delete(id),
+            1 => Change::Update(id, Some(round)),
+            2 => Change::UpsertValue(id, Some(round * 2)),
+            _ => Change::Upsert((id, Some(round), Some(format!("round {round}")))),
+        })
+        .collect()
+}
+
+/// The current runs of a table or view that are of a kind.
+pub(crate) fn files_of(instance: &Instance, table: &Table, kind: RunKind) -> Vec<String> {
+    let manifest = instance.manifest();
+    let current = manifest.current_runs();
+    let of_table = manifest.runs.values().filter(|run| {
+        run.view == table.primary.id && run.kind == kind && current.contains(&run.id)
+    });
+    let segments = of_table.flat_map(|run| &run.segments);
+    segments.map(|segment| segment.file.clone()).collect()
+}
+
+fn wait_until_healed(instance: &Instance) {
+    wait_for(instance, "healing", |instance| {
+        let damage = instance.status().damage;
+        let mut states = damage.values().map(|damage| damage.state);
+        !damage.is_empty() && states.all(|state| state == DamageState::Healed)
+    });
+}
+
+#[test]
+fn a_merge_that_meets_damage_goes_on_when_its_input_was_made_again() {
+    for harm in [
+        Harm::Flip { tenths: 4 },
+        Harm::Flip { tenths: 9 },
+        Harm::Delete,
+    ] {
+        let world = World::new();
+        let instance = world.open();
+        let (table, other) = (create(&instance, "t"), create(&instance, "u"));
+        let mut model = Model::default();
+        pause(&instance, &[StageName::Merge, StageName::Authority]);
+        for round in 0..4 {
+            commit(
+                &instance,
+                &[(&table, &batch(round)), (&other, &batch(round))],
+            )
+            .unwrap();
+            model.apply(&batch(round));
+            block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+        }
+        let sorted = files_of(&instance, &table, RunKind::Sorted);
+        assert!(sorted.len() > 2, "{sorted:?}");
+        world.harm(&sorted[1], harm);
+        pause(&instance, &[]);
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        for table in [&table, &other] {
+            let rows = scan(&fresh(&instance, Freshness::BestEffort), table).unwrap();
+            assert_eq!(rows, model.rows(), "{harm:?}");
+        }
+        wait_until_healed(&instance);
+        // The authority is made again from what it was made of, now found by the next merge.
+        let base = files_of(&instance, &table, RunKind::Base);
+        world.harm(&base[0], harm);
+        commit(&instance, &[(&table, &batch(9))]).unwrap();
+        model.apply(&batch(9));
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+        assert_eq!(rows, model.rows(), "{harm:?}");
+        let report = block_on(instance.verify(&|_| {})).unwrap();
+        assert!(report.is_whole(), "{report:?}");
+        block_on(instance.close()).unwrap();
+    }
+}
+
+/// The view `by_count` of a table, sorted by count and id.
+pub(crate) fn create_view(instance: &Instance, table: &Table) -> Arc<Table> {
+    let spec = ViewSpec {
+        name: "by_count".to_owned(),
+        columns: Some(vec!["count".to_owned(), "id".to_owned()]),
+        key: vec!["count".to_owned(), "id".to_owned()],
+    };
+    let view = instance.define_view(table, &spec).unwrap();
+    let ddl = Ddl::CreateView {
+        view: view.as_ref().clone(),
+    };
+    block_on(instance.commit(vec![ddl], None)).unwrap();
+    view
+}
+
+/// A row of the view: count and id.
+pub(crate) type Entry = (Option<i64>, i64);
+
+/// What a view shows; nothing where its table must answer.
+pub(crate) fn shown(snapshot: &Snapshot, view: &Table) -> Result<Option<Vec<Entry>>> {
+    let request = ScanRequest {
+        table: view.id,
+        projection: vec![1, 0, 0],
+        range: Default::default(),
+        buffered: Vec::new(),
+        batch_rows: 100,
+        parts: 1,
+    };
+    block_on(async {
+        let Some(plan) = snapshot.plan_view_scan(&request).await? else {
+            return Ok(None);
+        };
+        let parts = stream::iter(plan.parts).flat_map(|part| part.stream());
+        let batches: Vec<_> = parts.try_collect().await?;
+        let entry = |batch: &arrow::array::RecordBatch, row: usize| {
+            let column = |at: usize| {
+                use arrow::array::{Array, AsArray};
+                let values = batch
+                    .column(at)
+                    .as_primitive::<arrow::datatypes::Int64Type>();
+                values.is_valid(row).then(|| values.value(row))
+            };
+            (column(1), column(0).unwrap())
+        };
+        let rows = batches
+            .iter()
+            .flat_map(|batch| (0..batch.num_rows()).map(move |row| entry(batch, row)));
+        Ok(Some(rows.collect()))
+    })
+}
+
+pub(crate) fn entries(model: &Model) -> Vec<Entry> {
+    let mut entries: Vec<_> = model.rows().into_iter().map(|row| (row.1, row.0)).collect();
+    entries.sort();
+    entries
+}
+
+#[test]
+fn a_damaged_view_is_answered_by_its_table_and_built_again() {
+    for (closed, harm) in [
+        (false, Harm::Flip { tenths: 4 }),
+        (true, Harm::Flip { tenths: 8 }),
+        (true, Harm::Delete),
+    ] {
+        let world = World::new();
+        let mut instance = world.open();
+        let table = create(&instance, "t");
+        let view = create_view(&instance, &table);
+        let mut model = Model::default();
+        for round in 0..3 {
+            commit(&instance, &[(&table, &batch(round))]).unwrap();
+            model.apply(&batch(round));
+            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        }
+        let damaged = files_of(&instance, &view, RunKind::Base);
+        assert!(!damaged.is_empty());
+        if closed {
+            block_on(instance.close()).unwrap();
+        }
+        damaged.iter().for_each(|file| world.harm(file, harm));
+        if closed {
+            instance = world.open();
+        }
+        let show = |instance: &Instance| shown(&fresh(instance, Freshness::ZERO), &view).unwrap();
+        for _ in 0..3 {
+            if let Some(shown) = show(&instance) {
+                assert_eq!(shown, entries(&model), "{closed} {harm:?}");
+            }
+        }
+        block_on(instance.verify(&|_| {})).unwrap();
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        assert_eq!(show(&instance), Some(entries(&model)), "{closed} {harm:?}");
+        // And met by the next merge of the view alone.
+        for file in files_of(&instance, &view, RunKind::Base) {
+            world.harm(&file, harm);
+        }
+        commit(&instance, &[(&table, &batch(7))]).unwrap();
+        model.apply(&batch(7));
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        assert_eq!(show(&instance), Some(entries(&model)), "{closed} {harm:?}");
+        block_on(instance.close()).unwrap();
+    }
+}
+
+/// What a database says of `t` and `u` after the log of an SCU of both was damaged.
+fn check_lost(instance: &Instance, lost: (&str, ScuNumber), other: &[Row], context: &str) {
+    let (t, u) = (instance.table("t").unwrap(), instance.table("u").unwrap());
+    let tables = |table: &Arc<Table>| {
+        let request = lazybase_cluster::SnapshotRequest {
+            tables: Some(vec![table.id]),
+            ..Default::default()
+        };
+        block_on(instance.snapshot(request)).and_then(|snapshot| scan(&snapshot, table))
+    };
+    assert_eq!(tables(&u).unwrap(), other, "{context}");
+    let error = tables(&t).unwrap_err();
+    let (file, scu) = lost;
+    let text = error.to_string();
+    assert_eq!(error.sqlstate(), "XX001", "{context}: {text}");
+    assert!(
+        text.contains(file) || text.contains("lost/"),
+        "{context}: {text}"
+    );
+    let named = text.contains(&format!("SCU {scu}")) || text.contains(&format!("SCUs {scu}"));
+    assert!(text.contains("\"t\"") && named, "{context}: {text}");
+}
+
+#[test]
+fn a_log_damaged_before_it_was_sorted_loses_its_tables_by_name_and_blocks_no_other() {
+    // The data frame, the commit frame, the whole file.
+    for (harm, context) in [(1, "data"), (2, "commit"), (3, "file")] {
+        let world = World::new();
+        let instance = world.open();
+        let (t, u) = (create(&instance, "t"), create(&instance, "u"));
+        let (mut before, mut all) = (Model::default(), Model::default());
+        commit(&instance, &[(&t, &batch(0)), (&u, &batch(0))]).unwrap();
+        before.apply(&batch(0));
+        all.apply(&batch(0));
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        let kept = instance.manifest().sealed_through;
+        pause(&instance, &[StageName::Sort]);
+        commit(&instance, &[(&t, &batch(1))]).unwrap();
+        let lost = block_on(instance.seal()).unwrap();
+        let named = |scu: ScuNumber| {
+            wait_for(&instance, "the seal", |instance| {
+                instance.manifest().sealed_through >= scu
+            });
+        };
+        named(lost);
+        let manifest = instance.manifest();
+        let piece = manifest.scus[&lost].log[0].clone();
+        let log = piece.file;
+        let harm = match harm {
+            1 => Harm::FlipByte {
+                byte: piece.start - 100,
+            },
+            2 => Harm::FlipByte {
+                byte: piece.start + 90,
+            },
+            _ => Harm::Delete,
+        };
+        // More of `t`, until what follows stands in another file.
+        let mut rounds = vec![1];
+        for round in 10..40 {
+            commit(&instance, &[(&t, &batch(round))]).unwrap();
+            rounds.push(round);
+            let scu = block_on(instance.seal()).unwrap();
+            named(scu);
+            if !instance.manifest().scus[&scu].files.contains(&log) {
+                break;
+            }
+        }
+        commit(&instance, &[(&u, &batch(2))]).unwrap();
+        all.apply(&batch(2));
+        let next = block_on(instance.seal()).unwrap();
+        named(next);
+        assert!(!instance.manifest().scus[&next].files.contains(&log));
+        block_on(instance.close()).unwrap();
+        world.harm(&log, harm);
+        for round in [3, 4] {
+            let instance = world.open();
+            check_lost(&instance, (&log, lost), &all.rows(), context);
+            commit(&instance, &[(&u, &batch(round)), (&t, &batch(round))]).unwrap();
+            all.apply(&batch(round));
+            block_on(instance.settle(Some(u.id), SettleTo::Authority, &|_| {})).unwrap();
+            check_lost(&instance, (&log, lost), &all.rows(), context);
+            let past = scan(&at(&instance, kept).unwrap(), &t).unwrap();
+            assert_eq!(past, before.rows(), "{context}");
+            let stuck = block_on(instance.settle(Some(t.id), SettleTo::Authority, &|_| {}));
+            assert_eq!(stuck.unwrap_err().sqlstate(), "XX001", "{context}");
+            block_on(instance.close()).unwrap();
+        }
+        let instance = world.open();
+        let report = block_on(instance.verify(&|_| {})).unwrap();
+        assert!(!report.is_whole(), "{context}: {report:?}");
+        if matches!(harm, Harm::Delete) {
+            // Emptied, the table is of use again.
+            block_on(instance.truncate_table("t")).unwrap();
+            commit(&instance, &[(&t, &batch(0))]).unwrap();
+            let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+            assert_eq!(rows, before.rows(), "{context}");
+        } else {
+            // Restored, the log gives the rows back.
+            world.faults.clear();
+            let report = block_on(instance.verify(&|_| {})).unwrap();
+            assert!(report.is_whole(), "{context}: {report:?}");
+            let mut model = before.clone();
+            rounds.extend([3, 4]);
+            rounds.iter().for_each(|round| model.apply(&batch(*round)));
+            let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+            assert_eq!(rows, model.rows(), "{context}");
+            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+            let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+            assert_eq!(rows, model.rows(), "{context}");
+        }
+        block_on(instance.close()).unwrap();
+    }
+}
+
+/// SCUs whose times stand in one file.
+const IN_A_FILE: u64 = 1024;
+/// As many files as the next one joins.
+const FILES: u64 = 15;
+
+#[test]
+fn housekeeping_that_meets_damaged_old_times_keeps_the_rest_and_goes_on() {
+    let world = World::new();
+    let instance = world.open();
+    block_on(instance.close()).unwrap();
+    let env = Env::system(Arc::clone(&world.store) as Arc<dyn Store>);
+    let manifest = block_on(lazybase_engine::manifest::ManifestStore::open_read_only(
+        &env,
+    ));
+    let mut manifest = manifest.unwrap().current().as_ref().clone();
+    let scus = |at: u64| (1 + at * IN_A_FILE, (at + 1) * IN_A_FILE);
+    let tail = |at: u64| {
+        let (first, last) = scus(at);
+        let millis: Vec<i64> = (first..=last).map(|scu| 1_000_000 + scu as i64).collect();
+        TimesTail::of(ScuNumber(first), &millis).unwrap()
+    };
+    for number in 0..FILES {
+        let (file, bytes) = tail(number)
+            .into_file(format!("segments/{number:032x}.times"))
+            .unwrap();
+        block_on(world.store.put_if_absent(&file.file, bytes.into())).unwrap();
+        manifest.history.files.push(file);
+    }
+    manifest.history.tail = Some(tail(FILES));
+    let newest = ScuNumber(scus(FILES).1 + 1);
+    manifest.number += 1;
+    manifest.sealed_through = newest;
+    manifest.sorted_through = newest;
+    let time = ScuTime {
+        first_ack_micros: 2_000_000_000,
+        last_ack_micros: 2_000_000_000,
+        batches_through: newest.0,
+    };
+    manifest.times.insert(newest, time);
+    let name = FileKind::Checkpoint.file_name(manifest.number);
+    let bytes = encode_checkpoint(7, &manifest).unwrap();
+    block_on(world.store.put_if_absent(&name, bytes)).unwrap();
+    let damaged = manifest.history.files[4].file.clone();
+    world.harm(&damaged, Harm::Flip { tenths: 7 });
+    let loose = "segments/00000000000000000000000000000bad.ext";
+    block_on(world.store.put_if_absent(loose, vec![1].into())).unwrap();
+
+    let settings = Settings {
+        retention: Duration::ZERO,
+        ..settings()
+    };
+    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    wait_for(&instance, "the tail to be archived", |instance| {
+        instance.manifest().history.tail.is_none()
+    });
+    let history = instance.manifest().history.clone();
+    // The files before stay as they are: nothing that can be read is given up with the damaged one.
+    assert_eq!(history.files.len() as u64, FILES + 1);
+    assert_eq!(history.files[..FILES as usize], manifest.history.files[..]);
+    assert_eq!(history.files.last().unwrap().last, ScuNumber(scus(FILES).1));
+    let troubles = instance.status().troubles;
+    assert!(
+        troubles
+            .iter()
+            .any(|trouble| trouble.message.contains(&damaged)),
+        "{troubles:?}"
+    );
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert!(report.problems[0].contains(&damaged), "{report:?}");
+    // And the housekeeping goes on: writes and merges do not wait for it.
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &batch(1))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    assert!(
+        files(&world.memory, "segments/")
+            .iter()
+            .any(|file| file != loose)
+    );
+    block_on(instance.close()).unwrap();
+}

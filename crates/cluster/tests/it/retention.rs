@@ -1,0 +1,107 @@
+//! The retention while everything moves: each horizon inside it is answered exactly, however much
+//! was merged and retired since; outside it an answer is exact or an error that says what is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use lazybase_cluster::{AsOf, Instance, Settings, SettleTo, SnapshotRequest};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_model::{Result, ScuNumber, Table};
+
+use crate::harness::{Row, commit, create, open, scan, settings};
+use crate::heal::{batch, create_view, entries, shown};
+use crate::model::Model;
+
+/// A state of the database, and until when it was the newest.
+struct Past {
+    model: Model,
+    until: Option<Duration>,
+    /// A moment at which it was the newest, on the database's clock.
+    moment_micros: i64,
+}
+
+fn rows_at(instance: &Instance, at: AsOf, table: &Table, view: &Table) -> Result<Vec<Row>> {
+    let request = SnapshotRequest {
+        at: Some(at),
+        ..SnapshotRequest::default()
+    };
+    let snapshot = block_on(instance.snapshot(request))?;
+    let rows = scan(&snapshot, table)?;
+    if let Some(shown) = shown(&snapshot, view)? {
+        let mut held: Vec<_> = rows.iter().map(|row| (row.1, row.0)).collect();
+        held.sort();
+        assert_eq!(shown, held, "the view at {at:?}");
+    }
+    Ok(rows)
+}
+
+#[test]
+fn each_horizon_inside_the_retention_is_exact_while_the_rest_goes() {
+    let retention = Duration::from_millis(700);
+    let settings = Settings {
+        retention,
+        merge_fan_in: 2,
+        ..settings()
+    };
+    let instance = open(Arc::new(MemoryStore::without_history()), settings).unwrap();
+    let table = create(&instance, "t");
+    let view = create_view(&instance, &table);
+    let clock = Arc::clone(&instance.env().clock);
+    let mut model = Model::default();
+    let mut past: BTreeMap<ScuNumber, Past> = BTreeMap::new();
+    let (mut inside, mut refused) = (0, 0);
+    for round in 0..160 {
+        let before = clock.monotonic();
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        if let Some((_, newest)) = past.iter_mut().next_back() {
+            newest.until = Some(before);
+        }
+        model.apply(&batch(round));
+        let scu = block_on(instance.seal()).unwrap();
+        past.insert(
+            scu,
+            Past {
+                model: model.clone(),
+                until: None,
+                moment_micros: instance.now_micros(),
+            },
+        );
+        if round % 40 == 39 {
+            block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        }
+        block_on(clock.sleep(Duration::from_millis(8)));
+        for (number, (scu, state)) in past.iter().enumerate() {
+            // All of the newest ones, and some of the others.
+            if !(number + round as usize).is_multiple_of(5) && number + 3 < past.len() {
+                continue;
+            }
+            let at = match number % 2 {
+                0 => AsOf::Scu(*scu),
+                _ => AsOf::Timestamp {
+                    micros: state.moment_micros,
+                },
+            };
+            let found = rows_at(&instance, at, &table, &view);
+            let now = clock.monotonic();
+            let is_inside = state.until.is_none_or(|until| now < until + retention);
+            match found {
+                Ok(rows) => assert_eq!(rows, state.model.rows(), "round {round}, {at:?}"),
+                Err(error) => {
+                    assert!(!is_inside, "round {round}, {at:?}: {error}");
+                    assert_eq!(error.sqlstate(), "72000", "{error}");
+                    refused += 1;
+                }
+            }
+            inside += usize::from(is_inside);
+        }
+    }
+    assert!(
+        inside > 300 && refused > 100,
+        "{inside} inside, {refused} refused"
+    );
+    let last = past.values().next_back().unwrap();
+    assert_eq!(entries(&last.model).len(), last.model.rows().len());
+    block_on(instance.close()).unwrap();
+}

@@ -1,0 +1,207 @@
+//! `VERIFY TABLE`: files that are whole and wrong are found where an earlier stage is kept, and
+//! made again; where none is, that is said.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::Int64Type;
+use futures::executor::block_on;
+use lazybase_cluster::{Instance, Outcome, SettleTo, StageName, TableReport};
+use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::env::{Env, Store};
+use lazybase_engine::manifest::{Edit, HealedRun, ManifestStore, RunKind};
+use lazybase_engine::segment::{ReadCounters, RowLayout, Segment, SegmentWriter, WriteOptions};
+use lazybase_model::{Freshness, Table};
+
+use crate::harness::{Change, commit, create, fresh, keeping, open, pause, scan, settings};
+use crate::heal::{batch, create_view, entries, files_of, shown};
+use crate::model::Model;
+
+/// Adds a thousand to the counts of a file, and gives it a name and checksums of its own: what a
+/// wrong kernel would have written.
+fn make_wrong(store: &MemoryStore, table: &Arc<Table>, file: &str) {
+    let env = Env::system(Arc::new(store.clone()) as Arc<dyn Store>);
+    block_on(async {
+        let manifests = ManifestStore::open(&env).await.unwrap();
+        let manifest = manifests.current();
+        let mut runs = manifest.runs.values();
+        let run = runs
+            .find(|run| run.segments.iter().any(|segment| segment.file == file))
+            .unwrap();
+        let at = run.segments.iter().position(|segment| segment.file == file);
+        let at = at.unwrap();
+        let layout = Arc::new(RowLayout::primary(table).unwrap());
+        let counters = ReadCounters::default();
+        let meta = Arc::clone(&run.segments[at]);
+        let format = meta.format;
+        let segment = Segment::open(&env, &layout, meta, &counters).await.unwrap();
+        let options = WriteOptions::default();
+        let mut writer = SegmentWriter::create(&env, &layout, format, options).unwrap();
+        let count = table
+            .columns
+            .iter()
+            .position(|column| column.name == "count");
+        for extent in 0..segment.extents().len() {
+            let rows = segment.read_extent(extent, &counters).await.unwrap();
+            writer.push(wrong(&rows, count.unwrap())).await.unwrap();
+        }
+        let made = writer.finish().await.unwrap();
+        let mut segments = run.segments.clone();
+        segments.splice(at..=at, made.into_iter().map(Arc::new));
+        let run = run.id;
+        let runs = vec![HealedRun { run, segments }];
+        manifests.commit(Edit::Heal { runs }).await.unwrap();
+    });
+}
+
+fn wrong(rows: &ChangeBatch, count: usize) -> ChangeBatch {
+    let counts = rows.data.column(count).as_primitive::<Int64Type>();
+    let counts: Int64Array = counts.iter().map(|value| Some(value? + 1000)).collect();
+    let mut columns = rows.data.columns().to_vec();
+    columns[count] = Arc::new(counts);
+    ChangeBatch {
+        data: RecordBatch::try_new(rows.data.schema(), columns).unwrap(),
+        ..rows.clone()
+    }
+}
+
+/// A database with sorted, merged and base runs whose earlier forms are kept.
+fn story(store: &MemoryStore) -> (Arc<Table>, Arc<Table>, Model) {
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let table = create(&instance, "t");
+    let view = create_view(&instance, &table);
+    let mut model = Model::default();
+    for round in 0..9 {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        match round {
+            3 => block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap(),
+            4 => pause(&instance, &[StageName::Authority]),
+            _ => block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap(),
+        }
+    }
+    block_on(instance.close()).unwrap();
+    (table, view, model)
+}
+
+/// Opened so that nothing moves but what is healed.
+fn open_still(store: &MemoryStore) -> Instance {
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    instance
+}
+
+fn verify(instance: &Instance, share: f64) -> TableReport {
+    block_on(instance.verify_table("t", share, &|_| {})).unwrap()
+}
+
+#[test]
+fn what_earlier_stages_make_is_what_later_ones_hold() {
+    let store = MemoryStore::without_history();
+    story(&store);
+    let instance = open_still(&store);
+    let report = verify(&instance, 1.0);
+    assert_eq!(report.differing().count(), 0, "{report:?}");
+    for stage in ["sorted", "authority"] {
+        let mut checks = report.checks.iter();
+        let same = checks
+            .any(|check| check.stage == stage && check.outcome == Outcome::Same && check.rows > 0);
+        assert!(same, "{stage}: {report:?}");
+    }
+    let all: u64 = report.checks.iter().map(|check| check.rows).sum();
+    let report = verify(&instance, 0.2);
+    assert_eq!(report.differing().count(), 0, "{report:?}");
+    let some: u64 = report.checks.iter().map(|check| check.rows).sum();
+    assert!(some > 0 && some <= all);
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn a_file_that_is_whole_and_wrong_is_found_and_made_again() {
+    for kind in [RunKind::Sorted, RunKind::Merged, RunKind::Base] {
+        let store = MemoryStore::without_history();
+        let (table, _, model) = story(&store);
+        let instance = open_still(&store);
+        let files = files_of(&instance, &table, kind);
+        block_on(instance.close()).unwrap();
+        let Some(file) = files.first() else {
+            // Merges may have been quicker than the pause.
+            assert_ne!(kind, RunKind::Base, "there is an authority");
+            continue;
+        };
+        make_wrong(&store, &table, file);
+        let instance = open_still(&store);
+        // Nothing else can tell.
+        let whole = block_on(instance.verify(&|_| {})).unwrap();
+        let wrong = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+        let report = verify(&instance, 1.0);
+        let found: Vec<_> = report.differing().collect();
+        assert!(!found.is_empty(), "{kind:?}: {report:?}");
+        for check in found {
+            let Outcome::Differs { rows, told, healed } = &check.outcome else {
+                unreachable!("it differs");
+            };
+            assert!(*healed, "{kind:?}: {report:?}");
+            assert!(*rows > 0 && told[0].contains("count="), "{told:?}");
+        }
+        let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+        assert_eq!(rows, model.rows(), "{kind:?}, before {wrong:?}, {whole:?}");
+        let report = verify(&instance, 1.0);
+        assert_eq!(report.differing().count(), 0, "{kind:?}: {report:?}");
+        block_on(instance.close()).unwrap();
+    }
+}
+
+#[test]
+fn a_view_that_is_whole_and_wrong_is_built_again() {
+    let store = MemoryStore::without_history();
+    let (table, view, model) = story(&store);
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let files = files_of(&instance, &view, RunKind::Base);
+    block_on(instance.close()).unwrap();
+    make_wrong(&store, &view, &files[0]);
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let wrong = shown(&fresh(&instance, Freshness::ZERO), &view).unwrap();
+    assert_ne!(wrong, Some(entries(&model)));
+    let report = verify(&instance, 1.0);
+    let of_view = report.differing().find(|check| check.stage == "view");
+    assert!(of_view.is_some(), "{report:?}");
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let right = shown(&fresh(&instance, Freshness::ZERO), &view).unwrap();
+    assert_eq!(right, Some(entries(&model)));
+    let report = verify(&instance, 1.0);
+    assert_eq!(report.differing().count(), 0, "{report:?}");
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn what_no_earlier_stage_holds_is_said_and_not_called_right() {
+    let store = MemoryStore::without_history();
+    let instance = open(Arc::new(store.clone()), settings()).unwrap();
+    let table = create(&instance, "t");
+    commit(
+        &instance,
+        &[(&table, &[Change::Upsert((1, Some(1), None))])],
+    )
+    .unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    crate::damage::wait_for(&instance, "everything to be retired", |instance| {
+        let manifest = instance.manifest();
+        manifest.runs.len() == 1 && manifest.scus.is_empty()
+    });
+    let report = verify(&instance, 1.0);
+    let [check] = &report.checks[..] else {
+        panic!("{report:?}");
+    };
+    assert!(
+        matches!(&check.outcome, Outcome::NotCompared(why) if why.contains("no longer kept")),
+        "{report:?}"
+    );
+    let missing = block_on(instance.verify_table("nothing", 1.0, &|_| {}));
+    assert_eq!(missing.unwrap_err().sqlstate(), "42P01");
+    block_on(instance.close()).unwrap();
+}

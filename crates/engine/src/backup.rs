@@ -1,0 +1,168 @@
+//! What a backup's own file says (`docs/formats/backup.md`): which manifest it holds, and which
+//! files belong to it, each with its length and checksum.
+//!
+//! ```text
+//!   backups/00000003.backup     the manifest of a boundary, and its files
+//!   segments/...                as in a database: immutable, so each is there once for all backups
+//! ```
+//!
+//! Bytes only; who copies is `crates/cluster/src/backup.rs`. Invariant BKP-1: a backup's file is
+//! written when all files that it names are durable in the folder.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use lazybase_model::{Error, Result, ScuNumber};
+use serde::{Deserialize, Serialize};
+
+use crate::env::Store;
+use crate::manifest::Manifest;
+
+#[cfg(test)]
+mod tests;
+
+/// The version that this program writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+/// The folder of the backups' own files.
+pub const FOLDER: &str = "backups/";
+const SUFFIX: &str = ".backup";
+/// The longest first line.
+const HEADER_BYTES_MAX: usize = 256;
+/// Eight digits, a quotation mark and a brace end the first line.
+const TAIL_BYTES: usize = 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    lazybase: String,
+    format: u32,
+    number: u64,
+    crc32c: String,
+}
+
+/// A copy of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedFile {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// CRC-32C of all its bytes.
+    pub crc32c: u32,
+}
+
+/// One backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When it was taken, on the database's clock: microseconds since 1970.
+    pub taken_micros: i64,
+    /// The oldest SCU that it can be restored to.
+    pub oldest: ScuNumber,
+    /// The files that belong to it, by name.
+    pub files: BTreeMap<String, CopiedFile>,
+    /// What they hold: a manifest in which everything is sorted, so that no log belongs to it.
+    pub manifest: Manifest,
+}
+
+impl Backup {
+    /// The name of its file.
+    pub fn file_name(number: u64) -> String {
+        format!("{FOLDER}{number:08}{SUFFIX}")
+    }
+
+    /// The number in the name of a backup's file.
+    pub fn number_of(name: &str) -> Option<u64> {
+        let digits = name.strip_prefix(FOLDER)?.strip_suffix(SUFFIX)?;
+        let number = digits.parse().ok()?;
+        (Backup::file_name(number) == name).then_some(number)
+    }
+
+    /// The newest SCU: everything acknowledged up to its end is there.
+    pub fn newest(&self) -> ScuNumber {
+        self.manifest.sorted_through
+    }
+
+    /// The bytes of its file.
+    ///
+    /// # Errors
+    /// `Internal` when a value has no JSON form.
+    pub fn encode(&self) -> Result<Bytes> {
+        let unwritable = |error| Error::internal(format!("a backup can't be written: {error}"));
+        let header = Header {
+            lazybase: "backup".to_owned(),
+            format: FORMAT,
+            number: self.number,
+            crc32c: "00000000".to_owned(),
+        };
+        let mut bytes = serde_json::to_vec(&header).map_err(unwritable)?;
+        let digits = bytes.len() - TAIL_BYTES..bytes.len() - 2;
+        bytes.push(b'\n');
+        serde_json::to_writer(&mut bytes, self).map_err(unwritable)?;
+        bytes.push(b'\n');
+        let sum = checksum(&bytes, &digits);
+        bytes[digits].copy_from_slice(sum.as_bytes());
+        Ok(bytes.into())
+    }
+
+    /// Reads a backup's file.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the file, when its bytes are damaged or of a newer version.
+    pub fn decode(name: &str, bytes: &[u8]) -> Result<Backup> {
+        let damaged = |what: &str| Error::corrupt(format!("{name}: {what}")).with_file(name);
+        let start = &bytes[..bytes.len().min(HEADER_BYTES_MAX)];
+        let end = start.iter().position(|byte| *byte == b'\n');
+        let end = end.ok_or_else(|| damaged("the first line is damaged"))?;
+        let digits = end.saturating_sub(TAIL_BYTES)..end.saturating_sub(2);
+        if digits.len() != 8 || checksum(bytes, &digits).as_bytes() != &bytes[digits] {
+            return Err(damaged("the checksum does not match"));
+        }
+        let header: Header = serde_json::from_slice(&bytes[..end])
+            .map_err(|error| damaged(&format!("the first line can't be read: {error}")))?;
+        if header.format > FORMAT {
+            return Err(damaged("written by a newer version of LazyBase")
+                .with_detail(format!("format {}, this reads {FORMAT}", header.format)));
+        }
+        let backup: Backup = serde_json::from_slice(&bytes[end + 1..])
+            .map_err(|error| damaged(&format!("it can't be read: {error}")))?;
+        let known = (header.lazybase.as_str(), header.number, backup.number);
+        match known == ("backup", backup.number, header.number)
+            && Backup::number_of(name) == Some(backup.number)
+        {
+            true => Ok(backup),
+            false => Err(damaged("the file stands under a wrong name")),
+        }
+    }
+
+    /// Reads one backup of a folder.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; `Corrupt`, naming the file, when it is damaged.
+    pub async fn read(store: &dyn Store, number: u64) -> Result<Backup> {
+        let name = Backup::file_name(number);
+        let listed = store.list(FOLDER).await?;
+        let Some((_, bytes)) = listed.iter().find(|(listed, _)| *listed == name) else {
+            return Err(Error::not_found(format!("there is no backup {number}")));
+        };
+        let read = store.read(&name, 0..*bytes).await;
+        let read = read.map_err(|error| Error::from(error).with_file(&name))?;
+        Backup::decode(&name, &read)
+    }
+
+    /// The numbers of a folder's backups, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn numbers(store: &dyn Store) -> Result<Vec<u64>> {
+        let listed = store.list(FOLDER).await?;
+        let numbers = listed
+            .iter()
+            .filter_map(|(name, _)| Backup::number_of(name));
+        Ok(numbers.collect())
+    }
+}
+
+fn checksum(bytes: &[u8], digits: &std::ops::Range<usize>) -> String {
+    let before = crc32c::crc32c(&bytes[..digits.start]);
+    let sum = crc32c::crc32c_append(before, &bytes[digits.end..]);
+    format!("{sum:08x}")
+}

@@ -1,0 +1,193 @@
+//! A manifest as of an earlier boundary: what `restore --as-of` opens.
+//!
+//! ```text
+//!   each range: a path of runs to the boundary -> runs of its own, trimmed so that they adjoin
+//!   tables: as they were defined then; secondary views: to be built anew
+//! ```
+//!
+//! Pure. The result keeps every invariant (`check.rs`) or is an error.
+
+use std::sync::Arc;
+
+use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
+
+use super::apply::view_fits;
+use super::check::check_loaded;
+use super::edit::Edit;
+use super::state::{Manifest, RangeState, Run, RunId, RunKind, RunRef, TableState};
+use crate::read::damaged::DamagedFiles;
+use crate::read::paths::{RangePaths, ReadIndex, segments_in};
+
+#[cfg(test)]
+mod tests;
+
+impl Manifest {
+    /// The oldest boundary that all tables can still be read at.
+    pub fn oldest_readable(&self) -> ScuNumber {
+        let index = ReadIndex::new(self);
+        let reaches = |boundary: &ScuNumber| {
+            self.tables.iter().all(|(id, state)| {
+                let mut ranges = index.ranges(*id).unwrap_or_default().iter();
+                state.created_after > *boundary
+                    || ranges.all(|range| range.least_work(*boundary).is_some())
+            })
+        };
+        let mut known = self.times.keys().copied();
+        known.find(reaches).unwrap_or(self.sorted_through)
+    }
+
+    /// The database as it was at the end of SCU `boundary`: nothing of what came after it is there.
+    /// Tables that are gone by now stay away; secondary views begin again from nothing, and those
+    /// that do not fit their table as it was are left out.
+    ///
+    /// # Errors
+    /// `NotFound` when the boundary lies outside what is kept; `Corrupt` when the rows that lead
+    /// there can't be told.
+    pub fn cut_at(&self, boundary: ScuNumber) -> Result<Manifest> {
+        if !self.times.contains_key(&boundary) || boundary > self.sorted_through {
+            return Err(self.not_kept(boundary));
+        }
+        let mut cut = self.clone();
+        cut.scus.clear();
+        cut.sealed_through = boundary;
+        cut.sorted_through = boundary;
+        cut.times.retain(|scu, _| *scu <= boundary);
+        cut.ddl_batch = self.ddl_batch.filter(|batch| batch.scu <= boundary);
+        // What was made right at the boundary came after it, as what was altered there did.
+        cut.tables.retain(|_, state| state.created_after < boundary);
+        cut.runs.clear();
+        cut.cut_ids(boundary);
+        let mut tables = std::mem::take(&mut cut.tables);
+        for state in tables.values_mut() {
+            *state = Arc::new(self.table_at(&mut cut, state, boundary)?);
+        }
+        cut.tables = tables;
+        let mut views = std::mem::take(&mut cut.views);
+        views.retain(|_, view| {
+            let table = view.table.view_of.and_then(|of| cut.tables.get(&of));
+            table.is_some_and(|table| view_fits(&table.table, &view.table))
+        });
+        let ids: Vec<ViewId> = views.values().map(|view| view.table.primary.id).collect();
+        cut.views = views;
+        for view in ids {
+            cut = cut.into_next(&Edit::ResetView { view })?;
+        }
+        check_loaded(&cut)?;
+        Ok(cut)
+    }
+
+    fn not_kept(&self, boundary: ScuNumber) -> Error {
+        let (oldest, newest) = (self.oldest_readable(), self.sorted_through);
+        Error::not_found(format!("the end of SCU {boundary} is not kept"))
+            .with_detail(format!(
+                "what is kept reaches from SCU {oldest} to {newest}"
+            ))
+            .with_sqlstate("72000")
+    }
+
+    /// Numbers that were given out stay given out: none of them is ever given to another key.
+    fn cut_ids(&mut self, boundary: ScuNumber) {
+        let given = std::mem::take(&mut self.next_ids);
+        self.last_remapped = boundary;
+        let mut newest = std::collections::BTreeMap::new();
+        for of_maps in given.into_values() {
+            newest.extend(of_maps);
+        }
+        newest.retain(|map, _| self.tables.contains_key(map));
+        if !newest.is_empty() {
+            self.next_ids.insert(boundary, newest);
+        }
+    }
+
+    fn table_at(
+        &self,
+        cut: &mut Manifest,
+        state: &TableState,
+        boundary: ScuNumber,
+    ) -> Result<TableState> {
+        let mut ranges = Vec::with_capacity(state.ranges.len());
+        for at in 0..state.ranges.len() {
+            ranges.push(self.range_at(cut, state, at, boundary)?);
+        }
+        let older = state.older.iter().filter(|older| older.through < boundary);
+        Ok(TableState {
+            table: Arc::clone(state.at(boundary)),
+            older: older.cloned().collect(),
+            created_after: state.created_after,
+            ranges,
+        })
+    }
+
+    /// One range, with runs of its own that lead to the boundary.
+    fn range_at(
+        &self,
+        cut: &mut Manifest,
+        state: &TableState,
+        at: usize,
+        boundary: ScuNumber,
+    ) -> Result<RangeState> {
+        let range = &state.ranges[at].range;
+        let paths = RangePaths::new(self, state, at, &DamagedFiles::new());
+        let ids = paths
+            .all_runs(boundary)
+            .ok_or_else(|| self.not_kept(boundary).within(&state.table.name))?;
+        let mut runs: Vec<Run> = ids
+            .iter()
+            .map(|id| self.run(*id).as_ref().clone())
+            .collect();
+        runs.sort_by_key(Run::order);
+        let view = state.table.primary.id;
+        let starts_late = runs.first().map(|run| run.span.first.previous());
+        let is_based = runs.first().is_some_and(|run| run.kind == RunKind::Base);
+        if !is_based {
+            let span = Span::base(starts_late.unwrap_or(boundary));
+            runs.insert(0, empty_base(view, span));
+        }
+        let firsts: Vec<ScuNumber> = runs.iter().map(|run| run.span.first).collect();
+        number_parts(&mut runs);
+        for (at, run) in runs.iter_mut().enumerate() {
+            // The base comes first, and alone; it may be empty and begin where the next run does.
+            let later = firsts[at + 1..].iter();
+            let mut later = later.filter(|first| at == 0 || **first > run.span.first);
+            let end = later.next().map_or(boundary, |first| first.previous());
+            run.span.last = end;
+            run.changes_through = run.changes_through.min(end);
+            run.segments = segments_in(run, range).to_vec();
+        }
+        let mut entries = Vec::with_capacity(runs.len());
+        for mut run in runs {
+            run.id = RunId(cut.next_run);
+            cut.next_run += 1;
+            entries.push(RunRef::current(run.id));
+            cut.runs.insert(run.id, Arc::new(run));
+        }
+        Ok(RangeState {
+            range: range.clone(),
+            runs: entries,
+        })
+    }
+}
+
+/// Numbers the parts of each sort from 0: some may have left the range before.
+fn number_parts(runs: &mut [Run]) {
+    let mut before = None;
+    for run in runs.iter_mut().filter(|run| run.kind == RunKind::Sorted) {
+        run.part = match before {
+            Some((first, part)) if first == run.span.first => part + 1,
+            _ => 0,
+        };
+        before = Some((run.span.first, run.part));
+    }
+}
+
+fn empty_base(view: ViewId, span: Span) -> Run {
+    Run {
+        id: RunId(0),
+        view,
+        kind: RunKind::Base,
+        span,
+        changes_through: span.start(),
+        segments: Vec::new(),
+        part: 0,
+    }
+}

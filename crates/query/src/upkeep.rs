@@ -1,0 +1,112 @@
+//! Statements that look after what is stored: VERIFY TABLE and BACKUP TO.
+//!
+//! Both give rows that say what was done. A difference that VERIFY TABLE finds is an error, so that
+//! no script passes over it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use lazybase_cluster::{Outcome, StageCheck, TableReport};
+use lazybase_engine::env::Env;
+use lazybase_engine::env::local::LocalStore;
+use lazybase_model::{Error, Result};
+
+use crate::answer::AnswerStream;
+use crate::error::from_arrow;
+use crate::session::Shared;
+
+/// VERIFY TABLE.
+pub(crate) async fn verify(session: &Arc<Shared>, table: &str, share: f64) -> Result<AnswerStream> {
+    session.table(table)?;
+    let teller = session.teller();
+    let report = session
+        .instance()
+        .verify_table(table, share, &teller)
+        .await?;
+    if let Some(error) = difference(table, &report) {
+        return Err(error);
+    }
+    let checks = &report.checks;
+    let text = |of: &dyn Fn(&StageCheck) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(checks.iter().map(of)))
+    };
+    let number = |of: &dyn Fn(&StageCheck) -> u64| -> ArrayRef {
+        let values = checks.iter().map(|check| of(check) as i64);
+        Arc::new(Int64Array::from_iter_values(values))
+    };
+    let outcome = |check: &StageCheck| match &check.outcome {
+        Outcome::NotCompared(why) => format!("not compared: {why}"),
+        Outcome::Same | Outcome::Differs { .. } => "the same".to_owned(),
+    };
+    let batch = RecordBatch::try_from_iter([
+        ("holds", text(&|check| check.of.clone())),
+        ("stage", text(&|check| check.stage.to_owned())),
+        ("first_scu", number(&|check| check.span.first.0)),
+        ("last_scu", number(&|check| check.span.last.0)),
+        ("rows", number(&|check| check.rows)),
+        ("outcome", text(&outcome)),
+    ]);
+    Ok(AnswerStream::of_batch(
+        "VERIFY",
+        batch.map_err(|error| from_arrow(&error))?,
+    ))
+}
+
+/// What differs, if anything.
+fn difference(table: &str, report: &TableReport) -> Option<Error> {
+    let (mut rows, mut lines, mut all_healed) = (0, Vec::new(), true);
+    for check in report.differing() {
+        let Outcome::Differs {
+            rows: of_check,
+            told,
+            healed,
+        } = &check.outcome
+        else {
+            continue;
+        };
+        rows += of_check;
+        all_healed &= healed;
+        let place = format!("{} {:?}, SCUs {}", check.stage, check.of, check.span);
+        lines.push(format!("{place}: {}", told.join("; ")));
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let message = format!("table {table:?} differs from what earlier stages hold: {rows} rows");
+    let hint = match all_healed {
+        true => {
+            "it was made again from the earlier stage: run VERIFY TABLE once more, and report it"
+        }
+        false => "it is being made again from the earlier stage: `lazybase status` shows it",
+    };
+    Some(
+        Error::corrupt(message)
+            .with_detail(lines.join("\n"))
+            .with_hint(hint),
+    )
+}
+
+/// BACKUP TO.
+pub(crate) async fn backup(session: &Arc<Shared>, folder: &str) -> Result<AnswerStream> {
+    let store = LocalStore::open(Path::new(folder))?;
+    let target = Env::system(Arc::new(store));
+    let report = session
+        .instance()
+        .backup(&target, &session.teller())
+        .await?;
+    let number = |value: u64| -> ArrayRef { Arc::new(Int64Array::from(vec![value as i64])) };
+    let batch = RecordBatch::try_from_iter([
+        ("backup", number(report.number)),
+        ("scu", number(report.newest.0)),
+        ("oldest_scu", number(report.oldest.0)),
+        ("files", number(report.files)),
+        ("bytes", number(report.bytes)),
+        ("copied_files", number(report.copied_files)),
+        ("copied_bytes", number(report.copied_bytes)),
+    ]);
+    Ok(AnswerStream::of_batch(
+        "BACKUP",
+        batch.map_err(|error| from_arrow(&error))?,
+    ))
+}

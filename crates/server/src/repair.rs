@@ -1,0 +1,144 @@
+//! `lazybase repair`: what of a closed database is whole, what was healed, what is lost.
+//!
+//! The cluster's repair does the looking; healing is that of every opening. Exit status: 0 when all
+//! is whole at the end, 3 when a dry run met what can be healed, 4 when something is lost, 1 when
+//! the command itself failed.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lazybase_cluster::{Damage, Examination, Instance, SetAside, examine, set_aside};
+use lazybase_engine::env::Env;
+use lazybase_engine::env::local::LocalStore;
+use lazybase_model::Result;
+use serde_json::{Value, json};
+
+use crate::cli::{RepairArgs, ReportFormat};
+use crate::failure;
+use crate::figures::{bytes, counted};
+use crate::open;
+
+/// A dry run met damage that opening the database heals.
+const HEALABLE: u8 = 3;
+/// Something is lost.
+const LOST: u8 = 4;
+
+/// Runs the command.
+pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCode> {
+    let folder = open::folder(db)?;
+    let look = async || {
+        let store = LocalStore::open_read_only(&folder)?;
+        examine(&Env::system(Arc::new(store))).await
+    };
+    let mut aside = SetAside::default();
+    let mut before = look().await?;
+    if args.set_aside && before.closed.is_some() {
+        let store = LocalStore::open(&folder)?;
+        aside = set_aside(&Env::system(Arc::new(store))).await?;
+        before = look().await?;
+    }
+    let mut healed = Vec::new();
+    let mut after = before.clone();
+    if !args.dry_run && before.closed.is_none() {
+        let env = Env::system(Arc::new(LocalStore::open(&folder)?));
+        let instance = Instance::open_healing(env, open::settings()?, &before.errors).await?;
+        let verified = instance.verify(&|_| {}).await;
+        let closed = instance.close().await;
+        verified.and(closed)?;
+        after = look().await?;
+        let left =
+            |damage: &&Damage| !after.healable.contains(damage) && !after.lost.contains(damage);
+        healed = before.healable.iter().filter(left).cloned().collect();
+    }
+    let text = match args.format {
+        ReportFormat::Text => text(&aside, &healed, &after),
+        ReportFormat::Json => format!("{}\n", report(&aside, &healed, &after)),
+    };
+    let written = io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(|error| failure::stdout(&error))?;
+    let lost = after.closed.is_some() || !after.lost.is_empty() || !aside.files.is_empty();
+    Ok(match (lost, after.healable.is_empty()) {
+        (true, _) => ExitCode::from(LOST),
+        (false, false) => ExitCode::from(HEALABLE),
+        (false, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Damage in one line: table, SCUs, keys, file.
+fn line(damage: &Damage) -> String {
+    let mut place = Vec::new();
+    place.extend(
+        damage
+            .table
+            .as_ref()
+            .map(|table| format!("table {table:?}")),
+    );
+    place.extend(damage.scus.as_ref().map(|scus| format!("SCUs {scus}")));
+    let keys = damage.keys.as_ref();
+    place.extend(keys.map(|(least, greatest)| format!("keys {least} to {greatest}")));
+    if damage.table.is_some() && !damage.current {
+        place.push("of the past only".to_owned());
+    }
+    match place.is_empty() {
+        true => damage.what.clone(),
+        false => format!("{}: {}", place.join(", "), damage.what),
+    }
+}
+
+fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
+    let mut text = String::new();
+    for why in &aside.why {
+        text += &format!("set aside: {why}\n");
+    }
+    for file in &aside.files {
+        text += &format!("set aside: {file}\n");
+    }
+    if let Some(error) = &found.closed {
+        text += &format!("does not open: {error}\n");
+    }
+    for damage in healed {
+        text += &format!("healed: {}\n", line(damage));
+    }
+    for damage in &found.healable {
+        text += &format!("can be healed: {}\n", line(damage));
+    }
+    for damage in &found.lost {
+        text += &format!("lost: {}\n", line(damage));
+    }
+    text += &format!(
+        "read {}, {}: {}\n",
+        counted(found.files, "file"),
+        bytes(found.bytes),
+        match found.is_whole() {
+            true => "all of it is whole",
+            false => "the rest is whole",
+        }
+    );
+    text
+}
+
+fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
+    let of = |damage: &Damage| {
+        json!({
+            "file": damage.file,
+            "table": damage.table,
+            "first_scu": damage.scus.map(|scus| scus.first.0),
+            "last_scu": damage.scus.map(|scus| scus.last.0),
+            "keys": damage.keys,
+            "current": damage.current,
+            "what": damage.what,
+        })
+    };
+    let all = |damages: &[Damage]| damages.iter().map(of).collect::<Vec<_>>();
+    json!({
+        "files": found.files,
+        "bytes": found.bytes,
+        "closed": found.closed.as_ref().map(ToString::to_string),
+        "set_aside": aside.files,
+        "healed": all(healed),
+        "healable": all(&found.healable),
+        "lost": all(&found.lost),
+    })
+}
