@@ -16,6 +16,7 @@ mod names;
 mod open;
 mod pipeline;
 mod render;
+mod serve;
 mod shell;
 mod status;
 mod verify;
@@ -49,6 +50,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Demo(args) => runtime.block_on(demo::run(db, args)),
         Command::Sql(args) => shell::run(&runtime, db, args),
+        Command::Serve(args) => runtime.block_on(serve::run(db, args)),
         Command::Load(args) => runtime.block_on(load::run(db, args)),
         Command::Export(args) => runtime.block_on(export::run(db, args)),
         Command::Status(args) => runtime.block_on(status::run(db, args)),

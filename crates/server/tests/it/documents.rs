@@ -146,6 +146,11 @@ fn the_freshness_guide_runs() {
 }
 
 #[test]
+fn the_guide_to_connecting_runs() {
+    runs("docs/user/connecting.md");
+}
+
+#[test]
 fn the_command_line_guide_runs() {
     runs("docs/user/cli.md");
 }
@@ -160,6 +165,7 @@ fn the_guide_to_partitions_runs() {
 fn every_document_is_here() {
     let here = [
         "cli.md",
+        "connecting.md",
         "damage.md",
         "freshness.md",
         "partitions.md",
