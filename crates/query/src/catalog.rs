@@ -3,6 +3,7 @@
 //! ```text
 //!   lazybase (catalog) -> public              -> tables of the snapshot
 //!                      -> lazybase            -> system tables, of the moment
+//!                      -> pg_catalog          -> PostgreSQL's, about what the statement sees
 //!                      -> information_schema  -> DataFusion's own, over the two above
 //! ```
 //!
@@ -27,6 +28,7 @@ use lazybase_model::{Result, Table, TableId};
 use crate::error::into_datafusion;
 use crate::hidden;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
+use crate::pg_catalog::{self, PG_CATALOG};
 use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::{LazyTable, ScanNotes, Views};
@@ -72,6 +74,9 @@ impl Catalogs {
     pub(crate) fn new(names: Names, instance: Instance, settings: Settings) -> Catalogs {
         Catalogs {
             catalog: Arc::new(Catalog {
+                pg_catalog: Arc::new(PgSchema {
+                    visible: names.visible.clone(),
+                }),
                 stored: Arc::new(StoredSchema { names }),
                 system: Arc::new(SystemSchema { instance, settings }),
             }),
@@ -101,17 +106,21 @@ impl CatalogProviderList for Catalogs {
 struct Catalog {
     stored: Arc<StoredSchema>,
     system: Arc<SystemSchema>,
+    pg_catalog: Arc<PgSchema>,
 }
 
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
-        vec![SCHEMA.to_owned(), SYSTEM_SCHEMA.to_owned()]
+        [SCHEMA, SYSTEM_SCHEMA, PG_CATALOG]
+            .map(str::to_owned)
+            .to_vec()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         match name {
             SCHEMA => Some(Arc::clone(&self.stored) as _),
             SYSTEM_SCHEMA => Some(Arc::clone(&self.system) as _),
+            PG_CATALOG => Some(Arc::clone(&self.pg_catalog) as _),
             _ => None,
         }
     }
@@ -177,6 +186,33 @@ impl SchemaProvider for StoredSchema {
         let (name, _) = hidden::shown(name);
         let visible = &self.names.visible;
         visible.table(name).is_some() || visible.view(name).is_some()
+    }
+}
+
+/// PostgreSQL's tables about the tables that the statement sees.
+#[derive(Debug)]
+struct PgSchema {
+    visible: Visible,
+}
+
+#[async_trait]
+impl SchemaProvider for PgSchema {
+    fn table_names(&self) -> Vec<String> {
+        pg_catalog::names().map(str::to_owned).collect()
+    }
+
+    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+        match pg_catalog::rows(name, &self.visible).map_err(into_datafusion)? {
+            None => Ok(None),
+            Some(rows) => {
+                let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+                Ok(Some(Arc::new(table)))
+            }
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        pg_catalog::has(name)
     }
 }
 

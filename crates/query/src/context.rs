@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
@@ -28,6 +28,7 @@ use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::id_keys::function::IdKey;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
+use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::session::Shared;
 use crate::settings::Settings;
 use crate::system_tables;
@@ -45,6 +46,13 @@ pub(crate) fn base() -> SessionState {
     let id_key = Arc::new(ScalarUDF::from(IdKey::new()));
     // Nothing of that name is there before.
     let _ = state.register_udf(id_key);
+    for function in functions::fixed() {
+        // Those of PostgreSQL's that the planner has of its own stay as they are.
+        let known = state.scalar_functions().contains_key(function.name());
+        if !known || function.name() == "version" {
+            let _ = state.register_udf(Arc::new(function));
+        }
+    }
     state
 }
 
@@ -64,6 +72,10 @@ impl Context {
     ) -> Context {
         let mut state = base.clone();
         *state.config_mut() = settings.config.clone();
+        for function in functions::over(&names.visible, settings) {
+            // Each statement has its own: those of the one before are not there.
+            let _ = state.register_udf(Arc::new(function));
+        }
         let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
         state.register_catalog_list(Arc::new(catalogs));
         state.mark_start_execution();
@@ -83,6 +95,15 @@ impl Context {
             execute_stream(plan, self.state.task_ctx())
         };
         run.await.map_err(|error| from_datafusion(&error, sql))
+    }
+
+    /// The columns of the rows that a query gives.
+    pub(crate) async fn columns(&self, statement: Statement, sql: &str) -> Result<SchemaRef> {
+        let statement = PlannerStatement::Statement(Box::new(statement));
+        let plan = self.state.statement_to_plan(statement).await;
+        plan.and_then(|plan| self.state.optimize(&plan))
+            .map(|plan| Arc::clone(plan.schema().inner()))
+            .map_err(|error| from_datafusion(&error, sql))
     }
 
     /// The types of a statement's parameters by their names, where the planner finds them.
@@ -169,7 +190,10 @@ pub(crate) fn stored_tables(statement: &Statement, session: &Shared) -> Result<V
             Some(SYSTEM_SCHEMA) if !system_tables::NAMES.contains(&name) => {
                 return Err(unknown_table(name, system_tables::NAMES.into_iter()));
             }
-            Some(SYSTEM_SCHEMA | "information_schema") => {}
+            Some(PG_CATALOG) if !pg_catalog::has(name) => {
+                return Err(unknown_table(name, pg_catalog::names()));
+            }
+            Some(SYSTEM_SCHEMA | PG_CATALOG | "information_schema") => {}
             Some(schema) => {
                 return Err(Error::not_found(format!("there is no schema {schema:?}"))
                     .with_hint("tables live in public, system tables in lazybase")

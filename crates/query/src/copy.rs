@@ -31,38 +31,47 @@ use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse};
 use crate::read;
 use crate::session::{Shared, ours};
 
+mod client;
 mod csv;
 mod input;
 mod spelling;
+mod text;
+
+pub use client::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
+pub(crate) use client::{copy_to_client, plan};
 
 pub(crate) use input::Input;
 use spelling::{NumbersAsText, csv_lacks, parquet_lacks, rows_with, schema_with};
 
-/// The formats of files.
+/// The formats of files, and of what clients send and are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Csv,
+    Text,
+    Binary,
     Json,
     Parquet,
     Arrow,
 }
 
 impl Format {
-    /// As the options say, or the file's ending.
-    fn of(file: &CopyFile) -> Result<Format> {
+    /// As the options say, or the file's ending; else as `plain` says, which is csv or text.
+    fn of(file: &CopyFile, plain: &str) -> Result<Format> {
         let named = match &file.format {
             Some(format) => format.clone(),
-            None => ending(file).unwrap_or_else(|| "csv".to_owned()),
+            None => ending(file).unwrap_or_else(|| plain.to_owned()),
         };
         match named.as_str() {
             "csv" | "tsv" => Ok(Format::Csv),
             "txt" if file.format.is_none() => Ok(Format::Csv),
+            "text" => Ok(Format::Text),
+            "binary" => Ok(Format::Binary),
             "json" | "jsonl" | "ndjson" => Ok(Format::Json),
             "parquet" => Ok(Format::Parquet),
             "arrow" | "arrows" | "feather" | "ipc" => Ok(Format::Arrow),
             other => Err(
                 Error::invalid(format!("COPY does not know the format {other:?}"))
-                    .with_hint("write WITH (FORMAT csv), json, parquet or arrow")
+                    .with_hint("write WITH (FORMAT csv), text, json, parquet or arrow")
                     .with_sqlstate("22023"),
             ),
         }
@@ -72,38 +81,11 @@ impl Format {
 /// The ending of the file's name, in lower case.
 fn ending(file: &CopyFile) -> Option<String> {
     match &file.place {
-        CopyPlace::Input => None,
+        CopyPlace::Input | CopyPlace::Output => None,
         CopyPlace::File(path) => {
             let ending = Path::new(path).extension()?.to_str()?;
             Some(ending.to_lowercase())
         }
-    }
-}
-
-/// What a `COPY ... FROM STDIN` reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyInput {
-    /// Lines: CSV or JSON.
-    Lines,
-    /// Bytes that are no text: Parquet or Arrow.
-    Bytes,
-}
-
-/// What a statement reads from standard input; `None` where it reads nothing from there.
-pub fn copy_input(sql: &str) -> Option<CopyInput> {
-    // Most statements are no COPY, and are not read twice.
-    let word = |text: &str, word: &str| text.to_ascii_uppercase().contains(word);
-    if !word(sql, "COPY") || !word(sql, "STDIN") {
-        return None;
-    }
-    match parse(sql).ok()?.statement {
-        Ours::CopyFrom { file, .. } if file.place == CopyPlace::Input => {
-            match Format::of(&file).ok()? {
-                Format::Csv | Format::Json => Some(CopyInput::Lines),
-                Format::Parquet | Format::Arrow => Some(CopyInput::Bytes),
-            }
-        }
-        _ => None,
     }
 }
 
@@ -119,14 +101,16 @@ pub(crate) async fn copy_to(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let format = Format::of(file)?;
     let CopyPlace::File(path) = &file.place else {
-        return Err(Error::internal("COPY TO goes to a file"));
+        return Err(Error::invalid("COPY TO STDOUT has nobody to send to here")
+            .with_hint(
+                "name a file, run the query with lazybase sql --format csv, or connect to \
+                 lazybase serve",
+            )
+            .with_sqlstate("0A000"));
     };
-    let query = match source {
-        CopySource::Query(query) => query,
-        CopySource::Table { name, columns } => whole_table(&name, &columns)?,
-    };
+    let format = Format::of(file, "csv")?;
+    let query = query_of(source)?;
     let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
     let mut writer = FileRows::create(path, file, format, &schema)?;
@@ -143,6 +127,14 @@ pub(crate) async fn copy_to(
         session.note_stamp(stamp.clone());
     }
     Ok(AnswerStream::done(format!("COPY {rows}"), rows).with_stamp(stamp))
+}
+
+/// The query whose rows a COPY TO gives.
+fn query_of(source: CopySource) -> Result<Box<datafusion::sql::sqlparser::ast::Query>> {
+    match source {
+        CopySource::Query(query) => Ok(query),
+        CopySource::Table { name, columns } => whole_table(&name, &columns),
+    }
 }
 
 fn whole_table(
@@ -171,6 +163,13 @@ enum FileRows {
 
 impl FileRows {
     fn create(path: &str, file: &CopyFile, format: Format, schema: &SchemaRef) -> Result<FileRows> {
+        if matches!(format, Format::Text | Format::Binary) {
+            return Err(
+                Error::invalid("files are not written in PostgreSQL's own formats")
+                    .with_hint("write WITH (FORMAT csv), json, parquet or arrow")
+                    .with_sqlstate("0A000"),
+            );
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "a file that the user names is no part of the database"
@@ -178,12 +177,12 @@ impl FileRows {
         let made = File::create(path).map_err(io(path))?;
         let made = BufWriter::new(made);
         Ok(match format {
-            Format::Csv => FileRows::Csv(Box::new(
+            Format::Csv | Format::Text | Format::Binary => FileRows::Csv(Box::new(
                 arrow::csv::WriterBuilder::new()
                     .with_header(file.header)
-                    .with_delimiter(delimiter(file)?)
+                    .with_delimiter(delimiter(file, format)?)
                     .with_quote(ascii(file.quote, "quote values")?)
-                    .with_null(file.null.clone())
+                    .with_null(null_of(file, format))
                     .build(made),
             )),
             Format::Json => FileRows::Json(
@@ -238,12 +237,22 @@ impl FileRows {
     }
 }
 
-/// What stands between the values of CSV: as given, or by the file's ending.
-fn delimiter(file: &CopyFile) -> Result<u8> {
+/// What stands between values: as given, or by the format or the file's ending.
+fn delimiter(file: &CopyFile, format: Format) -> Result<u8> {
     match (file.delimiter, ending(file).as_deref()) {
         (Some(delimiter), _) => ascii(delimiter, "separate values"),
         (None, Some("tsv")) => Ok(b'\t'),
+        (None, _) if format == Format::Text => Ok(b'\t'),
         (None, _) => Ok(b','),
+    }
+}
+
+/// How NULL is written: as given, or by the format.
+fn null_of(file: &CopyFile, format: Format) -> String {
+    match (&file.null, format) {
+        (Some(null), _) => null.clone(),
+        (None, Format::Text) => "\\N".to_owned(),
+        (None, _) => String::new(),
     }
 }
 
@@ -265,10 +274,12 @@ pub(crate) async fn copy_from(
     input: Option<Input>,
 ) -> Result<AnswerStream> {
     let table = session.table(table)?;
-    let format = Format::of(file)?;
-    let name = match &file.place {
-        CopyPlace::File(path) => path.as_str(),
-        CopyPlace::Input => "standard input",
+    let (format, name) = match &file.place {
+        CopyPlace::File(path) => (Format::of(file, "csv")?, path.as_str()),
+        CopyPlace::Input | CopyPlace::Output => {
+            let plain = session.state.lock().settings.copy_format;
+            (Format::of(file, plain)?, "standard input")
+        }
     };
     let (given, batches) = input::rows(&table, columns, file, format, input)?;
     let mut sink = Sink::of(session);

@@ -17,6 +17,7 @@ use lazybase_model::{Error, Result};
 
 use crate::clauses::{Clauses, take_clauses};
 use crate::error::from_parser;
+use crate::pg_catalog::{PG_CATALOG, rewrite};
 
 pub(crate) mod alter;
 mod casts;
@@ -298,6 +299,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     }
     merge::show(&mut statement);
     casts::cut(&mut statement)?;
+    rewrite::rewrite(&mut statement);
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound {
         text,
@@ -339,7 +341,7 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
-        [SYSTEM_SCHEMA | "information_schema", _] => Err(Error::invalid(format!(
+        [SYSTEM_SCHEMA | PG_CATALOG | "information_schema", _] => Err(Error::invalid(format!(
             "{name} is a system table: it can only be read"
         ))
         .with_sqlstate("42809")),

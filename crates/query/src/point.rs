@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
     WildcardAdditionalOptions,
@@ -14,6 +15,7 @@ use lazybase_model::{Result, Table};
 use crate::keys::{KeyPattern, NamedKeys, key_pattern};
 use crate::literal::Literal;
 use crate::parse::{folded, table_name};
+use crate::scan::Shape;
 use crate::visible::Visible;
 
 #[cfg(test)]
@@ -45,6 +47,14 @@ impl PointPattern {
         let current = visible.table(&self.table.name);
         current
             .is_some_and(|table| table.id == self.table.id && table.version == self.table.version)
+    }
+
+    /// The columns of the rows that it gives.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let shape = Shape::new(Arc::clone(&self.table), self.projection.clone());
+        let fields = shape.schema.fields().iter().zip(&self.names);
+        let named = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
+        Arc::new(Schema::new(named.collect::<Vec<Field>>()))
     }
 
     /// The read with these values; `None` leaves it to the planner.

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 use lazybase_model::{Error, ErrorKind, Result};
 
@@ -41,8 +41,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Reads a statement and finds out what it can about its parameters.
-    pub(crate) async fn new(session: Arc<Shared>, sql: &str) -> Result<Prepared> {
+    /// Reads a statement and finds out what it can about its parameters; `declared` are the types
+    /// that the caller knows.
+    pub(crate) async fn new(
+        session: Arc<Shared>,
+        sql: &str,
+        declared: &[Option<DataType>],
+    ) -> Result<Prepared> {
         let statement = parse::read(sql)?;
         let count = match &statement.text {
             Text::Ours(_) => 0,
@@ -51,7 +56,9 @@ impl Prepared {
         let mut prepared = Prepared {
             session,
             sql: sql.to_owned(),
-            types: vec![None; count],
+            types: (0..count)
+                .map(|at| declared.get(at).cloned().flatten())
+                .collect(),
             point: None,
             statement,
         };
@@ -76,6 +83,50 @@ impl Prepared {
     /// Whether the statement reads rows by full keys, and so is planned no more.
     pub fn reads_keys(&self) -> bool {
         self.point.is_some()
+    }
+
+    /// The columns of the rows that the statement gives, as its tables are now; `None` for one
+    /// that gives no rows. Parameters whose types nothing tells are taken for texts.
+    ///
+    /// # Errors
+    /// As the planner's, for what it can tell without the values.
+    pub async fn columns(&self) -> Result<Option<SchemaRef>> {
+        let clauses = self.statement.clauses;
+        let visible = self.session.visible();
+        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
+            return Ok(Some(pattern.schema()));
+        }
+        let statement = match &self.statement.text {
+            Text::Ours(statement) => statement.as_ref().clone(),
+            Text::Sql(tree) => {
+                let mut tree = tree.as_ref().clone();
+                parameters::bind_nulls(&mut tree, &self.types);
+                parse::with_extras(tree, self.statement.extras.clone())?
+            }
+        };
+        match statement {
+            Statement::Query(query) => {
+                let (context, names) = self.session.context(None, Buffered::default(), None);
+                let mut statement = ast::Statement::Query(query);
+                stored_tables(&statement, &self.session)?;
+                hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+                context.columns(statement, &self.sql).await.map(Some)
+            }
+            Statement::Explain(_) => {
+                let plan = Field::new("plan", DataType::Utf8, false);
+                Ok(Some(Arc::new(Schema::new(vec![plan]))))
+            }
+            Statement::Show(_)
+            | Statement::ShowTables
+            | Statement::ShowViews
+            | Statement::ShowCreate { .. }
+            | Statement::Describe(_) => {
+                let parsed = parse::known(statement, clauses)?;
+                let answer = dispatch(&self.session, parsed, &self.sql, None).await?;
+                Ok(Some(answer.schema()))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Runs the statement with these values; its rows come as a stream.
@@ -174,9 +225,20 @@ impl Prepared {
         if self.types.is_empty() {
             return Ok(());
         }
+        for number in parameters::in_limit(&query) {
+            self.types[number - 1].get_or_insert(DataType::Int64);
+        }
         let (context, names) = self.session.context(None, Buffered::default(), None);
         let mut statement = ast::Statement::Query(query);
-        stored_tables(&statement, &self.session)?;
+        let tables = stored_tables(&statement, &self.session)?;
+        for (number, name) in parameters::lists(&statement) {
+            let mut of = tables.iter().filter_map(|table| {
+                let at = table.column_index(&name)?;
+                Some(types::shown(&table.columns[at].data_type))
+            });
+            let element = of.next().unwrap_or(DataType::Utf8);
+            self.types[number - 1].get_or_insert(DataType::new_list(element, true));
+        }
         hidden::show(&mut statement, &|name| names.definition(name).ok())?;
         match context.parameter_types(statement, &self.sql).await {
             Ok(found) => {

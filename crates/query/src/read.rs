@@ -20,6 +20,7 @@ use crate::context::stored_tables;
 use crate::error::from_datafusion;
 use crate::hidden;
 use crate::id_keys::own;
+use crate::key_order;
 use crate::keys::{self, NamedKeys};
 use crate::point::{self, PointRead};
 use crate::scan::Shape;
@@ -46,6 +47,9 @@ pub(crate) async fn query(
     {
         return Ok(answer);
     }
+    let mut query = query;
+    let visible = session.visible();
+    key_order::order(&mut query, |name| visible.table(name));
     let opened = open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
     let rows = ours(opened.rows, sql);

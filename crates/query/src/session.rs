@@ -12,6 +12,7 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use futures::stream::StreamExt;
 use lazybase_cluster::{AsOf, BatchWriter, Instance, SnapshotRequest};
 use lazybase_engine::manifest::Ddl;
@@ -23,6 +24,7 @@ use crate::answer::{Answer, AnswerStream};
 use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
 use crate::context::{Constants, Context};
+use crate::copy::CopyPlan;
 use crate::database::Database;
 use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
@@ -38,6 +40,17 @@ use crate::{alter, copy, ddl, dml, explain, read, show, upkeep, views};
 /// One user's session. Statements run one after the other.
 pub struct Session {
     shared: Arc<Shared>,
+}
+
+/// How a session's transaction stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// There is none: each statement stands for itself.
+    None,
+    /// It is open.
+    Open,
+    /// A statement of it failed: it can only be rolled back.
+    Failed,
 }
 
 /// Hears how far a statement has come, from 0 to 1.
@@ -60,6 +73,8 @@ pub(crate) struct State {
     pub(crate) last_stamp: Option<Stamp>,
     pub(crate) last_token: Option<Token>,
     pub(crate) transaction: Option<Transaction>,
+    /// The producer that was opened, and the epoch of that.
+    pub(crate) producer: Option<(String, u64)>,
 }
 
 impl Session {
@@ -107,6 +122,27 @@ impl Session {
         self.start(sql, Some(Box::new(input))).await
     }
 
+    /// What a COPY statement needs of the client that asks for it.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no COPY, `NotFound` for names that mean nothing.
+    pub fn copy_plan(&self, sql: &str) -> Result<CopyPlan> {
+        copy::plan(&self.shared, sql)
+    }
+
+    /// Runs one `COPY ... TO STDOUT`: its rows, for the caller to write.
+    ///
+    /// # Errors
+    /// As [`Session::query`].
+    pub async fn copy_to(&self, sql: &str) -> Result<AnswerStream> {
+        let _running = self.shared.gate.lock().await;
+        let answer = copy::copy_to_client(&self.shared, &one_statement(sql)?).await;
+        if answer.is_err() {
+            self.shared.fail_transaction();
+        }
+        answer
+    }
+
     /// Reads one statement with parameters `$1`, `$2`, ..., to be run any number of times.
     ///
     /// A read by full keys, such as `SELECT * FROM t WHERE k = $1`, is then neither parsed nor
@@ -126,7 +162,15 @@ impl Session {
     /// # Errors
     /// `Invalid` when the text is not one statement, `NotFound` for names that mean nothing.
     pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
-        Prepared::new(Arc::clone(&self.shared), &one_statement(sql)?).await
+        self.prepare_typed(sql, &[]).await
+    }
+
+    /// As [`Session::prepare`], where the types of some parameters are known beforehand.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`].
+    pub async fn prepare_typed(&self, sql: &str, types: &[Option<DataType>]) -> Result<Prepared> {
+        Prepared::new(Arc::clone(&self.shared), &one_statement(sql)?, types).await
     }
 
     /// Runs one statement with values for `$1`, `$2`, ..., to its end.
@@ -160,6 +204,43 @@ impl Session {
     /// Whether a transaction is open, failed or not.
     pub fn in_transaction(&self) -> bool {
         self.shared.state.lock().transaction.is_some()
+    }
+
+    /// How the session's transaction stands.
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match &self.shared.state.lock().transaction {
+            None => TransactionStatus::None,
+            Some(transaction) if transaction.failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::Open,
+        }
+    }
+
+    /// The open transaction, if there is one, can only be rolled back from here on: for callers
+    /// that give up a statement before its end.
+    pub fn fail_transaction(&self) {
+        self.shared.fail_transaction();
+    }
+
+    /// The value of a setting, as SHOW gives it.
+    ///
+    /// # Errors
+    /// `NotFound` (42704) for an unknown name.
+    pub fn setting(&self, name: &str) -> Result<String> {
+        self.shared.state.lock().settings.show(name)
+    }
+
+    /// Sets a setting, as SET does.
+    ///
+    /// # Errors
+    /// `NotFound` (42704) for an unknown name, `Invalid` (22023) for a value that is not one.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        state.settings.set(&name.to_lowercase(), Some(value))
+    }
+
+    /// All settings back to their defaults, as RESET ALL does.
+    pub fn reset_settings(&self) {
+        self.shared.state.lock().settings.reset();
     }
 
     /// The tables that the session sees, those of its transaction included, by id.
@@ -251,6 +332,7 @@ pub(crate) async fn dispatch(
         clauses,
     } = parsed;
     session.check_allowed(&statement)?;
+    session.open_producer().await?;
     Box::pin(lookup::resolve(session, &mut statement, &clauses)).await?;
     match statement {
         Statement::Query(query) => read::query(session, query, &clauses, sql).await,
@@ -548,7 +630,8 @@ impl Shared {
             return Ok(AnswerStream::done("COMMIT", 0));
         }
         let ddl = transaction.buffer.tables.ddl();
-        let mut writer = self.instance().begin(None);
+        let number = self.state.lock().batch_number();
+        let mut writer = self.instance().begin(number);
         transaction.buffer.write(&mut writer).await?;
         let token = self.write(ddl, Some(writer)).await?;
         Ok(AnswerStream::done("COMMIT", 0).with_token(token))
@@ -569,6 +652,9 @@ impl Shared {
                 acknowledged
             }
         };
+        if acknowledged.is_some() {
+            self.number_used();
+        }
         let token = acknowledged.map(|acknowledged| acknowledged.token);
         token.into_iter().for_each(|token| self.note_token(token));
         Ok(token)

@@ -22,7 +22,7 @@ pub(crate) struct Shown {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 8] = [
+const OURS: [(&str, &str); 13] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -52,21 +52,65 @@ const OURS: [(&str, &str); 8] = [
         "how long horizons stay readable: LAZYBASE_RETENTION at the opening (read only)",
     ),
     (
+        "lazybase.producer",
+        "the producer under whose numbers this session writes",
+    ),
+    (
+        "lazybase.batch_number",
+        "the number of the next write, which counts once; empty for none",
+    ),
+    (
+        "lazybase.notices",
+        "over the wire, a notice with each answer's stamp and each write's token",
+    ),
+    (
+        "lazybase.copy_format",
+        "the format of COPY FROM STDIN and TO STDOUT that name none: csv or text",
+    ),
+    (
+        "statement_timeout",
+        "over the wire, the milliseconds that a statement may take; 0 is no limit",
+    ),
+    (
         "application_name",
         "who holds this session's snapshots, for the status",
     ),
 ];
 
-/// Names that PostgreSQL's tools set as they connect, and that change nothing here.
-const ACCEPTED: [&str; 7] = [
-    "client_encoding",
-    "client_min_messages",
-    "datestyle",
-    "extra_float_digits",
-    "intervalstyle",
-    "search_path",
-    "standard_conforming_strings",
+/// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
+/// whether another one is accepted all the same, because it would change nothing.
+const THEIRS: [(&str, &str, bool); 27] = [
+    ("bytea_output", "hex", false),
+    ("check_function_bodies", "on", true),
+    ("client_encoding", "UTF8", false),
+    ("client_min_messages", "notice", true),
+    ("datestyle", "ISO, MDY", false),
+    ("default_table_access_method", "lazybase", false),
+    ("default_tablespace", "", false),
+    ("default_transaction_isolation", "repeatable read", false),
+    ("default_transaction_read_only", "off", false),
+    ("extra_float_digits", "1", true),
+    ("idle_in_transaction_session_timeout", "0", false),
+    ("in_hot_standby", "off", false),
+    ("integer_datetimes", "on", false),
+    ("intervalstyle", "postgres", false),
+    ("is_superuser", "on", false),
+    ("jit", "off", true),
+    ("lock_timeout", "0", true),
+    ("max_identifier_length", "63", false),
+    ("row_security", "on", true),
+    ("search_path", SCHEMA, true),
+    ("server_encoding", "UTF8", false),
+    ("server_version", SERVER_VERSION, false),
+    ("server_version_num", "150000", false),
+    ("standard_conforming_strings", "on", false),
+    ("synchronize_seqscans", "on", true),
+    ("transaction_deferrable", "off", false),
+    ("xmloption", "content", true),
 ];
+
+/// The version of PostgreSQL whose protocol and catalogue its tools find here, and our own.
+pub(crate) const SERVER_VERSION: &str = concat!("15.0 (LazyBase ", env!("CARGO_PKG_VERSION"), ")");
 
 /// The values of one session.
 #[derive(Debug, Clone)]
@@ -76,6 +120,11 @@ pub(crate) struct Settings {
     pub(crate) monotonic: bool,
     pub(crate) read_modify_write: bool,
     pub(crate) application_name: String,
+    pub(crate) producer: Option<String>,
+    pub(crate) batch_number: Option<u64>,
+    pub(crate) notices: bool,
+    pub(crate) copy_format: &'static str,
+    pub(crate) statement_timeout_ms: u32,
     /// DataFusion's.
     pub(crate) config: SessionConfig,
 }
@@ -88,6 +137,11 @@ impl Default for Settings {
             monotonic: true,
             read_modify_write: false,
             application_name: "session".to_owned(),
+            producer: None,
+            batch_number: None,
+            notices: false,
+            copy_format: "csv",
+            statement_timeout_ms: 0,
             config: default_config(),
         }
     }
@@ -139,7 +193,41 @@ impl Settings {
                 self.application_name = name;
             }
             "timezone" => return self.set("datafusion.execution.time_zone", value),
-            _ if ACCEPTED.contains(&name) => {}
+            "lazybase.producer" => {
+                self.producer = value.filter(|name| !name.is_empty()).map(str::to_owned);
+                self.batch_number = None;
+            }
+            "lazybase.batch_number" => {
+                let number = value
+                    .filter(|number| !number.is_empty())
+                    .map(str::parse::<u64>);
+                self.batch_number = match number {
+                    None => None,
+                    Some(Ok(number)) if number > 0 => Some(number),
+                    Some(_) => {
+                        return Err(
+                            Error::invalid(format!("{name} is a whole number from 1 on"))
+                                .with_sqlstate("22023"),
+                        );
+                    }
+                };
+            }
+            "lazybase.notices" => self.notices = switch(name, value, defaults.notices)?,
+            "lazybase.copy_format" => {
+                self.copy_format = match value.map(str::to_ascii_lowercase).as_deref() {
+                    None => defaults.copy_format,
+                    Some("csv") => "csv",
+                    Some("text") => "text",
+                    Some(other) => {
+                        return Err(Error::invalid(format!(
+                            "{name} is csv or text, not {other:?}"
+                        ))
+                        .with_sqlstate("22023"));
+                    }
+                };
+            }
+            "statement_timeout" => self.statement_timeout_ms = milliseconds(name, value)?,
+            _ if theirs(name).is_some() => check_theirs(name, value)?,
             _ if name.starts_with("datafusion.") => self.set_datafusion(name, value)?,
             _ => return Err(self.unknown(name)),
         }
@@ -183,14 +271,19 @@ impl Settings {
             "lazybase.read_modify_write" => on_off(self.read_modify_write),
             "application_name" => self.application_name.clone(),
             "transaction_isolation" => "snapshot".to_owned(),
-            "server_version" => env!("CARGO_PKG_VERSION").to_owned(),
-            "client_encoding" | "server_encoding" => "UTF8".to_owned(),
-            "standard_conforming_strings" => "on".to_owned(),
-            "datestyle" => "ISO, YMD".to_owned(),
-            "search_path" => SCHEMA.to_owned(),
+            "lazybase.producer" => self.producer.clone().unwrap_or_default(),
+            "lazybase.batch_number" => {
+                let number = self.batch_number.map(|number| number.to_string());
+                number.unwrap_or_default()
+            }
+            "lazybase.notices" => on_off(self.notices),
+            "lazybase.copy_format" => self.copy_format.to_owned(),
+            "statement_timeout" => self.statement_timeout_ms.to_string(),
             "timezone" => return self.show("datafusion.execution.time_zone"),
-            _ if ACCEPTED.contains(&name) => String::new(),
             _ => {
+                if let Some((_, value, _)) = theirs(name) {
+                    return Ok((*value).to_owned());
+                }
                 let entries = self.config.options().entries();
                 let entry = entries.into_iter().find(|entry| entry.key == name);
                 match entry {
@@ -258,4 +351,54 @@ fn switch(name: &str, value: Option<&str>, default: bool) -> Result<bool> {
             Error::invalid(format!("{name} is on or off, not {other:?}")).with_sqlstate("22023"),
         ),
     }
+}
+
+/// A setting of PostgreSQL's.
+fn theirs(name: &str) -> Option<&'static (&'static str, &'static str, bool)> {
+    THEIRS.iter().find(|(known, ..)| *known == name)
+}
+
+/// Refuses a value that would have to change something.
+fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
+    let (Some((_, holds, free)), Some(value)) = (theirs(name), value) else {
+        return Ok(());
+    };
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '\''], "");
+    let (given, known) = (plain(value), plain(holds));
+    let same = match name {
+        "client_encoding" => matches!(given.as_str(), "utf8" | "unicode" | "sql_ascii" | "auto"),
+        // The order of day and month matters to what is read only where it is ambiguous.
+        "datestyle" => given.starts_with("iso"),
+        _ => given == known || (known == "on" && matches!(given.as_str(), "true" | "1")),
+    };
+    match same || *free {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(format!("{name} is always {holds:?} here")).with_sqlstate("0A000"))
+        }
+    }
+}
+
+/// A time as PostgreSQL writes it: a number of milliseconds, or a number with its unit.
+fn milliseconds(name: &str, value: Option<&str>) -> Result<u32> {
+    let text = value.unwrap_or("0").trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let unit: u32 = match text[digits..].trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => 0,
+    };
+    let number: Option<u32> = text[..digits].parse().ok();
+    let known = number.filter(|_| unit > 0);
+    known
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| {
+            Error::invalid(format!("{name}: {text:?} is no time"))
+                .with_hint("write milliseconds, or a number with ms, s, min or h")
+                .with_sqlstate("22023")
+        })
 }

@@ -1,5 +1,7 @@
 //! Values that are given to a statement's parameters; no I/O.
 
+use arrow::datatypes::DataType;
+
 use crate::literal::Literal;
 
 /// A value for `$1`, `$2`, ... of a prepared statement.
@@ -24,6 +26,11 @@ pub enum Value {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// The text of a value that is known to be of this type: a date, a time, a timestamp or an
+    /// interval also where the statement does not tell.
+    Typed(DataType, String),
+    /// A list.
+    List(Vec<Value>),
 }
 
 impl Value {
@@ -39,6 +46,9 @@ impl Value {
             Value::Decimal(text) => Literal::Number(text.clone()),
             Value::Text(text) => Literal::Text(text.clone()),
             Value::Bytes(bytes) => Literal::Bytes(bytes.clone()),
+            Value::Typed(_, text) => Literal::Text(text.clone()),
+            // No key is a list: what is compared with one finds nothing.
+            Value::List(_) => Literal::Null,
         }
     }
 }

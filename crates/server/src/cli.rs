@@ -1,5 +1,6 @@
 //! The arguments of every command, as clap reads them.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -19,7 +20,8 @@ A database of your own:
   export LAZYBASE_DB=my.lb
   lazybase load flights flights.csv --key day,carrier,flight
   lazybase sql -c \"SELECT count(*) FROM flights FRESHNESS 'best effort'\"
-  lazybase sql"
+  lazybase sql
+  lazybase serve"
 )]
 pub(crate) struct Cli {
     /// The database's folder. `sql` and `load` make it if it is not there.
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// A shell; or statements from -c, a file, or standard input.
     Sql(SqlArgs),
+    /// Serve the database to PostgreSQL clients: psql, drivers, dashboards.
+    Serve(ServeArgs),
     /// Load Parquet, CSV or JSON lines files into a table.
     Load(LoadArgs),
     /// Write a table or a query's result to a Parquet, CSV or JSON lines file.
@@ -110,6 +114,26 @@ pub(crate) struct SqlArgs {
     /// Leave out stamps, tags and notices.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where PostgreSQL clients connect; an address of this machine alone.
+    #[arg(
+        long,
+        env = "LAZYBASE_PG_LISTEN",
+        default_value = "127.0.0.1:5432",
+        value_name = "ADDRESS"
+    )]
+    pub(crate) pg_listen: SocketAddr,
+    /// The most connections at a time.
+    #[arg(
+        long,
+        env = "LAZYBASE_MAX_CONNECTIONS",
+        default_value_t = 500,
+        value_name = "N"
+    )]
+    pub(crate) max_connections: usize,
 }
 
 /// What `load` does with a file that it can't take whole.

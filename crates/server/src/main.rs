@@ -18,6 +18,7 @@ mod open;
 mod pipeline;
 mod render;
 mod repair;
+mod serve;
 mod shell;
 mod status;
 mod verify;
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let done = match cli.command {
         Command::Demo(args) => runtime.block_on(demo::run(db, args)),
         Command::Sql(args) => shell::run(&runtime, db, args),
+        Command::Serve(args) => runtime.block_on(serve::run(db, args)),
         Command::Load(args) => runtime.block_on(load::run(db, args)),
         Command::Export(args) => runtime.block_on(export::run(db, args)),
         Command::Status(args) => runtime.block_on(status::run(db, args)),

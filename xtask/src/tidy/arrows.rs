@@ -2,7 +2,7 @@
 //! build without DataFusion, and the paper's nouns without anything that does I/O:
 //!
 //! ```text
-//!   model <- engine <- cluster <- query <- server
+//!   model <- engine <- cluster <- query <- pg <- server
 //! ```
 //!
 //! Checked in the manifests, where an arrow begins, and in the code, for what a re-export or the
@@ -15,15 +15,16 @@ use super::tree::Tree;
 
 /// The folders of `crates/`, with their rank: a crate may depend on crates of lower rank only.
 /// Equal ranks know nothing of each other.
-const RANKS: [(&str, u32); 8] = [
+const RANKS: [(&str, u32); 9] = [
     ("model", 0),
     ("engine", 1),
     ("cluster", 2),
     ("query", 3),
-    ("server", 4),
+    ("pg", 4),
     ("sim", 4),
-    ("bench", 5),
-    ("bench-peers", 6),
+    ("server", 5),
+    ("bench", 6),
+    ("bench-peers", 7),
 ];
 
 /// The folders whose code may name DataFusion.

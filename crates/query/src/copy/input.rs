@@ -16,7 +16,8 @@ use lazybase_model::{Error, Result, Table};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::csv::{Dialect, Records};
-use super::{Format, ascii, delimiter, io};
+use super::text::Lines;
+use super::{Format, ascii, delimiter, io, null_of};
 use crate::dml::insert::{column, columns_given};
 use crate::error::from_arrow;
 use crate::parse::{CopyFile, CopyPlace};
@@ -42,13 +43,15 @@ enum Source {
 impl Source {
     fn open(place: &CopyPlace, input: Option<Input>) -> Result<Source> {
         match (place, input) {
-            (CopyPlace::Input, Some(input)) => Ok(Source::Input(input)),
-            (CopyPlace::Input, None) => Err(Error::invalid("COPY FROM STDIN has no data here")
-                .with_hint(
-                    "lazybase sql sends what follows the statement; in Rust, call \
+            (CopyPlace::Input | CopyPlace::Output, Some(input)) => Ok(Source::Input(input)),
+            (CopyPlace::Input | CopyPlace::Output, None) => {
+                Err(Error::invalid("COPY FROM STDIN has no data here")
+                    .with_hint(
+                        "lazybase sql sends what follows the statement; in Rust, call \
                      session.copy_from",
-                )
-                .with_sqlstate("0A000")),
+                    )
+                    .with_sqlstate("0A000"))
+            }
             (CopyPlace::File(path), _) => {
                 let opened = File::open(path).map_err(|error| match error.kind() {
                     io::ErrorKind::NotFound => {
@@ -97,16 +100,33 @@ pub(super) fn rows(
         Format::Csv => {
             let given = columns_given(table, columns)?;
             let dialect = Dialect {
-                delimiter: delimiter(file)?,
+                delimiter: delimiter(file, format)?,
                 quote: ascii(file.quote, "quote values")?,
                 escape: ascii(file.escape, "escape quotes")?,
-                null: file.null.clone().into_bytes(),
+                null: null_of(file, format).into_bytes(),
                 header: file.header,
             };
             let names = given.iter().map(|at| table.columns[*at].name.clone());
             let records = Records::new(source.reader(), dialect, names.collect())?;
             Ok((given, stream::iter(records).boxed()))
         }
+        Format::Text => {
+            let given = columns_given(table, columns)?;
+            let names = given.iter().map(|at| table.columns[*at].name.clone());
+            let lines = Lines::new(
+                source.reader(),
+                delimiter(file, format)?,
+                null_of(file, format),
+                file.header,
+                names.collect(),
+            )?;
+            Ok((given, stream::iter(lines).boxed()))
+        }
+        Format::Binary if file.place != CopyPlace::Input => Err(Error::invalid(
+            "files in PostgreSQL's binary format are not read",
+        )
+        .with_hint("a client sends them: COPY t FROM STDIN WITH (FORMAT binary)")
+        .with_sqlstate("0A000")),
         Format::Json => {
             let given = columns_given(table, columns)?;
             let schema = Shape::new(Arc::clone(table), given.clone()).schema;
@@ -137,7 +157,7 @@ pub(super) fn rows(
             let given = given_by(table, columns, &reader.schema())?;
             Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
         }
-        Format::Arrow => {
+        Format::Arrow | Format::Binary => {
             let mut bytes = source.reader();
             skip_magic(&mut bytes)?;
             let reader = StreamReader::try_new(bytes, None).map_err(|error| {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::filter;
-use lazybase_cluster::{BatchWriter, Instance};
+use lazybase_cluster::{BatchNumber, BatchWriter, Instance};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
@@ -29,6 +29,8 @@ pub(crate) enum Sink {
         ddl: Vec<Ddl>,
         /// Begun by the first changes.
         writer: Option<BatchWriter>,
+        /// What a producer calls the batch.
+        number: Option<BatchNumber>,
     },
     Transaction(Vec<Staged>),
 }
@@ -36,12 +38,14 @@ pub(crate) enum Sink {
 impl Sink {
     /// The transaction's buffer, if there is a transaction; a batch otherwise.
     pub(crate) fn of(session: &Shared) -> Sink {
-        match session.state.lock().transaction.is_some() {
+        let state = session.state.lock();
+        match state.transaction.is_some() {
             true => Sink::Transaction(Vec::new()),
             false => Sink::Batch {
                 instance: session.instance().clone(),
                 ddl: Vec::new(),
                 writer: None,
+                number: state.batch_number(),
             },
         }
     }
@@ -69,9 +73,12 @@ impl Sink {
         }
         match self {
             Sink::Batch {
-                instance, writer, ..
+                instance,
+                writer,
+                number,
+                ..
             } => {
-                let writer = writer.get_or_insert_with(|| instance.begin(None));
+                let writer = writer.get_or_insert_with(|| instance.begin(number.take()));
                 writer.append_keyed(table, changes).await
             }
             Sink::Transaction(staged) => {

@@ -1,10 +1,10 @@
 //! sqlparser's statements as ours: names folded, and what LazyBase does not do refused.
 
 use datafusion::sql::sqlparser::ast::{
-    self, Assignment, AssignmentTarget, ConflictTarget, CopyOption, CopyTarget, Expr, FromTable,
-    ObjectType, OnConflictAction, OnInsert, Query, SetExpr, Statement as Ast, TableFactor,
-    TableObject, TableWithJoins, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
-    UpdateTableFromKind,
+    self, Assignment, AssignmentTarget, ConflictTarget, CopyLegacyCsvOption, CopyLegacyOption,
+    CopyOption, CopyTarget, Expr, FromTable, Ident, ObjectType, OnConflictAction, OnInsert, Query,
+    SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins, TransactionAccessMode,
+    TransactionIsolationLevel, TransactionMode, UpdateTableFromKind,
 };
 use lazybase_model::{Error, Result};
 
@@ -68,6 +68,8 @@ pub(crate) enum CopyPlace {
     File(String),
     /// Standard input: what the client sends after the statement.
     Input,
+    /// Standard output: what the client is sent.
+    Output,
 }
 
 /// The file of a COPY, and how it is written.
@@ -82,8 +84,8 @@ pub(crate) struct CopyFile {
     pub(crate) quote: char,
     /// What makes a quote stand for itself inside quotes.
     pub(crate) escape: char,
-    /// How NULL is written.
-    pub(crate) null: String,
+    /// How NULL is written; by the format where not given.
+    pub(crate) null: Option<String>,
 }
 
 pub(crate) fn statement(statement: Ast) -> Result<Statement> {
@@ -391,17 +393,10 @@ fn copy(statement: Ast) -> Result<Statement> {
     else {
         return Err(Error::internal("the statement was seen to be COPY"));
     };
-    if !legacy_options.is_empty() {
-        return Err(unsupported("COPY's options stand in parentheses")
-            .with_hint("write WITH (FORMAT csv, HEADER)"));
-    }
     let place = match (target, to) {
         (CopyTarget::File { filename }, _) => CopyPlace::File(filename),
         (CopyTarget::Stdin, false) => CopyPlace::Input,
-        (CopyTarget::Stdout, true) => {
-            return Err(unsupported("COPY TO STDOUT is not supported")
-                .with_hint("name a file, or run the query with lazybase sql --format csv"));
-        }
+        (CopyTarget::Stdout, true) => CopyPlace::Output,
         (CopyTarget::Program { .. }, _) => {
             return Err(unsupported("COPY does not run programs")
                 .with_hint("pipe the program's output into lazybase sql -c 'COPY t FROM STDIN'"));
@@ -414,7 +409,11 @@ fn copy(statement: Ast) -> Result<Statement> {
             );
         }
     };
-    let file = copy_file(place, &options)?;
+    let mut all = options;
+    for option in &legacy_options {
+        all.extend(without_parentheses(option)?);
+    }
+    let file = copy_file(place, &all)?;
     match (source, to) {
         (ast::CopySource::Query(query), _) => Ok(Statement::CopyTo {
             source: CopySource::Query(reading(query)?),
@@ -444,6 +443,40 @@ fn copy(statement: Ast) -> Result<Statement> {
     }
 }
 
+/// COPY's options as they were written before they stood in parentheses.
+fn without_parentheses(option: &CopyLegacyOption) -> Result<Vec<CopyOption>> {
+    let format = |name| CopyOption::Format(Ident::new(name));
+    Ok(match option {
+        CopyLegacyOption::Binary => vec![format("binary")],
+        CopyLegacyOption::Delimiter(delimiter) => vec![CopyOption::Delimiter(*delimiter)],
+        CopyLegacyOption::Null(null) => vec![CopyOption::Null(null.clone())],
+        CopyLegacyOption::Header => vec![CopyOption::Header(true)],
+        CopyLegacyOption::Csv(options) => {
+            let mut all = vec![format("csv")];
+            for option in options {
+                all.push(match option {
+                    CopyLegacyCsvOption::Header => CopyOption::Header(true),
+                    CopyLegacyCsvOption::Quote(quote) => CopyOption::Quote(*quote),
+                    CopyLegacyCsvOption::Escape(escape) => CopyOption::Escape(*escape),
+                    CopyLegacyCsvOption::ForceQuote(columns) => {
+                        CopyOption::ForceQuote(columns.clone())
+                    }
+                    CopyLegacyCsvOption::ForceNotNull(columns) => {
+                        CopyOption::ForceNotNull(columns.clone())
+                    }
+                });
+            }
+            all
+        }
+        other => {
+            return Err(
+                unsupported(format!("COPY's option {other} is not supported"))
+                    .with_hint("write WITH (FORMAT csv, HEADER)"),
+            );
+        }
+    })
+}
+
 fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
     let mut file = CopyFile {
         place,
@@ -452,7 +485,7 @@ fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
         delimiter: None,
         quote: '"',
         escape: '"',
-        null: String::new(),
+        null: None,
     };
     let mut escape = None;
     for option in options {
@@ -462,7 +495,7 @@ fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
             CopyOption::Delimiter(delimiter) => file.delimiter = Some(*delimiter),
             CopyOption::Quote(quote) => file.quote = *quote,
             CopyOption::Escape(given) => escape = Some(*given),
-            CopyOption::Null(null) => file.null.clone_from(null),
+            CopyOption::Null(null) => file.null = Some(null.clone()),
             CopyOption::Encoding(name)
                 if matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8") => {}
             other => {

@@ -5,12 +5,15 @@
 
 use std::ops::ControlFlow;
 
+use arrow::datatypes::{DataType as Stored, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Statement, UnaryOperator, Value as Constant,
-    visit_expressions, visit_expressions_mut,
+    Array, ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
+    Statement, TimezoneInfo, TypedString, UnaryOperator, Value as Constant, visit_expressions,
+    visit_expressions_mut,
 };
 use lazybase_model::{Error, Result};
 
+use super::folded;
 use crate::value::Value;
 
 /// The most parameters that a statement may have, as with PostgreSQL.
@@ -90,7 +93,129 @@ fn constant(value: &Value) -> Expr {
             let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             of(Constant::HexStringLiteral(digits))
         }
+        Value::Typed(data_type, text) => typed(data_type, text),
+        Value::List(values) => Expr::Array(Array {
+            elem: values.iter().map(constant).collect(),
+            named: true,
+        }),
     }
+}
+
+/// A text as a constant of a type: `TIMESTAMP '...'`.
+fn typed(data_type: &Stored, text: &str) -> Expr {
+    let value = Constant::SingleQuotedString(text.to_owned());
+    match sql_name(data_type) {
+        Some(data_type) => Expr::TypedString(TypedString {
+            data_type,
+            value: value.into(),
+            uses_odbc_syntax: false,
+        }),
+        None => of(value),
+    }
+}
+
+/// NULL of a type; plain where SQL has no short name for it.
+pub(crate) fn null_of(data_type: &Stored) -> Expr {
+    let null = of(Constant::Null);
+    match sql_name(data_type) {
+        Some(data_type) => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(null),
+            data_type,
+            array: false,
+            format: None,
+        },
+        None => null,
+    }
+}
+
+/// The SQL type that a constant of a stored type is written with.
+fn sql_name(data_type: &Stored) -> Option<DataType> {
+    let digits = |unit: &TimeUnit| {
+        Some(match unit {
+            TimeUnit::Second => 0,
+            TimeUnit::Millisecond => 3,
+            TimeUnit::Microsecond => 6,
+            TimeUnit::Nanosecond => 9,
+        })
+    };
+    Some(match data_type {
+        Stored::Boolean => DataType::Boolean,
+        Stored::Int16 => DataType::SmallInt(None),
+        Stored::Int32 => DataType::Int(None),
+        Stored::Int64 => DataType::BigInt(None),
+        Stored::Float32 => DataType::Real,
+        Stored::Float64 => DataType::Double(ExactNumberInfo::None),
+        Stored::Decimal128(precision, scale) | Stored::Decimal256(precision, scale) => {
+            let (precision, scale) = (u64::from(*precision), i64::from(*scale));
+            DataType::Decimal(ExactNumberInfo::PrecisionAndScale(precision, scale))
+        }
+        Stored::Utf8 => DataType::Text,
+        Stored::Binary => DataType::Bytea,
+        Stored::Date32 => DataType::Date,
+        Stored::Time64(_) => DataType::Time(None, TimezoneInfo::None),
+        Stored::Timestamp(unit, None) => DataType::Timestamp(digits(unit), TimezoneInfo::None),
+        Stored::Timestamp(unit, Some(_)) => {
+            DataType::Timestamp(digits(unit), TimezoneInfo::WithTimeZone)
+        }
+        Stored::Interval(_) => DataType::Interval {
+            fields: None,
+            precision: None,
+        },
+        Stored::List(item) => DataType::Array(ArrayElemTypeDef::SquareBracket(
+            Box::new(sql_name(item.data_type())?),
+            None,
+        )),
+        _ => return None,
+    })
+}
+
+/// Puts a NULL of its type in the place of each parameter, for a look at what the statement gives.
+pub(crate) fn bind_nulls(statement: &mut Statement, types: &[Option<Stored>]) {
+    let bound: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+        if let Some(data_type) = number_of(expr).and_then(|number| types.get(number - 1)) {
+            *expr = null_of(data_type.as_ref().unwrap_or(&Stored::Utf8));
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(bound.is_continue(), "nothing ends the visit");
+}
+
+/// The parameters in the place of lists (`x = ANY($1)`), with the name of what is compared.
+pub(crate) fn lists(statement: &Statement) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let visited: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } = expr
+            && let Some(number) = number_of(right)
+        {
+            let name = match left.as_ref() {
+                Expr::Identifier(name) => folded(name),
+                Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
+                _ => String::new(),
+            };
+            found.push((number, name));
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(visited.is_continue(), "nothing ends the visit");
+    found
+}
+
+/// The numbers of the parameters that say how many rows a query gives, or leaves out.
+pub(crate) fn in_limit(query: &Query) -> Vec<usize> {
+    let (limit, offset) = match &query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+            (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+        }
+        Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
+        None => (None, None),
+    };
+    let fetch = query
+        .fetch
+        .as_ref()
+        .and_then(|fetch| fetch.quantity.as_ref());
+    let found = [limit, offset, fetch].into_iter().flatten();
+    found.filter_map(number_of).collect()
 }
 
 fn number(text: &str) -> Expr {

@@ -146,6 +146,11 @@ fn the_freshness_guide_runs() {
 }
 
 #[test]
+fn the_guide_to_connecting_runs() {
+    runs("docs/user/connecting.md");
+}
+
+#[test]
 fn the_command_line_guide_runs() {
     runs("docs/user/cli.md");
 }
@@ -171,6 +176,7 @@ fn every_document_is_here() {
     let here = [
         "backup.md",
         "cli.md",
+        "connecting.md",
         "damage.md",
         "freshness.md",
         "guarantees.md",

@@ -11,3 +11,4 @@ mod documents;
 mod load;
 mod refused;
 mod run;
+mod serve;

@@ -1,0 +1,415 @@
+//! The cells of a batch as text or as PostgreSQL's binary formats.
+//!
+//! One decision a column and batch; loops over rows then know what they write. Invariant CEL-1: a
+//! cell is written in the format, and as the type, that the description of its column named.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::types::{Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, IntervalMonthDayNanoArray, ListArray,
+    PrimitiveArray, RecordBatch, StringArray,
+};
+use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use bytes::{BufMut, BytesMut};
+use lazybase_model::{Error, Result};
+
+use crate::{decimal, moments, types};
+
+mod json;
+#[cfg(test)]
+mod tests;
+
+/// A batch that is ready to be written.
+pub(crate) struct Rows {
+    cells: Vec<Cells>,
+    pub(crate) count: usize,
+}
+
+impl Rows {
+    /// Prepares a batch for the columns that a client was told of; `formats` as the client asked.
+    ///
+    /// # Errors
+    /// `Invalid` (0A000) where the columns are others than those.
+    pub(crate) fn new(batch: &RecordBatch, told: &Schema, formats: &[i16]) -> Result<Rows> {
+        if told.fields().len() != batch.num_columns() {
+            return Err(changed());
+        }
+        let columns = told.fields().iter().zip(batch.columns()).enumerate();
+        let cells = columns.map(|(at, (field, column))| {
+            let binary = types::format_of(formats, at) == 1;
+            Cells::new(field, column, binary)
+        });
+        Ok(Rows {
+            cells: cells.collect::<Result<_>>()?,
+            count: batch.num_rows(),
+        })
+    }
+
+    /// Appends a row as a message.
+    pub(crate) fn put_row(&self, row: usize, out: &mut BytesMut) {
+        out.put_u8(b'D');
+        with_length(out, true, |out| {
+            out.put_i16(self.cells.len() as i16);
+            for cells in &self.cells {
+                cells.put_counted(row, out);
+            }
+        });
+    }
+
+    /// Appends the cells of a row, each with its length, and nothing else.
+    pub(crate) fn put_cells(&self, row: usize, out: &mut BytesMut) {
+        for cells in &self.cells {
+            cells.put_counted(row, out);
+        }
+    }
+
+    /// The cells of a row one by one: their text, or nothing for NULL.
+    pub(crate) fn each_text(&self, row: usize, mut take: impl FnMut(Option<&[u8]>)) {
+        let mut text = BytesMut::new();
+        for cells in &self.cells {
+            text.clear();
+            match cells.is_null(row) {
+                true => take(None),
+                false => {
+                    cells.values.put(row, cells.binary, &mut text);
+                    take(Some(&text));
+                }
+            }
+        }
+    }
+}
+
+fn changed() -> Error {
+    Error::invalid("the columns of the answer have changed since the statement was prepared")
+        .with_hint("prepare it again")
+        .with_sqlstate("0A000")
+}
+
+/// Appends what `put` appends, preceded by its length; with its own four bytes where that is said.
+pub(crate) fn with_length(
+    out: &mut BytesMut,
+    counts_itself: bool,
+    put: impl FnOnce(&mut BytesMut),
+) {
+    let start = out.len();
+    out.put_i32(0);
+    put(out);
+    let length = out.len() - start - if counts_itself { 0 } else { 4 };
+    // A message of more than two GiB can't be: cells go up to 16 MiB, rows are of 1,600 columns.
+    out[start..start + 4].copy_from_slice(&(length as u32).to_be_bytes());
+}
+
+/// The cells of one column.
+struct Cells {
+    array: ArrayRef,
+    values: Values,
+    binary: bool,
+}
+
+impl Cells {
+    fn new(field: &Field, column: &ArrayRef, binary: bool) -> Result<Cells> {
+        let column = match column.data_type() == field.data_type() {
+            true => Arc::clone(column),
+            false => as_told(field, column)?,
+        };
+        let values = Values::new(field, &column)?;
+        Ok(Cells {
+            array: column,
+            values,
+            binary,
+        })
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(row) || matches!(self.values, Values::Null)
+    }
+
+    fn put_counted(&self, row: usize, out: &mut BytesMut) {
+        match self.is_null(row) {
+            true => out.put_i32(-1),
+            false => with_length(out, false, |out| self.values.put(row, self.binary, out)),
+        }
+    }
+}
+
+/// A column as the type that the client was told.
+fn as_told(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(column, field.data_type(), &options)
+        .map_err(|error| changed().with_detail(format!("column {:?}: {error}", field.name())))
+}
+
+/// The values of a column by how they are written.
+enum Values {
+    Null,
+    Bool(BooleanArray),
+    I16(PrimitiveArray<Int16Type>),
+    I32(PrimitiveArray<Int32Type>),
+    I64(PrimitiveArray<Int64Type>),
+    /// An object number: four bytes without a sign.
+    Oid(PrimitiveArray<Int64Type>),
+    F32(PrimitiveArray<Float32Type>),
+    F64(PrimitiveArray<Float64Type>),
+    Text(StringArray),
+    Uuid(StringArray),
+    Bytes(BinaryArray),
+    Date(PrimitiveArray<Date32Type>),
+    /// In microseconds.
+    Time(PrimitiveArray<Int64Type>),
+    /// In microseconds; whether it has a zone.
+    Timestamp(PrimitiveArray<Int64Type>, bool),
+    Interval(IntervalMonthDayNanoArray),
+    /// As plain text.
+    Numeric(StringArray),
+    List(ListArray, Box<Values>, u32),
+    Json(ArrayRef),
+}
+
+impl Values {
+    fn new(field: &Field, column: &ArrayRef) -> Result<Values> {
+        let to = |data_type: &DataType| {
+            cast(column, data_type).map_err(|error| {
+                Error::invalid(format!("column {:?} can't be sent: {error}", field.name()))
+                    .with_sqlstate("0A000")
+            })
+        };
+        let micros = |data_type: &DataType| as_i64(&to(data_type)?);
+        Ok(match (types::of_field(field), column.data_type()) {
+            (_, DataType::Null) => Values::Null,
+            (types::BOOL, _) => Values::Bool(column.as_boolean().clone()),
+            (types::INT2, _) => Values::I16(to(&DataType::Int16)?.as_primitive().clone()),
+            (types::INT4, _) => Values::I32(to(&DataType::Int32)?.as_primitive().clone()),
+            (types::OID, _) => Values::Oid(to(&DataType::Int64)?.as_primitive().clone()),
+            (types::INT8, _) => Values::I64(to(&DataType::Int64)?.as_primitive().clone()),
+            (types::FLOAT4, _) => Values::F32(to(&DataType::Float32)?.as_primitive().clone()),
+            (types::FLOAT8, _) => Values::F64(to(&DataType::Float64)?.as_primitive().clone()),
+            (types::NUMERIC, _) => Values::Numeric(to(&DataType::Utf8)?.as_string().clone()),
+            (types::UUID, _) => Values::Uuid(to(&DataType::Utf8)?.as_string().clone()),
+            (types::BYTEA, _) => Values::Bytes(to(&DataType::Binary)?.as_binary().clone()),
+            (types::DATE, _) => Values::Date(to(&DataType::Date32)?.as_primitive().clone()),
+            (types::TIME, _) => Values::Time(micros(&DataType::Time64(TimeUnit::Microsecond))?),
+            (types::TIMESTAMP, _) => {
+                let wanted = DataType::Timestamp(TimeUnit::Microsecond, None);
+                Values::Timestamp(micros(&wanted)?, false)
+            }
+            (types::TIMESTAMPTZ, DataType::Timestamp(_, zone)) => {
+                let wanted = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+                Values::Timestamp(micros(&wanted)?, true)
+            }
+            (types::INTERVAL, _) => {
+                let wanted = DataType::Interval(IntervalUnit::MonthDayNano);
+                Values::Interval(to(&wanted)?.as_primitive().clone())
+            }
+            (types::JSON, _) => Values::Json(Arc::clone(column)),
+            (
+                _,
+                DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
+            ) => {
+                let item = Arc::clone(item);
+                let list = to(&DataType::List(Arc::clone(&item)))?.as_list().clone();
+                let values = Values::new(&item, list.values())?;
+                let element = types::of_field(&item);
+                Values::List(list, Box::new(values), element)
+            }
+            _ => match cast(column, &DataType::Utf8) {
+                Ok(texts) => Values::Text(texts.as_string().clone()),
+                Err(_) => Values::Text(shown(column)?),
+            },
+        })
+    }
+
+    /// Appends a value that is not NULL.
+    fn put(&self, row: usize, binary: bool, out: &mut BytesMut) {
+        match binary {
+            true => self.put_binary(row, out),
+            false => self.put_text(row, out),
+        }
+    }
+
+    fn put_text(&self, row: usize, out: &mut BytesMut) {
+        match self {
+            Values::Null => {}
+            Values::Bool(array) => out.put_u8(if array.value(row) { b't' } else { b'f' }),
+            Values::I16(array) => shown_as(array.value(row), out),
+            Values::I32(array) => shown_as(array.value(row), out),
+            Values::I64(array) | Values::Oid(array) => shown_as(array.value(row), out),
+            Values::F32(array) => float(array.value(row).into(), array.value(row), out),
+            Values::F64(array) => float(array.value(row), array.value(row), out),
+            Values::Text(array) | Values::Uuid(array) | Values::Numeric(array) => {
+                out.put_slice(array.value(row).as_bytes());
+            }
+            Values::Bytes(array) => {
+                out.put_slice(b"\\x");
+                for byte in array.value(row) {
+                    let digits = b"0123456789abcdef";
+                    out.put_u8(digits[usize::from(byte >> 4)]);
+                    out.put_u8(digits[usize::from(byte & 15)]);
+                }
+            }
+            Values::Date(array) => moments::date(array.value(row), out),
+            Values::Time(array) => moments::time(array.value(row), out),
+            Values::Timestamp(array, zone) => moments::timestamp(array.value(row), *zone, out),
+            Values::Interval(array) => {
+                let value = array.value(row);
+                moments::interval(value.months, value.days, value.nanoseconds / 1_000, out);
+            }
+            Values::List(list, values, _) => put_list_text(list, values, row, out),
+            Values::Json(array) => json::put(array, row, out),
+        }
+    }
+
+    fn put_binary(&self, row: usize, out: &mut BytesMut) {
+        match self {
+            Values::Null => {}
+            Values::Bool(array) => out.put_u8(array.value(row).into()),
+            Values::I16(array) => out.put_i16(array.value(row)),
+            Values::I32(array) => out.put_i32(array.value(row)),
+            Values::I64(array) => out.put_i64(array.value(row)),
+            Values::Oid(array) => out.put_u32(array.value(row) as u32),
+            Values::F32(array) => out.put_f32(array.value(row)),
+            Values::F64(array) => out.put_f64(array.value(row)),
+            Values::Text(array) => out.put_slice(array.value(row).as_bytes()),
+            Values::Uuid(array) => {
+                let digits = array.value(row).bytes().filter(|byte| *byte != b'-');
+                let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
+                let digits: Vec<u8> = digits.map(digit).collect();
+                digits
+                    .chunks(2)
+                    .for_each(|pair| out.put_u8(pair.iter().fold(0, |b, d| b << 4 | d)));
+            }
+            Values::Numeric(array) => decimal::put(array.value(row), out),
+            Values::Bytes(array) => out.put_slice(array.value(row)),
+            Values::Date(array) => out.put_i32(array.value(row).wrapping_sub(moments::EPOCH_DAYS)),
+            Values::Time(array) => out.put_i64(array.value(row)),
+            Values::Timestamp(array, _) => {
+                out.put_i64(array.value(row).saturating_sub(moments::EPOCH_MICROS));
+            }
+            Values::Interval(array) => {
+                let value = array.value(row);
+                out.put_i64(value.nanoseconds / 1_000);
+                out.put_i32(value.days);
+                out.put_i32(value.months);
+            }
+            Values::List(list, values, element) => {
+                put_list_binary(list, values, *element, row, out);
+            }
+            Values::Json(_) => self.put_text(row, out),
+        }
+    }
+}
+
+/// The values of a column of another unit as whole numbers.
+fn as_i64(array: &ArrayRef) -> Result<PrimitiveArray<Int64Type>> {
+    let data = array.to_data().into_builder().data_type(DataType::Int64);
+    let data = data
+        .build()
+        .map_err(|error| Error::internal(error.to_string()))?;
+    Ok(data.into())
+}
+
+/// The texts of values of a type that has no counterpart.
+fn shown(column: &ArrayRef) -> Result<StringArray> {
+    let options = FormatOptions::default();
+    let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
+    let formatter = ArrayFormatter::try_new(column, &options).map_err(failed)?;
+    let text = |row| {
+        let shown = formatter.value(row).try_to_string().map_err(failed);
+        column.is_valid(row).then_some(shown).transpose()
+    };
+    (0..column.len()).map(text).collect()
+}
+
+fn shown_as(value: impl std::fmt::Display, out: &mut BytesMut) {
+    // Writing to memory can't fail.
+    let _ = write!(out, "{value}");
+}
+
+/// Appends a floating-point number as briefly as it can be read back.
+fn float(value: f64, shown: impl std::fmt::Display + std::fmt::LowerExp, out: &mut BytesMut) {
+    let size = value.abs();
+    // Writing to memory can't fail.
+    let _ = match () {
+        () if value.is_nan() => out.write_str("NaN"),
+        () if value.is_infinite() && value > 0.0 => out.write_str("Infinity"),
+        () if value.is_infinite() => out.write_str("-Infinity"),
+        () if size != 0.0 && !(1e-4..1e15).contains(&size) => {
+            let text = format!("{shown:e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            let exponent: i32 = exponent.parse().unwrap_or(0);
+            let sign = if exponent < 0 { '-' } else { '+' };
+            write!(out, "{digits}e{sign}{:02}", exponent.abs())
+        }
+        () => write!(out, "{shown}"),
+    };
+}
+
+fn put_list_text(list: &ListArray, values: &Values, row: usize, out: &mut BytesMut) {
+    let (from, to) = span(list, row);
+    out.put_u8(b'{');
+    let mut element = BytesMut::new();
+    for at in from..to {
+        if at > from {
+            out.put_u8(b',');
+        }
+        if list.values().is_null(at) {
+            out.put_slice(b"NULL");
+            continue;
+        }
+        element.clear();
+        values.put_text(at, &mut element);
+        let special = |byte: &u8| b"{},\"\\".contains(byte) || byte.is_ascii_whitespace();
+        let quoted = element.is_empty()
+            || element.iter().any(special)
+            || element.eq_ignore_ascii_case(b"null");
+        if !quoted {
+            out.put_slice(&element);
+            continue;
+        }
+        out.put_u8(b'"');
+        for byte in &element {
+            if matches!(byte, b'"' | b'\\') {
+                out.put_u8(b'\\');
+            }
+            out.put_u8(*byte);
+        }
+        out.put_u8(b'"');
+    }
+    out.put_u8(b'}');
+}
+
+fn put_list_binary(
+    list: &ListArray,
+    values: &Values,
+    element: u32,
+    row: usize,
+    out: &mut BytesMut,
+) {
+    let (from, to) = span(list, row);
+    let has_null = (from..to).any(|at| list.values().is_null(at));
+    out.put_i32(i32::from(to > from));
+    out.put_i32(has_null.into());
+    out.put_u32(element);
+    if to > from {
+        out.put_i32((to - from) as i32);
+        out.put_i32(1);
+    }
+    for at in from..to {
+        match list.values().is_null(at) {
+            true => out.put_i32(-1),
+            false => with_length(out, false, |out| values.put_binary(at, out)),
+        }
+    }
+}
+
+/// Where the elements of a list lie.
+fn span(list: &ListArray, row: usize) -> (usize, usize) {
+    let offsets = list.value_offsets();
+    (offsets[row] as usize, offsets[row + 1] as usize)
+}

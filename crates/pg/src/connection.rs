@@ -1,0 +1,331 @@
+//! One connection: its session, its prepared statements and portals, and the order of messages.
+//!
+//! ```text
+//!   turn: message -> Query                          simple.rs
+//!                 -> Parse Bind Describe Execute    extended.rs; an error skips all up to Sync
+//!                 -> Sync                           a transaction that a pipeline opened ends
+//! ```
+//!
+//! Invariant CON-1: while a statement runs, a cancel request, the statement's time limit and a
+//! client that leaves end it; nothing else of the connection goes on meanwhile.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use lazybase_model::{Error, ErrorKind, Result};
+use lazybase_query::{AnswerStream, Session, TransactionStatus};
+use pgwire::messages::response::{CommandComplete, ReadyForQuery};
+use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey};
+use tokio::time::Sleep;
+
+use crate::cells::Rows;
+use crate::extended::{Portal, Statement};
+use crate::failure::{self, Severity};
+use crate::input::{Gone, SEND_BYTES, Wire};
+use crate::messages::Message;
+use crate::server::Place;
+use crate::startup;
+use crate::words::Kind;
+
+/// What a statement came to: its error is told to the client, and the connection goes on.
+pub(crate) type Outcome<T> = Result<Result<T>, Gone>;
+
+/// One client's connection.
+pub(crate) struct Connection {
+    pub(crate) wire: Wire,
+    pub(crate) session: Arc<Session>,
+    place: Place,
+    user: String,
+    pub(crate) statements: HashMap<String, Arc<Statement>>,
+    pub(crate) portals: HashMap<String, Portal>,
+    /// After an error, messages are left out until the next Sync.
+    skipping: bool,
+    /// The session's transaction was opened for a pipeline, or for several statements sent as one.
+    pub(crate) implicit: bool,
+    /// What the client was told of settings.
+    reported: Vec<(&'static str, String)>,
+    /// When the statement must have ended.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Connection {
+    pub(crate) fn new(wire: Wire, session: Session, place: Place, user: String) -> Connection {
+        Connection {
+            wire,
+            session: Arc::new(session),
+            place,
+            user,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            skipping: false,
+            implicit: false,
+            reported: Vec::new(),
+            deadline: None,
+        }
+    }
+
+    /// Serves the client until it leaves, or the server stops.
+    pub(crate) async fn run(mut self) {
+        self.wire.put(Authentication::Ok);
+        self.report();
+        let key = SecretKey::I32(self.place.key as i32);
+        self.wire.put(BackendKeyData::new(self.place.pid, key));
+        self.ready();
+        while self.turn().await.is_ok() {}
+        self.wire.close().await;
+    }
+
+    /// Takes the next message and does what it asks.
+    async fn turn(&mut self) -> Result<(), Gone> {
+        let message = loop {
+            match self.wire.take() {
+                Ok(Some(message)) => break message,
+                Ok(None) => self.wait().await?,
+                Err(error) => return Err(self.end(&error)),
+            }
+        };
+        match message {
+            Message::Terminate => return Err(Gone),
+            Message::Sync => return self.sync().await,
+            _ if self.skipping => return Ok(()),
+            Message::Query(sql) => return self.simple(&sql).await,
+            // What is left of a COPY that failed.
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => return Ok(()),
+            Message::Flush => return self.wire.flush().await,
+            _ => {}
+        }
+        if let Err((error, sql)) = self.extended(message).await? {
+            self.fail(&error, &sql, 0);
+            self.skipping = true;
+        }
+        Ok(())
+    }
+
+    /// Waits for the client to send something.
+    async fn wait(&mut self) -> Result<(), Gone> {
+        self.wire.flush().await?;
+        tokio::select! {
+            filled = self.wire.fill() => return filled,
+            _ = self.place.stop.wait_for(|stop| *stop) => {}
+        }
+        let error = Error::unavailable("the server stops").with_sqlstate("57P01");
+        Err(self.end(&error))
+    }
+
+    /// Ends the connection with an error.
+    fn end(&mut self, error: &Error) -> Gone {
+        self.wire.put(failure::error(error, Severity::Fatal, "", 0));
+        Gone
+    }
+
+    /// Tells an error of a statement, and fails the transaction that it stands in.
+    pub(crate) fn fail(&mut self, error: &Error, sql: &str, before: usize) {
+        self.session.fail_transaction();
+        self.wire
+            .put(failure::error(error, Severity::Error, sql, before));
+    }
+
+    async fn sync(&mut self) -> Result<(), Gone> {
+        self.skipping = false;
+        self.begin_statement();
+        if let Err(error) = self.end_implicit().await? {
+            self.fail(&error, "", 0);
+        }
+        if self.session.transaction_status() == TransactionStatus::None {
+            self.portals.clear();
+        }
+        self.ready();
+        Ok(())
+    }
+
+    /// Opens a transaction that ends with the messages that are on their way.
+    pub(crate) async fn begin_implicit(&mut self) -> Outcome<()> {
+        let session = Arc::clone(&self.session);
+        let begun = self
+            .watched(Kind::Begin, Box::pin(session.query("BEGIN")))
+            .await?;
+        self.implicit = begun.is_ok();
+        Ok(begun.map(drop))
+    }
+
+    /// Ends the transaction that was opened so.
+    pub(crate) async fn end_implicit(&mut self) -> Outcome<()> {
+        if !std::mem::take(&mut self.implicit) {
+            return Ok(Ok(()));
+        }
+        let session = Arc::clone(&self.session);
+        let sql = match session.transaction_status() {
+            TransactionStatus::None => return Ok(Ok(())),
+            TransactionStatus::Open => "COMMIT",
+            TransactionStatus::Failed => "ROLLBACK",
+        };
+        let ended = self
+            .watched(Kind::Transaction, Box::pin(session.query(sql)))
+            .await?;
+        Ok(ended.map(|answer| self.note(&answer)))
+    }
+
+    /// Says that the next statement may come.
+    pub(crate) fn ready(&mut self) {
+        use pgwire::messages::response::TransactionStatus as Told;
+        self.deadline = None;
+        let status = match self.session.transaction_status() {
+            TransactionStatus::None => Told::Idle,
+            TransactionStatus::Open => Told::Transaction,
+            TransactionStatus::Failed => Told::Error,
+        };
+        self.wire.put(ReadyForQuery::new(status));
+    }
+
+    /// Tells the settings that clients want to know of, where they have changed.
+    pub(crate) fn report(&mut self) {
+        let now = startup::reported(&self.session, &self.user);
+        for pair in &now {
+            if !self.reported.contains(pair) {
+                let (name, value) = pair.clone();
+                self.wire.put(ParameterStatus::new(name.to_owned(), value));
+            }
+        }
+        self.reported = now;
+    }
+
+    /// A statement begins: earlier cancel requests did not mean it, and its time starts.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long a client lets its statement run is no part of what is simulated"
+    )]
+    pub(crate) fn begin_statement(&mut self) {
+        self.place.cancel.mark_unchanged();
+        let limit = self
+            .session
+            .setting("statement_timeout")
+            .unwrap_or_default();
+        let limit = limit.parse().ok().filter(|limit| *limit > 0);
+        self.deadline =
+            limit.map(|limit| Box::pin(tokio::time::sleep(Duration::from_millis(limit))));
+    }
+
+    /// Does a part of a statement's work, unless it is given up meanwhile. It is boxed, so that
+    /// connections that wait for their clients stay small.
+    pub(crate) async fn watched<T>(
+        &mut self,
+        kind: Kind,
+        mut work: BoxFuture<'_, Result<T>>,
+    ) -> Outcome<T> {
+        let deadline = &mut self.deadline;
+        let over = async {
+            match deadline {
+                Some(deadline) => deadline.await,
+                None => std::future::pending().await,
+            }
+        };
+        let given_up = tokio::select! {
+            biased;
+            done = &mut work => return Ok(done),
+            _ = self.place.cancel.changed() => "the statement was cancelled",
+            () = over => "the statement took longer than statement_timeout",
+            gone = self.wire.left() => return Err(gone),
+        };
+        Ok(Err(self.given_up(kind, given_up)))
+    }
+
+    /// The error of a statement that was given up.
+    fn given_up(&self, kind: Kind, why: &str) -> Error {
+        let error = Error::new(ErrorKind::Cancelled, why);
+        let buffered = self.session.transaction_status() != TransactionStatus::None;
+        match kind {
+            Kind::Read | Kind::Setting | Kind::Begin | Kind::Connection => error,
+            Kind::Other | Kind::Copy if buffered => error,
+            // It may have been on its way to the log.
+            _ => Error::new(ErrorKind::MaybeHappened, why)
+                .with_detail("whether what it wrote is kept is not known")
+                .with_hint("look, or write under a producer's number, which counts once"),
+        }
+    }
+
+    /// The next rows of an answer, if there are more.
+    pub(crate) async fn next_rows(&mut self, answer: &mut AnswerStream) -> Outcome<Option<Rows>> {
+        self.next_rows_as(answer, None, &[]).await
+    }
+
+    /// The same as columns that the client was told of, in the formats that it wants.
+    pub(crate) async fn next_rows_as(
+        &mut self,
+        answer: &mut AnswerStream,
+        told: Option<&arrow::datatypes::Schema>,
+        formats: &[i16],
+    ) -> Outcome<Option<Rows>> {
+        let next = Box::pin(async { answer.next().await.transpose() });
+        let batch = match self.watched(Kind::Read, next).await? {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let schema = answer.schema();
+        Ok(Rows::new(&batch, told.unwrap_or(&schema), formats).map(Some))
+    }
+
+    /// Waits for more of what a client sends during a COPY, unless that is given up.
+    pub(crate) async fn more_of_copy(&mut self) -> Outcome<()> {
+        let deadline = &mut self.deadline;
+        let over = async {
+            match deadline {
+                Some(deadline) => deadline.await,
+                None => std::future::pending().await,
+            }
+        };
+        // Nothing was written yet: what was sent is a batch only at its end.
+        let why = tokio::select! {
+            filled = self.wire.fill() => return filled.map(Ok),
+            _ = self.place.cancel.changed() => "the statement was cancelled",
+            () = over => "the statement took longer than statement_timeout",
+        };
+        Ok(Err(Error::new(ErrorKind::Cancelled, why)))
+    }
+
+    /// Sends what was put, once it is worth it.
+    pub(crate) async fn flush_full(&mut self) -> Result<(), Gone> {
+        match self.wire.out.len() >= SEND_BYTES {
+            true => self.wire.flush().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Says that a statement is done.
+    pub(crate) fn complete(&mut self, tag: &str) {
+        // These have no counts in PostgreSQL.
+        let plain = ["SHOW", "EXPLAIN", "DESCRIBE"];
+        let word = plain.into_iter().find(|word| tag.starts_with(word));
+        self.wire
+            .put(CommandComplete::new(word.unwrap_or(tag).to_owned()));
+    }
+
+    /// Tells what an answer says beside its rows: warnings always, stamp and token on demand.
+    pub(crate) fn note(&mut self, answer: &AnswerStream) {
+        for notice in answer.notices() {
+            self.wire.put(failure::notice("WARNING", "01000", notice));
+        }
+        if self
+            .session
+            .setting("lazybase.notices")
+            .is_ok_and(|on| on == "on")
+        {
+            if let Some(stamp) = answer.stamp() {
+                self.wire
+                    .put(failure::notice("NOTICE", "00000", &stamp.to_string()));
+            }
+            if let Some(token) = answer.token() {
+                self.wire.put(failure::notice(
+                    "NOTICE",
+                    "00000",
+                    &format!("token {token}"),
+                ));
+            }
+        }
+        self.report();
+    }
+}

@@ -1,0 +1,404 @@
+//! The extended protocol: statements that are prepared, portals that give their rows in pieces.
+//!
+//! What stands between two Syncs is one transaction, as with PostgreSQL. A single statement needs
+//! none: so Execute looks at what comes next before it begins.
+//!
+//! ```text
+//!   Parse    text, declared types -> Statement      types of parameters as the session finds them
+//!   Bind     values, formats      -> Portal
+//!   Describe                      -> columns        planned without values
+//!   Execute  how many rows        -> rows, then PortalSuspended or the tag
+//! ```
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use lazybase_model::{Error, Result};
+use lazybase_query::{AnswerStream, Prepared, TransactionStatus, Value};
+use parking_lot::Mutex;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    BindComplete, CloseComplete, ParseComplete, PortalSuspended,
+};
+use pgwire::messages::response::EmptyQueryResponse;
+
+use crate::cells::Rows;
+use crate::connection::{Connection, Outcome};
+use crate::input::Gone;
+use crate::messages::{Bind, Message, Named, broken};
+use crate::words::{self, Kind};
+use crate::{parameters, types};
+
+/// The most statements, and portals, that a connection keeps.
+const KEPT_MAX: usize = 10_000;
+
+/// A prepared statement.
+pub(crate) struct Statement {
+    sql: String,
+    kind: Kind,
+    /// Nothing where the text is empty, or concerns the connection itself.
+    prepared: Option<Prepared>,
+    /// The types of the parameters.
+    oids: Vec<u32>,
+    /// The columns that the client was told of last.
+    told: Mutex<Option<SchemaRef>>,
+}
+
+/// A statement with values: it gives its rows in as many pieces as the client wants.
+pub(crate) struct Portal {
+    statement: Arc<Statement>,
+    values: Vec<Value>,
+    formats: Vec<i16>,
+    /// Once it has begun.
+    answer: Option<AnswerStream>,
+    /// Rows that were not asked for yet, and how many of them were.
+    rows: Option<(Rows, usize)>,
+    finished: bool,
+}
+
+/// An error of a statement, with its text.
+type Failed = (Error, String);
+
+impl Connection {
+    /// Does what a message of the extended protocol asks for.
+    pub(crate) async fn extended(&mut self, message: Message) -> Result<Result<(), Failed>, Gone> {
+        let mut text = String::new();
+        let done = match message {
+            Message::Parse { name, sql, types } => {
+                let parsed = self.parse(name, &sql, &types).await?;
+                text = sql;
+                parsed
+            }
+            Message::Bind(bind) => self.bind(bind),
+            Message::Describe(Named::Statement(name)) => self.describe_statement(&name).await?,
+            Message::Describe(Named::Portal(name)) => self.describe_portal(&name).await?,
+            Message::Execute { portal, rows_max } => self.execute(portal, rows_max).await?,
+            Message::Close(named) => {
+                match named {
+                    Named::Statement(name) => drop(self.statements.remove(&name)),
+                    Named::Portal(name) => drop(self.portals.remove(&name)),
+                }
+                self.wire.put(CloseComplete::new());
+                Ok(())
+            }
+            other => Err(broken(format!("{other:?} has no place here"))),
+        };
+        Ok(done.map_err(|error| (error, text)))
+    }
+
+    async fn parse(&mut self, name: String, sql: &str, oids: &[u32]) -> Outcome<()> {
+        self.begin_statement();
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            return Ok(Err(Error::conflict(format!(
+                "there is a statement {name:?} already"
+            ))
+            .with_sqlstate("42P05")));
+        }
+        if self.statements.len() >= KEPT_MAX {
+            return Ok(Err(Error::unavailable("too many prepared statements")
+                .with_hint("DEALLOCATE those that are not needed")
+                .with_sqlstate("53400")));
+        }
+        let kind = words::kind(sql);
+        let empty = match lazybase_query::split_statements(sql) {
+            Ok(statements) => statements.is_empty(),
+            Err(error) => return Ok(Err(error)),
+        };
+        // Clients that send data ahead must hear of a COPY that can't be before they do.
+        if kind == Kind::Copy
+            && let Err(error) = self.session.copy_plan(sql)
+        {
+            return Ok(Err(error));
+        }
+        let declared: Vec<Option<DataType>> =
+            oids.iter().map(|oid| types::to_arrow(*oid)).collect();
+        let session = Arc::clone(&self.session);
+        let prepared = match empty || kind == Kind::Connection {
+            true => None,
+            false => {
+                let preparing = Box::pin(session.prepare_typed(sql, &declared));
+                match self.watched(Kind::Read, preparing).await? {
+                    Ok(prepared) => Some(prepared),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        };
+        let found = prepared.as_ref().map_or(&[][..], Prepared::parameter_types);
+        let oid = |(at, found): (usize, &Option<DataType>)| match oids.get(at) {
+            Some(oid) if !matches!(*oid, 0 | types::UNKNOWN) => *oid,
+            _ => found.as_ref().map_or(types::TEXT, types::of_type),
+        };
+        let statement = Statement {
+            sql: sql.to_owned(),
+            kind,
+            oids: found.iter().enumerate().map(oid).collect(),
+            prepared,
+            told: Mutex::new(None),
+        };
+        self.statements.insert(name, Arc::new(statement));
+        self.wire.put(ParseComplete::new());
+        Ok(Ok(()))
+    }
+
+    fn bind(&mut self, bind: Bind) -> Result<()> {
+        let statement = self.prepared(&bind.statement)?;
+        let wanted = statement.oids.len();
+        if bind.values.len() != wanted {
+            return Err(broken(format!(
+                "{} values are given for {wanted} parameters",
+                bind.values.len()
+            )));
+        }
+        if bind.formats.len() > 1 && bind.formats.len() != wanted {
+            return Err(broken("formats and values are not as many"));
+        }
+        if bind
+            .result_formats
+            .iter()
+            .any(|format| !matches!(format, 0 | 1))
+        {
+            return Err(broken("there are formats 0 and 1 only"));
+        }
+        if self.portals.len() >= KEPT_MAX {
+            return Err(Error::unavailable("too many portals").with_sqlstate("53400"));
+        }
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            return Err(
+                Error::conflict(format!("there is a portal {:?} already", bind.portal))
+                    .with_sqlstate("42P03"),
+            );
+        }
+        let values = statement.oids.iter().zip(&bind.values).enumerate();
+        let values = values.map(|(at, (oid, bytes))| {
+            let format = types::format_of(&bind.formats, at);
+            parameters::value(at + 1, *oid, format, bytes.as_ref())
+        });
+        let portal = Portal {
+            values: values.collect::<Result<_>>()?,
+            statement,
+            formats: bind.result_formats,
+            answer: None,
+            rows: None,
+            finished: false,
+        };
+        self.portals.insert(bind.portal, portal);
+        self.wire.put(BindComplete::new());
+        Ok(())
+    }
+
+    fn prepared(&self, name: &str) -> Result<Arc<Statement>> {
+        let statement = self.statements.get(name);
+        statement.cloned().ok_or_else(|| {
+            Error::not_found(format!("there is no prepared statement {name:?}"))
+                .with_sqlstate("26000")
+        })
+    }
+
+    async fn describe_statement(&mut self, name: &str) -> Outcome<()> {
+        let statement = match self.prepared(name) {
+            Ok(statement) => statement,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.wire
+            .put(ParameterDescription::new(statement.oids.clone()));
+        self.describe(&statement, &[]).await
+    }
+
+    async fn describe_portal(&mut self, name: &str) -> Outcome<()> {
+        match self.portals.get(name) {
+            Some(portal) => {
+                let statement = Arc::clone(&portal.statement);
+                let formats = portal.formats.clone();
+                self.describe(&statement, &formats).await
+            }
+            None => Ok(Err(no_portal(name))),
+        }
+    }
+
+    /// Tells the columns of a statement's rows.
+    async fn describe(&mut self, statement: &Statement, formats: &[i16]) -> Outcome<()> {
+        let columns = match &statement.prepared {
+            None => Ok(None),
+            Some(prepared) => {
+                self.begin_statement();
+                self.watched(Kind::Read, Box::pin(prepared.columns()))
+                    .await?
+            }
+        };
+        let columns = match columns {
+            Ok(columns) => columns,
+            Err(error) => return Ok(Err(error)),
+        };
+        match &columns {
+            Some(schema) => self.wire.put(types::description(schema, formats)),
+            None => self.wire.put(NoData::new()),
+        }
+        *statement.told.lock() = columns;
+        Ok(Ok(()))
+    }
+
+    async fn execute(&mut self, name: String, rows_max: i32) -> Outcome<()> {
+        let Some(mut portal) = self.portals.remove(&name) else {
+            return Ok(Err(no_portal(&name)));
+        };
+        self.begin_statement();
+        let executed = self.run_portal(&mut portal, rows_max).await?;
+        if executed.is_ok() {
+            self.portals.insert(name, portal);
+        }
+        Ok(executed)
+    }
+
+    async fn run_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Outcome<()> {
+        let statement = Arc::clone(&portal.statement);
+        let Some(prepared) = &statement.prepared else {
+            let done = match statement.kind {
+                Kind::Connection => self.connection_words(&statement.sql),
+                _ => {
+                    self.wire.put(EmptyQueryResponse::new());
+                    return Ok(Ok(()));
+                }
+            };
+            return Ok(done.map(|tag| self.complete(&tag)));
+        };
+        if portal.answer.is_none() && !portal.finished {
+            match self.begin_portal(&statement, prepared, portal).await? {
+                Ok(true) => {}
+                // It had no rows to give, and is done.
+                Ok(false) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        let limit = usize::try_from(rows_max).ok().filter(|limit| *limit > 0);
+        let mut sent = 0;
+        while limit.is_none_or(|limit| sent < limit) {
+            let more = match self.next_row_batch(&statement, portal).await? {
+                Ok(more) => more,
+                Err(error) => return Ok(Err(error)),
+            };
+            if !more {
+                portal.finished = true;
+                break;
+            }
+            let Some((rows, next)) = &mut portal.rows else {
+                continue;
+            };
+            while *next < rows.count && limit.is_none_or(|limit| sent < limit) {
+                rows.put_row(*next, &mut self.wire.out);
+                (*next, sent) = (*next + 1, sent + 1);
+                self.flush_full().await?;
+            }
+        }
+        match (&portal.answer, portal.finished) {
+            (Some(answer), true) => {
+                self.note(answer);
+                let tag = match answer.returns_rows() {
+                    true => with_count(&answer.tag(), sent),
+                    false => answer.tag(),
+                };
+                self.complete(&tag);
+            }
+            (None, true) => self.complete("SELECT 0"),
+            _ => self.wire.put(PortalSuspended::new()),
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether the portal has rows that were not sent.
+    async fn next_row_batch(
+        &mut self,
+        statement: &Statement,
+        portal: &mut Portal,
+    ) -> Outcome<bool> {
+        if portal.finished {
+            return Ok(Ok(false));
+        }
+        if portal
+            .rows
+            .as_ref()
+            .is_some_and(|(rows, next)| *next < rows.count)
+        {
+            return Ok(Ok(true));
+        }
+        let Some(answer) = &mut portal.answer else {
+            return Ok(Ok(false));
+        };
+        let told = statement.told.lock().clone();
+        let rows = self
+            .next_rows_as(answer, told.as_deref(), &portal.formats)
+            .await?;
+        Ok(rows.map(|rows| {
+            portal.rows = rows.map(|rows| (rows, 0));
+            portal.rows.is_some()
+        }))
+    }
+
+    /// Begins to run a portal's statement; false where it has ended with that.
+    async fn begin_portal(
+        &mut self,
+        statement: &Statement,
+        prepared: &Prepared,
+        portal: &mut Portal,
+    ) -> Outcome<bool> {
+        let kind = statement.kind;
+        if self.implicit && kind == Kind::Begin {
+            // The transaction of the pipeline is the client's own from here on.
+            self.implicit = false;
+            portal.finished = true;
+            self.complete("BEGIN");
+            return Ok(Ok(false));
+        }
+        let outside = self.session.transaction_status() == TransactionStatus::None;
+        let joins = matches!(kind, Kind::Read | Kind::Other);
+        if outside
+            && joins
+            && !self.sync_is_next().await?
+            && let Err(error) = self.begin_implicit().await?
+        {
+            return Ok(Err(error));
+        }
+        if kind == Kind::Copy
+            && let Some(done) = self.copy(&statement.sql).await?
+        {
+            portal.finished = true;
+            return Ok(done.map(|tag| {
+                self.complete(&tag);
+                false
+            }));
+        }
+        if kind == Kind::Transaction {
+            self.implicit = false;
+        }
+        match self
+            .watched(kind, Box::pin(prepared.query(&portal.values)))
+            .await?
+        {
+            Ok(answer) => {
+                portal.answer = Some(answer);
+                Ok(Ok(true))
+            }
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Whether nothing but a Sync follows: a client that sent Execute always sends more.
+    async fn sync_is_next(&mut self) -> Result<bool, Gone> {
+        while self.wire.input.is_empty() {
+            self.wire.flush().await?;
+            self.wire.fill().await?;
+        }
+        Ok(self.wire.input[0] == b'S')
+    }
+}
+
+fn no_portal(name: &str) -> Error {
+    Error::not_found(format!("there is no portal {name:?}")).with_sqlstate("34000")
+}
+
+/// A tag with the rows of the last piece.
+fn with_count(tag: &str, rows: usize) -> String {
+    match tag.rsplit_once(' ') {
+        Some((word, _)) => format!("{word} {rows}"),
+        None => tag.to_owned(),
+    }
+}

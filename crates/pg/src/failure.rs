@@ -1,0 +1,68 @@
+//! Errors and notices as the protocol spells them.
+
+use lazybase_model::Error;
+use pgwire::messages::response::{ErrorResponse, NoticeResponse};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// The statement failed.
+    Error,
+    /// The connection ends.
+    Fatal,
+}
+
+/// An error with fact, detail, hint and, where the parser tells it, the place in `sql`, which
+/// begins `before` characters into what the client sent.
+pub(crate) fn error(error: &Error, severity: Severity, sql: &str, before: usize) -> ErrorResponse {
+    let word = match severity {
+        Severity::Error => "ERROR",
+        Severity::Fatal => "FATAL",
+    };
+    let mut fields = vec![
+        (b'S', word.to_owned()),
+        (b'V', word.to_owned()),
+        (b'C', error.sqlstate().to_owned()),
+        (b'M', plain(error.message())),
+    ];
+    fields.extend(error.detail().map(|detail| (b'D', plain(detail))));
+    fields.extend(error.hint().map(|hint| (b'H', plain(hint))));
+    if let Some(place) = place(error.message(), sql) {
+        fields.push((b'P', (before + place).to_string()));
+    }
+    ErrorResponse::new(fields)
+}
+
+/// A notice.
+pub(crate) fn notice(word: &str, sqlstate: &str, message: &str) -> NoticeResponse {
+    NoticeResponse::new(vec![
+        (b'S', word.to_owned()),
+        (b'V', word.to_owned()),
+        (b'C', sqlstate.to_owned()),
+        (b'M', plain(message)),
+    ])
+}
+
+/// Texts of the protocol end at a zero.
+fn plain(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// The character, counted from 1, that a parser's message names by line and column.
+fn place(message: &str, sql: &str) -> Option<usize> {
+    let (_, rest) = message.rsplit_once("Line: ")?;
+    let (line, rest) = rest.split_once(", Column: ")?;
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (line, column): (usize, usize) = (line.parse().ok()?, rest[..digits].parse().ok()?);
+    if line > sql.split('\n').count() {
+        return None;
+    }
+    let before = sql.split_inclusive('\n').take(line.checked_sub(1)?);
+    let before: usize = before.map(|line| line.chars().count()).sum();
+    (column > 0 && before + column <= sql.chars().count() + 1).then_some(before + column)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Tests of `moments`.
+
+use super::*;
+
+fn told(tell: impl Fn(&mut String)) -> String {
+    let mut text = String::new();
+    tell(&mut text);
+    text
+}
+
+#[test]
+fn dates_and_times_are_spelt_as_postgresql_does() {
+    for (days, text) in [
+        (0, "1970-01-01"),
+        (EPOCH_DAYS, "2000-01-01"),
+        (-719_162, "0001-01-01"),
+        (-719_163, "0001-12-31 BC"),
+        (11_016, "2000-02-29"),
+        (2_932_897, "10000-01-01"),
+    ] {
+        assert_eq!(told(|out| date(days, out)), text);
+    }
+    for (micros, zone, text) in [
+        (0, false, "1970-01-01 00:00:00"),
+        (-1, true, "1969-12-31 23:59:59.999999+00"),
+        (1_500_000, true, "1970-01-01 00:00:01.5+00"),
+        (
+            -62_135_596_800_000_001,
+            false,
+            "0001-12-31 23:59:59.999999 BC",
+        ),
+    ] {
+        assert_eq!(told(|out| timestamp(micros, zone, out)), text);
+    }
+    told(|out| timestamp(i64::MIN, true, out));
+    told(|out| timestamp(i64::MAX, true, out));
+}
+
+#[test]
+fn intervals_are_spelt_as_postgresql_does() {
+    for ((months, days, micros), text) in [
+        ((0, 0, 0), "00:00:00"),
+        ((14, 3, 0), "1 year 2 mons 3 days"),
+        ((1, 0, 3_723_000_100), "1 mon 01:02:03.0001"),
+        ((0, -1, -1_000_000), "-1 days -00:00:01"),
+    ] {
+        assert_eq!(told(|out| interval(months, days, micros, out)), text);
+    }
+}

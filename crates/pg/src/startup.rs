@@ -1,0 +1,199 @@
+//! How a connection begins: encryption is declined, a cancel request is passed on, and everybody
+//! else is told what holds here.
+//!
+//! ```text
+//!   SSLRequest, GSSENCRequest -> N
+//!   CancelRequest             -> the statement of another connection ends; so does this one
+//!   Startup                   -> database and settings are looked at -> ready
+//! ```
+
+use std::collections::BTreeMap;
+
+use bytes::{Buf, BytesMut};
+use lazybase_model::{Error, Result};
+use lazybase_query::Session;
+use pgwire::messages::startup::{NegotiateProtocolVersion, Startup};
+use pgwire::messages::{DecodeContext, Message};
+
+use crate::input::{Gone, Wire};
+use crate::messages::broken;
+
+/// The one database.
+pub(crate) const DATABASE: &str = "lazybase";
+
+/// The longest message before a connection stands, as PostgreSQL has it.
+const STARTUP_BYTES_MAX: usize = 10_000;
+
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+const CANCEL_REQUEST: u32 = 80_877_102;
+
+/// What a new connection wants.
+pub(crate) enum Wish {
+    /// A session, with these parameters.
+    Session(BTreeMap<String, String>),
+    /// That the statement of another connection ends.
+    Cancel { pid: i32, key: u32 },
+}
+
+/// Hears what a new connection wants.
+///
+/// # Errors
+/// `Gone` when it leaves first; an error inside for what is no beginning.
+pub(crate) async fn wish(wire: &mut Wire) -> Result<Result<Wish>, Gone> {
+    // Each kind of encryption may be asked for once.
+    for _ in 0..3 {
+        let packet = match packet(wire).await? {
+            Ok(packet) => packet,
+            Err(error) => return Ok(Err(error)),
+        };
+        let code = u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]);
+        match code {
+            SSL_REQUEST | GSS_REQUEST => {
+                wire.out.extend_from_slice(b"N");
+                wire.flush().await?;
+            }
+            CANCEL_REQUEST if packet.len() == 16 => {
+                let (mut pid, mut key) = (&packet[8..12], &packet[12..16]);
+                let (pid, key) = (pid.get_i32(), key.get_u32());
+                return Ok(Ok(Wish::Cancel { pid, key }));
+            }
+            _ => return Ok(parameters(wire, packet)),
+        }
+    }
+    Ok(Err(broken("encryption is asked for again and again")))
+}
+
+/// A whole message of those that come without a first byte.
+async fn packet(wire: &mut Wire) -> Result<Result<BytesMut>, Gone> {
+    loop {
+        if let Some(length) = wire.input.first_chunk::<4>() {
+            let length = u32::from_be_bytes(*length) as usize;
+            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+                return Ok(Err(broken("this is not how a connection begins")));
+            }
+            if wire.input.len() >= length {
+                return Ok(Ok(wire.input.split_to(length)));
+            }
+        }
+        wire.fill().await?;
+    }
+}
+
+fn parameters(wire: &mut Wire, mut packet: BytesMut) -> Result<Wish> {
+    let startup = Startup::decode(&mut packet, &DecodeContext::default());
+    let startup = startup.ok().flatten().ok_or_else(|| {
+        broken("this version of the protocol is not spoken here")
+            .with_hint("version 3 of PostgreSQL's protocol is")
+    })?;
+    let mut parameters = startup.parameters;
+    let options: Vec<String> = parameters
+        .keys()
+        .filter(|name| name.starts_with("_pq_."))
+        .cloned()
+        .collect();
+    parameters.retain(|name, _| !name.starts_with("_pq_."));
+    if startup.protocol_number_minor > 0 || !options.is_empty() {
+        wire.put(NegotiateProtocolVersion::new(
+            Startup::PROTOCOL_VERSION_3_0,
+            options,
+        ));
+    }
+    Ok(Wish::Session(parameters))
+}
+
+/// Sets up a session as the parameters of its connection say.
+///
+/// # Errors
+/// `NotFound` (3D000) for another database; as SET for settings.
+pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) -> Result<()> {
+    let user = parameters.get("user").filter(|user| !user.is_empty());
+    let user =
+        user.ok_or_else(|| Error::invalid("the connection names no user").with_sqlstate("28000"))?;
+    let database = parameters.get("database").unwrap_or(user);
+    if database != DATABASE {
+        return Err(
+            Error::not_found(format!("there is no database {database:?}"))
+                .with_hint(format!("the database is called {DATABASE}"))
+                .with_sqlstate("3D000"),
+        );
+    }
+    session.set("lazybase.copy_format", "text")?;
+    for (name, value) in parameters {
+        match name.to_ascii_lowercase().as_str() {
+            // Times are sent in UTC, and the client is told so.
+            "user" | "database" | "timezone" => {}
+            "replication" => {
+                return Err(Error::invalid("there is no replication over this protocol")
+                    .with_sqlstate("0A000"));
+            }
+            "options" => {
+                for (name, value) in settings(value)? {
+                    session.set(&name, &value)?;
+                }
+            }
+            name => session.set(name, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// The settings in `-c name=value --name=value`, where a backslash keeps a blank.
+fn settings(options: &str) -> Result<Vec<(String, String)>> {
+    let (mut words, mut word, mut kept) = (Vec::new(), String::new(), false);
+    for c in options.chars() {
+        match c {
+            c if kept => {
+                word.push(c);
+                kept = false;
+            }
+            '\\' => kept = true,
+            c if c.is_whitespace() => words.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("-c") {
+            Some("") => words.next().map(String::as_str),
+            Some(setting) => Some(setting),
+            None => word.strip_prefix("--"),
+        };
+        let pair = setting.and_then(|setting| setting.split_once('='));
+        let (name, value) = pair.ok_or_else(|| {
+            Error::invalid(format!(
+                "the connection's option {word:?} is not understood"
+            ))
+            .with_hint("write -c name=value")
+            .with_sqlstate("22023")
+        })?;
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+/// What clients are told when they connect, and again when it changes.
+pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, String)> {
+    let shown = |name| session.setting(name).unwrap_or_default();
+    vec![
+        ("server_version", shown("server_version")),
+        ("server_encoding", "UTF8".to_owned()),
+        ("client_encoding", "UTF8".to_owned()),
+        ("application_name", shown("application_name")),
+        ("DateStyle", shown("datestyle")),
+        ("IntervalStyle", shown("intervalstyle")),
+        ("TimeZone", "UTC".to_owned()),
+        ("integer_datetimes", "on".to_owned()),
+        ("standard_conforming_strings", "on".to_owned()),
+        ("default_transaction_read_only", "off".to_owned()),
+        ("in_hot_standby", "off".to_owned()),
+        ("is_superuser", "on".to_owned()),
+        ("session_authorization", user.to_owned()),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! Tests of `words`.
+
+use super::*;
+
+#[test]
+fn words_are_found_behind_comments() {
+    assert_eq!(kind("  -- x\n /* y */ begin"), Kind::Begin);
+    assert_eq!(kind("(select 1)"), Kind::Read);
+    assert_eq!(kind("copy t from stdin"), Kind::Copy);
+    assert_eq!(kind("insert into t values (1)"), Kind::Other);
+    assert_eq!(kind(""), Kind::Other);
+    assert_eq!(kind("/* never closed"), Kind::Other);
+    assert_eq!(
+        first("DEALLOCATE \"My Statement\"", 2),
+        ["DEALLOCATE", "My Statement"]
+    );
+    assert_eq!(first("UNLISTEN *", 3), ["UNLISTEN", "*"]);
+}

@@ -1,0 +1,238 @@
+SELECT n.nspname as "Schema",
+c.relname as "Name",
+CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'i' THEN 'index' WHEN 'S' THEN 'sequence' WHEN 't' THEN 'TOAST table' WHEN 'f' THEN 'foreign table' WHEN 'p' THEN 'partitioned table' WHEN 'I' THEN 'partitioned index' END as "Type",
+pg_catalog.pg_get_userbyid(c.relowner) as "Owner"
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_am am ON am.oid = c.relam
+WHERE c.relkind IN ('r','p','')
+AND n.nspname <> 'pg_catalog'
+AND n.nspname !~ '^pg_toast'
+AND n.nspname <> 'information_schema'
+AND pg_catalog.pg_table_is_visible(c.oid)
+ORDER BY 1,2;
+SELECT c.oid,
+n.nspname,
+c.relname
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname OPERATOR(pg_catalog.~) '^(ct)$' COLLATE pg_catalog.default
+AND pg_catalog.pg_table_is_visible(c.oid)
+ORDER BY 2, 3;
+SELECT c.relchecks, c.relkind, c.relhasindex, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity, false AS relhasoids, c.relispartition, '', c.reltablespace, CASE WHEN c.reloftype = 0 THEN '' ELSE c.reloftype::pg_catalog.regtype::pg_catalog.text END, c.relpersistence, c.relreplident, am.amname
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_class tc ON (c.reltoastrelid = tc.oid)
+LEFT JOIN pg_catalog.pg_am am ON (c.relam = am.oid)
+WHERE c.oid = '16404';
+SELECT a.attname,
+pg_catalog.format_type(a.atttypid, a.atttypmod),
+(SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid, true)
+FROM pg_catalog.pg_attrdef d
+WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.atthasdef),
+a.attnotnull,
+(SELECT c.collname FROM pg_catalog.pg_collation c, pg_catalog.pg_type t
+WHERE c.oid = a.attcollation AND t.oid = a.atttypid AND a.attcollation <> t.typcollation) AS attcollation,
+a.attidentity,
+a.attgenerated
+FROM pg_catalog.pg_attribute a
+WHERE a.attrelid = '16404' AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum;
+SELECT c2.relname, i.indisprimary, i.indisunique, i.indisclustered, i.indisvalid, pg_catalog.pg_get_indexdef(i.indexrelid, 0, true),
+pg_catalog.pg_get_constraintdef(con.oid, true), contype, condeferrable, condeferred, i.indisreplident, c2.reltablespace
+FROM pg_catalog.pg_class c, pg_catalog.pg_class c2, pg_catalog.pg_index i
+LEFT JOIN pg_catalog.pg_constraint con ON (conrelid = i.indrelid AND conindid = i.indexrelid AND contype IN ('p','u','x'))
+WHERE c.oid = '16404' AND c.oid = i.indrelid AND i.indexrelid = c2.oid
+ORDER BY i.indisprimary DESC, c2.relname;
+SELECT pol.polname, pol.polpermissive,
+CASE WHEN pol.polroles = '{0}' THEN NULL ELSE pg_catalog.array_to_string(array(select rolname from pg_catalog.pg_roles where oid = any (pol.polroles) order by 1),',') END,
+pg_catalog.pg_get_expr(pol.polqual, pol.polrelid),
+pg_catalog.pg_get_expr(pol.polwithcheck, pol.polrelid),
+CASE pol.polcmd
+WHEN 'r' THEN 'SELECT'
+WHEN 'a' THEN 'INSERT'
+WHEN 'w' THEN 'UPDATE'
+WHEN 'd' THEN 'DELETE'
+END AS cmd
+FROM pg_catalog.pg_policy pol
+WHERE pol.polrelid = '16404' ORDER BY 1;
+SELECT oid, stxrelid::pg_catalog.regclass, stxnamespace::pg_catalog.regnamespace::pg_catalog.text AS nsp, stxname,
+pg_catalog.pg_get_statisticsobjdef_columns(oid) AS columns,
+'d' = any(stxkind) AS ndist_enabled,
+'f' = any(stxkind) AS deps_enabled,
+'m' = any(stxkind) AS mcv_enabled,
+stxstattarget
+FROM pg_catalog.pg_statistic_ext
+WHERE stxrelid = '16404'
+ORDER BY nsp, stxname;
+SELECT pubname
+, NULL
+, NULL
+FROM pg_catalog.pg_publication p
+JOIN pg_catalog.pg_publication_namespace pn ON p.oid = pn.pnpubid
+JOIN pg_catalog.pg_class pc ON pc.relnamespace = pn.pnnspid
+WHERE pc.oid ='16404' and pg_catalog.pg_relation_is_publishable('16404')
+UNION
+SELECT pubname
+, pg_get_expr(pr.prqual, c.oid)
+, (CASE WHEN pr.prattrs IS NOT NULL THEN
+(SELECT string_agg(attname, ', ')
+FROM pg_catalog.generate_series(0, pg_catalog.array_upper(pr.prattrs::pg_catalog.int2[], 1)) s,
+pg_catalog.pg_attribute
+WHERE attrelid = pr.prrelid AND attnum = prattrs[s])
+ELSE NULL END) FROM pg_catalog.pg_publication p
+JOIN pg_catalog.pg_publication_rel pr ON p.oid = pr.prpubid
+JOIN pg_catalog.pg_class c ON c.oid = pr.prrelid
+WHERE pr.prrelid = '16404'
+UNION
+SELECT pubname
+, NULL
+, NULL
+FROM pg_catalog.pg_publication p
+WHERE p.puballtables AND pg_catalog.pg_relation_is_publishable('16404')
+ORDER BY 1;
+SELECT c.oid::pg_catalog.regclass
+FROM pg_catalog.pg_class c, pg_catalog.pg_inherits i
+WHERE c.oid = i.inhparent AND i.inhrelid = '16404'
+AND c.relkind != 'p' AND c.relkind != 'I'
+ORDER BY inhseqno;
+SELECT c.oid::pg_catalog.regclass, c.relkind, inhdetachpending, pg_catalog.pg_get_expr(c.relpartbound, c.oid)
+FROM pg_catalog.pg_class c, pg_catalog.pg_inherits i
+WHERE c.oid = i.inhrelid AND i.inhparent = '16404'
+ORDER BY pg_catalog.pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT', c.oid::pg_catalog.regclass::pg_catalog.text;
+SELECT d.datname as "Name",
+pg_catalog.pg_get_userbyid(d.datdba) as "Owner",
+pg_catalog.pg_encoding_to_char(d.encoding) as "Encoding",
+d.datcollate as "Collate",
+d.datctype as "Ctype",
+d.daticulocale as "ICU Locale",
+CASE d.datlocprovider WHEN 'c' THEN 'libc' WHEN 'i' THEN 'icu' END AS "Locale Provider",
+pg_catalog.array_to_string(d.datacl, E'\n') AS "Access privileges"
+FROM pg_catalog.pg_database d
+ORDER BY 1;
+select pg_catalog.version();
+select current_schema();
+show transaction isolation level;
+show standard_conforming_strings;
+SELECT pg_catalog.pg_opclass.oid, pg_catalog.pg_opclass.opcname
+FROM pg_catalog.pg_opclass
+WHERE NOT pg_catalog.pg_opclass.opcdefault;
+select * from ct;
+SELECT version();
+SELECT
+attrelid,
+attname,
+atttypid
+FROM
+pg_catalog.pg_attribute
+ORDER BY
+attrelid, attnum;
+SELECT oid, typname, typreceive, typbasetype, typrelid, typarray FROM pg_catalog.pg_type WHERE (typreceive != 0 OR typsend != 0) AND typtype != 'r' AND typreceive::TEXT != 'array_recv';
+SELECT CURRENT_SCHEMA();
+SELECT 1;
+show time zone;
+SELECT * FROM unnest(current_schemas(true));
+SELECT  nspname
+FROM    pg_catalog.pg_namespace
+ORDER BY 1;
+SELECT n.nspname schema_name,
+t.typname type_name
+FROM   pg_catalog.pg_type t
+INNER JOIN pg_catalog.pg_namespace n
+ON n.oid = t.typnamespace
+WHERE ( t.typrelid = 0  -- non-composite types
+OR (  -- composite type, but not a table
+SELECT c.relkind = 'c'
+FROM pg_catalog.pg_class c
+WHERE c.oid = t.typrelid
+)
+)
+AND NOT EXISTS( -- ignore array types
+SELECT  1
+FROM    pg_catalog.pg_type el
+WHERE   el.oid = t.typelem AND el.typarray = t.oid
+)
+AND n.nspname <> 'pg_catalog'
+AND n.nspname <> 'information_schema'
+ORDER BY 1, 2;
+SELECT d.datname
+FROM pg_catalog.pg_database d
+ORDER BY 1;
+SELECT n.nspname schema_name,
+p.proname func_name,
+p.proargnames,
+COALESCE(proallargtypes::regtype[], proargtypes::regtype[])::text[],
+p.proargmodes,
+prorettype::regtype::text return_type,
+p.prokind = 'a' is_aggregate,
+p.prokind = 'w' is_window,
+p.proretset is_set_returning,
+d.deptype = 'e' is_extension,
+pg_get_expr(proargdefaults, 0) AS arg_defaults
+FROM pg_catalog.pg_proc p
+INNER JOIN pg_catalog.pg_namespace n
+ON n.oid = p.pronamespace
+LEFT JOIN pg_depend d ON d.objid = p.oid and d.deptype = 'e'
+WHERE p.prorettype::regtype != 'trigger'::regtype
+ORDER BY 1, 2;
+select 1;
+/* {"app": "dbt", "dbt_version": "1.10.23", "profile_name": "p", "target_name": "d", "connection_name": "list_test"} */
+
+select distinct nspname from pg_namespace;
+/* {"app": "dbt", "dbt_version": "1.10.23", "profile_name": "p", "target_name": "d", "connection_name": "list_test_public"} */
+select
+'test' as database,
+tablename as name,
+schemaname as schema,
+'table' as type
+from pg_tables
+where schemaname ilike 'public'
+union all
+select
+'test' as database,
+viewname as name,
+schemaname as schema,
+'view' as type
+from pg_views
+where schemaname ilike 'public'
+union all
+select
+'test' as database,
+matviewname as name,
+schemaname as schema,
+'materialized_view' as type
+from pg_matviews
+where schemaname ilike 'public';
+/* {"app": "dbt", "dbt_version": "1.10.23", "profile_name": "p", "target_name": "d", "connection_name": "master"} */
+select distinct
+dependent_namespace.nspname as dependent_schema,
+dependent_class.relname as dependent_name,
+referenced_namespace.nspname as referenced_schema,
+referenced_class.relname as referenced_name
+
+-- Query for views: views are entries in pg_class with an entry in pg_rewrite, but we avoid
+-- a seq scan on pg_rewrite by leveraging the fact there is an "internal" row in pg_depend for
+-- the view...
+from pg_class as dependent_class
+join pg_namespace as dependent_namespace on dependent_namespace.oid = dependent_class.relnamespace
+join pg_depend as dependent_depend on dependent_depend.refobjid = dependent_class.oid
+and dependent_depend.classid = 'pg_rewrite'::regclass
+and dependent_depend.refclassid = 'pg_class'::regclass
+and dependent_depend.deptype = 'i'
+
+-- ... and via pg_depend (that has a row per column, hence the need for "distinct" above, and
+-- making sure to exclude the internal row to avoid a view appearing to depend on itself)...
+join pg_depend as joining_depend on joining_depend.objid = dependent_depend.objid
+and joining_depend.classid = 'pg_rewrite'::regclass
+and joining_depend.refclassid = 'pg_class'::regclass
+and joining_depend.refobjid != dependent_depend.refobjid
+
+-- ... we can find the tables they query from in pg_class, but excluding system tables. Note we
+-- don't need need to exclude _dependent_ system tables, because they only query from other
+-- system tables, and so are automatically excluded by excluding _referenced_ system tables
+join pg_class as referenced_class on referenced_class.oid = joining_depend.refobjid
+join pg_namespace as referenced_namespace on referenced_namespace.oid = referenced_class.relnamespace
+and referenced_namespace.nspname != 'information_schema'
+and referenced_namespace.nspname not like 'pg\_%'
+
+order by
+dependent_schema, dependent_name, referenced_schema, referenced_name;

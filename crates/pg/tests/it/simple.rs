@@ -1,0 +1,179 @@
+//! The simple protocol.
+
+use tokio_postgres::SimpleQueryMessage;
+
+use crate::served::{Served, sqlstate};
+
+/// The cells of all rows, `-` for NULL, and the counts of rows in tags.
+fn told(messages: &[SimpleQueryMessage]) -> (Vec<Vec<String>>, Vec<u64>) {
+    let (mut rows, mut counts) = (Vec::new(), Vec::new());
+    for message in messages {
+        match message {
+            SimpleQueryMessage::Row(row) => {
+                let cells = (0..row.len()).map(|at| row.get(at).unwrap_or("-").to_owned());
+                rows.push(cells.collect());
+            }
+            SimpleQueryMessage::CommandComplete(count) => counts.push(*count),
+            _ => {}
+        }
+    }
+    (rows, counts)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_statements_answer_one_after_the_other() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let messages = client
+        .simple_query(
+            "CREATE TABLE t (k INT PRIMARY KEY, v TEXT);
+             INSERT INTO t VALUES (1, 'one'), (2, NULL);
+             SELECT * FROM t ORDER BY k; ;",
+        )
+        .await
+        .unwrap();
+    let (rows, counts) = told(&messages);
+    assert_eq!(rows, [["1", "one"], ["2", "-"]]);
+    assert_eq!(counts, [0, 2, 2]);
+    assert!(told(&client.simple_query("").await.unwrap()).0.is_empty());
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_statements_are_one_transaction() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        .await
+        .unwrap();
+    let failed = client
+        .batch_execute("INSERT INTO t VALUES (1); INSERT INTO t VALUES ('x'); SELECT 1")
+        .await;
+    assert_eq!(sqlstate(failed), "22P02");
+    let rows = client.query("SELECT * FROM t", &[]).await.unwrap();
+    assert!(rows.is_empty(), "nothing of it is kept");
+    // A transaction of the text's own is left as it is.
+    client
+        .batch_execute("BEGIN; INSERT INTO t VALUES (2)")
+        .await
+        .unwrap();
+    client
+        .batch_execute("INSERT INTO t VALUES (3); INSERT INTO t VALUES (4)")
+        .await
+        .unwrap();
+    client.batch_execute("ROLLBACK").await.unwrap();
+    let rows = client.query("SELECT * FROM t", &[]).await.unwrap();
+    assert!(rows.is_empty());
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_have_state_hint_and_place() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let error = client
+        .simple_query("SELECT 1;\n SELEC 2")
+        .await
+        .unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code().code(), "42601");
+    let tokio_postgres::error::ErrorPosition::Original(place) = error.position().unwrap() else {
+        panic!("{error:?}");
+    };
+    assert_eq!(*place, 12, "{error:?}");
+    let error = client
+        .simple_query("SELECT * FROM nothing")
+        .await
+        .unwrap_err();
+    assert_eq!(error.as_db_error().unwrap().code().code(), "42P01");
+    let error = client
+        .simple_query("SET lazybase.freshnes = 1")
+        .await
+        .unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.hint(), Some("perhaps lazybase.freshness is meant"));
+    assert_eq!(
+        told(&client.simple_query("SELECT 3").await.unwrap()).0,
+        [["3"]]
+    );
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_go_on_after_a_savepoint() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        .await
+        .unwrap();
+    client.batch_execute("BEGIN").await.unwrap();
+    client
+        .batch_execute("INSERT INTO t VALUES (1)")
+        .await
+        .unwrap();
+    client.batch_execute("SAVEPOINT s").await.unwrap();
+    assert_eq!(
+        sqlstate(client.simple_query("SELECT * FROM nothing").await),
+        "42P01"
+    );
+    assert_eq!(sqlstate(client.simple_query("SELECT 1").await), "25P02");
+    client
+        .batch_execute("ROLLBACK TO SAVEPOINT s")
+        .await
+        .unwrap();
+    client
+        .batch_execute("INSERT INTO t VALUES (2); COMMIT")
+        .await
+        .unwrap();
+    let (rows, _) = told(
+        &client
+            .simple_query("SELECT k FROM t ORDER BY k")
+            .await
+            .unwrap(),
+    );
+    assert_eq!(rows, [["1"], ["2"]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_drivers_set_and_ask_for_as_they_start_is_there() {
+    let served = Served::start().await;
+    let client = served
+        .connect(
+            "application_name=tests options='-c lazybase.freshness=30 -c extra_float_digits=3'",
+        )
+        .await
+        .unwrap();
+    for (name, value) in [
+        ("application_name", "tests"),
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO, MDY"),
+        ("standard_conforming_strings", "on"),
+        ("lazybase.freshness", "30s"),
+        ("search_path", "public"),
+        ("transaction isolation level", "snapshot"),
+    ] {
+        let (rows, _) = told(&client.simple_query(&format!("SHOW {name}")).await.unwrap());
+        assert_eq!(rows, [[value]], "{name}");
+    }
+    client
+        .batch_execute(
+            "SET client_encoding TO 'UTF8'; SET datestyle TO ISO; SET extra_float_digits = 2;
+             SET SESSION application_name = 'x'; SET statement_timeout = '5s'; DISCARD ALL",
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        sqlstate(client.batch_execute("SET client_encoding = 'LATIN1'").await),
+        "0A000"
+    );
+    let version = client.query_one("SELECT version()", &[]).await.unwrap();
+    assert!(
+        version
+            .get::<_, String>(0)
+            .starts_with("PostgreSQL 15.0 (LazyBase")
+    );
+    served.stop().await;
+}

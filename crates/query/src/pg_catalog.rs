@@ -1,0 +1,200 @@
+//! `pg_catalog`: PostgreSQL's own tables of tables, as far as its tools ask for them.
+//!
+//! ```text
+//!   statement -> rewrite: names, operators and casts that only PostgreSQL has
+//!             -> tables made of what the statement sees, one row a table, column, key, ...
+//!             -> functions: format_type, pg_get_constraintdef, ...
+//! ```
+//!
+//! Reads the tables that a statement sees; writes nothing. Invariant PGC-1: what LazyBase does not
+//! have (sequences, triggers, policies, ...) is a table without rows, never a made-up row.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanBuilder, Float32Builder, Int16Builder, Int32Builder, Int64Builder,
+    ListBuilder, RecordBatch, StringBuilder,
+};
+use arrow::datatypes::{DataType, Field, Schema};
+use lazybase_model::{Error, Result};
+
+use crate::visible::Visible;
+
+mod described;
+mod fixed;
+pub(crate) mod functions;
+pub(crate) mod rewrite;
+#[cfg(test)]
+mod tests;
+pub(crate) mod types;
+
+/// The schema's name.
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
+
+/// Whether there is a table of that name.
+pub(crate) fn has(name: &str) -> bool {
+    described::COLUMNS
+        .iter()
+        .chain(&fixed::COLUMNS)
+        .any(|(known, _)| *known == name)
+        || is_empty(name)
+}
+
+/// Whether the table of that name never has a row.
+pub(crate) fn is_empty(name: &str) -> bool {
+    fixed::EMPTY.iter().any(|(known, _)| *known == name)
+}
+
+/// The names of all tables.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let all = described::COLUMNS
+        .iter()
+        .chain(&fixed::COLUMNS)
+        .chain(&fixed::EMPTY);
+    all.map(|(name, _)| *name)
+}
+
+/// The rows of a table, if there is one of that name.
+pub(crate) fn rows(name: &str, visible: &Visible) -> Result<Option<RecordBatch>> {
+    let found = |tables: &[(&'static str, &'static str)]| {
+        let table = tables.iter().find(|(known, _)| *known == name);
+        table.map(|(_, columns)| *columns)
+    };
+    if let Some(columns) = found(&described::COLUMNS) {
+        return batch(columns, described::rows(name, visible)).map(Some);
+    }
+    if let Some(columns) = found(&fixed::COLUMNS) {
+        return batch(columns, fixed::rows(name)).map(Some);
+    }
+    match found(&fixed::EMPTY) {
+        Some(columns) => batch(columns, Vec::new()).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq)]
+enum Cell {
+    Bool(bool),
+    Int(i64),
+    Float(f32),
+    Text(String),
+    Ints(Vec<i64>),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(value: bool) -> Cell {
+        Cell::Bool(value)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Cell {
+        Cell::Int(value)
+    }
+}
+
+/// The cells of a row that are not what their column mostly holds.
+type Row = Vec<(&'static str, Cell)>;
+
+/// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
+/// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `S` and `O` for lists of the former, `T` for a list
+/// of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is NULL.
+fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for column in columns.split(", ") {
+        let (name, kind) = column.split_once(' ').unwrap_or((column, "t"));
+        let (kind, nullable) = match kind.strip_suffix('?') {
+            Some(kind) => (kind, true),
+            None => (kind, false),
+        };
+        let cells = rows.iter().map(|row| {
+            let cell = row.iter().find(|(known, _)| *known == name);
+            cell.map(|(_, cell)| cell)
+        });
+        let (data_type, array) = array(kind, nullable, cells);
+        let field = Field::new(name, data_type, true);
+        fields.push(match kind {
+            "o" => field.with_metadata(types::mark("oid")),
+            _ => field,
+        });
+        arrays.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        .map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The cells of one column.
+fn array<'c>(
+    kind: &str,
+    nullable: bool,
+    cells: impl Iterator<Item = Option<&'c Cell>>,
+) -> (DataType, ArrayRef) {
+    let int = |cell: Option<&Cell>| match cell {
+        Some(Cell::Int(value)) => Some(*value),
+        _ => (!nullable).then_some(0),
+    };
+    let text = |cell: Option<&Cell>| match cell {
+        Some(Cell::Text(text)) => Some(text.clone()),
+        _ => (!nullable).then(String::new),
+    };
+    macro_rules! built {
+        ($builder:expr, $cell:ident => $value:expr) => {{
+            let mut builder = $builder;
+            for $cell in cells {
+                builder.append_option($value);
+            }
+            Arc::new(builder.finish()) as ArrayRef
+        }};
+    }
+    macro_rules! listed {
+        ($builder:expr, $as:ty) => {{
+            let mut builder = ListBuilder::new($builder);
+            for cell in cells {
+                match cell {
+                    Some(Cell::Ints(values)) => {
+                        builder.append_value(values.iter().map(|value| Some(*value as $as)));
+                    }
+                    _ => builder.append(!nullable),
+                }
+            }
+            Arc::new(builder.finish()) as ArrayRef
+        }};
+    }
+    let made: ArrayRef = match kind {
+        "b" => built!(BooleanBuilder::new(), cell => match cell {
+            Some(Cell::Bool(value)) => Some(*value),
+            _ => (!nullable).then_some(false),
+        }),
+        "s" => built!(Int16Builder::new(), cell => int(cell).map(|value| value as i16)),
+        "i" => built!(Int32Builder::new(), cell => int(cell).map(|value| value as i32)),
+        "o" => built!(Int64Builder::new(), cell => int(cell)),
+        "f" => built!(Float32Builder::new(), cell => match cell {
+            Some(Cell::Float(value)) => Some(*value),
+            _ => (!nullable).then_some(0.0),
+        }),
+        "S" => listed!(Int16Builder::new(), i16),
+        "O" => listed!(Int64Builder::new(), i64),
+        "T" => {
+            let mut builder = ListBuilder::new(StringBuilder::new());
+            for _ in cells {
+                builder.append(!nullable);
+            }
+            Arc::new(builder.finish())
+        }
+        _ => built!(StringBuilder::new(), cell => text(cell)),
+    };
+    (made.data_type().clone(), made)
+}

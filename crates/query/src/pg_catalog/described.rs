@@ -1,0 +1,489 @@
+//! Tables that describe what a statement sees: tables, columns, keys, comments.
+
+use std::sync::Arc;
+
+use lazybase_model::{ColumnDefault, Table};
+
+use super::fixed::{ACCESS_METHOD, KEY_METHOD, OWNER, PUBLIC};
+use super::types::of_column;
+use super::{Cell, Row};
+use crate::definition::identifier;
+use crate::parse::{CATALOG, SCHEMA};
+use crate::visible::Visible;
+
+pub(super) const COLUMNS: [(&str, &str); 10] = [
+    (
+        "pg_class",
+        "oid o, relname t, relnamespace o, reltype o, reloftype o, relowner o, relam o, \
+         relfilenode o, reltablespace o, relpages i, reltuples f, relallvisible i, \
+         reltoastrelid o, relhasindex b, relisshared b, relpersistence t, relkind t, relnatts s, \
+         relchecks s, relhasrules b, relhastriggers b, relhassubclass b, relrowsecurity b, \
+         relforcerowsecurity b, relispopulated b, relreplident t, relispartition b, \
+         relrewrite o, relfrozenxid o, relminmxid o, relacl T?, reloptions T?, relpartbound t?",
+    ),
+    (
+        "pg_attribute",
+        "attrelid o, attname t, atttypid o, attstattarget i, attlen s, attnum s, attndims i, \
+         attcacheoff i, atttypmod i, attbyval b, attalign t, attstorage t, attcompression t, \
+         attnotnull b, atthasdef b, atthasmissing b, attidentity t, attgenerated t, \
+         attisdropped b, attislocal b, attinhcount i, attcollation o, attacl T?, attoptions T?, \
+         attfdwoptions T?, attmissingval t?",
+    ),
+    ("pg_attrdef", "oid o, adrelid o, adnum s, adbin t"),
+    (
+        "pg_index",
+        "indexrelid o, indrelid o, indnatts s, indnkeyatts s, indisunique b, \
+         indnullsnotdistinct b, indisprimary b, indisexclusion b, indimmediate b, \
+         indisclustered b, indisvalid b, indcheckxmin b, indisready b, indislive b, \
+         indisreplident b, indkey S, indcollation O, indclass O, indoption S, indexprs t?, \
+         indpred t?",
+    ),
+    (
+        "pg_constraint",
+        "oid o, conname t, connamespace o, contype t, condeferrable b, condeferred b, \
+         convalidated b, conrelid o, contypid o, conindid o, conparentid o, confrelid o, \
+         confupdtype t, confdeltype t, confmatchtype t, conislocal b, coninhcount i, \
+         connoinherit b, conkey S?, confkey S?, conpfeqop O?, conppeqop O?, conffeqop O?, \
+         conexclop O?, conbin t?",
+    ),
+    (
+        "pg_description",
+        "objoid o, classoid o, objsubid i, description t",
+    ),
+    (
+        "pg_tables",
+        "schemaname t, tablename t, tableowner t, tablespace t?, hasindexes b, hasrules b, \
+         hastriggers b, rowsecurity b",
+    ),
+    (
+        "pg_matviews",
+        "schemaname t, matviewname t, matviewowner t, tablespace t?, hasindexes b, \
+         ispopulated b, definition t",
+    ),
+    (
+        "pg_indexes",
+        "schemaname t, tablename t, indexname t, tablespace t?, indexdef t",
+    ),
+    (
+        "pg_stat_user_tables",
+        "relid o, schemaname t, relname t, n_live_tup o?",
+    ),
+];
+
+/// The number of `pg_class` itself, as other tables name it.
+pub(super) const PG_CLASS: i64 = 1259;
+
+/// Where the numbers of tables begin, as in PostgreSQL.
+const TABLES: i64 = 16_384;
+const VIEWS: i64 = 1 << 28;
+const KEYS: i64 = 1 << 29;
+const CONSTRAINTS: i64 = 3 << 28;
+
+/// The number of a table.
+fn of_table(table: &Table) -> i64 {
+    TABLES + i64::from(table.id.0)
+}
+
+fn of_view(view: &Table) -> i64 {
+    VIEWS + i64::from(view.id.0)
+}
+
+fn of_key(table: &Table) -> i64 {
+    KEYS + i64::from(table.id.0)
+}
+
+fn of_constraint(table: &Table) -> i64 {
+    CONSTRAINTS + i64::from(table.id.0)
+}
+
+fn key_name(table: &Table) -> String {
+    format!("{}_pkey", table.name)
+}
+
+/// The columns of the primary key, counted from 1.
+fn key_columns(table: &Table) -> Vec<i64> {
+    table
+        .key_indices()
+        .into_iter()
+        .map(|at| at as i64 + 1)
+        .collect()
+}
+
+fn quoted_key(table: &Table) -> String {
+    let names = table
+        .key_indices()
+        .into_iter()
+        .map(|at| identifier(&table.columns[at].name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// `PRIMARY KEY (...)`.
+fn key_constraint(table: &Table) -> String {
+    format!("PRIMARY KEY ({})", quoted_key(table))
+}
+
+/// `CREATE UNIQUE INDEX ...`, as PostgreSQL would have made the key.
+fn key_definition(table: &Table) -> String {
+    format!(
+        "CREATE UNIQUE INDEX {} ON {SCHEMA}.{} USING btree ({})",
+        identifier(&key_name(table)),
+        identifier(&table.name),
+        quoted_key(table)
+    )
+}
+
+/// The names of things with numbers, for functions and casts.
+pub(super) struct Numbered {
+    visible: Visible,
+}
+
+/// Something with a number in `pg_class` or `pg_constraint`.
+enum Thing {
+    Table(Arc<Table>),
+    View(Arc<Table>),
+    Key(Arc<Table>),
+    Constraint(Arc<Table>),
+}
+
+impl Numbered {
+    pub(super) fn new(visible: Visible) -> Numbered {
+        Numbered { visible }
+    }
+
+    fn thing(&self, oid: i64) -> Option<Thing> {
+        let tables = self.visible.tables();
+        for table in tables {
+            match oid {
+                oid if oid == of_table(&table) => return Some(Thing::Table(table)),
+                oid if oid == of_key(&table) => return Some(Thing::Key(table)),
+                oid if oid == of_constraint(&table) => return Some(Thing::Constraint(table)),
+                _ => {}
+            }
+        }
+        let mut views = self.visible.views().into_iter();
+        views.find(|view| of_view(view) == oid).map(Thing::View)
+    }
+
+    /// The number of what a text names.
+    pub(super) fn oid(&self, name: &str) -> Option<i64> {
+        let name = name.trim();
+        if let Ok(number) = name.parse() {
+            return Some(number);
+        }
+        let (schema, name) = match name.rsplit_once('.') {
+            Some((schema, name)) => (Some(schema.trim_matches('"').to_lowercase()), name),
+            None => (None, name),
+        };
+        let name = match name
+            .strip_prefix('"')
+            .and_then(|name| name.strip_suffix('"'))
+        {
+            Some(quoted) => quoted.replace("\"\"", "\""),
+            None => name.to_lowercase(),
+        };
+        if name == "pg_class" {
+            return Some(PG_CLASS);
+        }
+        if schema.is_some_and(|schema| schema != SCHEMA) {
+            return None;
+        }
+        if let Some(table) = self.visible.table(&name) {
+            return Some(of_table(&table));
+        }
+        if let Some(view) = self.visible.view(&name) {
+            return Some(of_view(&view));
+        }
+        let mut tables = self.visible.tables().into_iter();
+        tables
+            .find(|table| !table.hidden_key && key_name(table) == name)
+            .map(|t| of_key(&t))
+    }
+
+    /// The name of what has a number; the number itself where nothing has.
+    pub(super) fn name(&self, text: &str) -> String {
+        let Ok(oid) = text.trim().parse::<i64>() else {
+            return text.to_owned();
+        };
+        match self.thing(oid) {
+            Some(Thing::Table(table) | Thing::View(table)) => identifier(&table.name),
+            Some(Thing::Key(table) | Thing::Constraint(table)) => identifier(&key_name(&table)),
+            None if oid == PG_CLASS => "pg_class".to_owned(),
+            None if oid == 0 => "-".to_owned(),
+            None => oid.to_string(),
+        }
+    }
+
+    /// The statement that would make an index, or the name of one of its columns.
+    pub(super) fn index_definition(&self, oid: i64, column: i64) -> Option<String> {
+        let Some(Thing::Key(table)) = self.thing(oid) else {
+            return None;
+        };
+        match usize::try_from(column)
+            .ok()
+            .and_then(|column| column.checked_sub(1))
+        {
+            None => Some(key_definition(&table)),
+            Some(at) => {
+                let at = *table.key_indices().get(at)?;
+                Some(identifier(&table.columns[at].name))
+            }
+        }
+    }
+
+    /// What a constraint says.
+    pub(super) fn constraint_definition(&self, oid: i64) -> Option<String> {
+        match self.thing(oid) {
+            Some(Thing::Constraint(table)) => Some(key_constraint(&table)),
+            _ => None,
+        }
+    }
+
+    /// The query of a view.
+    pub(super) fn view_definition(&self, oid: i64) -> Option<String> {
+        match self.thing(oid) {
+            Some(Thing::View(view)) => Some(crate::views::definition(&self.visible, &view)),
+            _ => None,
+        }
+    }
+
+    /// The default of a table's column, counted from 1.
+    pub(super) fn default(&self, oid: i64, column: i64) -> Option<String> {
+        let Some(Thing::Table(table)) = self.thing(oid) else {
+            return None;
+        };
+        let at = usize::try_from(column).ok()?.checked_sub(1)?;
+        match &table.columns.get(at)?.default {
+            ColumnDefault::Null => None,
+            ColumnDefault::Expression(text) => Some(text.clone()),
+        }
+    }
+
+    /// The comment of a table, or of its column of that number.
+    pub(super) fn comment(&self, oid: i64, column: i64) -> Option<String> {
+        let Some(Thing::Table(table)) = self.thing(oid) else {
+            return None;
+        };
+        match usize::try_from(column)
+            .ok()
+            .and_then(|column| column.checked_sub(1))
+        {
+            None => table.comment.clone(),
+            Some(at) => table.columns.get(at)?.comment.clone(),
+        }
+    }
+}
+
+/// The rows of one of these tables.
+pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
+    let tables = visible.tables();
+    let keyed = || tables.iter().filter(|table| !table.hidden_key);
+    match name {
+        "pg_class" => classes(visible, &tables),
+        "pg_attribute" => attributes(visible, &tables),
+        "pg_attrdef" => tables.iter().flat_map(|table| defaults(table)).collect(),
+        "pg_index" => keyed().map(|table| index(table)).collect(),
+        "pg_constraint" => keyed().map(|table| constraint(table)).collect(),
+        "pg_description" => tables.iter().flat_map(|table| comments(table)).collect(),
+        "pg_tables" => tables
+            .iter()
+            .map(|table| {
+                vec![
+                    ("schemaname", SCHEMA.into()),
+                    ("tablename", table.name.clone().into()),
+                    ("tableowner", CATALOG.into()),
+                    ("hasindexes", (!table.hidden_key).into()),
+                ]
+            })
+            .collect(),
+        "pg_matviews" => visible
+            .views()
+            .iter()
+            .map(|view| {
+                vec![
+                    ("schemaname", SCHEMA.into()),
+                    ("matviewname", view.name.clone().into()),
+                    ("matviewowner", CATALOG.into()),
+                    ("ispopulated", true.into()),
+                    ("definition", crate::views::definition(visible, view).into()),
+                ]
+            })
+            .collect(),
+        "pg_indexes" => keyed()
+            .map(|table| {
+                vec![
+                    ("schemaname", SCHEMA.into()),
+                    ("tablename", table.name.clone().into()),
+                    ("indexname", key_name(table).into()),
+                    ("indexdef", key_definition(table).into()),
+                ]
+            })
+            .collect(),
+        "pg_stat_user_tables" => tables
+            .iter()
+            .map(|table| {
+                vec![
+                    ("relid", of_table(table).into()),
+                    ("schemaname", SCHEMA.into()),
+                    ("relname", table.name.clone().into()),
+                ]
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn classes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
+    let class = |oid: i64, name: String, kind: &str, method: i64, columns: usize| -> Row {
+        vec![
+            ("oid", oid.into()),
+            ("relname", name.into()),
+            ("relnamespace", PUBLIC.into()),
+            ("relowner", OWNER.into()),
+            ("relam", method.into()),
+            ("relfilenode", oid.into()),
+            // How many rows there are is known once they are counted.
+            ("reltuples", Cell::Float(-1.0)),
+            ("relpersistence", "p".into()),
+            ("relkind", kind.into()),
+            ("relnatts", (columns as i64).into()),
+            ("relispopulated", true.into()),
+            ("relreplident", if kind == "i" { "n" } else { "d" }.into()),
+        ]
+    };
+    let mut rows = Vec::new();
+    for table in tables {
+        let (oid, columns) = (of_table(table), table.visible_columns());
+        let mut row = class(oid, table.name.clone(), "r", ACCESS_METHOD, columns);
+        row.push(("relhasindex", (!table.hidden_key).into()));
+        rows.push(row);
+        if !table.hidden_key {
+            let columns = table.key_indices().len();
+            rows.push(class(
+                of_key(table),
+                key_name(table),
+                "i",
+                KEY_METHOD,
+                columns,
+            ));
+        }
+    }
+    for view in visible.views() {
+        let columns = view.visible_columns();
+        rows.push(class(
+            of_view(&view),
+            view.name.clone(),
+            "m",
+            ACCESS_METHOD,
+            columns,
+        ));
+    }
+    rows
+}
+
+fn attributes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut add = |oid: i64, table: &Table, columns: &[usize]| {
+        for (at, column) in columns.iter().enumerate() {
+            let column = &table.columns[*column];
+            let (data_type, modifier) = of_column(column);
+            let known = super::types::TYPES
+                .iter()
+                .find(|known| known.oid == data_type);
+            let length = known.map_or(-1, |known| known.length);
+            let has_default = matches!(column.default, ColumnDefault::Expression(_));
+            rows.push(vec![
+                ("attrelid", oid.into()),
+                ("attname", column.name.clone().into()),
+                ("atttypid", i64::from(data_type).into()),
+                ("attstattarget", (-1).into()),
+                ("attlen", i64::from(length).into()),
+                ("attnum", (at as i64 + 1).into()),
+                ("attndims", i64::from(known.is_none()).into()),
+                ("attcacheoff", (-1).into()),
+                ("atttypmod", modifier.into()),
+                ("attalign", "i".into()),
+                ("attstorage", if length < 0 { "x" } else { "p" }.into()),
+                ("attnotnull", (!column.nullable).into()),
+                ("atthasdef", has_default.into()),
+                ("attislocal", true.into()),
+            ]);
+        }
+    };
+    for table in tables {
+        let columns: Vec<usize> = (0..table.visible_columns()).collect();
+        add(of_table(table), table, &columns);
+        if !table.hidden_key {
+            add(of_key(table), table, &table.key_indices());
+        }
+    }
+    for view in visible.views() {
+        let columns: Vec<usize> = (0..view.visible_columns()).collect();
+        add(of_view(&view), &view, &columns);
+    }
+    rows
+}
+
+fn defaults(table: &Table) -> Vec<Row> {
+    let columns = table.columns[..table.visible_columns()].iter().enumerate();
+    let default = columns.filter_map(|(at, column)| match &column.default {
+        ColumnDefault::Null => None,
+        ColumnDefault::Expression(text) => Some(vec![
+            ("oid", (of_constraint(table) + (1 << 26) + at as i64).into()),
+            ("adrelid", of_table(table).into()),
+            ("adnum", (at as i64 + 1).into()),
+            ("adbin", text.clone().into()),
+        ]),
+    });
+    default.collect()
+}
+
+fn index(table: &Arc<Table>) -> Row {
+    let key = key_columns(table);
+    let zeros = vec![0; key.len()];
+    vec![
+        ("indexrelid", of_key(table).into()),
+        ("indrelid", of_table(table).into()),
+        ("indnatts", (key.len() as i64).into()),
+        ("indnkeyatts", (key.len() as i64).into()),
+        ("indisunique", true.into()),
+        ("indisprimary", true.into()),
+        ("indimmediate", true.into()),
+        ("indisvalid", true.into()),
+        ("indisready", true.into()),
+        ("indislive", true.into()),
+        ("indkey", Cell::Ints(key)),
+        ("indcollation", Cell::Ints(zeros.clone())),
+        ("indclass", Cell::Ints(zeros.clone())),
+        ("indoption", Cell::Ints(zeros)),
+    ]
+}
+
+fn constraint(table: &Arc<Table>) -> Row {
+    vec![
+        ("oid", of_constraint(table).into()),
+        ("conname", key_name(table).into()),
+        ("connamespace", PUBLIC.into()),
+        ("contype", "p".into()),
+        ("convalidated", true.into()),
+        ("conrelid", of_table(table).into()),
+        ("conindid", of_key(table).into()),
+        ("conislocal", true.into()),
+        ("connoinherit", true.into()),
+        ("conkey", Cell::Ints(key_columns(table))),
+    ]
+}
+
+fn comments(table: &Arc<Table>) -> Vec<Row> {
+    let own = table.comment.clone().map(|comment| (0, comment));
+    let columns = table.columns[..table.visible_columns()].iter().enumerate();
+    let columns = columns.filter_map(|(at, column)| Some((at as i64 + 1, column.comment.clone()?)));
+    let row = |(number, comment): (i64, String)| -> Row {
+        vec![
+            ("objoid", of_table(table).into()),
+            ("classoid", PG_CLASS.into()),
+            ("objsubid", number.into()),
+            ("description", comment.into()),
+        ]
+    };
+    own.into_iter().chain(columns).map(row).collect()
+}

@@ -1,0 +1,290 @@
+//! PostgreSQL's functions about tables, types and the session, row by row over texts.
+//!
+//! Those that need no table are made once; those that do are made for each statement, over what
+//! it sees.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::described::Numbered;
+use super::types;
+use crate::parse::{CATALOG, SCHEMA};
+use crate::settings::{SERVER_VERSION, Settings};
+use crate::visible::Visible;
+
+/// The names that casts to `regclass` and `regtype` are rewritten to.
+pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
+pub(super) const REGCLASS_NAME: &str = "pg_regclass_name";
+/// The default of a table's column, by their numbers.
+pub(super) const DEFAULT_OF: &str = "pg_default_of";
+pub(super) const REGTYPE_OID: &str = "pg_regtype_oid";
+pub(super) const REGTYPE_NAME: &str = "pg_regtype_name";
+
+type Arguments<'a> = [Option<&'a str>];
+type Tell = dyn Fn(&Arguments) -> Option<String> + Send + Sync;
+
+/// A function from texts to a text, which is then what the function gives.
+struct Told {
+    name: String,
+    gives: DataType,
+    signature: Signature,
+    tell: Arc<Tell>,
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Told {
+    fn eq(&self, other: &Told) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.tell, &other.tell)
+    }
+}
+
+impl Eq for Told {}
+
+impl Hash for Told {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Told {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.gives.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let failed = |error| DataFusionError::ArrowError(Box::new(error), None);
+        let mut columns: Vec<StringArray> = Vec::with_capacity(args.args.len());
+        for value in args.args {
+            let texts = cast(&value.into_array(rows)?, &DataType::Utf8).map_err(failed)?;
+            columns.push(texts.as_string::<i32>().clone());
+        }
+        let told = (0..rows).map(|row| {
+            let arguments: Vec<Option<&str>> = columns
+                .iter()
+                .map(|column| column.is_valid(row).then(|| column.value(row)))
+                .collect();
+            (self.tell)(&arguments)
+        });
+        let array: ArrayRef = match &self.gives {
+            DataType::List(_) => {
+                let mut lists = ListBuilder::new(StringBuilder::new());
+                for text in told {
+                    lists.append_option(text.map(|text| {
+                        let items = text.split(',').map(|item| Some(item.to_owned()));
+                        items.collect::<Vec<_>>()
+                    }));
+                }
+                Arc::new(lists.finish())
+            }
+            gives => {
+                let texts: ArrayRef = Arc::new(told.collect::<StringArray>());
+                cast(&texts, gives).map_err(failed)?
+            }
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+fn function(
+    name: &str,
+    gives: DataType,
+    tell: impl Fn(&Arguments) -> Option<String> + Send + Sync + 'static,
+) -> ScalarUDF {
+    ScalarUDF::from(Told {
+        name: name.to_owned(),
+        gives,
+        signature: Signature::one_of(
+            vec![
+                datafusion::logical_expr::TypeSignature::VariadicAny,
+                datafusion::logical_expr::TypeSignature::Nullary,
+            ],
+            Volatility::Stable,
+        ),
+        tell: Arc::new(tell),
+    })
+}
+
+/// The argument at a place.
+fn argument<'a>(arguments: &Arguments<'a>, at: usize) -> Option<&'a str> {
+    arguments.get(at).copied().flatten()
+}
+
+fn number(arguments: &Arguments, at: usize) -> Option<i64> {
+    argument(arguments, at)?.trim().parse().ok()
+}
+
+/// The functions that need no table.
+pub(crate) fn fixed() -> Vec<ScalarUDF> {
+    let text = |name: &str, value: &'static str| {
+        function(name, DataType::Utf8, move |_| Some(value.to_owned()))
+    };
+    let truth = |name: &str, value: bool| {
+        function(name, DataType::Boolean, move |_| Some(value.to_string()))
+    };
+    let mut all = vec![
+        function("version", DataType::Utf8, |_| {
+            Some(format!("PostgreSQL {SERVER_VERSION}"))
+        }),
+        text("current_schema", SCHEMA),
+        text("current_database", CATALOG),
+        text("current_catalog", CATALOG),
+        text("pg_client_encoding", "UTF8"),
+        truth("pg_is_in_recovery", false),
+        truth("pg_relation_is_publishable", false),
+        truth("pg_is_other_temp_schema", false),
+        function("pg_my_temp_schema", DataType::Int64, |_| {
+            Some("0".to_owned())
+        }),
+        function("pg_get_userbyid", DataType::Utf8, |_| {
+            Some(CATALOG.to_owned())
+        }),
+        function("pg_encoding_to_char", DataType::Utf8, |_| {
+            Some("UTF8".to_owned())
+        }),
+        function("pg_get_expr", DataType::Utf8, |a| {
+            argument(a, 0).map(str::to_owned)
+        }),
+        function("quote_ident", DataType::Utf8, |a| {
+            argument(a, 0).map(crate::definition::identifier)
+        }),
+        function("quote_literal", DataType::Utf8, |a| {
+            argument(a, 0).map(crate::definition::text)
+        }),
+        function(
+            "current_schemas",
+            DataType::new_list(DataType::Utf8, true),
+            |a| {
+                Some(match argument(a, 0) {
+                    Some("true") => format!("pg_catalog,{SCHEMA}"),
+                    _ => SCHEMA.to_owned(),
+                })
+            },
+        ),
+        function("format_type", DataType::Utf8, |a| {
+            let oid = u32::try_from(number(a, 0)?).ok()?;
+            Some(types::format_type(oid, number(a, 1)))
+        }),
+        function(REGTYPE_NAME, DataType::Utf8, |a| {
+            let given = argument(a, 0)?;
+            let oid = given.trim().parse().ok().or_else(|| types::named(given))?;
+            Some(types::format_type(oid, None))
+        }),
+    ];
+    for name in [REGTYPE_OID, "to_regtype"] {
+        all.push(function(name, DataType::Int64, |a| {
+            let given = argument(a, 0)?;
+            let oid = given.trim().parse().ok().or_else(|| types::named(given))?;
+            Some(oid.to_string())
+        }));
+    }
+    all.extend(always());
+    all
+}
+
+/// The functions that tell every caller the same: who it is, that it may, that there is nothing.
+fn always() -> Vec<ScalarUDF> {
+    let mut all = Vec::new();
+    for name in ["current_user", "session_user", "user", "current_role"] {
+        all.push(function(name, DataType::Utf8, |_| Some(CATALOG.to_owned())));
+    }
+    for name in [
+        "pg_table_is_visible",
+        "pg_type_is_visible",
+        "pg_function_is_visible",
+        "pg_collation_is_visible",
+        "pg_opclass_is_visible",
+        "pg_operator_is_visible",
+        "pg_statistics_obj_is_visible",
+        "has_table_privilege",
+        "has_column_privilege",
+        "has_any_column_privilege",
+        "has_schema_privilege",
+        "has_database_privilege",
+        "has_function_privilege",
+        "has_sequence_privilege",
+        "pg_has_role",
+    ] {
+        all.push(function(name, DataType::Boolean, |_| {
+            Some("true".to_owned())
+        }));
+    }
+    for name in [
+        "pg_get_serial_sequence",
+        "pg_get_partkeydef",
+        "pg_get_ruledef",
+        "pg_get_triggerdef",
+        "pg_get_functiondef",
+        "pg_get_statisticsobjdef_columns",
+        "pg_tablespace_location",
+        "shobj_description",
+        "pg_advisory_unlock_all",
+    ] {
+        all.push(function(name, DataType::Utf8, |_| None));
+    }
+    all
+}
+
+/// The functions over what a statement sees.
+pub(crate) fn over(visible: &Visible, settings: &Settings) -> Vec<ScalarUDF> {
+    let numbered = Arc::new(Numbered::new(visible.clone()));
+    let with = |name: &str, gives: DataType, tell: fn(&Numbered, &Arguments) -> Option<String>| {
+        let numbered = Arc::clone(&numbered);
+        function(name, gives, move |arguments| tell(&numbered, arguments))
+    };
+    let settings = settings.clone();
+    let number_of: fn(&Numbered, &Arguments) -> Option<String> =
+        |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
+    vec![
+        with(REGCLASS_OID, DataType::Int64, number_of),
+        with("to_regclass", DataType::Int64, number_of),
+        with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
+            Some(numbered.name(argument(a, 0)?))
+        }),
+        with("pg_get_indexdef", DataType::Utf8, |numbered, a| {
+            numbered.index_definition(number(a, 0)?, number(a, 1).unwrap_or(0))
+        }),
+        with("pg_get_constraintdef", DataType::Utf8, |numbered, a| {
+            numbered.constraint_definition(number(a, 0)?)
+        }),
+        with("pg_get_viewdef", DataType::Utf8, |numbered, a| {
+            numbered.view_definition(number(a, 0)?)
+        }),
+        with("obj_description", DataType::Utf8, |numbered, a| {
+            numbered.comment(number(a, 0)?, 0)
+        }),
+        with(DEFAULT_OF, DataType::Utf8, |numbered, a| {
+            numbered.default(number(a, 0)?, number(a, 1)?)
+        }),
+        with("col_description", DataType::Utf8, |numbered, a| {
+            numbered.comment(number(a, 0)?, number(a, 1)?)
+        }),
+        function("current_setting", DataType::Utf8, move |a| {
+            settings.show(&argument(a, 0)?.to_lowercase()).ok()
+        }),
+    ]
+}

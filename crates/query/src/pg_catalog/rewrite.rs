@@ -1,0 +1,529 @@
+//! What PostgreSQL's tools write and the planner does not read, as something that means the same.
+//!
+//! | written                                   | planned                                    |
+//! | ----------------------------------------- | ------------------------------------------ |
+//! | `pg_class`                                | `pg_catalog.pg_class`                      |
+//! | `pg_catalog.f(x)`                         | `f(x)`                                     |
+//! | `x OPERATOR(pg_catalog.~) y`              | `x ~ y`                                    |
+//! | `x COLLATE pg_catalog.default`            | `x`                                        |
+//! | `x::regclass`, `x::regtype`               | functions to names or numbers              |
+//! | `x::oid`, `x::name`, `x::pg_catalog.text` | `x::bigint`, `x::text`                     |
+//! | `generate_subscripts(x, 1)`               | `unnest(range(1, cardinality(x) + 1))`     |
+//! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
+//! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
+//! | the same over a table without rows        | NULL                                       |
+//!
+//! Rewrites sqlparser's tree and does nothing else. Invariant RWR-1: what is rewritten in general
+//! means the same to everybody; the last two are done only where all tables are of `pg_catalog`.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
+};
+
+use super::functions::{DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
+use super::{PG_CATALOG, has, is_empty};
+use crate::parse::folded;
+
+/// Rewrites a statement.
+pub(crate) fn rewrite(statement: &mut Statement) {
+    let done = statement.visit(&mut Rewriter);
+    debug_assert!(done.is_continue(), "nothing ends the visit");
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        if let [ObjectNamePart::Identifier(only)] = name.0.as_slice() {
+            let plain = folded(only);
+            if plain.starts_with("pg_") && has(&plain) {
+                name.0 = vec![part(PG_CATALOG), part(&plain)];
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        rewrite_expr(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        each_select(&mut query.body, &mut |select| {
+            if reads_catalog_only(select) {
+                if never_has_rows(select) {
+                    empty_projection(select);
+                }
+                name_apart(select);
+            }
+        });
+        ControlFlow::Continue(())
+    }
+}
+
+fn part(name: &str) -> ObjectNamePart {
+    ObjectNamePart::Identifier(Ident::new(name))
+}
+
+/// The parts of a name, folded; nothing for one that is no plain name.
+fn parts(name: &ObjectName) -> Vec<String> {
+    let part = |part: &ObjectNamePart| part.as_ident().map(folded).unwrap_or_default();
+    name.0.iter().map(part).collect()
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+fn text(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: DataType::Text,
+        array: false,
+        format: None,
+    }
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let arguments = arguments
+        .into_iter()
+        .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+    Expr::Function(Function {
+        name: ObjectName(vec![part(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: arguments.collect(),
+            clauses: vec![],
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+fn rewrite_expr(expr: &mut Expr) {
+    match expr {
+        Expr::Collate { expr: inner, .. } => {
+            *expr = std::mem::replace(inner, null());
+        }
+        Expr::Cast { data_type, .. } => {
+            if let Some(kind) = cast_kind(data_type) {
+                rewrite_cast(expr, kind);
+            }
+        }
+        Expr::BinaryOp { left, op, right } => {
+            if let Some(plain) = plain_operator(op) {
+                *op = plain;
+            }
+            // A function's number is 0 where there is none; here it has a name, or none.
+            if names_function(left)
+                && matches!(right.as_ref(), Expr::Value(_))
+                && right.to_string() == "0"
+            {
+                let none = Value::SingleQuotedString(String::new());
+                **right = Expr::Value(none.into());
+            }
+        }
+        Expr::Function(function) => rewrite_function(function),
+        Expr::Like {
+            escape_char,
+            pattern,
+            ..
+        }
+        | Expr::ILike {
+            escape_char,
+            pattern,
+            ..
+        } => {
+            let escape = escape_char
+                .as_ref()
+                .and_then(|value| value.clone().into_string());
+            // An escape that escapes nothing.
+            if escape.is_some_and(|escape| !pattern.to_string().contains(&escape)) {
+                *escape_char = None;
+            }
+        }
+        Expr::Subquery(query) => {
+            if let Some(replaced) = scalar(query) {
+                *expr = replaced;
+            }
+        }
+        _ => {}
+    }
+    if let Expr::Function(function) = expr
+        && parts(&function.name) == ["generate_subscripts"]
+        && let Some(list) = first_argument(function)
+    {
+        let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+        let count = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(call("cardinality", vec![list])),
+            data_type: DataType::BigInt(None),
+            array: false,
+            format: None,
+        };
+        let end = Expr::BinaryOp {
+            left: Box::new(count),
+            op: BinaryOperator::Plus,
+            right: Box::new(one()),
+        };
+        *expr = call("unnest", vec![call("range", vec![one(), end])]);
+    }
+}
+
+/// Whether a column of `pg_type` names a function.
+fn names_function(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
+        _ => return false,
+    };
+    matches!(
+        name.as_str(),
+        "typreceive" | "typsend" | "typinput" | "typoutput"
+    )
+}
+
+fn first_argument(function: &Function) -> Option<Expr> {
+    match &function.args {
+        FunctionArguments::List(list) => match list.args.first()? {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn rewrite_function(function: &mut Function) {
+    if let [ObjectNamePart::Identifier(schema), _] = function.name.0.as_slice()
+        && folded(schema) == PG_CATALOG
+    {
+        function.name.0.remove(0);
+    }
+}
+
+/// `OPERATOR(pg_catalog.~)` without its schema.
+fn plain_operator(op: &BinaryOperator) -> Option<BinaryOperator> {
+    let BinaryOperator::PGCustomBinaryOperator(name) = op else {
+        return None;
+    };
+    Some(match name.last()?.as_str() {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        ">" => BinaryOperator::Gt,
+        "<=" => BinaryOperator::LtEq,
+        ">=" => BinaryOperator::GtEq,
+        "||" => BinaryOperator::StringConcat,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        _ => return None,
+    })
+}
+
+/// What casts to PostgreSQL's own types mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CastTo {
+    RegClass,
+    RegType,
+    /// regproc, regnamespace, regrole: nothing here has such a name.
+    RegOther,
+    Oid,
+    Text,
+    /// A type of the schema pg_catalog that has a plain name.
+    Plain(PlainType),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PlainType {
+    SmallInt,
+    Int,
+    BigInt,
+    Boolean,
+    Double,
+    /// int2[], int2vector: what is cast to it is one.
+    AsItIs,
+}
+
+fn cast_kind(data_type: &DataType) -> Option<CastTo> {
+    let name = match data_type {
+        DataType::Regclass => return Some(CastTo::RegClass),
+        DataType::Text => return Some(CastTo::Text),
+        DataType::Custom(name, _) => parts(name),
+        DataType::Array(_) => {
+            let name = data_type.to_string().to_lowercase();
+            let vector = name.contains("pg_catalog.") || name.contains("regtype");
+            return vector.then_some(CastTo::Plain(PlainType::AsItIs));
+        }
+        _ => return None,
+    };
+    let name = match name.as_slice() {
+        [schema, name] if schema == PG_CATALOG => name.as_str(),
+        [name] => name.as_str(),
+        _ => return None,
+    };
+    Some(match name {
+        "regclass" => CastTo::RegClass,
+        "regtype" => CastTo::RegType,
+        "regproc" | "regprocedure" | "regnamespace" | "regrole" | "regoper" => CastTo::RegOther,
+        "oid" | "xid" | "cid" => CastTo::Oid,
+        "text" | "name" | "char" | "varchar" | "bpchar" | "cstring" => CastTo::Text,
+        "int2" => CastTo::Plain(PlainType::SmallInt),
+        "int4" => CastTo::Plain(PlainType::Int),
+        "int8" => CastTo::Plain(PlainType::BigInt),
+        "bool" => CastTo::Plain(PlainType::Boolean),
+        "float8" => CastTo::Plain(PlainType::Double),
+        "int2vector" | "oidvector" => CastTo::Plain(PlainType::AsItIs),
+        _ => return None,
+    })
+}
+
+fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
+    let Expr::Cast {
+        expr: inner,
+        data_type,
+        ..
+    } = expr
+    else {
+        return;
+    };
+    let constant = matches!(inner.as_ref(), Expr::Value(_));
+    let function = match inner.as_ref() {
+        Expr::Function(function) => parts(&function.name).pop().unwrap_or_default(),
+        _ => String::new(),
+    };
+    let mut take = || std::mem::replace(inner.as_mut(), null());
+    // A cast of a cast: of a name to its number, and of a number to its name.
+    let other = match (kind, function.as_str()) {
+        (CastTo::Oid, REGCLASS_NAME) => Some(REGCLASS_OID),
+        (CastTo::Oid, REGTYPE_NAME) => Some(REGTYPE_OID),
+        (CastTo::Text, REGCLASS_OID) => Some(REGCLASS_NAME),
+        (CastTo::Text, REGTYPE_OID) => Some(REGTYPE_NAME),
+        _ => None,
+    };
+    if let Some(other) = other {
+        if let Expr::Function(mut function) = take() {
+            function.name = ObjectName(vec![part(other)]);
+            *expr = Expr::Function(function);
+        }
+        return;
+    }
+    match kind {
+        // A constant is a name whose number is meant; a column holds numbers.
+        CastTo::RegClass if constant => *expr = call(REGCLASS_OID, vec![take()]),
+        CastTo::RegClass => *expr = call(REGCLASS_NAME, vec![take()]),
+        CastTo::RegType if constant => *expr = call(REGTYPE_OID, vec![take()]),
+        CastTo::RegType => *expr = call(REGTYPE_NAME, vec![take()]),
+        CastTo::RegOther => *expr = text(take()),
+        CastTo::Oid => *data_type = DataType::BigInt(None),
+        CastTo::Text => *data_type = DataType::Text,
+        CastTo::Plain(PlainType::AsItIs) => *expr = take(),
+        CastTo::Plain(PlainType::SmallInt) => *data_type = DataType::SmallInt(None),
+        CastTo::Plain(PlainType::Int) => *data_type = DataType::Int(None),
+        CastTo::Plain(PlainType::BigInt) => *data_type = DataType::BigInt(None),
+        CastTo::Plain(PlainType::Boolean) => *data_type = DataType::Boolean,
+        CastTo::Plain(PlainType::Double) => {
+            *data_type = DataType::Double(ExactNumberInfo::None);
+        }
+    }
+}
+
+/// Calls `with` for every SELECT of a query's body.
+fn each_select(body: &mut SetExpr, with: &mut impl FnMut(&mut Select)) {
+    match body {
+        SetExpr::Select(select) => with(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            each_select(left, with);
+            each_select(right, with);
+        }
+        _ => {}
+    }
+}
+
+fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
+    select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined)
+    })
+}
+
+/// The name of a table of pg_catalog.
+fn catalog_table(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table {
+            name, args: None, ..
+        } => match parts(name).as_slice() {
+            [schema, name] if schema == PG_CATALOG => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a SELECT reads tables of pg_catalog, and plain tables of nothing else.
+fn reads_catalog_only(select: &Select) -> bool {
+    let plain = |factor: &TableFactor| {
+        matches!(factor, TableFactor::Table { args: None, .. }) && catalog_table(factor).is_none()
+    };
+    relations(select).any(|factor| catalog_table(factor).is_some()) && !relations(select).any(plain)
+}
+
+fn aggregates(select: &Select) -> bool {
+    select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => aggregate(expr),
+        _ => false,
+    })
+}
+
+/// Whether an expression has an aggregate, outside of queries of its own.
+fn aggregate(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(function) => {
+            let name = parts(&function.name).pop().unwrap_or_default();
+            let arguments = match &function.args {
+                FunctionArguments::List(list) => list.args.as_slice(),
+                _ => &[],
+            };
+            let inside = |argument: &FunctionArg| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => aggregate(expr),
+                _ => false,
+            };
+            matches!(
+                name.as_str(),
+                "max"
+                    | "min"
+                    | "count"
+                    | "sum"
+                    | "array_agg"
+                    | "string_agg"
+                    | "bool_and"
+                    | "bool_or"
+            ) || arguments.iter().any(inside)
+        }
+        Expr::Cast { expr, .. } | Expr::Nested(expr) | Expr::UnaryOp { expr, .. } => {
+            aggregate(expr)
+        }
+        Expr::BinaryOp { left, right, .. } => aggregate(left) || aggregate(right),
+        _ => false,
+    }
+}
+
+/// Whether a SELECT can't give a row, because a table that it begins with has none.
+fn never_has_rows(select: &Select) -> bool {
+    let of_empty = |factor: &TableFactor| catalog_table(factor).is_some_and(|name| is_empty(&name));
+    !aggregates(select) && select.from.iter().any(|from| of_empty(&from.relation))
+}
+
+/// Takes out what the planner could not plan, of rows that never come.
+fn empty_projection(select: &mut Select) {
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }
+                if !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) =>
+            {
+                *expr = text(null());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Names apart what two columns have in common: the planner wants each name once.
+fn name_apart(select: &mut Select) {
+    let mut seen: Vec<String> = Vec::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        if let SelectItem::UnnamedExpr(expr) = item {
+            let shown = expr.to_string();
+            if seen.contains(&shown) {
+                *item = SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: Ident::with_quote('"', format!("?column {}?", at + 1)),
+                };
+            }
+            seen.push(shown);
+        }
+    }
+}
+
+/// What stands for a query in the place of a value, where it reads pg_catalog.
+fn scalar(query: &mut Query) -> Option<Expr> {
+    let limited = query.limit_clause.is_some() || query.fetch.is_some();
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    if !reads_catalog_only(select) || aggregates(select) || limited {
+        return None;
+    }
+    if never_has_rows(select) {
+        return Some(text(null()));
+    }
+    if let Some((table, column)) = default_of(select) {
+        return Some(call(DEFAULT_OF, vec![table, column]));
+    }
+    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
+        select.projection.as_mut_slice()
+    else {
+        return None;
+    };
+    let only = std::mem::replace(expr, null());
+    *expr = call("max", vec![only]);
+    query.order_by = None;
+    None
+}
+
+/// The table and the column whose default a query looks up in `pg_attrdef`.
+fn default_of(select: &Select) -> Option<(Expr, Expr)> {
+    let only =
+        relations(select).all(|factor| catalog_table(factor).as_deref() == Some("pg_attrdef"));
+    let mut conditions = vec![select.selection.as_ref().filter(|_| only)?];
+    let (mut table, mut column) = (None, None);
+    let name = |expr: &Expr| match expr {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
+        _ => String::new(),
+    };
+    while let Some(condition) = conditions.pop() {
+        match condition {
+            Expr::Nested(inner) => conditions.push(inner),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => conditions.extend([left.as_ref(), right.as_ref()]),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Eq,
+                right,
+            } => {
+                let (known, other) = match name(left).starts_with("ad") {
+                    true => (name(left), right),
+                    false => (name(right), left),
+                };
+                match known.as_str() {
+                    "adrelid" => table = Some(other.as_ref().clone()),
+                    "adnum" => column = Some(other.as_ref().clone()),
+                    _ => return None,
+                }
+            }
+            // It says that there is a row, and nothing more.
+            other if name(other) == "atthasdef" => {}
+            _ => return None,
+        }
+    }
+    Some((table?, column?))
+}

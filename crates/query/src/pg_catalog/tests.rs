@@ -1,0 +1,94 @@
+//! Tests of `pg_catalog`.
+
+use super::*;
+use crate::parse::{self, Statement as Ours};
+
+/// The query that a text is planned as.
+fn planned(sql: &str) -> String {
+    match parse::parse(sql).unwrap().statement {
+        Ours::Query(query) => query.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_only_postgresql_reads_is_rewritten() {
+    for (written, expected) in [
+        (
+            "SELECT relname FROM pg_class",
+            "SELECT relname FROM pg_catalog.pg_class",
+        ),
+        ("SELECT pg_catalog.version()", "SELECT version()"),
+        (
+            "SELECT a FROM t WHERE a OPERATOR(pg_catalog.~) '^(x)$' COLLATE pg_catalog.default",
+            "SELECT a FROM t WHERE a ~ '^(x)$'",
+        ),
+        (
+            "SELECT a::regclass::oid FROM t",
+            "SELECT pg_regclass_oid(a) FROM t",
+        ),
+        ("SELECT 't'::regclass::text", "SELECT pg_regclass_name('t')"),
+        ("SELECT a::pg_catalog.text FROM t", "SELECT a::TEXT FROM t"),
+        (
+            "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = t.a) FROM t",
+            "SELECT (SELECT max(d.adbin) FROM pg_catalog.pg_attrdef d WHERE d.adrelid = t.a) \
+             FROM t",
+        ),
+        (
+            "SELECT (SELECT c.collname FROM pg_collation c) FROM t",
+            "SELECT CAST(NULL AS TEXT) FROM t",
+        ),
+        (
+            "SELECT a FROM t WHERE a LIKE 'x%' ESCAPE '/'",
+            "SELECT a FROM t WHERE a LIKE 'x%'",
+        ),
+    ] {
+        assert_eq!(planned(written), expected);
+    }
+}
+
+#[test]
+fn other_statements_stay_as_they_are() {
+    for sql in [
+        "SELECT (SELECT b FROM u WHERE u.a = t.a) FROM t",
+        "SELECT a FROM t WHERE a LIKE 'x/%' ESCAPE '/'",
+        "SELECT other.version() FROM t",
+        "SELECT CAST(a AS BIGINT) FROM t",
+    ] {
+        assert_eq!(planned(sql), sql);
+    }
+}
+
+#[test]
+fn every_table_has_its_columns() {
+    let manifest = lazybase_engine::manifest::Manifest::created(
+        lazybase_model::DatabaseId {
+            database: 7,
+            history: 1,
+        },
+        0,
+    );
+    let visible = Visible::stored(Arc::new(manifest));
+    for name in names() {
+        let batch = rows(name, &visible).unwrap().expect("it is there");
+        assert!(batch.num_columns() > 1, "{name}");
+        assert!(has(name));
+        assert!(!is_empty(name) || batch.num_rows() == 0, "{name}");
+    }
+    assert!(rows("pg_nothing", &visible).unwrap().is_none());
+}
+
+#[test]
+fn types_have_their_names() {
+    assert_eq!(
+        types::format_type(1700, Some((10 << 16) + 2 + 4)),
+        "numeric(10,2)"
+    );
+    assert_eq!(types::format_type(1043, Some(68)), "character varying(64)");
+    assert_eq!(types::format_type(1007, Some(-1)), "integer[]");
+    assert_eq!(types::format_type(0, None), "-");
+    assert_eq!(types::named("pg_catalog.int4"), Some(23));
+    assert_eq!(types::named("Character Varying"), Some(1043));
+    assert_eq!(types::named("text[]"), Some(1009));
+    assert_eq!(types::named("nothing"), None);
+}
