@@ -19,6 +19,8 @@
 pub mod change_batch;
 pub mod describe;
 pub mod env;
+pub mod fuzz;
+mod ipc;
 pub mod key;
 pub mod manifest;
 pub mod read;
