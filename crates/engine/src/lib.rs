@@ -20,6 +20,8 @@ pub mod backup;
 pub mod change_batch;
 pub mod describe;
 pub mod env;
+pub mod fuzz;
+mod ipc;
 pub mod key;
 pub mod manifest;
 pub mod read;

@@ -57,6 +57,9 @@ pub const RANGE_SPLIT_BYTES: u64 = 256 << 20;
 /// The most runs that a best-effort read meets in one key range.
 pub const BEST_EFFORT_RUNS_MAX: usize = 4;
 
+/// The bytes of temporary files of all running queries (setting `query_spill_bytes`).
+pub const QUERY_SPILL_BYTES: u64 = 64 << 30;
+
 /// How long horizons stay readable (setting `retention`).
 pub const RETENTION: Duration = Duration::from_secs(600);
 /// The uncompressed bytes of sorted SCUs whose log is kept, within the retention, to sort them

@@ -35,8 +35,11 @@ pub(crate) fn of_field(field: &Field) -> u32 {
     lazybase_query::pg_type_of(field)
 }
 
-/// The type of values.
+/// The type of a parameter.
 pub(crate) fn of_type(data_type: &DataType) -> u32 {
+    if *data_type == DataType::FixedSizeBinary(16) {
+        return UUID;
+    }
     of_field(&Field::new("", data_type.clone(), true))
 }
 

@@ -109,6 +109,7 @@ fn may_precede_clause(token: &Token) -> bool {
         | Token::SingleQuotedString(_)
         | Token::EscapedStringLiteral(_)
         | Token::DollarQuotedString(_)
+        | Token::HexStringLiteral(_)
         | Token::RParen
         | Token::RBracket
         | Token::Placeholder(_)

@@ -10,13 +10,16 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::DFSchema;
+use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, UnboundedMemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement};
@@ -37,8 +40,26 @@ use crate::uuid_literals::UuidLiterals;
 use crate::visible::Visible;
 
 /// The parts of a context that are the same for all statements, made once: functions and rules.
-pub(crate) fn base() -> SessionState {
+///
+/// All queries share one pool of memory: one that needs more than it may have spills what it sorts
+/// and groups, or fails alone. Memory is counted as it is held, so rows that are a small part of
+/// what was decoded for them count for all of it.
+///
+/// # Errors
+/// `Unavailable` when there is no place for temporary files.
+pub(crate) fn base(limits: &lazybase_cluster::Settings) -> Result<SessionState> {
+    let memory = usize::try_from(limits.query_memory).unwrap_or(usize::MAX);
+    let pool: Arc<dyn MemoryPool> = match memory {
+        usize::MAX => Arc::new(UnboundedMemoryPool::default()),
+        bytes => Arc::new(FairSpillPool::new(bytes)),
+    };
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .with_max_temp_directory_size(limits.query_spill_bytes)
+        .build_arc()
+        .map_err(|error| from_datafusion(&error, ""))?;
     let mut state = SessionStateBuilder::new()
+        .with_runtime_env(runtime)
         .with_config(Settings::default().config)
         .with_default_features()
         .with_analyzer_rule(Arc::new(UuidLiterals))
@@ -53,8 +74,11 @@ pub(crate) fn base() -> SessionState {
             let _ = state.register_udf(Arc::new(function));
         }
     }
-    state
+    Ok(state)
 }
+
+/// What the optimizer says of a plan of its own that would mix up rows.
+const UNSORTED_PARTITIONS: &str = "does not satisfy order requirements";
 
 /// The planner for one statement.
 #[derive(Debug)]
@@ -91,7 +115,7 @@ impl Context {
         let statement = PlannerStatement::Statement(Box::new(statement));
         let run = async {
             let plan = self.state.statement_to_plan(statement).await?;
-            let plan = self.state.create_physical_plan(&plan).await?;
+            let plan = self.physical(&plan).await?;
             execute_stream(plan, self.state.task_ctx())
         };
         run.await.map_err(|error| from_datafusion(&error, sql))
@@ -104,6 +128,22 @@ impl Context {
         plan.and_then(|plan| self.state.optimize(&plan))
             .map(|plan| Arc::clone(plan.schema().inner()))
             .map_err(|error| from_datafusion(&error, sql))
+    }
+
+    /// How a query runs. Where the optimizer gets the order of partitions wrong, and says so when
+    /// it checks itself, the query runs on one.
+    pub(crate) async fn physical(
+        &self,
+        plan: &LogicalPlan,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        match self.state.create_physical_plan(plan).await {
+            Err(error) if error.to_string().contains(UNSORTED_PARTITIONS) => {
+                let mut alone = self.state.clone();
+                alone.config_mut().options_mut().execution.target_partitions = 1;
+                alone.create_physical_plan(plan).await
+            }
+            planned => planned,
+        }
     }
 
     /// The types of a statement's parameters by their names, where the planner finds them.

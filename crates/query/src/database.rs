@@ -85,8 +85,8 @@ impl Database {
     /// As [`Database::open`].
     pub async fn open_env(env: Env, settings: Settings) -> Result<Database> {
         Ok(Database {
+            planner: Arc::new(context::base(&settings)?),
             instance: Instance::open(env, settings).await?,
-            planner: Arc::new(context::base()),
         })
     }
 

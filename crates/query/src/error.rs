@@ -50,7 +50,13 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         }
         DataFusionError::Execution(message) => from_execution(message),
         DataFusionError::ResourcesExhausted(message) => {
-            Error::unavailable(first_line(message)).with_sqlstate("53200")
+            Error::unavailable("the query needs more memory than there is for queries")
+                .with_detail(first_line(message))
+                .with_hint(
+                    "ask for less at once, lower datafusion.execution.target_partitions, or raise \
+                     query_memory where the database is opened",
+                )
+                .with_sqlstate("53200")
         }
         DataFusionError::IoError(error) => {
             Error::unavailable(error.to_string()).with_sqlstate("58030")

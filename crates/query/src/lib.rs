@@ -32,6 +32,7 @@ mod definition;
 mod dml;
 mod error;
 mod explain;
+pub mod fuzz;
 mod hidden;
 mod id_keys;
 mod key_order;

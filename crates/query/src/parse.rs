@@ -138,6 +138,19 @@ pub(crate) enum Statement {
 }
 
 impl Statement {
+    /// Whether the statement may write a batch of rows.
+    pub(crate) fn may_write(&self) -> bool {
+        matches!(
+            self,
+            Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::CopyFrom { .. }
+                | Statement::CreateTable(_)
+                | Statement::Commit
+        )
+    }
+
     /// Whether the trailing clauses mean anything for this statement.
     fn takes_clauses(&self) -> bool {
         match self {

@@ -75,7 +75,7 @@ impl Prepared {
     }
 
     /// The type of each parameter, where the statement tells it: of the column that it is
-    /// compared with or goes to.
+    /// compared with or goes to. UUIDs are 16 bytes where they are written, and texts otherwise.
     pub fn parameter_types(&self) -> &[Option<DataType>] {
         &self.types
     }
@@ -284,7 +284,7 @@ impl Prepared {
     fn is_of(&mut self, value: &ast::Expr, data_type: &DataType) {
         let place = number_of(value).and_then(|number| self.types.get_mut(number - 1));
         if let Some(place @ None) = place {
-            *place = Some(types::shown(data_type));
+            *place = Some(data_type.clone());
         }
     }
 }

@@ -332,7 +332,9 @@ pub(crate) async fn dispatch(
         clauses,
     } = parsed;
     session.check_allowed(&statement)?;
-    session.open_producer().await?;
+    if statement.may_write() {
+        session.open_producer().await?;
+    }
     Box::pin(lookup::resolve(session, &mut statement, &clauses)).await?;
     match statement {
         Statement::Query(query) => read::query(session, query, &clauses, sql).await,

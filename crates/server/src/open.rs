@@ -41,8 +41,9 @@ pub(crate) async fn database_with(
     Database::open_with(folder(db)?, options).await
 }
 
-/// The environment variable that sets the largest batch.
+/// The environment variables that set limits, in bytes.
 const BATCH_BYTES_MAX: &str = "LAZYBASE_BATCH_BYTES_MAX";
+const QUERY_MEMORY: &str = "LAZYBASE_QUERY_MEMORY";
 
 /// The environment variable that sets how long horizons stay readable.
 const RETENTION: &str = "LAZYBASE_RETENTION";
@@ -50,13 +51,11 @@ const RETENTION: &str = "LAZYBASE_RETENTION";
 /// The settings of the database, as far as the environment changes them.
 pub(crate) fn settings() -> Result<Settings> {
     let mut settings = Settings::default();
-    if let Some(text) = std::env::var_os(BATCH_BYTES_MAX) {
-        let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
-        settings.batch_bytes_max = bytes.ok_or_else(|| {
-            Error::invalid(format!(
-                "{BATCH_BYTES_MAX} is not a number of bytes: {text:?}"
-            ))
-        })?;
+    if let Some(bytes) = bytes_of(BATCH_BYTES_MAX)? {
+        settings.batch_bytes_max = bytes;
+    }
+    if let Some(bytes) = bytes_of(QUERY_MEMORY)? {
+        settings.query_memory = bytes;
     }
     if let Some(text) = std::env::var_os(RETENTION) {
         let bound = text.to_str().and_then(|text| text.parse().ok());
@@ -69,6 +68,19 @@ pub(crate) fn settings() -> Result<Settings> {
         settings.retention = retention;
     }
     Ok(settings)
+}
+
+fn bytes_of(variable: &str) -> Result<Option<u64>> {
+    let Some(text) = std::env::var_os(variable) else {
+        return Ok(None);
+    };
+    let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
+    match bytes {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err(Error::invalid(format!(
+            "{variable} is not a number of bytes: {text:?}"
+        ))),
+    }
 }
 
 /// Closes the database after a command; the command's own error comes first.

@@ -166,6 +166,7 @@ fn draw_settings(dice: &mut Dice) -> Settings {
         log_file_bytes: kib(dice, &[8, 16, 64]),
         workers: dice.between(1, 3) as usize,
         log_compression: *dice.pick(&[LogCompression::None, LogCompression::Lz4]),
+        ..Settings::default()
     }
 }
 

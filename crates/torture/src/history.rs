@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | durability | what was acknowledged is there at the end |
 //! | atomicity | what was refused is not there; an answer shows all of a batch or nothing |
-//! | consistent prefix | of any two answers one holds the other; an answer holds whatever was acknowledged before something that it holds was sent |
+//! | consistent prefix | of any two answers one holds the other |
+//! | order | an answer holds what was acknowledged before what it holds was sent |
 //! | freshness | what was acknowledged before the bound is in the answer |
 //! | monotonic reads | in a session answers never go back |
 //! | read your writes | an answer after a token holds the token's batch |

@@ -15,20 +15,22 @@ use super::tree::Tree;
 
 /// The folders of `crates/`, with their rank: a crate may depend on crates of lower rank only.
 /// Equal ranks know nothing of each other.
-const RANKS: [(&str, u32); 9] = [
+const RANKS: [(&str, u32); 11] = [
+    ("torture", 0),
     ("model", 0),
     ("engine", 1),
     ("cluster", 2),
     ("query", 3),
     ("pg", 4),
     ("sim", 4),
+    ("sqlcheck", 4),
     ("server", 5),
     ("bench", 6),
     ("bench-peers", 7),
 ];
 
 /// The folders whose code may name DataFusion.
-const DATAFUSION_FOLDERS: [&str; 3] = ["query", "bench", "bench-peers"];
+const DATAFUSION_FOLDERS: [&str; 4] = ["query", "sqlcheck", "bench", "bench-peers"];
 
 /// Packages that do I/O, run tasks, or come with either; the model knows none of them.
 const IO_PACKAGES: [&str; 21] = [

@@ -46,6 +46,26 @@ pub use folder::Owner;
 /// Open files kept for reads; well below the 1024 that many systems allow a process.
 const OPEN_FILES_MAX: usize = 512;
 
+/// The least that are kept, and which share of the files that the system allows.
+const OPEN_FILES_MIN: usize = 8;
+const OPEN_FILES_SHARE: usize = 4;
+
+/// How many files are kept open for reads: the others that the process needs must fit beside them.
+fn files_kept_open() -> usize {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    match soft_limit(&limits) {
+        Some(allowed) => (allowed / OPEN_FILES_SHARE).clamp(OPEN_FILES_MIN, OPEN_FILES_MAX),
+        None => OPEN_FILES_MAX,
+    }
+}
+
+/// The open files that a process may have, in the words of Linux.
+fn soft_limit(limits: &str) -> Option<usize> {
+    let mut lines = limits.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// A read longer than this looks at the file's length before it asks for memory, because the
 /// range may come from damaged bytes.
 const UNCHECKED_READ_BYTES_MAX: u64 = 1 << 20;
@@ -124,7 +144,7 @@ impl LocalStore {
         LocalStore(Arc::new(Shared {
             root: root.to_owned(),
             lock,
-            handles: Cache::new(OPEN_FILES_MAX),
+            handles: Cache::new(files_kept_open()),
             names: RwLock::new(()),
             durable_folders: Mutex::new(HashSet::new()),
             temp_count: AtomicU64::new(0),

@@ -126,6 +126,24 @@ pub fn encode_checkpoint(nonce: u64, manifest: &Manifest) -> Result<Bytes> {
     encode(FileKind::Checkpoint, manifest.number, nonce, manifest)
 }
 
+/// A file with this body, whatever that is, and a good checksum.
+pub(crate) fn framed(kind: FileKind, number: u64, body: &[u8]) -> Vec<u8> {
+    let header = Header {
+        lazybase: kind,
+        format: FORMAT,
+        number,
+        nonce: spell_nonce(1),
+        crc32c: "00000000".to_owned(),
+    };
+    let mut bytes = serde_json::to_vec(&header).unwrap_or_default();
+    let digits = bytes.len() - TAIL_BYTES..bytes.len() - 2;
+    bytes.push(b'\n');
+    bytes.extend_from_slice(body);
+    let sum = checksum(&bytes, &digits);
+    bytes[digits].copy_from_slice(sum.as_bytes());
+    bytes
+}
+
 fn encode(kind: FileKind, number: u64, nonce: u64, body: &impl Serialize) -> Result<Bytes> {
     let header = Header {
         lazybase: kind,

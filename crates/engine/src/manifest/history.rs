@@ -14,6 +14,7 @@
 
 use lazybase_model::{Error, Result, ScuNumber};
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 
 use super::state::ScuTime;
 
@@ -292,8 +293,17 @@ impl TimesTail {
             return Err(Error::corrupt(message));
         }
         let length = four(32) as usize;
-        let deltas = zstd::bulk::decompress(&bytes[HEADER_BYTES..], length)
-            .map_err(|error| Error::corrupt(format!("its times: {error}")))?;
+        let broken = |error: std::io::Error| Error::corrupt(format!("its times: {error}"));
+        let mut deltas = Vec::new();
+        // What the length claims is taken only as it comes.
+        zstd::stream::read::Decoder::new(&bytes[HEADER_BYTES..])
+            .map_err(broken)?
+            .take(length as u64 + 1)
+            .read_to_end(&mut deltas)
+            .map_err(broken)?;
+        if deltas.len() != length {
+            return Err(wrong());
+        }
         let first = ScuNumber(eight(16));
         let mut tail = TimesTail {
             first,

@@ -25,6 +25,7 @@ use super::key_filter;
 use super::le::{Front, put_u32, put_u64};
 use super::parquet_format::write::EncodedGroup;
 use crate::change_batch::{ChangeBatch, Kinds, Scus, masks};
+use crate::ipc::{check_body, lz4_raw_bytes_max};
 use crate::key::Keys;
 
 /// How an extent is compressed.
@@ -519,9 +520,20 @@ pub fn decode_extent(
 }
 
 fn decompress(codec: u8, block: &[u8], raw_len: usize) -> Result<Buffer> {
+    let plausible = match codec {
+        0 => block.len() == raw_len,
+        1 => raw_len <= lz4_raw_bytes_max(block.len()),
+        _ => zstd::zstd_safe::get_frame_content_size(block)
+            .is_ok_and(|size| size.is_none_or(|size| size == raw_len as u64)),
+    };
+    if !plausible {
+        return Err(Error::corrupt(
+            "an extent's length is not that of its block",
+        ));
+    }
     let mut raw = MutableBuffer::from_len_zeroed(raw_len);
     let length = match codec {
-        0 if block.len() == raw_len => {
+        0 => {
             raw.copy_from_slice(block);
             raw_len
         }
@@ -554,6 +566,7 @@ fn decode_record_batch(
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| Error::corrupt("an extent's metadata is of no record batch"))?;
+    check_body(&batch, body.len()).map_err(arrow_corrupt)?;
     let width = schema.fields().len();
     let system = width..width + (flags & HIDDEN).count_ones() as usize;
     let wanted: Option<Vec<usize>> =

@@ -536,6 +536,14 @@ impl RowMaker<'_> {
             .collect()
     }
 
+    /// The IDs that a row gives, where `EXCLUDED.column` stands for them: some are places of keys
+    /// that have no number, and stay so.
+    fn given_ids(&self, at: usize, expr: &Expr, columns: &[ArrayRef]) -> Option<ArrayRef> {
+        let from = self.table.column_index(&excluded_column(expr)?)?;
+        let map = |at: usize| Some(self.table.columns[at].id_key?.map);
+        (map(at)? == map(from)?).then(|| Arc::clone(&columns[from]))
+    }
+
     /// What DO UPDATE sets, for each row.
     fn other_values(
         &self,
@@ -563,6 +571,9 @@ impl RowMaker<'_> {
         set.iter()
             .map(|(at, expr)| {
                 let place = place(self.table, *at, first_row);
+                if let Some(ids) = self.given_ids(*at, expr, columns) {
+                    return Ok((*at, ids));
+                }
                 let values = match Literal::of(expr) {
                     Some(literal) => {
                         crate::changes::repeated(&to_array(&[literal], &place)?, rows)?

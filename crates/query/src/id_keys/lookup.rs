@@ -17,7 +17,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Int64Type;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ObjectNamePart, TableFactor, Value, VisitMut, VisitorMut, visit_expressions,
+    ObjectNamePart, Select, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    visit_expressions,
 };
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_model::id_key::NO_ID;
@@ -142,6 +143,7 @@ async fn in_part<P: VisitMut>(
     }
     let mut rewriter = Rewriter {
         sources,
+        scopes: Vec::new(),
         wanted: BTreeMap::new(),
         known: None,
         failed: None,
@@ -210,7 +212,11 @@ impl VisitorMut for Finder<'_> {
 
 /// First collects calls beside ID columns, then puts numbers in their places.
 struct Rewriter {
+    /// All tables of the statement.
     sources: Sources,
+    /// The tables that each SELECT around an expression names itself, the innermost last: their
+    /// aliases and names.
+    scopes: Vec<Vec<(String, String)>>,
     wanted: BTreeMap<(TableId, String), (IdKeyColumn, Vec<Expr>)>,
     known: Option<HashMap<(TableId, String), i64>>,
     failed: Option<Error>,
@@ -228,28 +234,19 @@ impl Rewriter {
             },
             _ => return Err(no_column(column)),
         };
-        let mut found: Option<IdKeyColumn> = None;
-        for (alias, table) in &self.sources {
-            if qualifier
-                .as_ref()
-                .is_some_and(|qualifier| qualifier != alias)
-            {
-                continue;
+        let wanted = |alias: &str| qualifier.as_ref().is_none_or(|q| q == alias);
+        for scope in self.scopes.iter().rev() {
+            let here = self.sources.iter().filter(|(alias, table)| {
+                let is_named = |(a, t): &(String, String)| a == alias && *t == table.name;
+                wanted(alias) && scope.iter().any(is_named)
+            });
+            if let Some(found) = id_key_among(here, column, &name)? {
+                return Ok(found);
             }
-            let Some(at) = table.column_index(&name) else {
-                continue;
-            };
-            let id_key = table.columns[at].id_key.ok_or_else(|| no_column(column))?;
-            if found.is_some_and(|found| found.map != id_key.map) {
-                return Err(
-                    Error::invalid(format!("column {name:?} is in several tables"))
-                        .with_hint("name its table before it, with a dot between")
-                        .with_sqlstate("42702"),
-                );
-            }
-            found = Some(id_key);
         }
-        found.ok_or_else(|| no_column(column))
+        // A column of a query in FROM or WITH is that of a table inside.
+        let all = self.sources.iter().filter(|(alias, _)| wanted(alias));
+        id_key_among(all, column, &name)?.ok_or_else(|| no_column(column))
     }
 
     fn put(&mut self, column: &Expr, call: &mut Expr) -> Result<()> {
@@ -300,8 +297,69 @@ impl Rewriter {
     }
 }
 
+/// The ID key that a column of this name is in some tables, if one of them has it.
+fn id_key_among<'s>(
+    sources: impl Iterator<Item = &'s (String, Arc<Table>)>,
+    column: &Expr,
+    name: &str,
+) -> Result<Option<IdKeyColumn>> {
+    let mut found: Option<IdKeyColumn> = None;
+    for (_, table) in sources {
+        let Some(at) = table.column_index(name) else {
+            continue;
+        };
+        let id_key = table.columns[at].id_key.ok_or_else(|| no_column(column))?;
+        if found.is_some_and(|found| found.map != id_key.map) {
+            return Err(
+                Error::invalid(format!("column {name:?} is in several tables"))
+                    .with_hint("name its table before it, with a dot between")
+                    .with_sqlstate("42702"),
+            );
+        }
+        found = Some(id_key);
+    }
+    Ok(found)
+}
+
+/// The tables that stand in a FROM themselves: their aliases and names.
+fn named_in(factor: &TableFactor, scope: &mut Vec<(String, String)>) {
+    match factor {
+        TableFactor::Table { name, alias, .. } => {
+            if let Ok(name) = table_name(name) {
+                let alias = alias.as_ref().map(|alias| folded(&alias.name));
+                scope.push((alias.unwrap_or_else(|| name.clone()), name));
+            }
+        }
+        TableFactor::NestedJoin {
+            table_with_joins, ..
+        } => named_in_joins(table_with_joins, scope),
+        _ => {}
+    }
+}
+
+fn named_in_joins(from: &TableWithJoins, scope: &mut Vec<(String, String)>) {
+    named_in(&from.relation, scope);
+    for join in &from.joins {
+        named_in(&join.relation, scope);
+    }
+}
+
 impl VisitorMut for Rewriter {
     type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let mut scope = Vec::new();
+        for from in &select.from {
+            named_in_joins(from, &mut scope);
+        }
+        self.scopes.push(scope);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match self.compare(expr) {

@@ -209,7 +209,7 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
 /// The functions that tell every caller the same: who it is, that it may, that there is nothing.
 fn always() -> Vec<ScalarUDF> {
     let mut all = Vec::new();
-    for name in ["current_user", "session_user", "user", "current_role"] {
+    for name in ["current_user", "session_user", "current_role"] {
         all.push(function(name, DataType::Utf8, |_| Some(CATALOG.to_owned())));
     }
     for name in [

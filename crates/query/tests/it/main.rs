@@ -11,6 +11,7 @@ mod api;
 mod combine;
 mod crash;
 mod definitions;
+mod limits;
 mod mixed;
 mod partitions;
 mod stages;

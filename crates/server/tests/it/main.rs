@@ -8,6 +8,7 @@
 mod commands;
 mod demo;
 mod documents;
+mod limits;
 mod load;
 mod refused;
 mod run;

@@ -224,3 +224,16 @@ fn the_system_s_own_full_disk_is_known() {
         );
     }
 }
+
+#[test]
+fn few_files_are_kept_open_where_few_are_allowed() {
+    let limits = "Limit   Soft Limit  Hard Limit  Units\n\
+                  Max open files            64                   4096                 files     \n";
+    assert_eq!(super::soft_limit(limits), Some(64));
+    assert_eq!(
+        super::soft_limit("Max open files   unlimited  unlimited  files"),
+        None
+    );
+    assert_eq!(super::soft_limit(""), None);
+    assert!(super::files_kept_open() >= super::OPEN_FILES_MIN);
+}

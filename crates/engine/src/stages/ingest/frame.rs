@@ -15,6 +15,7 @@ use lazybase_model::{Error, Result, ScuNumber};
 
 use crate::env::planted::{Planted, is_planted};
 use crate::env::{Store, StoreError};
+use crate::ipc::lz4_raw_bytes_max;
 
 #[cfg(test)]
 mod tests;
@@ -268,7 +269,10 @@ impl FrameHeader {
 
     /// The bytes of the whole frame.
     pub(crate) fn frame_length(&self) -> u64 {
-        FRAME_HEADER_BYTES as u64 + self.length.next_multiple_of(FRAME_ALIGNMENT as u64)
+        let padded = self.length.checked_next_multiple_of(FRAME_ALIGNMENT as u64);
+        padded.map_or(u64::MAX, |bytes| {
+            bytes.saturating_add(FRAME_HEADER_BYTES as u64)
+        })
     }
 }
 
@@ -436,7 +440,9 @@ pub(crate) fn payload_of(frame: &Bytes, header: &FrameHeader) -> Result<Bytes> {
         return Ok(stored);
     }
     let raw_length = usize::try_from(header.raw_length)
-        .map_err(|_| Error::corrupt("a log frame has an impossible length"))?;
+        .ok()
+        .filter(|length| *length <= lz4_raw_bytes_max(stored.len()))
+        .ok_or_else(|| Error::corrupt("a log frame has an impossible length"))?;
     lz4_flex::block::decompress(&stored, raw_length)
         .map(Bytes::from)
         .map_err(|error| {

@@ -22,6 +22,7 @@ use lazybase_model::{Error, Result, SchemaVersion, TableId};
 use super::super::check::check_kinds;
 use super::{EncodedFrame, FRAME_ALIGNMENT, FrameKind, aligned, u32_at, u64_at};
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::ipc::check_body;
 
 const FIXED_BYTES: usize = 32;
 const KINDS_PRESENT: u8 = 1;
@@ -264,6 +265,7 @@ fn decode_message(
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| malformed("the message is no record batch"))?;
+    check_body(&batch, body.len())?;
     let body = Buffer::from(body.clone());
     let dictionaries = HashMap::new();
     let version = MetadataVersion::V5;

@@ -1,0 +1,74 @@
+//! The real binary under limits of the operating system, at 60 % of what its budgets add up to:
+//! few open files and little memory, while it writes, merges and queries.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Stdio};
+
+use lazybase_model::limits;
+
+use crate::run::Place;
+
+/// What all queries together may take.
+const QUERY_MEMORY: u64 = 1 << 30;
+/// What this and all budgets as shipped add up to, in KiB.
+const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
+    + limits::UNSORTED_MEMORY_BYTES
+    + limits::CACHE_BYTES
+    + limits::COMMIT_QUEUE_BYTES_MAX
+    + QUERY_MEMORY)
+    / 1024;
+/// Open files that it gets along with, whatever it holds.
+const OPEN_FILES: u32 = 64;
+
+/// Runs `lazybase sql` with these limits, and gives what it wrote.
+fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
+    let inner = place.command(&["sql", "--format", "csv", "-q", "-c", sql]);
+    let kib = BUDGETS_KIB * 6 / 10;
+    let mut outer = Command::new("sh");
+    outer
+        .arg("-c")
+        .arg(format!(
+            "ulimit -n {OPEN_FILES} && ulimit -d {kib} && exec \"$@\""
+        ))
+        .arg("limited")
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env_remove("LAZYBASE_DB")
+        .env("LAZYBASE_QUERY_MEMORY", query_memory.to_string())
+        .stdin(Stdio::null());
+    let output = outer.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.success(),
+        text(&output.stdout) + &text(&output.stderr),
+    )
+}
+
+#[test]
+fn budgets_hold_at_60_percent_of_themselves() {
+    let place = Place::new();
+    // Many runs and segments, of several tables; then a merge of them all.
+    let mut load = String::new();
+    for table in 0..3 {
+        load += &format!("CREATE TABLE t{table} (k INT PRIMARY KEY, v TEXT);");
+    }
+    for part in 0..12 {
+        for table in 0..3 {
+            load += &format!(
+                "INSERT INTO t{table}
+                     SELECT x * 12 + {part}, concat(repeat('v', 100), CAST(x AS TEXT))
+                     FROM generate_series(1, 10000) AS s (x);"
+            );
+        }
+        load += "SETTLE TO SORTED;";
+    }
+    load += "SELECT count(*) FROM t0 JOIN t1 ON t0.k = t1.k JOIN t2 ON t2.k = t1.k; SETTLE;";
+    let (done, said) = limited(&place, QUERY_MEMORY, &load);
+    assert!(done && said.contains("120000"), "{said}");
+    // A query past its memory fails, and says what sets it; the database is none the worse.
+    let join = "SELECT count(*) FROM t0 JOIN t1 ON t0.v = t1.v";
+    let (done, said) = limited(&place, 2 << 20, join);
+    assert!(!done && said.contains("query_memory"), "{said}");
+    assert_eq!(place.rows("SELECT count(*) FROM t2"), "120000\n");
+    place.ok(&["verify"]);
+}

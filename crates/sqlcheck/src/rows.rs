@@ -1,0 +1,241 @@
+//! The naive model: rows in maps, changed one by one.
+//!
+//! What a predicate or an expression of a change is for a row, the plain engine says ([`Asked`]);
+//! what becomes of the row is decided here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+
+use crate::change::{Change, Conflict, Given, Set};
+use crate::kind::{Cell, Kind};
+use crate::schema::{Merge, Table, View};
+
+/// The cells of a row, in the order of the table's columns.
+pub(crate) type Row = Vec<ScalarValue>;
+
+/// The rows of a table by their keys as text; of a table without a key, by the order of arrival.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
+    pub(crate) table: Arc<Table>,
+    pub(crate) rows: BTreeMap<String, Row>,
+    arrived: u64,
+}
+
+/// What all tables hold.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    pub(crate) tables: BTreeMap<String, Arc<Rows>>,
+    pub(crate) views: BTreeMap<String, Arc<View>>,
+}
+
+/// What the plain engine said: the rows that a change touches, each with what its expressions are.
+pub(crate) type Asked = Vec<(Row, Row)>;
+
+/// A cell as text that tells every two values apart.
+pub(crate) fn text(cell: &ScalarValue) -> String {
+    match cell {
+        ScalarValue::Utf8(Some(text)) => format!("'{text}'"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn key_text(cells: impl Iterator<Item = String>) -> String {
+    cells.collect::<Vec<_>>().join("|")
+}
+
+impl Rows {
+    pub(crate) fn new(table: Arc<Table>) -> Rows {
+        Rows {
+            table,
+            rows: BTreeMap::new(),
+            arrived: 0,
+        }
+    }
+
+    fn key_of(&mut self, row: &Row) -> String {
+        if self.table.key.is_empty() {
+            self.arrived += 1;
+            return format!("{:012}", self.arrived);
+        }
+        key_text(self.table.key.iter().map(|at| text(&row[*at])))
+    }
+
+    /// Puts one row in, whose columns are `given`.
+    fn insert(&mut self, columns: &[usize], cells: &[ScalarValue], conflict: &Conflict) {
+        let table = Arc::clone(&self.table);
+        let place = |at: usize| columns.iter().position(|given| *given == at);
+        let given = |at: usize| place(at).map(|place| &cells[place]);
+        let absent = |at: usize| table.columns[at].absent().value;
+        let whole: Row = (0..table.columns.len())
+            .map(|at| given(at).cloned().unwrap_or_else(|| absent(at)))
+            .collect();
+        let key = self.key_of(&whole);
+        let Some(old) = self.rows.get_mut(&key) else {
+            self.rows.insert(key, whole);
+            return;
+        };
+        match conflict {
+            Conflict::Nothing => {}
+            Conflict::Set(sets) => {
+                for (at, constant) in sets {
+                    old[*at] = match constant {
+                        Some(cell) => cell.value.clone(),
+                        None => whole[*at].clone(),
+                    };
+                }
+            }
+            Conflict::Replace => {
+                for (at, new) in whole.into_iter().enumerate() {
+                    match (table.columns[at].merge, given(at)) {
+                        (None, _) => old[at] = new,
+                        (Some(_), None) => {}
+                        (Some(merge), Some(_)) => old[at] = combined(merge, &old[at], new),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives each row that was asked about to `change`, which says what becomes of it.
+    fn each(&mut self, asked: &Asked, change: impl Fn(&Row, &Row) -> Option<Row>) {
+        let whole = |row: &Row| key_text(row.iter().map(text));
+        let touched: BTreeMap<String, &Row> =
+            asked.iter().map(|(row, made)| (whole(row), made)).collect();
+        let rows = std::mem::take(&mut self.rows);
+        for (key, row) in rows {
+            let kept = match touched.get(&whole(&row)) {
+                Some(made) => change(&row, made),
+                None => Some(row),
+            };
+            self.rows.extend(kept.map(|row| (key, row)));
+        }
+    }
+}
+
+fn combined(merge: Merge, old: &ScalarValue, new: ScalarValue) -> ScalarValue {
+    if old.is_null() {
+        return new;
+    }
+    if new.is_null() {
+        return old.clone();
+    }
+    let less = new.partial_cmp(old) == Some(std::cmp::Ordering::Less);
+    match merge {
+        Merge::Sum => old.add(&new).expect("small numbers of one type"),
+        Merge::Min if less => new,
+        Merge::Max if !less => new,
+        Merge::Min | Merge::Max | Merge::First => old.clone(),
+    }
+}
+
+impl State {
+    pub(crate) fn create(&mut self, table: &Arc<Table>) {
+        let rows = Rows::new(Arc::clone(table));
+        self.tables.insert(table.name.clone(), Arc::new(rows));
+    }
+
+    /// TRUNCATE of these tables.
+    pub(crate) fn empty(&mut self, tables: &BTreeSet<String>) {
+        for (_, rows) in self
+            .tables
+            .iter_mut()
+            .filter(|(name, _)| tables.contains(*name))
+        {
+            Arc::make_mut(rows).rows.clear();
+        }
+    }
+
+    fn rows(&mut self, table: &Table) -> Option<&mut Rows> {
+        self.tables.get_mut(&table.name).map(Arc::make_mut)
+    }
+
+    /// Does a change; `asked` is what the plain engine said of its questions.
+    pub(crate) fn apply(&mut self, change: &Change, asked: &Asked) {
+        if let Change::Insert {
+            columns,
+            given,
+            table,
+            ..
+        } = change
+        {
+            let files = columns
+                .iter()
+                .map(|at| table.columns[*at].kind == Kind::File);
+            let files: Vec<bool> = files.collect();
+            if let Given::Values(rows) = given {
+                for row in rows {
+                    let mentioned = row.iter().zip(&files).filter(|(_, file)| **file);
+                    mentioned.for_each(|(cell, _)| self.mention(cell));
+                }
+            }
+        }
+        let Some(rows) = self.rows(change.table()) else {
+            return;
+        };
+        match change {
+            Change::Insert {
+                columns,
+                given,
+                conflict,
+                ..
+            } => match given {
+                Given::Values(values) => {
+                    for cells in values {
+                        let cells: Row = cells.iter().map(|cell| cell.value.clone()).collect();
+                        rows.insert(columns, &cells, conflict);
+                    }
+                }
+                Given::Select(_) => {
+                    for (_, made) in asked {
+                        rows.insert(columns, made, conflict);
+                    }
+                }
+            },
+            Change::Update { sets, .. } => rows.each(asked, |row, made| {
+                let mut row = row.clone();
+                let mut made = made.iter();
+                for (at, set) in sets {
+                    match set {
+                        Set::Value(cell) => row[*at] = cell.value.clone(),
+                        Set::Made(_) => {
+                            let made = made.next().expect("one value an expression");
+                            row[*at] = made.clone();
+                        }
+                    }
+                }
+                Some(row)
+            }),
+            Change::Delete { .. } => rows.each(asked, |_, _| None),
+            Change::Truncate { .. } => rows.rows.clear(),
+        }
+    }
+
+    /// The first paths get their rows.
+    pub(crate) fn know_paths(&mut self, paths: usize) {
+        for path in 0..paths {
+            self.mention(&Cell {
+                sql: String::new(),
+                value: ScalarValue::Utf8(Some(format!("p{path}"))),
+            });
+        }
+    }
+
+    /// A path that is named gets a row, if it has none.
+    fn mention(&mut self, path: &Cell) {
+        if path.value.is_null() {
+            return;
+        }
+        let Some(files) = self.tables.get_mut("files").map(Arc::make_mut) else {
+            return;
+        };
+        let row = vec![
+            path.value.clone(),
+            path.value.clone(),
+            Kind::Text.null().value,
+        ];
+        let key = files.key_of(&row);
+        files.rows.entry(key).or_insert(row);
+    }
+}

@@ -1,0 +1,619 @@
+//! Tells a story to a database and to the model, and compares every answer.
+//!
+//! ```text
+//!   step -> LazyBase: a session's execute ----> answer with its stamp ---+
+//!       \                                                                +-> compare
+//!        -> model: the version that the stamp's horizon names -> plain --+
+//! ```
+//!
+//! A *version* is what all tables held after a batch; the acknowledgement's token says at which
+//! horizon. An answer is held to the newest version at or before its own horizon.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::prelude::SessionContext;
+use lazybase_cluster::Settings;
+use lazybase_engine::env::Env;
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_model::{Error, ErrorKind, Horizon};
+use lazybase_query::{Answer, Database, Session};
+
+use crate::change::Change;
+use crate::compare::Table;
+use crate::plain::{self, Numbers, Plain};
+use crate::query::Query;
+use crate::rows::{Asked, State};
+use crate::story::{Ask, Step, Story};
+
+mod answers;
+mod pipeline;
+
+/// A statement that takes longer hangs.
+const STATEMENT_TIME_MAX: Duration = Duration::from_secs(60);
+/// How many queries are asked again.
+const KEPT_MAX: usize = 12;
+
+/// What a story did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    /// Queries whose answers were compared.
+    pub(crate) compared: u64,
+    /// Of these, those that the plain engine gives only where it works as LazyBase was told to: on
+    /// so many partitions, with so many rows a batch. The planner makes them different.
+    pub(crate) planner: u64,
+    /// Of these, those of a query that had been asked before.
+    pub(crate) again: u64,
+    /// Changes.
+    pub(crate) changes: u64,
+    /// Statements that both refused.
+    pub(crate) refused: u64,
+    /// Statements that failed on one side, for what the rows hold that it looked at.
+    pub(crate) of_rows: u64,
+    /// Answers from more than one stage.
+    pub(crate) mixed: u64,
+    /// Answers that left acknowledged batches out.
+    pub(crate) stale: u64,
+    /// Rows of all answers.
+    pub(crate) rows: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Tally) {
+        self.compared += other.compared;
+        self.planner += other.planner;
+        self.again += other.again;
+        self.changes += other.changes;
+        self.refused += other.refused;
+        self.of_rows += other.of_rows;
+        self.mixed += other.mixed;
+        self.stale += other.stale;
+        self.rows += other.rows;
+    }
+
+    /// All that was sent, and held to what the model says.
+    pub(crate) fn statements(&self) -> u64 {
+        self.compared + self.changes + self.refused + self.of_rows
+    }
+}
+
+/// What is wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Violation(pub(crate) String);
+
+type Run<T = ()> = Result<T, Violation>;
+
+fn wrong<T>(what: impl fmt::Display) -> Run<T> {
+    Err(Violation(what.to_string()))
+}
+
+/// How a story ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outcome {
+    pub(crate) tally: Tally,
+    pub(crate) violation: Option<Violation>,
+    /// What was said, one line a statement.
+    pub(crate) lines: Vec<String>,
+}
+
+/// What the tables held after a batch.
+struct Version {
+    horizon: Horizon,
+    state: State,
+    /// Whether it is the boundary inside a transaction at which TRUNCATE took effect: AS OF alone
+    /// may show it.
+    inside: bool,
+    /// Made when somebody asks, with these views.
+    context: Option<(Vec<String>, SessionContext)>,
+}
+
+/// The writer's transaction.
+#[derive(Clone)]
+struct Transaction {
+    state: State,
+    truncated: BTreeSet<String>,
+    saved: Option<Box<Transaction>>,
+}
+
+/// A query whose answer is known.
+struct Kept {
+    query: Query,
+    version: usize,
+    expected: Table,
+}
+
+struct World {
+    plain: Plain,
+    store: MemoryStore,
+    database: Database,
+    writer: Session,
+    steady: Session,
+    loose: Session,
+    pinned: Session,
+    /// The version and horizon of the read-only transaction, once it has read; `None` without one.
+    pin: Option<Option<(usize, Horizon)>>,
+    /// The newest horizon that the steady session has seen.
+    seen: Horizon,
+    versions: Vec<Version>,
+    transaction: Option<Transaction>,
+    numbers: Numbers,
+    kept: VecDeque<Kept>,
+    width: (usize, usize),
+    outcome: Outcome,
+}
+
+/// Tells a story.
+pub(crate) async fn tell(plain: &Plain, story: &Story) -> Outcome {
+    let mut world = match World::new(plain).await {
+        Ok(world) => world,
+        Err(error) => {
+            return Outcome {
+                violation: Some(Violation(format!("the database does not open: {error}"))),
+                ..Outcome::default()
+            };
+        }
+    };
+    for step in &story.steps {
+        if let Err(violation) = world.step(step).await {
+            world.outcome.violation = Some(violation);
+            break;
+        }
+    }
+    if let Err(error) = world.database.close().await
+        && world.outcome.violation.is_none()
+    {
+        world.outcome.violation = Some(Violation(format!("the database does not close: {error}")));
+    }
+    world.outcome
+}
+
+async fn open(store: &MemoryStore) -> lazybase_model::Result<Database> {
+    let settings = Settings {
+        seal_age: Duration::from_secs(3600),
+        ..Settings::default()
+    };
+    Database::open_env(Env::system(Arc::new(store.clone())), settings).await
+}
+
+impl World {
+    async fn new(plain: &Plain) -> lazybase_model::Result<World> {
+        let store = MemoryStore::new();
+        let database = open(&store).await?;
+        let mut world = World {
+            plain: plain.clone(),
+            writer: database.session(),
+            steady: database.session(),
+            loose: database.session(),
+            pinned: database.session(),
+            store,
+            database,
+            pin: None,
+            seen: Horizon::ZERO,
+            versions: Vec::new(),
+            transaction: None,
+            numbers: Numbers::new(),
+            kept: VecDeque::new(),
+            width: (1, 8192),
+            outcome: Outcome::default(),
+        };
+        world.sessions().await?;
+        world.pause().await?;
+        Ok(world)
+    }
+
+    /// New sessions, each with its settings.
+    async fn sessions(&mut self) -> lazybase_model::Result<()> {
+        self.writer = self.database.session();
+        self.steady = self.database.session();
+        self.loose = self.database.session();
+        self.pinned = self.database.session();
+        self.writer
+            .execute("SET lazybase.read_modify_write = on")
+            .await?;
+        self.loose.execute("SET lazybase.monotonic = off").await?;
+        self.seen = Horizon::ZERO;
+        self.set_width().await
+    }
+
+    async fn set_width(&self) -> lazybase_model::Result<()> {
+        let (partitions, rows) = self.width;
+        for session in [&self.writer, &self.steady, &self.loose, &self.pinned] {
+            session
+                .execute(&format!(
+                    "SET datafusion.execution.target_partitions = {partitions};
+                     SET datafusion.execution.batch_size = {rows}"
+                ))
+                .await?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: impl Into<String>) {
+        self.outcome.lines.push(line.into());
+    }
+
+    fn newest(&self) -> usize {
+        self.versions.len().saturating_sub(1)
+    }
+
+    fn state(&self) -> State {
+        match (&self.transaction, self.versions.last()) {
+            (Some(transaction), _) => transaction.state.clone(),
+            (None, Some(version)) => version.state.clone(),
+            (None, None) => State::default(),
+        }
+    }
+
+    async fn step(&mut self, step: &Step) -> Run {
+        match step {
+            Step::Create(table) => {
+                let table = Arc::clone(table);
+                self.define(&table.create(), |state| state.create(&table))
+                    .await
+            }
+            Step::View(view) => {
+                let there = self.state().tables.contains_key(&view.table.name);
+                match there && self.transaction.is_none() {
+                    false => Ok(()),
+                    true => {
+                        let view = Arc::clone(view);
+                        self.define(&view.create(), |state| {
+                            state.views.insert(view.name.clone(), Arc::clone(&view));
+                        })
+                        .await
+                    }
+                }
+            }
+            Step::DropView(view) => match self.state().views.contains_key(&view.name) {
+                false => Ok(()),
+                true => {
+                    let sql = format!("DROP MATERIALIZED VIEW {}", view.name);
+                    self.define(&sql, |state| {
+                        state.views.remove(&view.name);
+                    })
+                    .await
+                }
+            },
+            Step::Files => self.files().await,
+            Step::Change(change) => self.change(change).await,
+            Step::Begin | Step::Savepoint | Step::RollbackTo | Step::Commit | Step::Rollback => {
+                self.transaction(step).await
+            }
+            Step::BeginReadOnly => {
+                self.say("pinned: BEGIN READ ONLY");
+                self.pin = Some(None);
+                fine(self.pinned.execute("BEGIN READ ONLY").await)
+            }
+            Step::EndReadOnly => self.end_read_only().await,
+            Step::Push(push) => self.push(*push).await,
+            Step::Width(partitions, rows) => {
+                self.width = (*partitions, *rows);
+                self.say(format!("-- {partitions} partitions, {rows} rows a batch"));
+                fine(self.set_width().await)
+            }
+            Step::Query(query, ask) => self.query(query, *ask).await,
+            Step::Again => self.again().await,
+        }
+    }
+
+    async fn end_read_only(&mut self) -> Run {
+        if self.pin.take().is_some() {
+            self.say("pinned: ROLLBACK");
+            return fine(self.pinned.execute("ROLLBACK").await);
+        }
+        Ok(())
+    }
+
+    /// Runs a statement that changes tables or views.
+    async fn define(&mut self, sql: &str, change: impl FnOnce(&mut State)) -> Run {
+        self.say(sql);
+        fine(timely(self.writer.execute(sql)).await?)?;
+        let mut state = self.state();
+        change(&mut state);
+        self.add_version(state, None);
+        Ok(())
+    }
+
+    async fn files(&mut self) -> Run {
+        let paths: Vec<String> = (0..crate::kind::PATHS.0)
+            .map(|path| format!("('p{path}', NULL)"))
+            .collect();
+        let sql = format!("INSERT INTO files (path, note) VALUES {}", paths.join(", "));
+        self.say(&sql);
+        let answers = timely(self.writer.execute(&sql)).await?;
+        let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
+        let mut state = self.state();
+        state.know_paths(crate::kind::PATHS.0);
+        self.add_version(state, token(&answers));
+        self.learn_numbers().await
+    }
+
+    fn add_version(&mut self, state: State, horizon: Option<Horizon>) {
+        let sealed = self.database.instance().manifest().sealed_through;
+        let before = self
+            .versions
+            .last()
+            .map_or(Horizon::ZERO, |version| version.horizon);
+        self.versions.push(Version {
+            horizon: horizon.unwrap_or(Horizon::end_of(sealed)).max(before),
+            state,
+            inside: false,
+            context: None,
+        });
+    }
+
+    /// Asks for the numbers of paths that have none.
+    async fn learn_numbers(&mut self) -> Run {
+        let Some(files) = self.state().tables.get("files").cloned() else {
+            return Ok(());
+        };
+        if files.rows.len() == self.numbers.len() {
+            return Ok(());
+        }
+        let answers = self
+            .loose
+            .execute("SELECT path, id FROM files FRESHNESS 0")
+            .await;
+        let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
+        let kinds = [crate::kind::Kind::Text, crate::kind::Kind::BigInt];
+        let rows = plain::rows_of(&answers[0].batches, &kinds, &self.numbers);
+        let rows = rows.map_err(|error| Violation(error.to_string()))?;
+        if rows.len() != files.rows.len() {
+            return wrong(format!(
+                "{} paths have numbers, not {}",
+                rows.len(),
+                files.rows.len()
+            ));
+        }
+        for row in rows {
+            let (path, number) = (row[0].to_string(), row[1].to_string());
+            let number: i64 = number
+                .parse()
+                .map_err(|_| Violation(format!("{path}: {number}")))?;
+            if self
+                .numbers
+                .get(&path)
+                .is_some_and(|known| *known != number)
+            {
+                return wrong(format!("path {path} has another number now: {number}"));
+            }
+            let taken = self
+                .numbers
+                .iter()
+                .any(|(other, n)| *n == number && *other != path);
+            if taken {
+                return wrong(format!("number {number} was given twice"));
+            }
+            self.numbers.insert(path, number);
+        }
+        Ok(())
+    }
+
+    async fn change(&mut self, change: &Change) -> Run {
+        if !self.state().tables.contains_key(&change.table().name) {
+            return Ok(());
+        }
+        let sql = change.sql();
+        let who = if self.transaction.is_some() { "  " } else { "" };
+        self.say(format!("{who}{sql}"));
+        self.outcome.tally.changes += 1;
+        let mut state = self.state();
+        let asked = self.asked(change, &state).await;
+        let done = timely(self.writer.execute(&sql)).await?;
+        let (asked, answers) = match (asked, done) {
+            (Ok(asked), Ok(answers)) => (asked, answers),
+            (Err(_), Err(error)) => return self.both_refused(&error).await,
+            (Ok(_), Err(error)) if is_of_rows(&error) => {
+                self.outcome.tally.of_rows += 1;
+                return self.both_refused(&error).await;
+            }
+            (Ok(_), Err(error)) => return wrong(format!("refused: {error:?}")),
+            (Err(error), Ok(_)) => return wrong(format!("only the plain engine failed: {error}")),
+        };
+        state.apply(change, &asked);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.state = state;
+            if let Change::Truncate { table } = change {
+                transaction.truncated.insert(table.name.clone());
+            }
+            return Ok(());
+        }
+        match (token(&answers), change) {
+            (None, Change::Truncate { .. }) => self.add_version(state, None),
+            (Some(horizon), _) => self.add_version(state, Some(horizon)),
+            (None, _) if asked.is_empty() => {}
+            (None, _) => return wrong("rows were found, and nothing was written"),
+        }
+        self.learn_numbers().await
+    }
+
+    /// What the plain engine says of the rows that a change touches.
+    async fn asked(&mut self, change: &Change, state: &State) -> Result<Asked, String> {
+        let Some((sql, width)) = change.question() else {
+            return Ok(Asked::new());
+        };
+        let table = change.table();
+        let mut kinds: Vec<_> = table.columns.iter().map(|column| column.kind).collect();
+        if let Change::Update { sets, .. } = change {
+            let made = sets
+                .iter()
+                .filter(|(_, set)| matches!(set, crate::change::Set::Made(_)));
+            kinds.extend(made.map(|(at, _)| table.columns[*at].kind));
+        }
+        let context = self.plain.context(state, &self.numbers);
+        let context = context.map_err(|error| error.to_string())?;
+        let sql = plain::with_numbers(&sql, &self.numbers);
+        let asked = plain::ask(&context, &sql)
+            .await
+            .map_err(|error| error.to_string())?;
+        let rows = plain::rows_of(&asked.1, &kinds, &self.numbers);
+        let rows = rows.map_err(|error| error.to_string())?;
+        let parts = |mut row: Vec<_>| {
+            let made = row.split_off(width);
+            (row, made)
+        };
+        Ok(rows.into_iter().map(parts).collect())
+    }
+
+    /// An error ends the writer's transaction.
+    async fn both_refused(&mut self, error: &Error) -> Run {
+        self.outcome.tally.refused += 1;
+        check_error(error)?;
+        if self.transaction.take().is_some() {
+            self.say("ROLLBACK");
+            return fine(self.writer.execute("ROLLBACK").await);
+        }
+        Ok(())
+    }
+
+    async fn transaction(&mut self, step: &Step) -> Run {
+        let (sql, now) = match (step, &mut self.transaction) {
+            (Step::Begin, None) => ("BEGIN", None),
+            (Step::Savepoint, Some(open)) => {
+                open.saved = None;
+                open.saved = Some(Box::new(open.clone()));
+                ("SAVEPOINT s", None)
+            }
+            (Step::RollbackTo, Some(open)) => match open.saved.clone() {
+                Some(saved) => {
+                    open.state = saved.state;
+                    open.truncated = saved.truncated;
+                    ("ROLLBACK TO s", None)
+                }
+                None => return Ok(()),
+            },
+            (Step::Commit, Some(_)) => ("COMMIT", self.transaction.take()),
+            (Step::Rollback, Some(_)) => {
+                self.transaction = None;
+                ("ROLLBACK", None)
+            }
+            _ => return Ok(()),
+        };
+        self.say(sql);
+        let answers = timely(self.writer.execute(sql)).await?;
+        let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
+        if matches!(step, Step::Begin) {
+            self.transaction = Some(Transaction {
+                state: self.state(),
+                truncated: BTreeSet::new(),
+                saved: None,
+            });
+        }
+        if let Some(done) = now {
+            let token = token(&answers);
+            if token.is_some() && !done.truncated.is_empty() {
+                let mut emptied = self.state();
+                emptied.empty(&done.truncated);
+                self.add_version(emptied, None);
+                self.versions.last_mut().expect("it was added").inside = true;
+            }
+            self.add_version(done.state, token);
+        }
+        self.learn_numbers().await
+    }
+
+    /// The newest version at or before a horizon.
+    fn version_at(&self, horizon: Horizon) -> usize {
+        let before = self
+            .versions
+            .iter()
+            .rposition(|version| version.horizon <= horizon);
+        before.unwrap_or(0)
+    }
+
+    /// Asks both, and compares.
+    async fn query(&mut self, query: &Query, ask: Ask) -> Run {
+        if self.versions.is_empty() {
+            return Ok(());
+        }
+        let mut sql = query.sql.clone();
+        let session = match ask {
+            Ask::Writer => &self.writer,
+            Ask::Bound if query.bound.is_none() => &self.writer,
+            Ask::Bound => {
+                let (text, values) = query.bound.clone().unwrap_or_default();
+                self.say(format!("{text} -- {values:?}"));
+                let answer = timely(self.writer.execute_with(&text, &values)).await?;
+                return self.check(query, ask, answer).await;
+            }
+            Ask::Steady(clause) => {
+                sql += clause;
+                &self.steady
+            }
+            Ask::Loose(clause) => {
+                sql += clause;
+                &self.loose
+            }
+            Ask::Past(share) => {
+                let sealed = self.database.instance().manifest().sealed_through.0;
+                let first = self.first_scu();
+                let scu = first + sealed.saturating_sub(first) * share as u64 / 1000;
+                sql += &format!(" AS OF SCU {scu}");
+                &self.loose
+            }
+            Ask::Pinned if self.pin.is_none() => &self.writer,
+            Ask::Pinned => &self.pinned,
+        };
+        let answer = timely(session.execute(&sql)).await?;
+        let answer = answer.map(|mut answers| answers.remove(0));
+        self.say(format!("{sql} -- {ask:?}"));
+        self.check(query, ask, answer).await
+    }
+
+    /// The SCU at whose end all tables are there.
+    fn first_scu(&self) -> u64 {
+        let all = self.newest_tables();
+        let whole = |version: &&Version| version.state.tables.len() == all;
+        let first = self.versions.iter().find(whole);
+        first.map_or(1, |version| version.horizon.scu.0.max(1))
+    }
+
+    fn newest_tables(&self) -> usize {
+        self.versions
+            .last()
+            .map_or(0, |version| version.state.tables.len())
+    }
+}
+
+/// The planner calls some of its own refusals internal; damage is never right.
+fn check_error(error: &Error) -> Run {
+    match error.kind() {
+        ErrorKind::Corrupt => wrong(format!("{error:?}")),
+        _ => Ok(()),
+    }
+}
+
+fn token(answers: &[Answer]) -> Option<Horizon> {
+    let last = answers.last()?;
+    last.token.map(|token| token.horizon)
+}
+
+fn fine<T>(done: Result<T, Error>) -> Run {
+    done.map(|_| ())
+        .map_err(|error| Violation(format!("{error:?}")))
+}
+
+/// Whether an error of LazyBase may come of the rows that it looked at.
+fn is_of_rows(error: &Error) -> bool {
+    matches!(
+        error.sqlstate(),
+        "22000" | "22003" | "22007" | "22008" | "22012" | "22P02"
+    )
+}
+
+/// What is awaited, unless it hangs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "watches from outside that a statement comes to its end"
+)]
+async fn timely<T>(statement: impl Future<Output = T>) -> Run<T> {
+    match tokio::time::timeout(STATEMENT_TIME_MAX, statement).await {
+        Ok(done) => Ok(done),
+        Err(_) => wrong(format!(
+            "nothing came in {} s",
+            STATEMENT_TIME_MAX.as_secs()
+        )),
+    }
+}

@@ -1,0 +1,348 @@
+//! The tables and views of a story, drawn by its dice.
+
+use std::sync::Arc;
+
+use crate::dice::Dice;
+use crate::kind::{Cell, Class, Kind, PATHS};
+
+/// What INSERT does with a column of a row that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Merge {
+    Sum,
+    Min,
+    Max,
+    First,
+}
+
+impl Merge {
+    fn word(self) -> &'static str {
+        match self {
+            Merge::Sum => "SUM",
+            Merge::Min => "MIN",
+            Merge::Max => "MAX",
+            Merge::First => "FIRST",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) nullable: bool,
+    /// Whether values may lie at the ends of the type.
+    pub(crate) wild: bool,
+    pub(crate) default: Option<Cell>,
+    pub(crate) merge: Option<Merge>,
+}
+
+impl Column {
+    fn declared(&self) -> String {
+        let mut text = format!("{} {}", self.name, self.kind.declared());
+        if let Some(merge) = self.merge {
+            text += &format!(" MERGE {}", merge.word());
+        }
+        if !self.nullable {
+            text += " NOT NULL";
+        }
+        if let Some(default) = &self.default {
+            text += &format!(" DEFAULT {}", default.sql);
+        }
+        text
+    }
+
+    /// A value that the column takes.
+    pub(crate) fn cell(&self, dice: &mut Dice, paths: usize) -> Cell {
+        match self.nullable && dice.one_in(5) {
+            true => self.kind.null(),
+            false => self.kind.cell(dice, self.wild, paths),
+        }
+    }
+
+    /// What it holds where it is not given.
+    pub(crate) fn absent(&self) -> Cell {
+        self.default.clone().unwrap_or_else(|| self.kind.null())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+    /// Positions of the key's columns, in its order; none for a table without a key.
+    pub(crate) key: Vec<usize>,
+    /// PARTITION BY, and the layout.
+    options: String,
+    /// Whether it owns the numbers of paths: nothing but references writes it.
+    pub(crate) owner: bool,
+}
+
+/// A secondary view.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) name: String,
+    pub(crate) table: Arc<Table>,
+    /// Positions of its columns in the table.
+    pub(crate) columns: Vec<usize>,
+    order: Vec<usize>,
+}
+
+/// What a story has.
+#[derive(Debug, Clone)]
+pub(crate) struct Schema {
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// Views that a story may make, one after the other.
+    pub(crate) views: Vec<Arc<View>>,
+}
+
+impl Schema {
+    pub(crate) fn draw(dice: &mut Dice) -> Schema {
+        let mut tables = Vec::new();
+        let with_files = dice.one_in(4);
+        if with_files {
+            tables.push(Arc::new(files()));
+        }
+        for number in 0..1 + dice.roll(3) {
+            tables.push(Arc::new(Table::draw(dice, number, with_files)));
+        }
+        let mut views = Vec::new();
+        for table in &tables {
+            for _ in 0..dice.roll(3) {
+                let name = format!("v{}", views.len());
+                views.extend(View::draw(dice, name, table).map(Arc::new));
+            }
+        }
+        Schema { tables, views }
+    }
+}
+
+/// The table that gives paths their numbers.
+fn files() -> Table {
+    let column = |name: &str, kind: Kind, nullable: bool| Column {
+        name: name.to_owned(),
+        kind,
+        nullable,
+        wild: false,
+        default: None,
+        merge: None,
+    };
+    Table {
+        name: "files".to_owned(),
+        columns: vec![
+            column("id", Kind::File, false),
+            column("path", Kind::Text, false),
+            column("note", Kind::Text, true),
+        ],
+        key: vec![1],
+        options: String::new(),
+        owner: true,
+    }
+}
+
+impl Table {
+    fn draw(dice: &mut Dice, number: usize, with_files: bool) -> Table {
+        let keys = [1, 1, 2, 2, 3, 0][dice.roll(6)];
+        let mut columns = Vec::new();
+        for at in 0..keys {
+            columns.push(key_column(dice, &format!("k{at}"), with_files));
+        }
+        for at in 0..2 + dice.roll(5) {
+            columns.push(value_column(dice, at, keys > 0, with_files));
+        }
+        // Columns of the key stand anywhere, in any order.
+        if dice.one_in(2) {
+            dice.shuffle(&mut columns);
+        }
+        let is_key = |at: &usize| columns[*at].name.starts_with('k');
+        let mut key: Vec<usize> = (0..columns.len()).filter(is_key).collect();
+        dice.shuffle(&mut key);
+        let options = options(dice, &columns, &key);
+        Table {
+            name: format!("t{number}"),
+            columns,
+            key,
+            options,
+            owner: false,
+        }
+    }
+
+    pub(crate) fn create(&self) -> String {
+        if self.owner {
+            return "CREATE TABLE files (id IDKEY, path TEXT PRIMARY KEY, note TEXT)".to_owned();
+        }
+        let mut parts: Vec<String> = self.columns.iter().map(Column::declared).collect();
+        if !self.key.is_empty() {
+            parts.push(format!(
+                "PRIMARY KEY ({})",
+                self.names(&self.key).join(", ")
+            ));
+        }
+        format!(
+            "CREATE TABLE {} ({}){}",
+            self.name,
+            parts.join(", "),
+            self.options
+        )
+    }
+
+    pub(crate) fn names(&self, columns: &[usize]) -> Vec<&str> {
+        let name = |at: &usize| self.columns[*at].name.as_str();
+        columns.iter().map(name).collect()
+    }
+
+    pub(crate) fn may_be_null(&self, at: usize) -> bool {
+        self.columns[at].nullable && !self.is_key(at)
+    }
+
+    pub(crate) fn is_key(&self, at: usize) -> bool {
+        self.key.contains(&at)
+    }
+}
+
+fn key_column(dice: &mut Dice, name: &str, with_files: bool) -> Column {
+    let keyable: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::List)
+        .collect();
+    let kind = match dice.roll(8) {
+        0 | 1 => Kind::Int,
+        2 => Kind::Text,
+        3 if with_files => Kind::File,
+        _ => keyable[dice.roll(keyable.len())],
+    };
+    Column {
+        name: name.to_owned(),
+        kind,
+        nullable: false,
+        wild: dice.one_in(4),
+        default: None,
+        merge: None,
+    }
+}
+
+fn value_column(dice: &mut Dice, at: usize, keyed: bool, with_files: bool) -> Column {
+    let name = format!("{}", char::from(b'a' + at as u8));
+    let merge = match dice.roll(20) {
+        _ if !keyed => None,
+        0 => Some(Merge::Sum),
+        1 => Some(Merge::Min),
+        2 => Some(Merge::Max),
+        3 => Some(Merge::First),
+        _ => None,
+    };
+    let kind = match merge {
+        Some(Merge::Sum) => [Kind::BigInt, Kind::Int][dice.roll(2)],
+        Some(Merge::Min | Merge::Max) => [Kind::Int, Kind::Text, Kind::Date][dice.roll(3)],
+        None if with_files && dice.one_in(5) => Kind::File,
+        _ if dice.one_in(4) => Kind::Int,
+        _ => Kind::ALL[dice.roll(Kind::ALL.len())],
+    };
+    let nullable = merge.is_some() || !dice.one_in(4);
+    let plain = merge.is_none() && kind != Kind::File;
+    let default = match plain && (!nullable || dice.one_in(4)) {
+        true => Some(kind.cell(dice, false, PATHS.0)),
+        false => None,
+    };
+    // A reference is given with each row, or may be left out.
+    let nullable = nullable || kind == Kind::File;
+    Column {
+        name,
+        kind,
+        nullable,
+        wild: merge.is_none() && dice.one_in(6),
+        default,
+        merge,
+    }
+}
+
+fn options(dice: &mut Dice, columns: &[Column], key: &[usize]) -> String {
+    let mut options = String::new();
+    if dice.one_in(5) {
+        options += " WITH (layout = 'point')";
+    }
+    if key.is_empty() || !dice.one_in(3) {
+        return options;
+    }
+    let mut left = key.to_vec();
+    let mut rules = Vec::new();
+    if dice.one_in(2) {
+        let at = left.remove(dice.roll(left.len()));
+        let partitions = 2 + dice.roll(3);
+        rules.push(format!(
+            "HASH ({}) PARTITIONS {partitions}",
+            columns[at].name
+        ));
+    }
+    let splits = |at: &usize| matches!(columns[*at].class(), Class::Int | Class::Date);
+    let found = left.into_iter().find(splits);
+    if let Some(at) = found.filter(|_| rules.is_empty() || dice.one_in(2)) {
+        let bounds = match columns[at].class() {
+            Class::Int => "2, 6",
+            _ => "'2024-01-03', '2024-01-06'",
+        };
+        rules.push(format!("RANGE ({}) SPLIT AT ({bounds})", columns[at].name));
+    }
+    match rules.is_empty() {
+        true => options,
+        false => format!("{options} PARTITION BY {}", rules.join(", ")),
+    }
+}
+
+impl Column {
+    pub(crate) fn class(&self) -> Class {
+        self.kind.class()
+    }
+}
+
+impl View {
+    /// A view of a table, if it can have one.
+    fn draw(dice: &mut Dice, name: String, table: &Arc<Table>) -> Option<View> {
+        if table.key.is_empty() {
+            return None;
+        }
+        let sorts = |at: &usize| {
+            let column = &table.columns[*at];
+            !table.is_key(*at) && column.merge.is_none() && column.kind != Kind::List
+        };
+        let others: Vec<usize> = (0..table.columns.len())
+            .filter(|at| !table.is_key(*at))
+            .collect();
+        let sorting: Vec<usize> = others.iter().copied().filter(sorts).collect();
+        let mut order: Vec<usize> = dice.choose(&sorting).copied().into_iter().collect();
+        if dice.one_in(4) {
+            order.extend(
+                dice.some(&sorting, 2)
+                    .iter()
+                    .filter(|at| !order.contains(at))
+                    .copied()
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let mut key = table.key.clone();
+        dice.shuffle(&mut key);
+        match dice.one_in(4) {
+            true => order.splice(0..0, key).for_each(drop),
+            false => order.extend(key),
+        }
+        let more = dice.some(&others, 2);
+        let mut columns = order.clone();
+        columns.extend(more.into_iter().filter(|at| !order.contains(at)));
+        dice.shuffle(&mut columns);
+        Some(View {
+            name,
+            table: Arc::clone(table),
+            columns,
+            order,
+        })
+    }
+
+    pub(crate) fn create(&self) -> String {
+        format!(
+            "CREATE MATERIALIZED VIEW {} AS SELECT {} FROM {} ORDER BY {}",
+            self.name,
+            self.table.names(&self.columns).join(", "),
+            self.table.name,
+            self.table.names(&self.order).join(", ")
+        )
+    }
+}

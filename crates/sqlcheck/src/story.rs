@@ -1,0 +1,257 @@
+//! A story: what happens to one database, one step after the other, drawn from a seed. Each step
+//! stands for itself, so that a story can be told with some of them left out.
+
+use std::sync::Arc;
+
+use crate::change::Change;
+use crate::dice::Dice;
+use crate::kind::PATHS;
+use crate::query::{Queries, Query};
+use crate::schema::{Schema, Table, View};
+
+/// Who asks, and how fresh the answer must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// The session that writes, in its transaction if it has one.
+    Writer,
+    /// A session that never goes back, with this clause.
+    Steady(&'static str),
+    /// A session that may go back, with this clause.
+    Loose(&'static str),
+    /// As of the end of an SCU: that many thousandths of the way from the first to the newest.
+    Past(usize),
+    /// The read-only transaction, if one is open.
+    Pinned,
+    /// With parameters, where the query has some.
+    Bound,
+}
+
+/// What the pipeline does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Push {
+    Seal,
+    Sort,
+    /// Sorts, and joins runs below the authority.
+    Merge,
+    Authority,
+    /// All stages go on by themselves until the next push.
+    Free,
+    Restart,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Create(Arc<Table>),
+    /// Gives the first paths their numbers.
+    Files,
+    View(Arc<View>),
+    DropView(Arc<View>),
+    Change(Change),
+    Begin,
+    Savepoint,
+    RollbackTo,
+    Commit,
+    Rollback,
+    BeginReadOnly,
+    EndReadOnly,
+    Push(Push),
+    /// How many partitions, and rows a batch, queries work on.
+    Width(usize, usize),
+    Query(Query, Ask),
+    /// Queries of late once more.
+    Again,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Story {
+    pub(crate) seed: u64,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Story {
+    pub(crate) fn draw(seed: u64) -> Story {
+        let mut teller = Teller::new(seed);
+        teller.begin();
+        for _ in 0..6 + teller.dice.roll(8) {
+            teller.round();
+        }
+        Story {
+            seed,
+            steps: teller.steps,
+        }
+    }
+}
+
+struct Teller {
+    dice: Dice,
+    all: Schema,
+    /// With the views that are there.
+    now: Schema,
+    steps: Vec<Step>,
+    pinned: bool,
+}
+
+impl Teller {
+    fn new(seed: u64) -> Teller {
+        let mut dice = Dice::new(seed);
+        let all = Schema::draw(&mut dice);
+        let now = Schema {
+            views: Vec::new(),
+            ..all.clone()
+        };
+        Teller {
+            dice,
+            all,
+            now,
+            steps: Vec::new(),
+            pinned: false,
+        }
+    }
+
+    fn begin(&mut self) {
+        for table in self.all.tables.clone() {
+            let owner = table.owner;
+            self.steps.push(Step::Create(table));
+            self.steps.extend(owner.then_some(Step::Files));
+        }
+        self.width();
+        for view in self.all.views.clone() {
+            if self.dice.one_in(2) {
+                self.view(view);
+            }
+        }
+    }
+
+    fn width(&mut self) {
+        let partitions = [1, 1, 2, 4][self.dice.roll(4)];
+        let rows = [2, 7, 8192, 8192][self.dice.roll(4)];
+        self.steps.push(Step::Width(partitions, rows));
+    }
+
+    fn view(&mut self, view: Arc<View>) {
+        self.end_read_only();
+        let there = self.now.views.iter().position(|one| one.name == view.name);
+        match there {
+            Some(at) => {
+                self.now.views.remove(at);
+                self.steps.push(Step::DropView(view));
+            }
+            None => {
+                self.now.views.push(Arc::clone(&view));
+                self.steps.push(Step::View(view));
+            }
+        }
+    }
+
+    fn end_read_only(&mut self) {
+        if std::mem::take(&mut self.pinned) {
+            self.steps.push(Step::EndReadOnly);
+        }
+    }
+
+    fn round(&mut self) {
+        if self.dice.one_in(3) {
+            match self.pinned {
+                true => self.end_read_only(),
+                false => {
+                    self.pinned = true;
+                    self.steps.push(Step::BeginReadOnly);
+                    self.query(Some(Ask::Pinned));
+                }
+            }
+        }
+        match self.dice.one_in(4) {
+            true => self.transaction(),
+            false => {
+                for _ in 0..1 + self.dice.roll(3) {
+                    self.change(PATHS.1);
+                    if self.dice.one_in(3) {
+                        self.push();
+                    }
+                }
+            }
+        }
+        if self.dice.one_in(5)
+            && let Some(view) = self.dice.choose(&self.all.views).cloned()
+        {
+            self.view(view);
+        }
+        if self.dice.one_in(4) {
+            self.width();
+        }
+        for _ in 0..12 + self.dice.roll(20) {
+            self.query(None);
+        }
+        if self.dice.one_in(2) {
+            self.push();
+            self.steps.push(Step::Again);
+        }
+    }
+
+    fn change(&mut self, paths: usize) {
+        let change = Change::draw(&mut self.dice, &self.now, paths);
+        self.steps.push(Step::Change(change));
+    }
+
+    fn transaction(&mut self) {
+        self.steps.push(Step::Begin);
+        let mut saved = false;
+        for _ in 0..1 + self.dice.roll(4) {
+            match self.dice.roll(6) {
+                0 => {
+                    saved = true;
+                    self.steps.push(Step::Savepoint);
+                }
+                1 if saved => self.steps.push(Step::RollbackTo),
+                _ => self.change(PATHS.0),
+            }
+            for _ in 0..self.dice.roll(5) {
+                self.query(Some(Ask::Writer));
+            }
+            if self.dice.one_in(4) {
+                let push = [Push::Seal, Push::Sort, Push::Authority][self.dice.roll(3)];
+                self.steps.push(Step::Push(push));
+            }
+        }
+        let end = match self.dice.one_in(3) {
+            true => Step::Rollback,
+            false => Step::Commit,
+        };
+        self.steps.push(end);
+    }
+
+    fn push(&mut self) {
+        let push = match self.dice.roll(16) {
+            0..=4 => Push::Seal,
+            5..=8 => Push::Sort,
+            9..=11 => Push::Merge,
+            12 | 13 => Push::Authority,
+            14 => Push::Free,
+            _ => {
+                self.end_read_only();
+                Push::Restart
+            }
+        };
+        self.steps.push(Step::Push(push));
+    }
+
+    fn query(&mut self, ask: Option<Ask>) {
+        let query = Queries::new(&mut self.dice, &self.now).draw();
+        let ask = ask.unwrap_or_else(|| match self.dice.roll(16) {
+            0..=3 => Ask::Writer,
+            4 | 5 => Ask::Steady(""),
+            6 => Ask::Steady(" FRESHNESS 'best effort'"),
+            7 => Ask::Loose(" FRESHNESS 0"),
+            8 => Ask::Loose(" FRESHNESS 3600"),
+            9 => Ask::Loose(" FRESHNESS 3600 ON MISS STALE"),
+            10 => Ask::Loose(" FRESHNESS 'best effort'"),
+            11 | 12 => Ask::Past(self.dice.roll(1001)),
+            _ => Ask::Pinned,
+        });
+        let ask = match query.bound.is_some() && self.dice.one_in(2) && ask == Ask::Writer {
+            true => Ask::Bound,
+            false => ask,
+        };
+        self.steps.push(Step::Query(query, ask));
+    }
+}

@@ -1,0 +1,55 @@
+//! A short share of the stories, and what must hold of the harness itself.
+
+use std::time::Duration;
+
+use crate::dice::Dice;
+use crate::story::Story;
+use crate::sweep::{Plan, sweep};
+
+/// The stories that each run of the tests tells; `LAZYBASE_SQL_STATEMENTS` asks for more.
+#[test]
+fn random_sql_has_the_answers_of_plain_tables() {
+    let statements = std::env::var("LAZYBASE_SQL_STATEMENTS").ok();
+    let plan = Plan {
+        from: 0,
+        statements: statements.map_or(3_000, |count| count.parse().unwrap()),
+        time_max: Duration::from_secs(3600),
+        threads: 2,
+    };
+    let report = sweep(plan, |_| {}).unwrap();
+    let shown: Vec<String> = report
+        .violations
+        .iter()
+        .map(|(seed, what)| format!("seed {seed}: {}", what.0))
+        .collect();
+    assert!(report.violations.is_empty(), "{}", shown.join("\n"));
+    let tally = &report.tally;
+    assert!(
+        tally.mixed > tally.compared / 10,
+        "few answers came from several stages: {tally:?}"
+    );
+    assert!(tally.stale > 0 && tally.again > 0, "{tally:?}");
+    assert!(
+        tally.refused < tally.statements() / 10,
+        "too much is refused: {tally:?}"
+    );
+    assert!(tally.of_rows < tally.statements() / 100, "{tally:?}");
+}
+
+#[test]
+fn a_seed_is_one_story() {
+    let story = |seed| format!("{:?}", Story::draw(seed).steps);
+    assert_eq!(story(7), story(7));
+    assert_ne!(story(7), story(8));
+}
+
+#[test]
+fn dice_stay_in_their_bounds() {
+    let mut dice = Dice::new(1);
+    for sides in 1..50 {
+        assert!(dice.roll(sides) < sides);
+        let number = dice.between(-3, sides as i64);
+        assert!((-3..=sides as i64).contains(&number));
+    }
+    assert_eq!(dice.roll(0), 0);
+}
