@@ -1,4 +1,10 @@
 //! Fuzzes `lazybase_engine::fuzz::read_extents`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lazybase_engine::fuzz::read_extents(bytes));
+use lazybase_engine::fuzz::memory;
+use lazybase_engine::fuzz::read_extents;
+
+#[global_allocator]
+static COUNTED: memory::Counted = memory::Counted;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memory::bounded(bytes, read_extents));

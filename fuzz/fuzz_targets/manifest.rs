@@ -1,4 +1,10 @@
 //! Fuzzes `lazybase_engine::fuzz::read_manifest`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lazybase_engine::fuzz::read_manifest(bytes));
+use lazybase_engine::fuzz::memory;
+use lazybase_engine::fuzz::read_manifest;
+
+#[global_allocator]
+static COUNTED: memory::Counted = memory::Counted;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memory::bounded(bytes, read_manifest));

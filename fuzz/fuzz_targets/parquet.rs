@@ -1,4 +1,10 @@
 //! Fuzzes `lazybase_engine::fuzz::read_parquet`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lazybase_engine::fuzz::read_parquet(bytes));
+use lazybase_engine::fuzz::memory;
+use lazybase_engine::fuzz::read_parquet;
+
+#[global_allocator]
+static COUNTED: memory::Counted = memory::Counted;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memory::bounded(bytes, read_parquet));

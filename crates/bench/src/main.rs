@@ -9,6 +9,7 @@
 //! Reads nothing but its own seed; writes a folder of its own, removed at the end, and figures:
 //! each as a line when it is known, all in a table or as one line of JSON at the end.
 
+#![recursion_limit = "256"]
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures wall time")]
 
 mod base;
@@ -23,6 +24,7 @@ mod points;
 mod report;
 mod scans;
 mod stages;
+mod ycsb;
 
 use std::process::ExitCode;
 
@@ -44,12 +46,15 @@ enum Command {
     Stages(stages::StagesArgs),
     /// The paper's complex schema: three tables joined by an ID key, stage after stage.
     Complex(complex::ComplexArgs),
+    /// YCSB's workloads A to F, against a server that speaks PostgreSQL's protocol.
+    Ycsb(ycsb::YcsbArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match &Cli::parse().command {
         Command::Stages(args) => stages::run(args).map(|met| met || !args.check),
         Command::Complex(args) => complex::run(args).map(|()| true),
+        Command::Ycsb(args) => ycsb::run(args).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,37 +1,40 @@
-//! Backup while writing, and restore (`docs/formats/backup.md`).
+//! Backup while writing (`docs/formats/backup.md`); `restore.rs` is the way back.
 //!
 //! ```text
+//!   read the clock                            what was acknowledged by then is in the backup
 //!   seal, let everything sealed be sorted     writers go on in the open SCU
 //!   pin the manifest                          its horizon is the backup's; files can't go
-//!   copy each segment that is not there yet   read back in full, checksum kept
+//!   copy each segment that is not there yet   read back in full, checksum kept; those that are
+//!                                             there are compared with their checksum
 //!   put backups/{number}.backup               last: from here on the backup is there
-//!
-//!   restore: files that one backup names, cut at an SCU; copied, read back; last a checkpoint
 //! ```
 //!
 //! No log belongs to a backup: what is acknowledged is sorted first, by the pipeline itself.
 //! Invariant BKP-1 (`crates/engine/src/backup.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod restore;
+
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use lazybase_engine::backup::{Backup, CopiedFile};
-use lazybase_engine::env::{Env, Store};
-use lazybase_engine::manifest::file::{FileKind, encode_checkpoint};
-use lazybase_engine::manifest::{Manifest, Pin, SegmentMeta, TableState};
-use lazybase_engine::read::read_times;
-use lazybase_engine::segment::{RowLayout, verify_segment};
+use lazybase_engine::env::local::LocalStore;
+use lazybase_engine::env::{BACKUP_FOLDERS, Env, Store};
+use lazybase_engine::manifest::check::check_loaded;
+use lazybase_engine::manifest::{Edit, Manifest, Pin, RunId};
+use lazybase_engine::read::remedy::outlook;
 use lazybase_model::{Error, ErrorKind, Result, ScuNumber};
 use tokio::sync::oneshot;
 
 use crate::coordinator::{Command, Event};
-use crate::instance::{AsOf, Instance, SettleTo};
-use crate::task::StageName;
+use crate::instance::{Instance, SettleTo};
+use crate::parts::{Part, Pieces, parts_of};
+
+pub use restore::{RestoreReport, RestoreRequest, open_to_restore, restore};
 
 /// How often everything sealed is sorted, until nothing was sealed meanwhile.
 const TRIES_MAX: usize = 32;
-/// What is copied at once.
-const COPY_BYTES: u64 = 4 << 20;
 
 /// What a backup came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,80 +43,101 @@ pub struct BackupReport {
     pub number: u64,
     /// It holds everything up to the end of this SCU.
     pub newest: ScuNumber,
-    /// The oldest SCU that it can be restored to.
+    /// The oldest SCU that it can be restored to; every one from there on, too.
     pub oldest: ScuNumber,
     /// The files that belong to it, and their bytes.
     pub files: u64,
     /// See `files`.
     pub bytes: u64,
-    /// The files that were copied for it, and their bytes: the others were there.
+    /// The files that were copied for it, and their bytes: the others were there, and whole.
     pub copied_files: u64,
     /// See `copied_files`.
     pub copied_bytes: u64,
+    /// What is not in it, and what of earlier backups was met damaged, a line each.
+    pub notes: Vec<String>,
 }
 
-/// Lets the open SCU be sealed by age and size again, also where the backup is given up.
-struct Unsealed<'i>(Option<&'i Instance>);
+/// Lets the open SCU be sealed by age and size again, also where the backup is given up; unless
+/// somebody else wants it so.
+struct Unsealed<'i>(&'i Instance);
 
 impl Drop for Unsealed<'_> {
     fn drop(&mut self) {
-        if let Some(instance) = self.0 {
-            let (reply, _) = oneshot::channel();
-            // A closed database seals nothing more.
-            let _ = instance.send(Event::Asked(Command::Pause {
-                stage: StageName::Ingest,
-                paused: false,
-                reply,
-            }));
-        }
+        let (reply, _) = oneshot::channel();
+        // A closed database seals nothing more.
+        let _ = self
+            .0
+            .send(Event::Asked(Command::HoldSealing { hold: false, reply }));
     }
 }
 
-/// Copies the database into a folder: only what earlier backups have not.
+/// Opens a folder of backups to write one, after a look at what is there: nothing but backups, and
+/// apart from the database's folder.
+///
+/// # Errors
+/// `Conflict`, naming what is there; as `LocalStore::open`.
+pub(crate) fn open_folder(instance: &Instance, folder: &Path) -> Result<Env> {
+    let database = instance.env().store.folder();
+    let store = LocalStore::open_own(folder, &BACKUP_FOLDERS, database)?;
+    Ok(Env::system(Arc::new(store)))
+}
+
+/// Copies the database into a folder: only what earlier backups have not. Tables named in `without`
+/// stay away.
 pub(crate) async fn take(
     instance: &Instance,
     target: &Env,
+    without: &[String],
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<BackupReport> {
     if let Some((name, _)) = target.store.list("manifest/").await?.first() {
         let message = format!("the folder of backups holds a database: {name} is there");
         return Err(Error::conflict(message).with_hint("name a folder of its own"));
     }
-    let known = known_files(&*target.store, instance).await?;
+    let mut notes = Vec::new();
+    let known = known_files(&*target.store, instance, &mut notes).await?;
+    // Before anything is sealed: nothing later is known to be in it.
+    let taken_micros = instance.now_micros();
     let pin = pin_sorted(instance).await?;
     let mut manifest = pin.manifest().as_ref().clone();
     manifest.scus.clear();
+    let mut manifest = leave_out(manifest, without, &mut notes)?;
     refuse_lost(&manifest)?;
     let present: BTreeMap<String, u64> =
         target.store.list("segments/").await?.into_iter().collect();
+    let copying = Copying {
+        instance,
+        target,
+        pin: &pin,
+        known: &known,
+        present: &present,
+    };
     let parts = parts_of(&manifest)?;
-    let all: u64 = parts.iter().map(|part| part.bytes).sum();
-    let (mut files, mut done, mut copied) = (BTreeMap::new(), 0, (0, 0));
+    let all: u64 = parts.iter().map(Part::bytes).sum();
+    let (mut files, mut absent) = (BTreeMap::new(), Vec::new());
+    let (mut done, mut copied) = (0, (0, 0));
     for part in &parts {
         pin.check()?;
-        let there = present.get(&part.file) == Some(&part.bytes);
-        let file = match known.get(&part.file).filter(|_| there) {
-            Some(file) => *file,
-            None => {
-                if present.contains_key(&part.file) {
-                    // Of a backup that was broken off.
-                    target.store.delete(&part.file).await?;
-                }
-                copied = (copied.0 + 1, copied.1 + part.bytes);
-                copy_for_backup(instance, target, part, &pin).await?
+        match copying.part(part, &mut notes).await? {
+            Copied::There(file) => drop(files.insert(part.file().to_owned(), file)),
+            Copied::Now(file) => {
+                copied = (copied.0 + 1, copied.1 + part.bytes());
+                files.insert(part.file().to_owned(), file);
             }
-        };
-        files.insert(part.file.clone(), file);
-        done += part.bytes;
+            Copied::Absent => absent.push(part.file().to_owned()),
+        }
+        done += part.bytes();
         progress(done as f64 / all.max(1) as f64);
     }
     pin.check()?;
     let numbers = Backup::numbers(&*target.store).await?;
+    manifest.scus.clear();
     let backup = Backup {
         number: numbers.last().map_or(1, |newest| newest + 1),
-        taken_micros: instance.now_micros(),
+        taken_micros,
         oldest: manifest.oldest_readable(),
         files,
+        absent,
         manifest,
     };
     let name = Backup::file_name(backup.number);
@@ -123,20 +147,30 @@ pub(crate) async fn take(
         newest: backup.newest(),
         oldest: backup.oldest,
         files: backup.files.len() as u64,
-        bytes: all,
+        bytes: backup.files.values().map(|file| file.bytes).sum(),
         copied_files: copied.0,
         copied_bytes: copied.1,
+        notes,
     })
 }
 
-/// The files that backups of this database have in the folder.
+/// The files that backups of this database have in the folder. Backups that can't be read are
+/// passed over: what only they name is copied again.
 async fn known_files(
     store: &dyn Store,
     instance: &Instance,
+    notes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, CopiedFile>> {
     let mut known = BTreeMap::new();
     for number in Backup::numbers(store).await? {
-        let backup = Backup::read(store, number).await?;
+        let backup = match Backup::read(store, number).await {
+            Ok(backup) => backup,
+            Err(error) if error.damaged_file().is_some() => {
+                notes.push(format!("backup {number} can't be restored: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if backup.manifest.database != instance.database() {
             return Err(Error::conflict(
                 "the folder holds backups of another database, or of another history of this one",
@@ -151,9 +185,8 @@ async fn known_files(
 /// Pins a manifest in which everything that is sealed is sorted, and everything that was
 /// acknowledged before the call is sealed.
 async fn pin_sorted(instance: &Instance) -> Result<Pin> {
-    let was_paused = instance.status().paused.contains(&StageName::Ingest);
-    let _unsealed = Unsealed((!was_paused).then_some(instance));
-    instance.pause(StageName::Ingest).await?;
+    let _unsealed = Unsealed(instance);
+    instance.hold_sealing().await?;
     for _ in 0..TRIES_MAX {
         instance.settle(None, SettleTo::Sorted, &|_| {}).await?;
         let pin = instance.pin("backup");
@@ -170,91 +203,133 @@ async fn pin_sorted(instance: &Instance) -> Result<Pin> {
     )
 }
 
+/// The manifest as if these tables had been dropped.
+fn leave_out(
+    mut manifest: Manifest,
+    without: &[String],
+    notes: &mut Vec<String>,
+) -> Result<Manifest> {
+    for name in without {
+        let unknown = || Error::not_found(format!("there is no table {name:?}"));
+        let state = manifest.table_named(name).ok_or_else(unknown)?;
+        let (table, map) = (state.table.id, state.table.owned_id().map(|(_, map)| map));
+        let number = manifest.number;
+        for table in map.into_iter().chain([table]) {
+            manifest = manifest.into_next(&Edit::DropTable { table })?;
+        }
+        manifest.number = number;
+        check_loaded(&manifest)?;
+        notes.push(format!("table {name:?} was left out, with its views"));
+    }
+    Ok(manifest)
+}
+
 fn refuse_lost(manifest: &Manifest) -> Result<()> {
     match manifest.lost_runs().next() {
         None => Ok(()),
-        Some((scu, table)) => Err(Error::corrupt(format!(
-            "rows of table {:?}, SCU {scu}, are lost",
-            manifest.table_name(table)
-        ))
-        .with_hint("restore the log that held them, or empty or drop the table, then back up")),
-    }
-}
-
-/// A file of a manifest.
-struct Part {
-    file: String,
-    bytes: u64,
-    what: What,
-}
-
-enum What {
-    Segment(Arc<RowLayout>, Arc<SegmentMeta>),
-    Times(lazybase_engine::manifest::history::TimesFile),
-}
-
-/// The files that a manifest without logs names, each once.
-fn parts_of(manifest: &Manifest) -> Result<Vec<Part>> {
-    let mut seen = BTreeSet::new();
-    let mut parts = Vec::new();
-    for run in manifest.runs.values() {
-        let state = manifest.table_of_view(run.view);
-        let state: &TableState = state.ok_or_else(|| Error::internal("a run has no table"))?;
-        let layout = Arc::new(RowLayout::primary(&state.table)?);
-        for meta in &run.segments {
-            if seen.insert(&meta.file) {
-                parts.push(Part {
-                    file: meta.file.clone(),
-                    bytes: meta.bytes,
-                    what: What::Segment(Arc::clone(&layout), Arc::clone(meta)),
-                });
-            }
+        Some((scu, table)) => {
+            let name = manifest.table_name(table);
+            let message = format!("rows of table {name:?}, SCU {scu}, are lost");
+            Err(Error::corrupt(message).with_hint(lost_hint("the log that held them", &name)))
         }
     }
-    for times in &manifest.history.files {
-        parts.push(Part {
-            file: times.file.clone(),
-            bytes: times.bytes,
-            what: What::Times(times.clone()),
+}
+
+fn lost_hint(what: &str, table: &str) -> String {
+    format!("restore {what}, or back up without the table: `lazybase backup --without {table:?}`")
+}
+
+/// What became of a file.
+enum Copied {
+    /// It was there already, and is what was copied then.
+    There(CopiedFile),
+    Now(CopiedFile),
+    /// Nothing holds it, and the database does without.
+    Absent,
+}
+
+struct Copying<'c> {
+    instance: &'c Instance,
+    target: &'c Env,
+    pin: &'c Pin,
+    known: &'c BTreeMap<String, CopiedFile>,
+    present: &'c BTreeMap<String, u64>,
+}
+
+impl Copying<'_> {
+    async fn part(&self, part: &Part, notes: &mut Vec<String>) -> Result<Copied> {
+        let store = &*self.target.store;
+        let file = part.file();
+        if let Some(error) = self.instance.condemned(file) {
+            return Err(self.damaged(part, error));
+        }
+        if let Some(length) = self.present.get(file) {
+            if let Some(known) = self.known.get(file) {
+                match checksum_of(store, file, *known).await {
+                    Ok(crc) if crc == known.crc32c && *length == part.bytes() => {
+                        return Ok(Copied::There(*known));
+                    }
+                    Err(error) if error.damaged_file().is_none() => return Err(error),
+                    _ => notes.push(format!("{file}: damaged in the folder, and copied again")),
+                }
+            }
+            // Damaged there, or of a backup that was broken off.
+            store.delete(file).await?;
+        }
+        match (self.copy(part).await, part) {
+            (Ok(copied), _) => Ok(Copied::Now(copied)),
+            (Err(error), Part::Times(times)) if error.damaged_file().is_some() => {
+                let (first, last) = (times.first, times.last);
+                notes.push(format!(
+                    "times of SCUs {first} to {last} are not in it: {error}"
+                ));
+                Ok(Copied::Absent)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    async fn copy(&self, part: &Part) -> Result<CopiedFile> {
+        let source = &self.instance.env().store;
+        let go_on = || self.pin.check();
+        let copied = copy(&**source, &*self.target.store, part, &go_on).await;
+        let copied = match copied {
+            Ok(copied) => part.check(self.target).await.map(|()| copied),
+            Err(error) => Err(error),
+        };
+        let Err(error) = copied else {
+            return copied;
+        };
+        // A copy that is not right is no copy.
+        self.target.store.delete(part.file()).await?;
+        match part.check(self.instance.env()).await {
+            Ok(()) => Err(error),
+            Err(own) if own.damaged_file().is_none() => Err(own),
+            Err(own) => Err(self.damaged(part, own)),
+        }
+    }
+
+    /// The database's own file is damaged.
+    fn damaged(&self, part: &Part, error: Error) -> Error {
+        self.instance.note_damage(&error);
+        let Part::Segment(segment) = part else {
+            return error;
+        };
+        let manifest = self.instance.manifest();
+        let damaged = self.instance.damaged();
+        let names = |run: &&RunId| {
+            let segments = &manifest.run(**run).segments;
+            segments.iter().any(|named| named.file == segment.meta.file)
+        };
+        let lost = outlook(&manifest, &damaged).lost;
+        let state = lost.iter().find(names).and_then(|run| {
+            let view = manifest.run(*run).view;
+            manifest.table_of_view(view)
         });
-    }
-    Ok(parts)
-}
-
-impl Part {
-    /// Reads the file back in full and checks everything that a reader may rely on.
-    async fn check(&self, env: &Env) -> Result<()> {
-        match &self.what {
-            What::Segment(layout, meta) => verify_segment(env, layout, meta).await,
-            What::Times(times) => read_times(&*env.store, times).await.map(drop),
-        }
-    }
-}
-
-async fn copy_for_backup(
-    instance: &Instance,
-    target: &Env,
-    part: &Part,
-    pin: &Pin,
-) -> Result<CopiedFile> {
-    let source = &instance.env().store;
-    let copied = copy(&**source, &*target.store, part, &|| pin.check()).await;
-    let copied = match copied {
-        Ok(copied) => part.check(target).await.map(|()| copied),
-        Err(error) => Err(error),
-    };
-    match copied {
-        Ok(copied) => Ok(copied),
-        Err(error) => {
-            // A copy that is not right is no copy.
-            target.store.delete(&part.file).await?;
-            if part.check(instance.env()).await.is_err() {
-                instance.note_damage(&error);
-                return Err(error
-                    .within("the database")
-                    .with_hint("it is made again where an earlier stage holds it: try again"));
-            }
-            Err(error)
+        let error = error.within("the database").within(&segment.place);
+        match state {
+            Some(state) => error.with_hint(lost_hint("the file", &state.table.name)),
+            None => error.with_hint("it is made again where an earlier stage holds it: try again"),
         }
     }
 }
@@ -266,189 +341,17 @@ async fn copy(
     part: &Part,
     go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<CopiedFile> {
-    let named = |error: lazybase_engine::env::StoreError| Error::from(error).with_file(&part.file);
-    let mut writer = target.create(&part.file).await?;
-    let (mut at, mut crc) = (0, 0);
-    while at < part.bytes {
+    let (file, bytes) = (part.file(), part.bytes());
+    let named = |error: lazybase_engine::env::StoreError| Error::from(error).with_file(file);
+    let mut writer = target.create(file).await?;
+    let mut pieces = Pieces::of(source, file, bytes);
+    while let Some(piece) = pieces.next().await.map_err(named)? {
         go_on()?;
-        let end = (at + COPY_BYTES).min(part.bytes);
-        let bytes = source.read(&part.file, at..end).await.map_err(named)?;
-        crc = crc32c::crc32c_append(crc, &bytes);
-        writer.write(bytes).await?;
-        at = end;
+        writer.write(piece).await?;
     }
     writer.finish().await?;
-    Ok(CopiedFile {
-        bytes: part.bytes,
-        crc32c: crc,
-    })
-}
-
-/// What is to be restored.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RestoreRequest {
-    /// Which backup; the newest one that fits where nothing is said.
-    pub number: Option<u64>,
-    /// The boundary; the backup's newest where nothing is said.
-    pub at: Option<AsOf>,
-    /// Producers whose mark at the boundary is not known are forgotten, and may upload anew.
-    pub forget_producers: bool,
-}
-
-/// What was restored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestoreReport {
-    /// From which backup.
-    pub number: u64,
-    /// Everything up to the end of this SCU is there, and nothing after it.
-    pub horizon: ScuNumber,
-    /// Files, and their bytes.
-    pub files: u64,
-    /// See `files`.
-    pub bytes: u64,
-    /// Producers that were forgotten.
-    pub forgotten: Vec<String>,
-    /// Secondary views that did not fit their tables as they were then.
-    pub dropped_views: Vec<String>,
-}
-
-/// Makes a database of a backup in an empty store.
-///
-/// # Errors
-/// `Conflict` when the store is not empty, or producers' marks are not known; `NotFound` when no
-/// backup reaches the boundary; `Corrupt`, naming the file, when the backup is damaged.
-pub async fn restore(
-    source: &dyn Store,
-    target: &Env,
-    request: RestoreRequest,
-    progress: &(dyn Fn(f64) + Sync),
-) -> Result<RestoreReport> {
-    for folder in ["manifest/", "segments/", "log/"] {
-        if let Some((name, _)) = target.store.list(folder).await?.first() {
-            return Err(Error::conflict(format!("{name} is there already"))
-                .with_hint("restore into an empty folder"));
-        }
-    }
-    let (backup, boundary) = choose(source, &request).await?;
-    let (mut manifest, forgotten) = producers_at(&backup, boundary, request.forget_producers)?;
-    let dropped_views = backup.manifest.views.iter();
-    let dropped_views = dropped_views
-        .filter(|(id, _)| !manifest.views.contains_key(id))
-        .map(|(_, view)| view.table.name.clone());
-    let dropped_views = dropped_views.collect();
-    // A token of the old history is none of the new one.
-    let history = backup.manifest.database.history;
-    while manifest.database.history == history {
-        manifest.database.history = target.random.next_u64() as u32;
-    }
-    manifest.number += 1;
-    manifest.epoch += 1;
-    let parts = parts_of(&manifest)?;
-    let all: u64 = parts.iter().map(|part| part.bytes).sum();
-    let mut done = 0;
-    for part in &parts {
-        let known = backup.files.get(&part.file).ok_or_else(|| {
-            Error::corrupt(format!(
-                "backup {} does not list {}",
-                backup.number, part.file
-            ))
-        })?;
-        let copied = copy(source, &*target.store, part, &|| Ok(())).await?;
-        if copied != *known {
-            return Err(not_as_backed_up(&part.file, &backup));
-        }
-        part.check(target).await?;
-        done += part.bytes;
-        progress(done as f64 / all.max(1) as f64);
-    }
-    let name = FileKind::Checkpoint.file_name(manifest.number);
-    let bytes = encode_checkpoint(target.random.next_u64(), &manifest)?;
-    target.store.put_if_absent(&name, bytes).await?;
-    Ok(RestoreReport {
-        number: backup.number,
-        horizon: boundary,
-        files: parts.len() as u64,
-        bytes: all,
-        forgotten,
-        dropped_views,
-    })
-}
-
-fn not_as_backed_up(file: &str, backup: &Backup) -> Error {
-    let message = format!("{file}: not what backup {} copied", backup.number);
-    Error::corrupt(message)
-        .with_file(file)
-        .with_hint("restore another backup, or to another SCU: it may not need the file")
-}
-
-/// The backup and the boundary that a request means: of several backups that reach back to it the
-/// oldest, for it is the nearest.
-async fn choose(source: &dyn Store, request: &RestoreRequest) -> Result<(Backup, ScuNumber)> {
-    let numbers = match request.number {
-        Some(number) => vec![number],
-        None => Backup::numbers(source).await?,
-    };
-    let Some(newest) = numbers.last() else {
-        return Err(Error::not_found("there is no backup in the folder")
-            .with_hint("name the folder that `lazybase backup --to` or BACKUP TO wrote"));
-    };
-    let Some(at) = request.at else {
-        let backup = Backup::read(source, *newest).await?;
-        let boundary = backup.newest();
-        return Ok((backup, boundary));
-    };
-    let mut kept = Vec::new();
-    for number in &numbers {
-        let backup = Backup::read(source, *number).await?;
-        let (oldest, newest) = (backup.oldest, backup.newest());
-        let boundary = match at {
-            AsOf::Scu(scu) => Some(scu).filter(|scu| oldest <= *scu && *scu <= newest),
-            AsOf::Timestamp { micros } => boundary_at(&backup, micros),
-        };
-        if let Some(boundary) = boundary {
-            return Ok((backup, boundary));
-        }
-        kept.push(format!("{number}: SCUs {oldest} to {newest}"));
-    }
-    Err(Error::not_found("no backup reaches that point")
-        .with_detail(kept.join("; "))
-        .with_sqlstate("72000"))
-}
-
-/// The newest boundary that was complete at a moment, if the backup tells what came next.
-fn boundary_at(backup: &Backup, micros: i64) -> Option<ScuNumber> {
-    let times = &backup.manifest.times;
-    let complete = times
-        .iter()
-        .rev()
-        .find(|(_, time)| time.last_ack_micros <= micros);
-    let (scu, _) = complete?;
-    let tells = *scu < backup.newest() || micros <= backup.taken_micros;
-    (tells && *scu >= backup.oldest).then_some(*scu)
-}
-
-/// The manifest at the boundary, without producers whose mark there is not known: their names.
-fn producers_at(
-    backup: &Backup,
-    boundary: ScuNumber,
-    forget: bool,
-) -> Result<(Manifest, Vec<String>)> {
-    if boundary == backup.newest() {
-        return Ok((backup.manifest.clone(), Vec::new()));
-    }
-    let mut manifest = backup.manifest.cut_at(boundary)?;
-    let later = manifest.producers.iter();
-    let later = later.filter(|(_, mark)| mark.scu > boundary);
-    let unknown: Vec<String> = later.map(|(name, _)| name.clone()).collect();
-    if !unknown.is_empty() && !forget {
-        return Err(Error::conflict(format!(
-            "the marks of producers {unknown:?} at SCU {boundary} are not known"
-        ))
-        .with_detail("they have uploaded since then; which batches count at that point is not kept")
-        .with_hint("with --forget-producers they begin anew, and may send batches a second time"));
-    }
-    manifest.producers.retain(|_, mark| mark.scu <= boundary);
-    Ok((manifest, unknown))
+    let crc32c = pieces.crc32c();
+    Ok(CopiedFile { bytes, crc32c })
 }
 
 /// What a folder of backups holds.
@@ -519,16 +422,13 @@ pub async fn verify_backups(
 }
 
 async fn checksum_of(store: &dyn Store, name: &str, file: CopiedFile) -> Result<u32> {
-    let length = store.len(name).await?;
+    let named = |error: lazybase_engine::env::StoreError| Error::from(error).with_file(name);
+    let length = store.len(name).await.map_err(named)?;
     if length != file.bytes {
         let message = format!("{name}: {length} bytes where {} were copied", file.bytes);
         return Err(Error::corrupt(message).with_file(name));
     }
-    let (mut at, mut crc) = (0, 0);
-    while at < length {
-        let end = (at + COPY_BYTES).min(length);
-        crc = crc32c::crc32c_append(crc, &store.read(name, at..end).await?);
-        at = end;
-    }
-    Ok(crc)
+    let mut pieces = Pieces::of(store, name, length);
+    while pieces.next().await.map_err(named)?.is_some() {}
+    Ok(pieces.crc32c())
 }

@@ -154,6 +154,12 @@ impl Instance {
     /// # Errors
     /// As [`Instance::open`].
     pub async fn open_healing(env: Env, settings: Settings, known: &[Error]) -> Result<Instance> {
+        // Opening writes an edit: the number of one that is gone must not be given to it.
+        match ManifestStore::open_read_only(&env).await {
+            Ok(found) => drop(ingest::examine(&*env.store, &found.current()).await?),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
         let manifests = Arc::new(ManifestStore::open(&env).await?);
         let manifest = manifests.current();
         let (recovered, opening) = ingest::open_log(&env, &manifest).await?;
@@ -192,6 +198,11 @@ impl Instance {
         }
         for error in lost.iter().chain(known) {
             shared.reader.damaged.note(error);
+        }
+        let condemned = crate::condemned::load(&*shared.env.store).await?;
+        crate::condemned::reset_views(&shared.manifests, &condemned).await?;
+        for error in &condemned {
+            shared.reader.damaged.condemn(error);
         }
         Ok(Instance::start(shared, sealed))
     }

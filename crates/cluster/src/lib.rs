@@ -12,27 +12,34 @@
 
 mod adopt;
 mod backup;
+mod condemned;
 pub mod coordinator;
 mod instance;
+pub mod lag;
+mod parts;
 mod repair;
 mod settings;
 mod shared;
 mod status;
 mod task;
+mod trace;
 mod verify;
 mod verify_table;
 mod worker;
 
 pub use backup::{
-    BackupReport, ListedBackup, RestoreReport, RestoreRequest, list_backups, restore,
-    verify_backups,
+    BackupReport, ListedBackup, RestoreReport, RestoreRequest, list_backups, open_to_restore,
+    restore, verify_backups,
 };
 pub use coordinator::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};
 pub use instance::{Acknowledgement, AsOf, BatchWriter, Instance, SettleTo, SnapshotRequest};
-pub use lazybase_engine::stages::ingest::{BatchNumber, LogCompression, WaitingWriter};
+pub use lazybase_engine::segment::CacheUsage;
+pub use lazybase_engine::stages::ingest::{
+    BatchNumber, IngestStatus, LogCompression, WaitingWriter,
+};
 pub use repair::{Damage, Examination, SetAside, examine, set_aside};
 pub use settings::Settings;
-pub use shared::{DamageState, DamageStatus, FinishedTask, StageTotals, Trouble};
+pub use shared::{DamageState, DamageStatus, FinishedTask, StageTotals, StageWork, Trouble};
 pub use status::{HeldPin, StageHoldings, Status};
 pub use task::{StageName, TaskId, TaskStatus};
 pub use verify::VerifyReport;

@@ -7,10 +7,14 @@
 //!   repair    open, heal, close; examine once more
 //!   set aside a damaged file of the manifest or of the log that keeps the database from opening
 //!             goes to set-aside/, with all files after it: only if the operator says so
+//!               history drawn anew, in a checkpoint above all numbers that there were
+//!               log: whole frames before the damage, and those of sealed SCUs, stay
 //! ```
 //!
-//! Invariant RPR-1: nothing is deleted that was not copied before, and nothing is put in the place
-//! of what is lost.
+//! Invariant RPR-1: nothing is deleted, and nothing is put in the place of what is lost. What the
+//! database says after something was set aside is another history than what it said before: SCUs
+//! have numbers again that batches had which are lost, so no token, and no folder of backups, of
+//! the one is good for the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,16 +25,24 @@ use arrow::util::display::array_value_to_string;
 use async_trait::async_trait;
 use bytes::Bytes;
 use lazybase_engine::env::{Env, FileWriter, LogFile, Store, StoreError, StoreResult};
-use lazybase_engine::manifest::file::FileKind;
+use lazybase_engine::manifest::file::{FileKind, encode_checkpoint};
 use lazybase_engine::manifest::{Manifest, ManifestStore, Run, SegmentMeta, verify_files};
-use lazybase_engine::read::remedy::{damaged_files, remedy};
+use lazybase_engine::read::remedy::outlook;
 use lazybase_engine::read::{DamagedFiles, read_times};
 use lazybase_engine::segment::{RowLayout, verify_segment};
-use lazybase_engine::stages::ingest::{examine as examine_log, open_sealed};
+use lazybase_engine::stages::ingest::{
+    SET_ASIDE, examine as examine_log, keep_whole_frames, open_sealed,
+};
+use lazybase_model::error::UNREADABLE;
 use lazybase_model::{Error, Result, Span};
 
-/// The folder of what was set aside.
-const SET_ASIDE: &str = "set-aside/";
+use crate::condemned;
+use crate::parts::{SegmentPart, segments_of};
+
+/// The folder of the log.
+const LOG: &str = "log/";
+/// Where copies of cut logs are made, before they take the places of the logs.
+const CUTS: &str = "set-aside/cut/";
 /// How many times something is set aside before the database opens, at most.
 const SET_ASIDE_MAX: usize = 1 << 16;
 
@@ -193,41 +205,31 @@ async fn look_at_segments(
     found: &mut Examination,
     damaged: &mut DamagedFiles,
 ) -> Result<()> {
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for run in manifest.runs.values() {
-        let state = manifest.table_of_view(run.view);
-        let state = state.ok_or_else(|| Error::internal("a run has no table"))?;
-        let layout = Arc::new(RowLayout::primary(&state.table)?);
-        for meta in run.segments.iter().filter(|meta| seen.insert(&meta.file)) {
-            found.files += 1;
-            found.bytes += meta.bytes;
-            if let Err(error) = verify_segment(env, &layout, meta).await {
-                if error.damaged_file().is_none() {
-                    return Err(error);
-                }
-                damaged.insert(meta.file.clone(), error);
+    for SegmentPart { layout, meta, .. } in segments_of(manifest)? {
+        found.files += 1;
+        found.bytes += meta.bytes;
+        if let Err(error) = verify_segment(env, &layout, &meta).await {
+            if error.damaged_file().is_none() {
+                return Err(error);
             }
+            damaged.insert(meta.file.clone(), error);
         }
     }
-    // What is made again serves to make others again, oldest first.
-    let mut left = damaged.clone();
-    loop {
-        let is_broken = |run: &&Arc<Run>| !damaged_files(run, &left).is_empty();
-        let broken: Vec<&Arc<Run>> = manifest.runs.values().filter(is_broken).collect();
-        let heals =
-            |run: &&&Arc<Run>| manifest.is_view(run.view) || remedy(manifest, run, &left).is_some();
-        let Some(run) = broken.iter().find(heals) else {
-            for run in broken {
-                let lost = damages(manifest, run, &left)?;
-                found.lost.extend(lost);
-            }
-            return Ok(());
-        };
-        found.healable.extend(damages(manifest, run, &left)?);
-        for meta in &run.segments {
-            left.remove(&meta.file);
+    for error in condemned::load(&*env.store).await? {
+        let file = error.file().unwrap_or_default().to_owned();
+        damaged.entry(file).or_insert(error);
+    }
+    // What is made again serves to make others again.
+    let outlook = outlook(manifest, damaged);
+    for (runs, list) in [
+        (&outlook.healable, &mut found.healable),
+        (&outlook.lost, &mut found.lost),
+    ] {
+        for run in runs {
+            list.extend(damages(manifest, manifest.run(*run), damaged)?);
         }
     }
+    Ok(())
 }
 
 /// What is damaged of a run.
@@ -277,86 +279,170 @@ pub struct SetAside {
 }
 
 /// Moves files of the manifest's and the log's end aside until the rest opens: the damaged one,
-/// and all that came after it. What they said is lost to the database; the files are kept.
+/// and all that came after it. What they said is lost to the database, but for whole frames of the
+/// log before the damage, and those of sealed SCUs; the files are kept.
 ///
 /// # Errors
 /// The store's; `Corrupt` when what is left does not open either.
 pub async fn set_aside(env: &Env) -> Result<SetAside> {
     let mut done = SetAside::default();
+    finish_cuts(&*env.store).await?;
+    let mut history = None;
     for _ in 0..SET_ASIDE_MAX {
         let found = examine(env).await?;
         let Some(error) = found.closed else {
             return Ok(done);
         };
-        let files = files_from(&*env.store, &error).await?;
-        if files.is_empty() {
+        let Some(file) = error.file().map(str::to_owned) else {
             return Err(error);
-        }
-        if files.iter().any(|file| file.starts_with("manifest/")) {
-            // There must be an older state to go back to.
-            let without = Env {
-                store: Arc::new(Without {
-                    inner: Arc::clone(&env.store),
-                    hidden: files.iter().cloned().collect(),
-                }),
-                ..env.clone()
-            };
-            if ManifestStore::open_read_only(&without).await.is_err() {
-                return Err(error);
-            }
-        }
+        };
         done.why.push(error.to_string());
-        for file in files {
-            move_aside(&*env.store, &file).await?;
-            done.files.push(file);
+        match FileKind::of_name(&file) {
+            Some((_, number)) => {
+                let files = manifest_files_from(&*env.store, number).await?;
+                let manifest = manifest_without(env, &files, &error).await?;
+                begin_history(env, manifest, &mut history, number).await?;
+                for file in files {
+                    move_aside(&*env.store, &file).await?;
+                    done.files.push(file);
+                }
+            }
+            None if file.starts_with(LOG) => {
+                let manifest = manifest_without(env, &[], &error).await?;
+                // A batch that came with DDL and is gone: where it stood is not known.
+                let no_batch = error.offset().is_none() && manifest.ddl_batch.is_some();
+                let manifest = Manifest {
+                    ddl_batch: manifest.ddl_batch.filter(|_| !no_batch),
+                    ..manifest
+                };
+                if no_batch || history.is_none() {
+                    begin_history(env, manifest.clone(), &mut history, 0).await?;
+                }
+                if !no_batch {
+                    cut_logs(&*env.store, &manifest, (&file, error.offset()), &mut done).await?;
+                }
+            }
+            None => return Err(error),
         }
     }
     Err(Error::internal("setting files aside does not end"))
 }
 
-/// The file that an error names, if it is there, and all of its kind after it, the newest first.
-async fn files_from(store: &dyn Store, error: &Error) -> Result<Vec<String>> {
-    let Some(first) = error.file() else {
-        return Ok(Vec::new());
-    };
-    let number = FileKind::of_name(first).map(|(_, number)| number);
+/// The files of the manifest from a number on, the newest first.
+async fn manifest_files_from(store: &dyn Store, from: u64) -> Result<Vec<String>> {
     let mut files = BTreeMap::new();
-    match number {
-        Some(number) => {
-            for (name, _) in store.list("manifest/").await? {
-                if let Some((kind, of)) = FileKind::of_name(&name).filter(|(_, of)| *of >= number) {
-                    files.insert((of, kind), name);
-                }
-            }
+    for (name, _) in store.list("manifest/").await? {
+        if let Some((kind, number)) = FileKind::of_name(&name).filter(|(_, of)| *of >= from) {
+            files.insert((number, kind), name);
         }
-        None if first.starts_with("log/") => {
-            for (at, (name, _)) in store.list("log/").await?.into_iter().enumerate() {
-                if name.as_str() >= first {
-                    files.insert((at as u64, FileKind::Edit), name);
-                }
-            }
-        }
-        None => {}
     }
     Ok(files.into_values().rev().collect())
 }
 
+/// The manifest that is left without some files: there must be an older state to go back to.
+async fn manifest_without(env: &Env, files: &[String], error: &Error) -> Result<Manifest> {
+    let without = Env {
+        store: Arc::new(Without {
+            inner: Arc::clone(&env.store),
+            hidden: files.iter().cloned().collect(),
+        }),
+        ..env.clone()
+    };
+    match ManifestStore::open_read_only(&without).await {
+        Ok(manifests) => Ok(manifests.current().as_ref().clone()),
+        Err(_) => Err(error.clone()),
+    }
+}
+
+/// Writes a checkpoint of another history above all numbers that there are, and above `number`:
+/// from then on the database is what it says, whatever becomes of the files below.
+async fn begin_history(
+    env: &Env,
+    manifest: Manifest,
+    history: &mut Option<u32>,
+    number: u64,
+) -> Result<()> {
+    let old = manifest.database.history;
+    let history = *history.get_or_insert_with(|| other_history(env, old));
+    let listed = env.store.list("manifest/").await?;
+    let numbers = listed
+        .iter()
+        .filter_map(|(name, _)| FileKind::of_name(name));
+    let newest = numbers.map(|(_, number)| number).max();
+    let mut manifest = manifest;
+    manifest.database.history = history;
+    manifest.epoch += 1;
+    manifest.number = newest.unwrap_or(0).max(number).max(manifest.number) + 1;
+    let name = FileKind::Checkpoint.file_name(manifest.number);
+    let bytes = encode_checkpoint(env.random.next_u64(), &manifest)?;
+    env.store.put_if_absent(&name, bytes).await?;
+    Ok(())
+}
+
+/// The number of a history that no token of the old one fits.
+pub(crate) fn other_history(env: &Env, old: u32) -> u32 {
+    loop {
+        let drawn = env.random.next_u64() as u32;
+        if drawn != old {
+            return drawn;
+        }
+    }
+}
+
+/// Moves a damaged log file aside, and all after it, the newest first; what of them still counts is
+/// put in their places.
+async fn cut_logs(
+    store: &dyn Store,
+    manifest: &Manifest,
+    (first, cut): (&str, Option<u64>),
+    done: &mut SetAside,
+) -> Result<()> {
+    let listed = store.list(LOG).await?;
+    let files = listed
+        .iter()
+        .rev()
+        .filter(|(name, _)| name.as_str() >= first);
+    for (file, bytes) in files {
+        let copy = format!("{CUTS}{}", file.trim_start_matches(LOG));
+        let cut = cut.filter(|_| file == first);
+        let is_kept = match keep_whole_frames(store, manifest, (file, cut), &copy).await {
+            Ok(is_kept) => is_kept,
+            Err(error) if error.damaged_file().is_some() || error.sqlstate() == UNREADABLE => {
+                done.why.push(format!("{error}: nothing of it can be kept"));
+                store.delete(&copy).await?;
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        move_aside(store, file).await?;
+        if is_kept {
+            store.create_log(file, *bytes, Some(&copy)).await?;
+        }
+        done.files.push(file.clone());
+    }
+    Ok(())
+}
+
+/// Puts copies in their places that a setting aside which was broken off had made.
+async fn finish_cuts(store: &dyn Store) -> Result<()> {
+    for (copy, bytes) in store.list(CUTS).await? {
+        let file = format!("{LOG}{}", copy.trim_start_matches(CUTS));
+        let listed = store.list(&file).await?;
+        match listed.is_empty() {
+            true => drop(store.create_log(&file, bytes, Some(&copy)).await?),
+            false => store.delete(&copy).await?,
+        }
+    }
+    Ok(())
+}
+
 async fn move_aside(store: &dyn Store, file: &str) -> Result<()> {
-    let length = store.len(file).await?;
     let mut name = format!("{SET_ASIDE}{file}.kept");
     let there = store.list(SET_ASIDE).await?;
     while there.iter().any(|(known, _)| *known == name) {
         name += ".kept";
     }
-    let mut writer = store.create(&name).await?;
-    let mut at = 0;
-    while at < length {
-        let end = (at + (4 << 20)).min(length);
-        writer.write(store.read(file, at..end).await?).await?;
-        at = end;
-    }
-    writer.finish().await?;
-    store.delete(file).await?;
+    store.rename(file, &name).await?;
     Ok(())
 }
 

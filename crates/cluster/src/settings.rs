@@ -34,8 +34,8 @@ pub struct Settings {
     pub log_file_bytes: u64,
     /// How many attempts run at once.
     pub workers: usize,
-    /// The memory of all running queries together for what they sort, group and join, in bytes;
-    /// the greatest number, as shipped, sets no limit.
+    /// The memory of all running queries together for what they sort, group and join, in bytes; the
+    /// greatest number sets no limit. What one query can't spill may take half of it.
     pub query_memory: u64,
     /// The bytes of temporary files that all running queries may have.
     pub query_spill_bytes: u64,
@@ -59,7 +59,7 @@ impl Default for Settings {
             range_split_bytes: limits::RANGE_SPLIT_BYTES,
             log_file_bytes: limits::LOG_FILE_BYTES,
             workers: limits::WORKERS,
-            query_memory: u64::MAX,
+            query_memory: limits::QUERY_MEMORY_BYTES,
             query_spill_bytes: limits::QUERY_SPILL_BYTES,
             log_compression: LogCompression::None,
         }

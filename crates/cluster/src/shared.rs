@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::settings::Settings;
-use crate::task::{Report, StageName, TaskStatus};
+use crate::task::{Output, Report, StageName, TaskStatus};
 
 /// How many finished tasks and troubles the status remembers.
 const REMEMBERED: usize = 64;
@@ -44,6 +44,12 @@ pub(crate) struct TaskBoard {
     pub(crate) troubles: VecDeque<Trouble>,
     pub(crate) paused: Vec<StageName>,
     pub(crate) totals: StageTotals,
+    /// What the attempts of each stage have done.
+    pub(crate) work: BTreeMap<&'static str, StageWork>,
+    /// Files that were deleted since nothing names them.
+    pub(crate) files_collected: u64,
+    /// How often something went wrong in the background.
+    pub(crate) troubles_seen: u64,
     /// Files that were seen damaged since the database was opened, by name.
     pub(crate) damage: BTreeMap<String, DamageStatus>,
 }
@@ -130,6 +136,34 @@ pub struct StageTotals {
     pub failed_attempts: u64,
 }
 
+/// What the attempts of a stage have done since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StageWork {
+    /// Attempts that ended.
+    pub attempts: u64,
+    /// Those of them that failed.
+    pub failures: u64,
+    /// How long they took together, in microseconds.
+    pub micros: u64,
+    /// Bytes fetched.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Stored rows written.
+    pub rows_written: u64,
+}
+
+impl StageWork {
+    fn add(&mut self, report: &Report) {
+        self.attempts += 1;
+        self.failures += u64::from(report.outcome.is_err());
+        self.micros += report.elapsed_micros;
+        self.bytes_read += report.bytes_read;
+        self.bytes_written += report.bytes_written;
+        self.rows_written += report.outcome.as_ref().map_or(0, Output::rows);
+    }
+}
+
 impl Shared {
     /// Now, in microseconds since 1970, on the clock that staleness is measured on.
     pub(crate) fn now(&self) -> i64 {
@@ -149,16 +183,20 @@ impl Shared {
         let micros = self.now();
         let message = error.to_string();
         let mut board = self.tasks.lock();
+        board.troubles_seen += 1;
         match board.troubles.back_mut() {
             Some(last) if last.message == message => {
                 last.micros = micros;
                 last.times += 1;
             }
-            _ => board.troubles.push_back(Trouble {
-                micros,
-                message,
-                times: 1,
-            }),
+            _ => {
+                tracing::warn!(sqlstate = error.sqlstate(), "{message}");
+                board.troubles.push_back(Trouble {
+                    micros,
+                    message,
+                    times: 1,
+                });
+            }
         }
         while board.troubles.len() > REMEMBERED {
             board.troubles.pop_front();
@@ -167,6 +205,16 @@ impl Shared {
 
     /// Remembers a task that ended, for the status.
     pub(crate) fn note_finished(&self, task: &TaskStatus, report: &Report) {
+        tracing::debug!(
+            stage = task.stage.name(),
+            first_scu = task.span.first.0,
+            last_scu = task.span.last.0,
+            elapsed_us = report.elapsed_micros,
+            bytes_read = report.bytes_read,
+            bytes_written = report.bytes_written,
+            failed = report.outcome.is_err(),
+            "attempt ended"
+        );
         let mut board = self.tasks.lock();
         let totals = &mut board.totals;
         match task.stage {
@@ -176,6 +224,7 @@ impl Shared {
             StageName::Ingest | StageName::Remap | StageName::Heal => {}
         }
         totals.failed_attempts += u64::from(report.outcome.is_err());
+        board.work.entry(task.stage.name()).or_default().add(report);
         board.finished.push_back(FinishedTask {
             task: task.clone(),
             elapsed_micros: report.elapsed_micros,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use lazybase_engine::manifest::{Manifest, PinStatus, RunKind};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
 use lazybase_engine::read::summary;
-use lazybase_engine::stages::ingest::WaitingWriter;
+use lazybase_engine::segment::CacheUsage;
+use lazybase_engine::stages::ingest::{IngestStatus, WaitingWriter};
 use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
 
-use crate::shared::{DamageStatus, FinishedTask, Shared, StageTotals, Trouble};
+use crate::shared::{DamageStatus, FinishedTask, Shared, StageTotals, StageWork, Trouble};
 use crate::task::{StageName, TaskStatus};
 
 /// A running database at one moment.
@@ -57,6 +58,16 @@ pub struct Status {
     pub totals: StageTotals,
     /// Bytes written to the log since the database was opened.
     pub log_bytes_written: u64,
+    /// What the attempts of each stage have done since the database was opened.
+    pub work: BTreeMap<&'static str, StageWork>,
+    /// How ingest is doing.
+    pub ingest: IngestStatus,
+    /// How the cache of segments is used.
+    pub cache: CacheUsage,
+    /// Files that were deleted, since the opening, because nothing names them.
+    pub files_collected: u64,
+    /// How often something went wrong in the background since the opening.
+    pub troubles_seen: u64,
 }
 
 /// What a stage holds.
@@ -114,8 +125,8 @@ pub(crate) fn status(shared: &Shared) -> Status {
             ("authority", lag(authority)),
         ]),
         stages: holdings(&manifest, authority, ingest.open_batches, ingest.open_bytes),
-        throttle: ingest.throttled,
-        waiting: ingest.waiting,
+        throttle: ingest.throttled.clone(),
+        waiting: ingest.waiting.clone(),
         oldest_pin: pins(shared)
             .into_iter()
             .min_by_key(|held| held.pin.manifest),
@@ -126,6 +137,11 @@ pub(crate) fn status(shared: &Shared) -> Status {
         damage: board.damage.clone(),
         totals: board.totals,
         log_bytes_written: ingest.log_bytes_written,
+        work: board.work.clone(),
+        files_collected: board.files_collected,
+        troubles_seen: board.troubles_seen,
+        cache: shared.reader.cache.usage(),
+        ingest,
     }
 }
 

@@ -75,6 +75,8 @@ pub struct TaskId(pub u64);
 pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) work: Work,
+    /// What its attempt is traced as.
+    pub(crate) span: tracing::Span,
 }
 
 /// The shapes of stage work.
@@ -203,6 +205,24 @@ pub(crate) enum Output {
     },
     /// Damaged files made again.
     Healed { runs: Vec<Replaced> },
+}
+
+impl Output {
+    /// The files that it wrote or moved.
+    pub(crate) fn segments(&self) -> Vec<&Arc<SegmentMeta>> {
+        match self {
+            Output::Sorted { runs, .. } => runs.iter().flat_map(|(_, made)| made).collect(),
+            Output::Merged { segments, .. } => segments.iter().collect(),
+            Output::Advanced { parts, .. } => parts.iter().flatten().collect(),
+            Output::Healed { runs } => runs.iter().flat_map(|run| &run.segments).collect(),
+            Output::Remapped { .. } | Output::Checked { .. } => Vec::new(),
+        }
+    }
+
+    /// The stored rows of those files.
+    pub(crate) fn rows(&self) -> u64 {
+        self.segments().iter().map(|segment| segment.rows).sum()
+    }
 }
 
 /// How an attempt ended.

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::key::{PartitionId, Partitioner};
-use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, SegmentMeta, check, verify_files};
+use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, check, verify_files};
 use lazybase_engine::read::paths::segments_in;
 use lazybase_engine::read::{AsOf, SnapshotAsk, read_times};
-use lazybase_engine::segment::{RowLayout, verify_segment};
+use lazybase_engine::segment::verify_segment;
 use lazybase_engine::stages::ingest::open_sealed;
 use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result};
 
+use crate::parts::{SegmentPart, segments_of};
 use crate::shared::{DamageState, Shared, is_log};
 
 /// How long a verification waits for damaged files to be made again.
@@ -71,13 +72,24 @@ pub(crate) async fn verify(
     // A log that was restored gives back what was lost with it.
     verify_logs(shared, &manifest, &mut report, &mut found).await;
     let segments = segments_of(&manifest)?;
-    let total: u64 = segments.iter().map(|(_, meta, _)| meta.bytes).sum();
-    for (layout, meta, place) in &segments {
-        let checked = verify_segment(&shared.env, layout, meta).await;
+    let total: u64 = segments.iter().map(|part| part.meta.bytes).sum();
+    for SegmentPart {
+        layout,
+        meta,
+        place,
+        ..
+    } in &segments
+    {
+        let mut checked = verify_segment(&shared.env, layout, meta).await;
         if checked.is_ok() && shared.reader.damaged.files().1.contains_key(&meta.file) {
-            // Somebody restored it, or what failed was the read.
-            shared.reader.damaged.forget([meta.file.as_str()]);
-            shared.tasks.lock().damage.remove(&meta.file);
+            // Somebody restored it, or what failed was the read; or it is whole and wrong.
+            match condemned(shared, &meta.file) {
+                Some(error) => checked = Err(error),
+                None => {
+                    shared.reader.damaged.found_whole([meta.file.as_str()]);
+                    shared.tasks.lock().damage.remove(&meta.file);
+                }
+            }
         }
         note(shared, &mut report, &mut found, checked, place);
         report.files += 1;
@@ -101,6 +113,13 @@ pub(crate) async fn verify(
     drop(pin);
     wait_for_healing(shared, &found, &mut report).await;
     Ok(report)
+}
+
+/// Why a file with right checksums is not to be trusted, if it is not.
+fn condemned(shared: &Shared, file: &str) -> Option<Error> {
+    let damaged = &shared.reader.damaged;
+    let is_condemned = damaged.is_condemned(file);
+    is_condemned.then(|| damaged.files().1.get(file).cloned())?
 }
 
 fn note(
@@ -162,7 +181,7 @@ async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Fo
         };
         match differs {
             Ok(None) => {}
-            Ok(Some(problem)) => report.problems.push(problem),
+            Ok(Some((_, problem))) => report.problems.push(problem),
             Err(error) => note(shared, report, found, Err(error), &place),
         }
     }
@@ -220,7 +239,7 @@ async fn verify_logs(
     for file in files.iter().filter(|file| damaged.contains_key(*file)) {
         // Somebody restored it, or what failed was the read.
         if !found.contains_key(file) {
-            shared.reader.damaged.forget([file.as_str()]);
+            shared.reader.damaged.found_whole([file.as_str()]);
             let mut board = shared.tasks.lock();
             board.damage.remove(file);
             // What was lost for the want of it is looked at again.
@@ -342,28 +361,4 @@ fn outside_partitions(manifest: &Manifest) -> Result<Vec<String>> {
         }
     }
     Ok(problems)
-}
-
-type Named = (Arc<RowLayout>, Arc<SegmentMeta>, String);
-
-/// Every segment once, with its layout and where it belongs.
-fn segments_of(manifest: &Manifest) -> Result<Vec<Named>> {
-    let mut seen = BTreeSet::new();
-    let mut named = Vec::new();
-    for run in manifest.runs.values() {
-        let state = manifest
-            .table_of_view(run.view)
-            .ok_or_else(|| Error::internal(format!("run {} has no table", run.id.0)))?;
-        let layout = Arc::new(RowLayout::primary(&state.table)?);
-        for meta in &run.segments {
-            if seen.insert(&meta.file) {
-                let place = format!(
-                    "table {:?}, view {}, SCUs {}",
-                    state.table.name, run.view, run.span
-                );
-                named.push((Arc::clone(&layout), Arc::clone(meta), place));
-            }
-        }
-    }
-    Ok(named)
 }

@@ -3,29 +3,37 @@
 //!
 //! ```text
 //!   run ------ late and early way to its end (engine, recompute) --same--> said
-//!                                                  \--differs--> its file counts as damaged:
-//!                                                                made again from the early stage
-//!   view ----- its table, at one boundary ---------\--differs--> built again
+//!                      \--differs--> its file and all that was made of it count as damaged:
+//!                                    made again, oldest first; then all is compared once more
+//!   view ----- its table, healed, at one boundary --differs--> built again
 //! ```
 //!
-//! A checksum says that a file is what was written; this says that what was written is right.
+//! A checksum says that a file is what was written; this says that what was written is right. What
+//! was made of a wrong run agrees with it, so a run is only known to be right when all that came
+//! before it is; views are compared last, and begin again wherever a run of their table was wrong.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::manifest::{Manifest, Pin, RunKind, TableState};
-use lazybase_engine::read::recompute::{Comparison, Recompute, StagePair, stage_pairs};
+use lazybase_engine::read::paths::segments_in;
+use lazybase_engine::read::recompute::{
+    Comparison, Recompute, StagePair, WrongEntries, stage_pairs,
+};
 use lazybase_engine::read::{AsOf, Snapshot, SnapshotAsk};
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_model::{Error, ErrorKind, Freshness, Horizon, OnMiss, Result, Span, TableId, ViewId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::coordinator::{Command, Event, no_table};
-use crate::shared::Shared;
+use crate::shared::{DamageState, Shared};
+use crate::task::StageName;
 
 /// How long it waits for what differs to be made again.
 const HEALING_MAX: Duration = Duration::from_secs(60);
+/// How often all runs are compared, at most, until those that were made again are right.
+const PASSES_MAX: usize = 4;
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -77,13 +85,13 @@ impl TableReport {
     }
 }
 
-/// What is to be made again because of a difference.
-struct Condemned {
-    /// Which check it belongs to.
-    check: usize,
+/// A run of a key range that was compared.
+struct Checked {
+    check: StageCheck,
+    /// All of its files.
     files: BTreeSet<String>,
-    /// A secondary view's, which is built anew.
-    view: Option<(ViewId, u64)>,
+    /// Those that hold wrong rows, or were made of such.
+    wrong: BTreeSet<String>,
 }
 
 /// Compares a share of a table's rows, from 0 to 1; `progress` hears how much of it is done.
@@ -93,77 +101,117 @@ pub(crate) async fn verify_table(
     (name, share): (&str, f64),
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<TableReport> {
-    // The unsorted SCUs first: what is sorted between the two looks is then in both.
-    let unsorted = shared.ingest.unsorted();
-    let pin = shared
-        .reader
-        .pins
-        .pin("VERIFY TABLE", || shared.manifests.current());
-    let manifest = Arc::clone(pin.manifest());
-    let sorted = manifest.sorted_through;
-    let state = manifest.table_named(name).ok_or_else(|| no_table(name))?;
-    let unsorted: Vec<_> = unsorted
-        .iter()
-        .filter(|scu| scu.scu() > sorted)
+    let mut report = TableReport::default();
+    let mut was_wrong = false;
+    for pass in 0..PASSES_MAX {
+        let (verifier, state) = Verifier::begin(shared, (name, share))?;
+        let mut checked = verifier.runs(&state, progress).await?;
+        // What is pinned is not replaced.
+        drop(verifier);
+        let differs = checked.iter().any(|checked| !checked.wrong.is_empty());
+        if differs {
+            was_wrong = true;
+            condemn(events, &mut checked).await?;
+            wait_for_runs(shared, &mut checked).await;
+        }
+        let is_new = |checked: &Checked| pass == 0 || !checked.wrong.is_empty();
+        let checks = checked.into_iter().filter(is_new);
+        report.checks.extend(checks.map(|checked| checked.check));
+        let is_healed =
+            |check: &StageCheck| matches!(check.outcome, Outcome::Differs { healed: true, .. });
+        if !differs || !report.differing().all(is_healed) {
+            break;
+        }
+    }
+    let (verifier, state) = Verifier::begin(shared, (name, share))?;
+    let views: Vec<Arc<TableState>> = verifier
+        .manifest
+        .views_of(state.table.id)
         .cloned()
         .collect();
-    let verifier = Verifier {
-        shared,
-        share,
-        recompute: Recompute::new(&shared.reader, unsorted.clone(), shared.now()),
-        manifest: &manifest,
-        pin: &pin,
-    };
-    let map = state.table.owned_id().map(|(_, map)| map);
-    let map = map.and_then(|map| manifest.tables.get(&map));
-    let tables: Vec<&Arc<TableState>> = [state].into_iter().chain(map).collect();
-    let views: Vec<&Arc<TableState>> = manifest.views_of(state.table.id).collect();
-    let pairs: Vec<(&Arc<TableState>, StagePair)> = tables
-        .iter()
-        .flat_map(|table| {
-            stage_pairs(&manifest, table)
-                .into_iter()
-                .map(|pair| (*table, pair))
-        })
-        .collect();
-    let all = (pairs.len() + views.len()).max(1) as f64;
-    let mut report = TableReport::default();
-    let mut condemned = Vec::new();
-    for (table, pair) in &pairs {
-        let (check, files) = verifier.run(table, pair).await?;
-        condemned.extend(files.map(|files| Condemned {
-            check: report.checks.len(),
-            files,
-            view: None,
-        }));
-        report.checks.push(check);
-        progress(report.checks.len() as f64 / all);
-        pin.check()?;
-    }
-    for view in views {
-        let check = verifier.view(view, unsorted.clone()).await?;
-        if matches!(check.outcome, Outcome::Differs { .. }) {
-            condemned.push(Condemned {
-                check: report.checks.len(),
-                files: BTreeSet::new(),
-                view: Some((view.table.primary.id, manifest.number)),
-            });
+    let mut rebuilt = Vec::new();
+    for (at, view) in views.iter().enumerate() {
+        let check = verifier.view(view).await?;
+        if was_wrong || matches!(check.outcome, Outcome::Differs { .. }) {
+            rebuilt.push((report.checks.len(), view.table.primary.id));
         }
         report.checks.push(check);
-        progress(report.checks.len() as f64 / all);
+        progress(0.9 + 0.1 * (at + 1) as f64 / views.len() as f64);
     }
-    // What is pinned is not replaced.
-    drop(pin);
-    condemn(shared, events, &condemned, &mut report).await?;
+    drop(verifier);
+    rebuild(shared, events, &rebuilt, &mut report).await?;
+    progress(1.0);
     Ok(report)
 }
 
 struct Verifier<'v> {
     shared: &'v Shared,
     share: f64,
+    unsorted: Vec<Arc<UnsortedScu>>,
     recompute: Recompute,
-    manifest: &'v Arc<Manifest>,
-    pin: &'v Pin,
+    manifest: Arc<Manifest>,
+    pin: Pin,
+}
+
+impl<'v> Verifier<'v> {
+    /// Over the newest manifest; and the table in it.
+    fn begin(
+        shared: &'v Shared,
+        (name, share): (&str, f64),
+    ) -> Result<(Verifier<'v>, Arc<TableState>)> {
+        // The unsorted SCUs first: what is sorted between the two looks is then in both.
+        let unsorted = shared.ingest.unsorted();
+        let pin = shared
+            .reader
+            .pins
+            .pin("VERIFY TABLE", || shared.manifests.current());
+        let manifest = Arc::clone(pin.manifest());
+        let sorted = manifest.sorted_through;
+        let state = Arc::clone(manifest.table_named(name).ok_or_else(|| no_table(name))?);
+        let unsorted = unsorted.iter().filter(|scu| scu.scu() > sorted);
+        let unsorted: Vec<_> = unsorted.cloned().collect();
+        let verifier = Verifier {
+            shared,
+            share,
+            recompute: Recompute::new(&shared.reader, unsorted.clone(), shared.now()),
+            unsorted,
+            manifest,
+            pin,
+        };
+        Ok((verifier, state))
+    }
+
+    /// Compares all runs of a table and of its key map.
+    async fn runs(
+        &self,
+        state: &Arc<TableState>,
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<Vec<Checked>> {
+        let map = state.table.owned_id().map(|(_, map)| map);
+        let map = map.and_then(|map| self.manifest.tables.get(&map));
+        let tables = [state].into_iter().chain(map);
+        let pairs = tables.flat_map(|table| {
+            let pairs = stage_pairs(&self.manifest, table).into_iter();
+            pairs.map(move |pair| (table, pair))
+        });
+        let pairs: Vec<(&Arc<TableState>, StagePair)> = pairs.collect();
+        let mut checked = Vec::new();
+        for (table, pair) in &pairs {
+            let (check, wrong) = self.run(table, pair).await?;
+            let segments = pair
+                .runs
+                .iter()
+                .flat_map(|run| segments_in(run, &pair.range));
+            checked.push(Checked {
+                check,
+                files: segments.map(|segment| segment.file.clone()).collect(),
+                wrong: wrong.unwrap_or_default(),
+            });
+            progress(0.9 * checked.len() as f64 / pairs.len() as f64);
+            self.pin.check()?;
+        }
+        Ok(checked)
+    }
 }
 
 impl Verifier<'_> {
@@ -225,7 +273,7 @@ impl Verifier<'_> {
     }
 
     /// Compares what a view shows with its table's rows.
-    async fn view(&self, view: &TableState, unsorted: Vec<Arc<UnsortedScu>>) -> Result<StageCheck> {
+    async fn view(&self, view: &TableState) -> Result<StageCheck> {
         let mut check = StageCheck {
             of: view.table.name.clone(),
             stage: "view",
@@ -234,7 +282,7 @@ impl Verifier<'_> {
             outcome: Outcome::Same,
         };
         let compared = async {
-            let snapshot = self.snapshot(unsorted, view.table.view_of)?;
+            let snapshot = self.snapshot(view.table.view_of)?;
             self.view_at(&snapshot, view.table.id).await
         };
         check.outcome = match compared.await {
@@ -243,16 +291,16 @@ impl Verifier<'_> {
                 let reason = "it is not read by itself now: its table answers";
                 Outcome::NotCompared(reason.to_owned())
             }
-            Ok(Some((0, told))) if told.is_empty() && self.share < 1.0 => {
+            Ok(Some(found)) if found.compared == 0 && found.wrong == 0 && self.share < 1.0 => {
                 Outcome::NotCompared("the sample drew none of its rows".to_owned())
             }
-            Ok(Some((rows, told))) => {
-                check.rows = rows;
-                match told.is_empty() {
-                    true => Outcome::Same,
-                    false => Outcome::Differs {
-                        rows: told.len() as u64,
-                        told,
+            Ok(Some(found)) => {
+                check.rows = found.compared;
+                match found.wrong {
+                    0 => Outcome::Same,
+                    rows => Outcome::Differs {
+                        rows,
+                        told: found.told,
                         healed: false,
                     },
                 }
@@ -261,30 +309,29 @@ impl Verifier<'_> {
         Ok(check)
     }
 
-    async fn view_at(
-        &self,
-        snapshot: &Snapshot,
-        view: TableId,
-    ) -> Result<Option<(u64, Vec<String>)>> {
+    async fn view_at(&self, snapshot: &Snapshot, view: TableId) -> Result<Option<WrongEntries>> {
         let random = &*self.shared.env.random;
         let found = snapshot.wrong_entries(view, self.share, random).await?;
-        let Some((rows, mut told)) = found else {
+        let Some(mut found) = found else {
             return Ok(None);
         };
-        if self.share >= 1.0 && told.is_empty() {
+        if self.share >= 1.0 && found.wrong == 0 {
             // Rows that it lacks show only where all of both are looked at.
-            told.extend(snapshot.view_differs(view).await?);
+            if let Some((rows, what)) = snapshot.view_differs(view).await? {
+                found.wrong = rows;
+                found.told.push(what);
+            }
         }
-        Ok(Some((rows, told)))
+        Ok(Some(found))
     }
 
-    fn snapshot(&self, unsorted: Vec<Arc<UnsortedScu>>, of: Option<TableId>) -> Result<Snapshot> {
+    fn snapshot(&self, of: Option<TableId>) -> Result<Snapshot> {
         let reader = &self.shared.reader;
         reader.snapshot(SnapshotAsk {
             pin: reader
                 .pins
                 .pin("VERIFY TABLE", || Arc::clone(self.pin.manifest())),
-            unsorted,
+            unsorted: self.unsorted.clone(),
             now_micros: self.shared.now(),
             freshness: Freshness::BestEffort,
             floor: Horizon::ZERO,
@@ -309,58 +356,114 @@ impl Verifier<'_> {
     }
 }
 
-/// Has what differs made again, and waits for it.
-async fn condemn(
-    shared: &Shared,
-    events: &mpsc::UnboundedSender<Event>,
-    condemned: &[Condemned],
-    report: &mut TableReport,
-) -> Result<()> {
-    let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
-    for found in condemned {
-        let check = &report.checks[found.check];
+fn closed() -> Error {
+    Error::new(ErrorKind::Cancelled, "the database is closed")
+}
+
+/// Has what differs made again, and what was made of it: that differs too, whatever it was compared
+/// with.
+async fn condemn(events: &mpsc::UnboundedSender<Event>, checked: &mut [Checked]) -> Result<()> {
+    let mut errors = Vec::new();
+    for Checked { check, wrong, .. } in checked.iter() {
         let what = format!(
             "holds other rows of {:?}, SCUs {}, than the stage before it",
             check.of, check.span
         );
-        for file in &found.files {
-            let error = Error::corrupt(format!("{file} {what}")).with_file(file);
-            let condemn = Command::Condemn { error };
-            events.send(Event::Asked(condemn)).map_err(|_| closed())?;
-        }
-        if let Some((view, _)) = found.view {
-            let rebuild = Command::RebuildView { view };
-            events.send(Event::Asked(rebuild)).map_err(|_| closed())?;
-        }
+        let named = |file: &String| Error::corrupt(format!("{file} {what}")).with_file(file);
+        errors.extend(wrong.iter().map(named));
     }
+    let (reply, answer) = oneshot::channel();
+    let condemn = Command::Condemn { errors, reply };
+    events.send(Event::Asked(condemn)).map_err(|_| closed())?;
+    let made = answer.await.map_err(|_| closed())?;
+    for checked in checked {
+        let derived: Vec<(&String, &Error)> = made
+            .iter()
+            .filter(|(file, _)| checked.files.contains(*file))
+            .collect();
+        let Some((_, error)) = derived.first() else {
+            continue;
+        };
+        let told = vec![error.message().to_owned()];
+        if !matches!(checked.check.outcome, Outcome::Differs { .. }) {
+            checked.check.outcome = Outcome::Differs {
+                rows: 0,
+                told,
+                healed: false,
+            };
+        }
+        checked
+            .wrong
+            .extend(derived.into_iter().map(|(file, _)| file.clone()));
+    }
+    Ok(())
+}
+
+/// Waits until nothing names what is wrong, or it is known that it can't be made again.
+async fn wait_for_runs(shared: &Shared, checked: &mut [Checked]) {
     let begin = shared.env.clock.monotonic();
-    for found in condemned {
-        let is_healed = || {
+    let late = || shared.env.clock.monotonic().saturating_sub(begin) > HEALING_MAX;
+    for Checked { check, wrong, .. } in checked {
+        let Outcome::Differs { told, healed, .. } = &mut check.outcome else {
+            continue;
+        };
+        loop {
             let manifest = shared.manifests.current();
             let mut segments = manifest.runs.values().flat_map(|run| &run.segments);
-            match found.view {
-                Some((view, number)) => {
-                    let built = manifest.table_of_view(view).is_none_or(|state| {
-                        state.created_after.0 > 0
-                            || manifest.view_end(state) == manifest.sorted_through
-                    });
-                    manifest.number > number && built
-                }
-                None => {
-                    !found.files.is_empty()
-                        && !segments.any(|segment| found.files.contains(&segment.file))
-                }
+            if !segments.any(|segment| wrong.contains(&segment.file)) {
+                *healed = true;
+                break;
             }
-        };
-        while !is_healed() {
-            if shared.env.clock.monotonic().saturating_sub(begin) > HEALING_MAX {
+            let is_lost = wrong.iter().any(|file| {
+                let board = shared.tasks.lock();
+                let status = board.damage.get(file);
+                status.is_some_and(|status| status.state == DamageState::Lost)
+            });
+            if is_lost {
+                told.push("it could not be made again: no earlier stage holds its rows".into());
+            }
+            if is_lost || late() {
                 break;
             }
             shared.env.clock.sleep(LOOK_EVERY).await;
         }
-        let now_healed = is_healed();
-        if let Outcome::Differs { healed, .. } = &mut report.checks[found.check].outcome {
-            *healed = now_healed;
+    }
+}
+
+/// Has views built again, and waits for it.
+async fn rebuild(
+    shared: &Shared,
+    events: &mpsc::UnboundedSender<Event>,
+    views: &[(usize, ViewId)],
+    report: &mut TableReport,
+) -> Result<()> {
+    let mut resets = Vec::new();
+    for (check, view) in views {
+        let (reply, answer) = oneshot::channel();
+        let rebuild = Command::RebuildView { view: *view, reply };
+        events.send(Event::Asked(rebuild)).map_err(|_| closed())?;
+        if let Some(number) = answer.await.map_err(|_| closed())?? {
+            resets.push((*check, *view, number));
+        }
+    }
+    let begin = shared.env.clock.monotonic();
+    let late = || shared.env.clock.monotonic().saturating_sub(begin) > HEALING_MAX;
+    for (check, view, number) in resets {
+        let Outcome::Differs { healed, .. } = &mut report.checks[check].outcome else {
+            continue;
+        };
+        loop {
+            let manifest = shared.manifests.current();
+            let is_built = manifest.table_of_view(view).is_none_or(|state| {
+                state.created_after.0 > 0 || manifest.view_end(state) == manifest.sorted_through
+            });
+            *healed = manifest.number >= number && is_built;
+            // While nothing builds it, its table answers.
+            let is_paused = shared.tasks.lock().paused.contains(&StageName::Authority);
+            if *healed || is_paused || late() {
+                break;
+            }
+            shared.env.clock.sleep(LOOK_EVERY).await;
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ use lazybase_model::{Error, Result, ScuNumber};
 use serde::{Deserialize, Serialize};
 
 use crate::env::Store;
+use crate::framed_json;
 use crate::manifest::Manifest;
 
 #[cfg(test)]
@@ -26,10 +27,6 @@ pub const FORMAT: u32 = 1;
 /// The folder of the backups' own files.
 pub const FOLDER: &str = "backups/";
 const SUFFIX: &str = ".backup";
-/// The longest first line.
-const HEADER_BYTES_MAX: usize = 256;
-/// Eight digits, a quotation mark and a brace end the first line.
-const TAIL_BYTES: usize = 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -59,6 +56,9 @@ pub struct Backup {
     pub oldest: ScuNumber,
     /// The files that belong to it, by name.
     pub files: BTreeMap<String, CopiedFile>,
+    /// Files of old times that the manifest names and nothing held any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
     /// What they hold: a manifest in which everything is sorted, so that no log belongs to it.
     pub manifest: Manifest,
 }
@@ -91,16 +91,14 @@ impl Backup {
             lazybase: "backup".to_owned(),
             format: FORMAT,
             number: self.number,
-            crc32c: "00000000".to_owned(),
+            crc32c: framed_json::NO_CHECKSUM.to_owned(),
         };
-        let mut bytes = serde_json::to_vec(&header).map_err(unwritable)?;
-        let digits = bytes.len() - TAIL_BYTES..bytes.len() - 2;
-        bytes.push(b'\n');
-        serde_json::to_writer(&mut bytes, self).map_err(unwritable)?;
-        bytes.push(b'\n');
-        let sum = checksum(&bytes, &digits);
-        bytes[digits].copy_from_slice(sum.as_bytes());
-        Ok(bytes.into())
+        let framed = framed_json::encode(&header, |bytes| {
+            serde_json::to_writer(&mut *bytes, self)?;
+            bytes.push(b'\n');
+            Ok(())
+        });
+        framed.map(Bytes::from).map_err(unwritable)
     }
 
     /// Reads a backup's file.
@@ -109,20 +107,14 @@ impl Backup {
     /// `Corrupt`, naming the file, when its bytes are damaged or of a newer version.
     pub fn decode(name: &str, bytes: &[u8]) -> Result<Backup> {
         let damaged = |what: &str| Error::corrupt(format!("{name}: {what}")).with_file(name);
-        let start = &bytes[..bytes.len().min(HEADER_BYTES_MAX)];
-        let end = start.iter().position(|byte| *byte == b'\n');
-        let end = end.ok_or_else(|| damaged("the first line is damaged"))?;
-        let digits = end.saturating_sub(TAIL_BYTES)..end.saturating_sub(2);
-        if digits.len() != 8 || checksum(bytes, &digits).as_bytes() != &bytes[digits] {
-            return Err(damaged("the checksum does not match"));
-        }
-        let header: Header = serde_json::from_slice(&bytes[..end])
+        let (first, body) = framed_json::split(bytes).map_err(damaged)?;
+        let header: Header = serde_json::from_slice(first)
             .map_err(|error| damaged(&format!("the first line can't be read: {error}")))?;
         if header.format > FORMAT {
             return Err(damaged("written by a newer version of LazyBase")
                 .with_detail(format!("format {}, this reads {FORMAT}", header.format)));
         }
-        let backup: Backup = serde_json::from_slice(&bytes[end + 1..])
+        let backup: Backup = serde_json::from_slice(body)
             .map_err(|error| damaged(&format!("it can't be read: {error}")))?;
         let known = (header.lazybase.as_str(), header.number, backup.number);
         match known == ("backup", backup.number, header.number)
@@ -159,10 +151,4 @@ impl Backup {
             .filter_map(|(name, _)| Backup::number_of(name));
         Ok(numbers.collect())
     }
-}
-
-fn checksum(bytes: &[u8], digits: &std::ops::Range<usize>) -> String {
-    let before = crc32c::crc32c(&bytes[..digits.start]);
-    let sum = crc32c::crc32c_append(before, &bytes[digits.end..]);
-    format!("{sum:08x}")
 }

@@ -27,6 +27,8 @@ use crate::segment::parquet_format::MAGIC as PARQUET_BLOCK;
 use crate::segment::{ExtentIndex, RowLayout, verify_segment};
 use crate::stages::ingest::{log_of_payloads, read_payload, recover};
 
+pub mod corpus;
+pub mod memory;
 #[cfg(test)]
 mod tests;
 

@@ -13,7 +13,7 @@ const VIEW_BUFFERS_MAX: i64 = 1 << 20;
 ///
 /// # Errors
 /// `IpcError` when a number says more than there is.
-pub(crate) fn check_body(batch: &RecordBatch<'_>, body_bytes: usize) -> Result<(), ArrowError> {
+pub fn check_body(batch: &RecordBatch<'_>, body_bytes: usize) -> Result<(), ArrowError> {
     let wrong = |what: &str| Err(ArrowError::IpcError(what.to_owned()));
     let many = |count: i64| !(0..=VIEW_BUFFERS_MAX).contains(&count);
     let mut views = batch.variadicBufferCounts().into_iter().flatten();

@@ -49,6 +49,7 @@ struct Parts {
     hint: Option<String>,
     sqlstate: Option<&'static str>,
     file: Option<String>,
+    offset: Option<u64>,
 }
 
 impl Error {
@@ -61,6 +62,7 @@ impl Error {
             hint: None,
             sqlstate: None,
             file: None,
+            offset: None,
         }))
     }
 
@@ -122,6 +124,13 @@ impl Error {
         self
     }
 
+    /// The same error, which concerns its file from this offset on.
+    #[must_use]
+    pub fn with_offset(mut self, offset: u64) -> Self {
+        self.0.offset = Some(offset);
+        self
+    }
+
     /// The same error, its message preceded by where it happened.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
@@ -152,6 +161,11 @@ impl Error {
     /// The stored file that it concerns, where one does.
     pub fn file(&self) -> Option<&str> {
         self.0.file.as_deref()
+    }
+
+    /// Where in its file, where that is known.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
     }
 
     /// The stored file whose bytes can't be had as they were written: damaged, missing, cut off,

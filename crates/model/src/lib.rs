@@ -3,6 +3,7 @@
 //! ```text
 //!   scu        SCU numbers, spans, horizons: the total order of batches
 //!   change     what happens to one row, and how changes compose
+//!   access     roles, grants, and what they come to
 //!   table      tables, columns, views and their stable numeric ids
 //!   id_key     numbers for natural keys, and how they are given out
 //!   freshness  the bound a query sets on staleness, and what to do when it can't be met
@@ -12,6 +13,7 @@
 //!   error      what went wrong, by what the caller does next
 //! ```
 
+pub mod access;
 pub mod change;
 pub mod error;
 pub mod freshness;

@@ -57,6 +57,11 @@ pub const RANGE_SPLIT_BYTES: u64 = 256 << 20;
 /// The most runs that a best-effort read meets in one key range.
 pub const BEST_EFFORT_RUNS_MAX: usize = 4;
 
+/// The memory of all running queries together for what they sort, group and join (setting
+/// `query_memory`).
+pub const QUERY_MEMORY_BYTES: u64 = 1 << 30;
+/// The least of it that a server takes, however small its machine.
+pub const QUERY_MEMORY_BYTES_MIN: u64 = 256 << 20;
 /// The bytes of temporary files of all running queries (setting `query_spill_bytes`).
 pub const QUERY_SPILL_BYTES: u64 = 64 << 30;
 

@@ -11,15 +11,16 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, IntervalMonthDayNanoArray, ListArray,
     PrimitiveArray, RecordBatch, StringArray,
 };
-use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use lazybase_model::{Error, Result};
+use lazybase_query::{from_uuid, json_texts, put_array_element, put_hex};
 
+use crate::failure::changed;
 use crate::{decimal, moments, types};
 
-mod json;
 #[cfg(test)]
 mod tests;
 
@@ -83,12 +84,6 @@ impl Rows {
     }
 }
 
-fn changed() -> Error {
-    Error::invalid("the columns of the answer have changed since the statement was prepared")
-        .with_hint("prepare it again")
-        .with_sqlstate("0A000")
-}
-
 /// Appends what `put` appends, preceded by its length; with its own four bytes where that is said.
 pub(crate) fn with_length(
     out: &mut BytesMut,
@@ -112,7 +107,11 @@ struct Cells {
 
 impl Cells {
     fn new(field: &Field, column: &ArrayRef, binary: bool) -> Result<Cells> {
-        let column = match column.data_type() == field.data_type() {
+        let numbers = |data_type: &DataType| types::of_type(data_type) == types::NUMERIC;
+        // A number is sent with the digits that it has, whatever scale was told.
+        let same = column.data_type() == field.data_type()
+            || (numbers(column.data_type()) && numbers(field.data_type()));
+        let column = match same {
             true => Arc::clone(column),
             false => as_told(field, column)?,
         };
@@ -136,13 +135,15 @@ impl Cells {
     }
 }
 
+/// A value that does not fit is an error: Arrow would make it NULL otherwise.
+const CHECKED: CastOptions<'static> = CastOptions {
+    safe: false,
+    format_options: FormatOptions::new(),
+};
+
 /// A column as the type that the client was told.
 fn as_told(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
-    cast_with_options(column, field.data_type(), &options)
+    cast_with_options(column, field.data_type(), &CHECKED)
         .map_err(|error| changed().with_detail(format!("column {:?}: {error}", field.name())))
 }
 
@@ -169,15 +170,18 @@ enum Values {
     /// As plain text.
     Numeric(StringArray),
     List(ListArray, Box<Values>, u32),
-    Json(ArrayRef),
 }
 
 impl Values {
     fn new(field: &Field, column: &ArrayRef) -> Result<Values> {
         let to = |data_type: &DataType| {
-            cast(column, data_type).map_err(|error| {
+            let sqlstate = match can_cast_types(column.data_type(), data_type) {
+                true => "22008",
+                false => "0A000",
+            };
+            cast_with_options(column, data_type, &CHECKED).map_err(|error| {
                 Error::invalid(format!("column {:?} can't be sent: {error}", field.name()))
-                    .with_sqlstate("0A000")
+                    .with_sqlstate(sqlstate)
             })
         };
         let micros = |data_type: &DataType| as_i64(&to(data_type)?);
@@ -207,7 +211,10 @@ impl Values {
                 let wanted = DataType::Interval(IntervalUnit::MonthDayNano);
                 Values::Interval(to(&wanted)?.as_primitive().clone())
             }
-            (types::JSON, _) => Values::Json(Arc::clone(column)),
+            (types::JSON, _) => Values::Text(match column.data_type().is_nested() {
+                true => json(field, column)?,
+                false => to(&DataType::Utf8)?.as_string().clone(),
+            }),
             (
                 _,
                 DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
@@ -218,7 +225,7 @@ impl Values {
                 let element = types::of_field(&item);
                 Values::List(list, Box::new(values), element)
             }
-            _ => match cast(column, &DataType::Utf8) {
+            _ => match to(&DataType::Utf8) {
                 Ok(texts) => Values::Text(texts.as_string().clone()),
                 Err(_) => Values::Text(shown(column)?),
             },
@@ -247,11 +254,7 @@ impl Values {
             }
             Values::Bytes(array) => {
                 out.put_slice(b"\\x");
-                for byte in array.value(row) {
-                    let digits = b"0123456789abcdef";
-                    out.put_u8(digits[usize::from(byte >> 4)]);
-                    out.put_u8(digits[usize::from(byte & 15)]);
-                }
+                put_hex(array.value(row), out);
             }
             Values::Date(array) => moments::date(array.value(row), out),
             Values::Time(array) => moments::time(array.value(row), out),
@@ -261,7 +264,6 @@ impl Values {
                 moments::interval(value.months, value.days, value.nanoseconds / 1_000, out);
             }
             Values::List(list, values, _) => put_list_text(list, values, row, out),
-            Values::Json(array) => json::put(array, row, out),
         }
     }
 
@@ -277,12 +279,8 @@ impl Values {
             Values::F64(array) => out.put_f64(array.value(row)),
             Values::Text(array) => out.put_slice(array.value(row).as_bytes()),
             Values::Uuid(array) => {
-                let digits = array.value(row).bytes().filter(|byte| *byte != b'-');
-                let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
-                let digits: Vec<u8> = digits.map(digit).collect();
-                digits
-                    .chunks(2)
-                    .for_each(|pair| out.put_u8(pair.iter().fold(0, |b, d| b << 4 | d)));
+                // What is shown as a UUID is the text of one.
+                out.put_slice(&from_uuid(array.value(row)).unwrap_or_else(|| vec![0; 16]));
             }
             Values::Numeric(array) => decimal::put(array.value(row), out),
             Values::Bytes(array) => out.put_slice(array.value(row)),
@@ -300,7 +298,6 @@ impl Values {
             Values::List(list, values, element) => {
                 put_list_binary(list, values, *element, row, out);
             }
-            Values::Json(_) => self.put_text(row, out),
         }
     }
 }
@@ -312,6 +309,12 @@ fn as_i64(array: &ArrayRef) -> Result<PrimitiveArray<Int64Type>> {
         .build()
         .map_err(|error| Error::internal(error.to_string()))?;
     Ok(data.into())
+}
+
+/// The values of nested types as JSON; as they are shown, where JSON has no such values.
+fn json(field: &Field, column: &ArrayRef) -> Result<StringArray> {
+    let field = Arc::new(field.clone().with_data_type(column.data_type().clone()));
+    json_texts(&field, column).or_else(|_| shown(column))
 }
 
 /// The texts of values of a type that has no counterpart.
@@ -364,22 +367,7 @@ fn put_list_text(list: &ListArray, values: &Values, row: usize, out: &mut BytesM
         }
         element.clear();
         values.put_text(at, &mut element);
-        let special = |byte: &u8| b"{},\"\\".contains(byte) || byte.is_ascii_whitespace();
-        let quoted = element.is_empty()
-            || element.iter().any(special)
-            || element.eq_ignore_ascii_case(b"null");
-        if !quoted {
-            out.put_slice(&element);
-            continue;
-        }
-        out.put_u8(b'"');
-        for byte in &element {
-            if matches!(byte, b'"' | b'\\') {
-                out.put_u8(b'\\');
-            }
-            out.put_u8(*byte);
-        }
-        out.put_u8(b'"');
+        put_array_element(&String::from_utf8_lossy(&element), out);
     }
     out.put_u8(b'}');
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use lazybase_model::{Error, ErrorKind, Result};
-use lazybase_query::{AnswerStream, Session, TransactionStatus};
+use lazybase_query::{AnswerStream, Session, TransactionStatus, observe};
 use pgwire::messages::response::{CommandComplete, ReadyForQuery};
 use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey};
 use tokio::time::Sleep;
@@ -26,8 +26,8 @@ use crate::cells::Rows;
 use crate::extended::{Portal, Statement};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, SEND_BYTES, Wire};
-use crate::messages::Message;
-use crate::server::Place;
+use crate::messages::{Message, not_utf8};
+use crate::server::{PROTOCOL, Place};
 use crate::startup;
 use crate::words::Kind;
 
@@ -44,8 +44,6 @@ pub(crate) struct Connection {
     pub(crate) portals: HashMap<String, Portal>,
     /// After an error, messages are left out until the next Sync.
     skipping: bool,
-    /// The session's transaction was opened for a pipeline, or for several statements sent as one.
-    pub(crate) implicit: bool,
     /// What the client was told of settings.
     reported: Vec<(&'static str, String)>,
     /// When the statement must have ended.
@@ -62,7 +60,6 @@ impl Connection {
             statements: HashMap::new(),
             portals: HashMap::new(),
             skipping: false,
-            implicit: false,
             reported: Vec::new(),
             deadline: None,
         }
@@ -93,6 +90,14 @@ impl Connection {
             Message::Sync => return self.sync().await,
             _ if self.skipping => return Ok(()),
             Message::Query(sql) => return self.simple(&sql).await,
+            Message::Unreadable { query } => {
+                self.fail(&not_utf8(), "", 0);
+                self.skipping = !query;
+                if query {
+                    self.ready();
+                }
+                return Ok(());
+            }
             // What is left of a COPY that failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => return Ok(()),
             Message::Flush => return self.wire.flush().await,
@@ -118,6 +123,7 @@ impl Connection {
 
     /// Ends the connection with an error.
     fn end(&mut self, error: &Error) -> Gone {
+        observe::failed(PROTOCOL, error);
         self.wire.put(failure::error(error, Severity::Fatal, "", 0));
         Gone
     }
@@ -125,6 +131,7 @@ impl Connection {
     /// Tells an error of a statement, and fails the transaction that it stands in.
     pub(crate) fn fail(&mut self, error: &Error, sql: &str, before: usize) {
         self.session.fail_transaction();
+        observe::failed(PROTOCOL, error);
         self.wire
             .put(failure::error(error, Severity::Error, sql, before));
     }
@@ -142,30 +149,24 @@ impl Connection {
         Ok(())
     }
 
-    /// Opens a transaction that ends with the messages that are on their way.
-    pub(crate) async fn begin_implicit(&mut self) -> Outcome<()> {
-        let session = Arc::clone(&self.session);
-        let begun = self
-            .watched(Kind::Begin, Box::pin(session.query("BEGIN")))
-            .await?;
-        self.implicit = begun.is_ok();
-        Ok(begun.map(drop))
-    }
-
-    /// Ends the transaction that was opened so.
+    /// Ends the transaction that was opened for what the client sent together.
     pub(crate) async fn end_implicit(&mut self) -> Outcome<()> {
-        if !std::mem::take(&mut self.implicit) {
+        if !self.session.is_implicit() {
             return Ok(Ok(()));
         }
         let session = Arc::clone(&self.session);
         let sql = match session.transaction_status() {
-            TransactionStatus::None => return Ok(Ok(())),
-            TransactionStatus::Open => "COMMIT",
             TransactionStatus::Failed => "ROLLBACK",
+            _ => "COMMIT",
         };
         let ended = self
-            .watched(Kind::Transaction, Box::pin(session.query(sql)))
+            .watched(Kind::End, Box::pin(session.query(sql)))
             .await?;
+        if ended.is_err() && session.is_implicit() {
+            // It failed before it began. The client knows of no transaction that it could end.
+            drop(session.query("ROLLBACK").await);
+        }
+        self.portals.clear();
         Ok(ended.map(|answer| self.note(&answer)))
     }
 
@@ -216,18 +217,10 @@ impl Connection {
         kind: Kind,
         mut work: BoxFuture<'_, Result<T>>,
     ) -> Outcome<T> {
-        let deadline = &mut self.deadline;
-        let over = async {
-            match deadline {
-                Some(deadline) => deadline.await,
-                None => std::future::pending().await,
-            }
-        };
         let given_up = tokio::select! {
             biased;
             done = &mut work => return Ok(done),
-            _ = self.place.cancel.changed() => "the statement was cancelled",
-            () = over => "the statement took longer than statement_timeout",
+            why = over(&mut self.place, &mut self.deadline) => why,
             gone = self.wire.left() => return Err(gone),
         };
         Ok(Err(self.given_up(kind, given_up)))
@@ -238,12 +231,13 @@ impl Connection {
         let error = Error::new(ErrorKind::Cancelled, why);
         let buffered = self.session.transaction_status() != TransactionStatus::None;
         match kind {
-            Kind::Read | Kind::Setting | Kind::Begin | Kind::Connection => error,
-            Kind::Other | Kind::Copy if buffered => error,
+            // A COMMIT that has begun has taken its transaction with it.
+            Kind::End | Kind::Other | Kind::Copy if buffered => error,
             // It may have been on its way to the log.
-            _ => Error::new(ErrorKind::MaybeHappened, why)
+            Kind::End | Kind::Other | Kind::Copy => Error::new(ErrorKind::MaybeHappened, why)
                 .with_detail("whether what it wrote is kept is not known")
                 .with_hint("look, or write under a producer's number, which counts once"),
+            _ => error,
         }
     }
 
@@ -269,21 +263,13 @@ impl Connection {
         Ok(Rows::new(&batch, told.unwrap_or(&schema), formats).map(Some))
     }
 
-    /// Waits for more of what a client sends during a COPY, unless that is given up.
-    pub(crate) async fn more_of_copy(&mut self) -> Outcome<()> {
-        let deadline = &mut self.deadline;
-        let over = async {
-            match deadline {
-                Some(deadline) => deadline.await,
-                None => std::future::pending().await,
-            }
-        };
-        // Nothing was written yet: what was sent is a batch only at its end.
+    /// Waits for more of what a statement needs from its client, unless that is given up.
+    pub(crate) async fn more(&mut self) -> Outcome<()> {
         let why = tokio::select! {
             filled = self.wire.fill() => return filled.map(Ok),
-            _ = self.place.cancel.changed() => "the statement was cancelled",
-            () = over => "the statement took longer than statement_timeout",
+            why = over(&mut self.place, &mut self.deadline) => why,
         };
+        // Nothing was written yet: what was sent is a batch only at its end.
         Ok(Err(Error::new(ErrorKind::Cancelled, why)))
     }
 
@@ -327,5 +313,19 @@ impl Connection {
             }
         }
         self.report();
+    }
+}
+
+/// Ends, with the reason, when a cancel request comes or the statement has had its time.
+async fn over(place: &mut Place, deadline: &mut Option<Pin<Box<Sleep>>>) -> &'static str {
+    let late = async {
+        match deadline {
+            Some(deadline) => deadline.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = place.cancel.changed() => "the statement was cancelled",
+        () = late => "the statement took longer than statement_timeout",
     }
 }

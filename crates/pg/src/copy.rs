@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use lazybase_model::{Error, ErrorKind, Result};
-use lazybase_query::{CopyPlan, CopyStyle, RowFormat};
+use lazybase_query::{AnswerStream, CopyPlan, CopyStyle, RowFormat};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::cells::{Rows, with_length};
@@ -55,32 +56,47 @@ impl Connection {
     async fn copy_in(&mut self, sql: &str, binary: Option<Binary>) -> Outcome<String> {
         self.wire.flush().await?;
         let (input, output) = pipe();
+        let (going_on, given_up) = oneshot::channel::<()>();
         let mut reading = JoinSet::new();
         let (session, text) = (Arc::clone(&self.session), sql.to_owned());
         let handle = tokio::runtime::Handle::current();
         // It waits for the client, and must not keep a thread that serves others.
         reading.spawn_blocking(move || {
-            handle.block_on(async move { session.copy_from(&text, output).await })
+            handle.block_on(async move {
+                tokio::select! {
+                    biased;
+                    read = session.copy_from(&text, output) => read.map(Some),
+                    _ = given_up => Ok(None),
+                }
+            })
         });
         let sent = self.feed(&input, binary).await?;
-        input.end(
-            sent.as_ref()
-                .map_err(|error| error.message().to_owned())
-                .copied(),
-        );
-        let read = match reading.join_next().await {
-            Some(Ok(read)) => read,
-            _ => Err(Error::internal(
-                "the thread of a COPY has ended before its time",
-            )),
-        };
-        Ok(match (sent, read) {
-            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
-            (Ok(()), Ok(answer)) => {
+        let reason = sent.as_ref().err().map(|error| error.message().to_owned());
+        input.end(reason.map_or(Ok(()), Err));
+        let mut outcome = sent;
+        if outcome.is_ok() {
+            let done = Box::pin(async { Ok(ended(&mut reading).await) });
+            match self.watched(Kind::Copy, done).await? {
+                Ok(read) => return Ok(read.and_then(|read| self.copied(read, Ok(())))),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        // The thread hears of it too; but what it has done by then is done.
+        drop(going_on);
+        let read = ended(&mut reading).await;
+        // Where it has failed, that is because the client's bytes ended as they did.
+        Ok(self.copied(read.unwrap_or_default(), outcome))
+    }
+
+    /// What a COPY has come to: what was written is never called a failure.
+    fn copied(&mut self, read: Option<AnswerStream>, outcome: Result<()>) -> Result<String> {
+        match read {
+            Some(answer) => {
                 self.note(&answer);
                 Ok(answer.tag())
             }
-        })
+            None => Err(outcome.err().unwrap_or_else(no_thread)),
+        }
     }
 
     /// Passes on what the client sends, up to its end.
@@ -88,7 +104,7 @@ impl Connection {
         loop {
             let message = match self.wire.take() {
                 Ok(Some(message)) => message,
-                Ok(None) => match self.more_of_copy().await? {
+                Ok(None) => match self.more().await? {
                     Ok(()) => continue,
                     Err(error) => return Ok(Err(error)),
                 },
@@ -102,10 +118,7 @@ impl Connection {
                 Message::CopyDone => {
                     let last = binary.take().map_or(Ok(Bytes::new()), Binary::finish);
                     return match last {
-                        Ok(last) => {
-                            input.push(last).await;
-                            Ok(Ok(()))
-                        }
+                        Ok(last) => Ok(self.push(input, last).await?.map(drop)),
                         Err(error) => Ok(Err(error)),
                     };
                 }
@@ -117,14 +130,26 @@ impl Connection {
                 Message::Flush | Message::Sync => continue,
                 _ => Err(broken("only data may come during a COPY")),
             };
-            match piece {
+            let pushed = match piece {
+                Ok(piece) => self.push(input, piece).await?,
+                Err(error) => Err(error),
+            };
+            match pushed {
+                Ok(true) => {}
+                // The rows were refused already: the reading side knows why.
+                Ok(false) => return Ok(Ok(())),
                 Err(error) => return Ok(Err(error)),
-                Ok(piece) => {
-                    if !input.push(piece).await {
-                        // The rows were refused already: the reading side knows why.
-                        return Ok(Ok(()));
-                    }
-                }
+            }
+        }
+    }
+
+    /// Passes on a piece, unless the statement is given up meanwhile; false when nobody reads.
+    async fn push(&mut self, input: &PipeIn, piece: Bytes) -> Outcome<bool> {
+        match input.offer(&piece) {
+            Some(taken) => Ok(Ok(taken)),
+            None => {
+                let pushing = Box::pin(async { Ok(input.push(piece).await) });
+                self.watched(Kind::Read, pushing).await
             }
         }
     }
@@ -145,9 +170,9 @@ impl Connection {
         let formats = vec![format; columns];
         self.wire
             .put(CopyOutResponse::new(format as i8, columns as i16, formats));
-        if binary {
-            self.put_data(|out| out.put_slice(BINARY_HEAD));
-        } else if style.header {
+        // It goes with the first row, as PostgreSQL sends it: ADBC's driver looks for both at once.
+        let mut head = if binary { BINARY_HEAD } else { &[] };
+        if !binary && style.header {
             let names: Vec<&str> = schema
                 .fields()
                 .iter()
@@ -168,13 +193,19 @@ impl Connection {
                 Err(error) => return Ok(Err(error)),
             };
             for row in 0..rows.count {
-                self.put_data(|out| put_row(&rows, row, columns, style, out));
+                self.put_data(|out| {
+                    out.put_slice(std::mem::take(&mut head));
+                    put_row(&rows, row, columns, style, out);
+                });
                 count += 1;
                 self.flush_full().await?;
             }
         }
         if binary {
-            self.put_data(|out| out.put_i16(-1));
+            self.put_data(|out| {
+                out.put_slice(head);
+                out.put_i16(-1);
+            });
         }
         self.wire.put(CopyDone::new());
         self.note(&answer);
@@ -185,6 +216,20 @@ impl Connection {
         self.wire.out.put_u8(b'd');
         with_length(&mut self.wire.out, true, put);
     }
+}
+
+/// What the thread of a COPY has come to; nothing where it heard that it was given up.
+async fn ended(
+    reading: &mut JoinSet<Result<Option<AnswerStream>>>,
+) -> Result<Option<AnswerStream>> {
+    match reading.join_next().await {
+        Some(Ok(read)) => read,
+        _ => Err(no_thread()),
+    }
+}
+
+fn no_thread() -> Error {
+    Error::internal("the thread of a COPY has ended before its time")
 }
 
 fn put_row(rows: &Rows, row: usize, columns: usize, style: &CopyStyle, out: &mut BytesMut) {

@@ -12,6 +12,38 @@ const NEGATIVE_INFINITY: u16 = 0xf000;
 /// The most digits on either side of the point that are read.
 const DIGITS_MAX: i32 = 4096;
 
+/// The most digits that a number of SQL has.
+pub(crate) const SQL_DIGITS_MAX: usize = 76;
+
+/// A number without an exponent or a plus sign; `None` for what is no number.
+pub(crate) fn plain(text: &str) -> Option<String> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (digits, exponent) = match rest.split_once(['e', 'E']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (rest, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = [whole, fraction].concat();
+    let are_digits = all.bytes().all(|byte| byte.is_ascii_digit());
+    if all.is_empty() || !are_digits || exponent.abs() > DIGITS_MAX {
+        return None;
+    }
+    let point = whole.len() as i32 + exponent;
+    let padding = |zeros: i32| "0".repeat(zeros.max(0) as usize);
+    let length = all.len() as i32;
+    Some(match point {
+        point if point <= 0 => format!("{sign}0.{}{all}", padding(-point)),
+        point if point >= length => format!("{sign}{all}{}", padding(point - length)),
+        point => {
+            let (whole, fraction) = all.split_at(point as usize);
+            format!("{sign}{whole}.{fraction}")
+        }
+    })
+}
+
 /// Appends the number that a plain text (`-12.50`) spells.
 pub(crate) fn put(text: &str, out: &mut BytesMut) {
     let (negative, text) = match text.strip_prefix('-') {

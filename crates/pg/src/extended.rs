@@ -12,9 +12,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use lazybase_model::{Error, Result};
-use lazybase_query::{AnswerStream, Prepared, TransactionStatus, Value};
+use lazybase_query::{AnswerStream, Columns, Prepared, TransactionStatus, Value};
 use parking_lot::Mutex;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
@@ -27,10 +27,12 @@ use crate::connection::{Connection, Outcome};
 use crate::input::Gone;
 use crate::messages::{Bind, Message, Named, broken};
 use crate::words::{self, Kind};
-use crate::{parameters, types};
+use crate::{failure, parameters, types};
 
 /// The most statements, and portals, that a connection keeps.
 const KEPT_MAX: usize = 10_000;
+/// The most bytes that the texts of a connection's statements have.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// A prepared statement.
 pub(crate) struct Statement {
@@ -38,10 +40,11 @@ pub(crate) struct Statement {
     kind: Kind,
     /// Nothing where the text is empty, or concerns the connection itself.
     prepared: Option<Prepared>,
-    /// The types of the parameters.
+    /// The types of the parameters: those that the client declared, were they more, and those
+    /// that the text has.
     oids: Vec<u32>,
     /// The columns that the client was told of last.
-    told: Mutex<Option<SchemaRef>>,
+    told: Mutex<Option<Columns>>,
 }
 
 /// A statement with values: it gives its rows in as many pieces as the client wants.
@@ -49,11 +52,21 @@ pub(crate) struct Portal {
     statement: Arc<Statement>,
     values: Vec<Value>,
     formats: Vec<i16>,
+    /// The columns that the client takes its rows for.
+    told: Option<Columns>,
     /// Once it has begun.
     answer: Option<AnswerStream>,
     /// Rows that were not asked for yet, and how many of them were.
     rows: Option<(Rows, usize)>,
     finished: bool,
+}
+
+impl Portal {
+    /// Whether it gave all that it has, and that was no rows.
+    fn is_spent(&self) -> bool {
+        let has_rows = self.answer.as_ref().is_some_and(AnswerStream::returns_rows);
+        self.finished && !has_rows
+    }
 }
 
 /// An error of a statement, with its text.
@@ -94,7 +107,8 @@ impl Connection {
             ))
             .with_sqlstate("42P05")));
         }
-        if self.statements.len() >= KEPT_MAX {
+        let kept: usize = self.statements.values().map(|kept| kept.sql.len()).sum();
+        if self.statements.len() >= KEPT_MAX || kept + sql.len() > KEPT_BYTES_MAX {
             return Ok(Err(Error::unavailable("too many prepared statements")
                 .with_hint("DEALLOCATE those that are not needed")
                 .with_sqlstate("53400")));
@@ -113,7 +127,7 @@ impl Connection {
         let declared: Vec<Option<DataType>> =
             oids.iter().map(|oid| types::to_arrow(*oid)).collect();
         let session = Arc::clone(&self.session);
-        let prepared = match empty || kind == Kind::Connection {
+        let prepared = match empty || matches!(kind, Kind::Connection | Kind::Discard) {
             true => None,
             false => {
                 let preparing = Box::pin(session.prepare_typed(sql, &declared));
@@ -124,14 +138,17 @@ impl Connection {
             }
         };
         let found = prepared.as_ref().map_or(&[][..], Prepared::parameter_types);
-        let oid = |(at, found): (usize, &Option<DataType>)| match oids.get(at) {
+        let oid = |at: usize| match oids.get(at) {
             Some(oid) if !matches!(*oid, 0 | types::UNKNOWN) => *oid,
-            _ => found.as_ref().map_or(types::TEXT, types::of_type),
+            _ => {
+                let found = found.get(at).and_then(Option::as_ref);
+                found.map_or(types::TEXT, types::of_type)
+            }
         };
         let statement = Statement {
             sql: sql.to_owned(),
             kind,
-            oids: found.iter().enumerate().map(oid).collect(),
+            oids: (0..found.len().max(oids.len())).map(oid).collect(),
             prepared,
             told: Mutex::new(None),
         };
@@ -173,9 +190,11 @@ impl Connection {
             let format = types::format_of(&bind.formats, at);
             parameters::value(at + 1, *oid, format, bytes.as_ref())
         });
+        let told = statement.told.lock().clone();
         let portal = Portal {
             values: values.collect::<Result<_>>()?,
             statement,
+            told,
             formats: bind.result_formats,
             answer: None,
             rows: None,
@@ -201,7 +220,8 @@ impl Connection {
         };
         self.wire
             .put(ParameterDescription::new(statement.oids.clone()));
-        self.describe(&statement, &[]).await
+        let told = self.describe(&statement, &[]).await?;
+        Ok(told.map(|columns| *statement.told.lock() = columns))
     }
 
     async fn describe_portal(&mut self, name: &str) -> Outcome<()> {
@@ -209,14 +229,23 @@ impl Connection {
             Some(portal) => {
                 let statement = Arc::clone(&portal.statement);
                 let formats = portal.formats.clone();
-                self.describe(&statement, &formats).await
+                let told = self.describe(&statement, &formats).await?;
+                Ok(told.map(|columns| {
+                    if let Some(portal) = self.portals.get_mut(name) {
+                        portal.told = columns;
+                    }
+                }))
             }
             None => Ok(Err(no_portal(name))),
         }
     }
 
     /// Tells the columns of a statement's rows.
-    async fn describe(&mut self, statement: &Statement, formats: &[i16]) -> Outcome<()> {
+    async fn describe(
+        &mut self,
+        statement: &Statement,
+        formats: &[i16],
+    ) -> Outcome<Option<Columns>> {
         let columns = match &statement.prepared {
             None => Ok(None),
             Some(prepared) => {
@@ -230,11 +259,13 @@ impl Connection {
             Err(error) => return Ok(Err(error)),
         };
         match &columns {
-            Some(schema) => self.wire.put(types::description(schema, formats)),
+            Some(columns) => match types::description(&columns.schema, formats) {
+                Ok(description) => self.wire.put(description),
+                Err(error) => return Ok(Err(error)),
+            },
             None => self.wire.put(NoData::new()),
         }
-        *statement.told.lock() = columns;
-        Ok(Ok(()))
+        Ok(Ok(columns))
     }
 
     async fn execute(&mut self, name: String, rows_max: i32) -> Outcome<()> {
@@ -242,7 +273,16 @@ impl Connection {
             return Ok(Err(no_portal(&name)));
         };
         self.begin_statement();
+        if portal.is_spent() {
+            return Ok(Err(Error::invalid(format!("portal {name:?} has ended"))
+                .with_hint("bind its statement again")
+                .with_sqlstate("55000")));
+        }
         let executed = self.run_portal(&mut portal, rows_max).await?;
+        if portal.statement.kind == Kind::End {
+            // Those of its transaction have ended with it.
+            self.portals.clear();
+        }
         if executed.is_ok() {
             self.portals.insert(name, portal);
         }
@@ -252,16 +292,15 @@ impl Connection {
     async fn run_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Outcome<()> {
         let statement = Arc::clone(&portal.statement);
         let Some(prepared) = &statement.prepared else {
-            let done = match statement.kind {
-                Kind::Connection => self.connection_words(&statement.sql),
-                _ => {
-                    self.wire.put(EmptyQueryResponse::new());
-                    return Ok(Ok(()));
-                }
-            };
-            return Ok(done.map(|tag| self.complete(&tag)));
+            if !matches!(statement.kind, Kind::Connection | Kind::Discard) {
+                self.wire.put(EmptyQueryResponse::new());
+                return Ok(Ok(()));
+            }
+            portal.finished = true;
+            let done = self.connection_statement(statement.kind, &statement.sql);
+            return Ok(done.await?.map(|tag| self.complete(&tag)));
         };
-        if portal.answer.is_none() && !portal.finished {
+        if portal.answer.is_none() {
             match self.begin_portal(&statement, prepared, portal).await? {
                 Ok(true) => {}
                 // It had no rows to give, and is done.
@@ -272,7 +311,7 @@ impl Connection {
         let limit = usize::try_from(rows_max).ok().filter(|limit| *limit > 0);
         let mut sent = 0;
         while limit.is_none_or(|limit| sent < limit) {
-            let more = match self.next_row_batch(&statement, portal).await? {
+            let more = match self.next_row_batch(portal).await? {
                 Ok(more) => more,
                 Err(error) => return Ok(Err(error)),
             };
@@ -298,18 +337,13 @@ impl Connection {
                 };
                 self.complete(&tag);
             }
-            (None, true) => self.complete("SELECT 0"),
             _ => self.wire.put(PortalSuspended::new()),
         }
         Ok(Ok(()))
     }
 
     /// Whether the portal has rows that were not sent.
-    async fn next_row_batch(
-        &mut self,
-        statement: &Statement,
-        portal: &mut Portal,
-    ) -> Outcome<bool> {
+    async fn next_row_batch(&mut self, portal: &mut Portal) -> Outcome<bool> {
         if portal.finished {
             return Ok(Ok(false));
         }
@@ -323,10 +357,8 @@ impl Connection {
         let Some(answer) = &mut portal.answer else {
             return Ok(Ok(false));
         };
-        let told = statement.told.lock().clone();
-        let rows = self
-            .next_rows_as(answer, told.as_deref(), &portal.formats)
-            .await?;
+        let told = portal.told.as_ref().map(|columns| columns.schema.as_ref());
+        let rows = self.next_rows_as(answer, told, &portal.formats).await?;
         Ok(rows.map(|rows| {
             portal.rows = rows.map(|rows| (rows, 0));
             portal.rows.is_some()
@@ -341,20 +373,7 @@ impl Connection {
         portal: &mut Portal,
     ) -> Outcome<bool> {
         let kind = statement.kind;
-        if self.implicit && kind == Kind::Begin {
-            // The transaction of the pipeline is the client's own from here on.
-            self.implicit = false;
-            portal.finished = true;
-            self.complete("BEGIN");
-            return Ok(Ok(false));
-        }
-        let outside = self.session.transaction_status() == TransactionStatus::None;
-        let joins = matches!(kind, Kind::Read | Kind::Other);
-        if outside
-            && joins
-            && !self.sync_is_next().await?
-            && let Err(error) = self.begin_implicit().await?
-        {
+        if let Err(error) = self.join_pipeline(kind).await? {
             return Ok(Err(error));
         }
         if kind == Kind::Copy
@@ -366,28 +385,47 @@ impl Connection {
                 false
             }));
         }
-        if kind == Kind::Transaction {
-            self.implicit = false;
-        }
-        match self
-            .watched(kind, Box::pin(prepared.query(&portal.values)))
-            .await?
+        let values = &portal.values[..prepared.parameters()];
+        let answer = match self.watched(kind, Box::pin(prepared.query(values))).await? {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(told) = &portal.told
+            && answer.definitions() != &told.definitions
+            && !types::is_same(&told.schema, &answer.schema())
         {
-            Ok(answer) => {
-                portal.answer = Some(answer);
-                Ok(Ok(true))
-            }
-            Err(error) => Ok(Err(error)),
+            return Ok(Err(failure::changed()));
         }
+        portal.answer = Some(answer);
+        Ok(Ok(true))
+    }
+
+    /// Begins, or ends, the transaction of a pipeline, as a statement needs it.
+    async fn join_pipeline(&mut self, kind: Kind) -> Outcome<()> {
+        if kind.stands_alone() {
+            return self.end_implicit().await;
+        }
+        let outside = self.session.transaction_status() == TransactionStatus::None;
+        if !outside || !kind.joins() {
+            return Ok(Ok(()));
+        }
+        match self.sync_is_next().await? {
+            Ok(true) => {}
+            Ok(false) => self.session.begin_implicit(),
+            Err(error) => return Ok(Err(error)),
+        }
+        Ok(Ok(()))
     }
 
     /// Whether nothing but a Sync follows: a client that sent Execute always sends more.
-    async fn sync_is_next(&mut self) -> Result<bool, Gone> {
+    async fn sync_is_next(&mut self) -> Outcome<bool> {
         while self.wire.input.is_empty() {
             self.wire.flush().await?;
-            self.wire.fill().await?;
+            if let Err(error) = self.more().await? {
+                return Ok(Err(error));
+            }
         }
-        Ok(self.wire.input[0] == b'S')
+        Ok(Ok(self.wire.input[0] == b'S'))
     }
 }
 

@@ -12,6 +12,17 @@ pub(crate) enum Severity {
     Fatal,
 }
 
+/// What a prepared statement gives is no longer what the client was told.
+const CHANGED: &str = "cached plan must not change result type";
+
+/// The refusal to give rows of other columns than the client was told.
+pub(crate) fn changed() -> Error {
+    Error::invalid(CHANGED)
+        .with_detail("a table of the statement was altered since it was prepared")
+        .with_hint("prepare it again")
+        .with_sqlstate("0A000")
+}
+
 /// An error with fact, detail, hint and, where the parser tells it, the place in `sql`, which
 /// begins `before` characters into what the client sent.
 pub(crate) fn error(error: &Error, severity: Severity, sql: &str, before: usize) -> ErrorResponse {
@@ -27,6 +38,10 @@ pub(crate) fn error(error: &Error, severity: Severity, sql: &str, before: usize)
     ];
     fields.extend(error.detail().map(|detail| (b'D', plain(detail))));
     fields.extend(error.hint().map(|hint| (b'H', plain(hint))));
+    if error.message() == CHANGED {
+        // By this routine of PostgreSQL's, drivers know that they must prepare again.
+        fields.push((b'R', "RevalidateCachedQuery".to_owned()));
+    }
     if let Some(place) = place(error.message(), sql) {
         fields.push((b'P', (before + place).to_string()));
     }

@@ -1,25 +1,54 @@
 //! What a client sends and is sent: bytes in, messages out, and nothing read ahead without bound.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use lazybase_model::Result;
 use pgwire::messages::Message as Encode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::messages::{self, Message};
+use crate::tls::{self, Tls};
 
 /// What is read at once, and the most that is read while a statement runs.
 const READ_BYTES: usize = 16 << 10;
 /// What is kept back before it is sent: answers of many rows go out in such pieces.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 
+/// The first byte of a handshake of TLS.
+const HANDSHAKE: [u8; 1] = [0x16];
+
 /// The connection is over: the client left, or can't be reached.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
+/// What bytes come and go through.
+enum Stream {
+    Plain(TcpStream),
+    Encrypted(Box<TlsStream<TcpStream>>),
+    /// A handshake failed.
+    Broken,
+}
+
+/// Does something with whichever stream there is.
+macro_rules! on_stream {
+    ($stream:expr, $name:ident => $does:expr) => {
+        match $stream {
+            Stream::Plain($name) => $does,
+            Stream::Encrypted($name) => $does,
+            Stream::Broken => Err(std::io::ErrorKind::NotConnected.into()),
+        }
+    };
+}
+
 /// A connection's two ways.
 pub(crate) struct Wire {
-    stream: TcpStream,
+    stream: Stream,
+    /// The server's certificate, once the connection is encrypted with it.
+    certificate: Option<Arc<[u8]>>,
     pub(crate) input: BytesMut,
     pub(crate) out: BytesMut,
 }
@@ -27,10 +56,72 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new(stream: TcpStream) -> Wire {
         Wire {
-            stream,
+            stream: Stream::Plain(stream),
+            certificate: None,
             input: BytesMut::new(),
             out: BytesMut::new(),
         }
+    }
+
+    /// Encrypts the connection from here on. What a client has sent before is none of it: somebody
+    /// between may have put it there.
+    ///
+    /// # Errors
+    /// `Gone` when the client does not agree, or has sent something already.
+    pub(crate) async fn encrypt(&mut self, tls: &Tls) -> Result<(), Gone> {
+        if !self.input.is_empty() || !self.out.is_empty() {
+            return Err(Gone);
+        }
+        let (config, certificate) = tls.now();
+        match std::mem::replace(&mut self.stream, Stream::Broken) {
+            Stream::Plain(stream) => {
+                let stream = TlsAcceptor::from(config).accept(stream).await?;
+                self.stream = Stream::Encrypted(Box::new(stream));
+                self.certificate = Some(certificate);
+                Ok(())
+            }
+            _ => Err(Gone),
+        }
+    }
+
+    /// Whether the first byte that the client sends begins a handshake; waits for it.
+    pub(crate) async fn begins_encrypted(&mut self) -> Result<bool, Gone> {
+        let Stream::Plain(stream) = &self.stream else {
+            return Ok(false);
+        };
+        let mut first = [0];
+        match stream.peek(&mut first).await? {
+            0 => Err(Gone),
+            _ => Ok(first == HANDSHAKE),
+        }
+    }
+
+    /// Whether nobody between reads what is sent.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.stream, Stream::Encrypted(_))
+    }
+
+    /// The text of the certificate that the connection is encrypted with.
+    pub(crate) fn certificate(&self) -> Option<Arc<[u8]>> {
+        self.certificate.clone()
+    }
+
+    /// The protocol that was agreed on when the connection was encrypted.
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        match &self.stream {
+            Stream::Encrypted(stream) => stream.get_ref().1.alpn_protocol(),
+            _ => None,
+        }
+    }
+
+    /// The common name of the certificate that the client has shown, and that was verified.
+    pub(crate) fn certified(&self) -> Option<String> {
+        let Stream::Encrypted(stream) = &self.stream else {
+            return None;
+        };
+        let shown = stream.get_ref().1.peer_certificates()?.first()?;
+        // Who has a name that can't be read is nobody that a role is called.
+        Some(tls::common_name(shown).unwrap_or_default())
     }
 
     /// Appends a message to what will be sent.
@@ -44,7 +135,12 @@ impl Wire {
         if self.out.is_empty() {
             return Ok(());
         }
-        let sent = self.stream.write_all(&self.out).await;
+        let sent = on_stream!(&mut self.stream, stream => {
+            match stream.write_all(&self.out).await {
+                Ok(()) => stream.flush().await,
+                failed => failed,
+            }
+        });
         self.out.clear();
         if self.out.capacity() > 4 * SEND_BYTES {
             self.out = BytesMut::new();
@@ -55,7 +151,8 @@ impl Wire {
     /// Reads more.
     pub(crate) async fn fill(&mut self) -> Result<(), Gone> {
         self.input.reserve(READ_BYTES);
-        match self.stream.read_buf(&mut self.input).await {
+        let read = on_stream!(&mut self.stream, stream => stream.read_buf(&mut self.input).await);
+        match read {
             Ok(0) | Err(_) => Err(Gone),
             Ok(_) => Ok(()),
         }
@@ -85,6 +182,6 @@ impl Wire {
     /// Says goodbye.
     pub(crate) async fn close(mut self) {
         drop(self.flush().await);
-        drop(self.stream.shutdown().await);
+        drop(on_stream!(&mut self.stream, stream => stream.shutdown().await));
     }
 }

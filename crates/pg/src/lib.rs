@@ -2,7 +2,7 @@
 //! connect to.
 //!
 //! ```text
-//!   listener -> connection: startup -> messages, one by one
+//!   listener -> connection: startup -> TLS -> entry: who it is -> messages, one by one
 //!                 Query                   -> simple   -> statements, one after the other
 //!                 Parse Bind Execute Sync -> extended -> prepared statements, portals
 //!                 CopyData                -> copy     -> a thread that reads rows from a pipe
@@ -19,6 +19,7 @@ mod cells;
 mod connection;
 mod copy;
 mod decimal;
+mod entry;
 mod extended;
 mod failure;
 mod input;
@@ -29,7 +30,9 @@ mod pipe;
 mod server;
 mod simple;
 mod startup;
+mod tls;
 mod types;
 mod words;
 
 pub use server::{Options, Server};
+pub use tls::{Tls, TlsFiles};

@@ -12,6 +12,9 @@ mod tests;
 /// The longest message. Cells go up to 16 MiB, and a message holds a row of them or a statement.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
+/// The SQLSTATE of bytes that are no UTF-8.
+const NOT_UTF8: &str = "22021";
+
 /// A message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -35,6 +38,11 @@ pub(crate) enum Message {
     CopyDone,
     CopyFail(String),
     Terminate,
+    /// A whole message with a text that is not UTF-8: what comes after it can be read.
+    Unreadable {
+        /// Whether it was a Query, which ends by itself.
+        query: bool,
+    },
 }
 
 /// A prepared statement or a portal.
@@ -79,7 +87,13 @@ pub(crate) fn take(bytes: &mut BytesMut) -> Result<Option<Message>> {
     let mut body = bytes.split_to(length + 1).freeze();
     body.advance(5);
     let mut body = Body(body);
-    let message = read(kind, &mut body)?;
+    let message = match read(kind, &mut body) {
+        Err(error) if error.sqlstate() == NOT_UTF8 => {
+            let query = kind == b'Q';
+            return Ok(Some(Message::Unreadable { query }));
+        }
+        read => read?,
+    };
     match body.0.is_empty() {
         true => Ok(Some(message)),
         false => Err(broken(format!(
@@ -148,7 +162,7 @@ impl Body {
         self.0.advance(1);
         match std::str::from_utf8(&text) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(Error::invalid("a text is not UTF-8").with_sqlstate("22021")),
+            Err(_) => Err(not_utf8()),
         }
     }
 
@@ -176,6 +190,11 @@ impl Body {
             _ => Err(broken("neither a statement nor a portal")),
         }
     }
+}
+
+/// The refusal of bytes that are no text.
+pub(crate) fn not_utf8() -> Error {
+    Error::invalid("a text is not UTF-8").with_sqlstate(NOT_UTF8)
 }
 
 /// A violation of the protocol.

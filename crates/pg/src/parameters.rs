@@ -6,7 +6,7 @@
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
-use lazybase_query::Value;
+use lazybase_query::{Value, from_hex, put_uuid};
 
 use crate::messages::broken;
 use crate::{decimal, moments, types};
@@ -51,15 +51,10 @@ fn from_text(oid: u32, text: &str) -> Result<Value> {
             "f" | "false" | "n" | "no" | "off" | "0" => Value::Bool(false),
             _ => return Err(wrong(text, "boolean")),
         },
-        types::INT2 | types::INT4 | types::INT8 | types::OID => {
-            Value::Int(trimmed.parse().map_err(|_| wrong(text, "integer"))?)
-        }
-        types::FLOAT4 | types::FLOAT8 => Value::Float(
-            trimmed
-                .parse()
-                .map_err(|_| wrong(text, "double precision"))?,
-        ),
-        types::NUMERIC => number(trimmed).ok_or_else(|| wrong(text, "numeric"))?,
+        types::INT2 | types::INT4 | types::INT8 | types::OID => integer(trimmed)?,
+        types::FLOAT4 => float(trimmed, true)?,
+        types::FLOAT8 => float(trimmed, false)?,
+        types::NUMERIC => number(trimmed)?,
         types::BYTEA => Value::Bytes(bytea(text).ok_or_else(|| wrong(text, "bytea"))?),
         types::DATE | types::TIME | types::TIMESTAMP | types::TIMESTAMPTZ | types::INTERVAL => {
             typed(oid, trimmed.to_owned())
@@ -77,35 +72,59 @@ fn typed(oid: u32, text: String) -> Value {
     }
 }
 
-/// A decimal number.
-fn number(text: &str) -> Option<Value> {
+/// A decimal number, with all of its digits.
+fn number(text: &str) -> Result<Value> {
+    if let Some(plain) = decimal::plain(text) {
+        let digits = plain.bytes().filter(u8::is_ascii_digit).count();
+        return match digits <= decimal::SQL_DIGITS_MAX {
+            true => Ok(Value::Decimal(plain)),
+            false => Err(too_large(text, "numeric")),
+        };
+    }
+    match text.to_ascii_lowercase().as_str() {
+        "nan" => Ok(Value::Float(f64::NAN)),
+        "infinity" | "+infinity" | "inf" => Ok(Value::Float(f64::INFINITY)),
+        "-infinity" | "-inf" => Ok(Value::Float(f64::NEG_INFINITY)),
+        _ => Err(wrong(text, "numeric")),
+    }
+}
+
+/// A floating-point number; one of more than it can hold is none.
+fn float(text: &str, single: bool) -> Result<Value> {
+    let name = if single { "real" } else { "double precision" };
+    let value: f64 = text.parse().map_err(|_| wrong(text, name))?;
+    let kept = if single {
+        f64::from(value as f32)
+    } else {
+        value
+    };
+    match kept.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
+        true => Err(too_large(text, name)),
+        false => Ok(Value::Float(value)),
+    }
+}
+
+fn too_large(text: &str, type_name: &str) -> Error {
+    let short: String = text.chars().take(40).collect();
+    Error::invalid(format!("{short:?} is out of range for {type_name}")).with_sqlstate("22003")
+}
+
+/// A whole number.
+fn integer(text: &str) -> Result<Value> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let plain = digits
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let points = digits.bytes().filter(|byte| *byte == b'.').count();
-    let any = digits.bytes().any(|byte| byte.is_ascii_digit());
-    match plain && any && points <= 1 {
-        true => Some(Value::Decimal(text.trim_start_matches('+').to_owned())),
-        // An exponent, or not a number.
-        false => text.parse().ok().map(Value::Float),
+    match text.parse() {
+        Ok(number) => Ok(Value::Int(number)),
+        Err(_) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(too_large(text, "bigint"))
+        }
+        Err(_) => Err(wrong(text, "integer")),
     }
 }
 
 /// Bytes, in hexadecimal digits or in the older way with backslashes.
 fn bytea(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {
-        let digits: Option<Vec<u8>> = digits
-            .chars()
-            .map(|c| c.to_digit(16).map(|digit| digit as u8))
-            .collect();
-        let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-        return Some(
-            digits
-                .chunks(2)
-                .map(|pair| pair[0] << 4 | pair[1])
-                .collect(),
-        );
+        return from_hex(digits);
     }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -147,27 +166,23 @@ pub(crate) fn from_binary(oid: u32, bytes: &Bytes) -> Result<Value> {
             Value::Float(shown.parse().unwrap_or(f64::NAN))
         }
         types::FLOAT8 => Value::Float(f64::from_be_bytes(fixed(bytes)?)),
-        types::NUMERIC => {
-            let text = decimal::text(bytes)?;
-            number(&text).ok_or_else(|| wrong(&text, "numeric"))?
-        }
+        types::NUMERIC => number(&decimal::text(bytes)?)?,
         types::BYTEA => Value::Bytes(bytes.to_vec()),
-        types::UUID => Value::Text(uuid(fixed(bytes)?)),
+        types::UUID => {
+            let mut text = String::with_capacity(36);
+            put_uuid(&fixed::<16>(bytes)?, &mut text);
+            Value::Text(text)
+        }
         types::DATE => {
-            let days = i32::from_be_bytes(fixed(bytes)?).checked_add(moments::EPOCH_DAYS);
-            let days = days.ok_or_else(out_of_range)?;
+            let days = days(bytes)?;
             moment(&|out| moments::date(days, out))
         }
         types::TIME => {
-            let micros = i64::from_be_bytes(fixed(bytes)?);
-            if !(0..=moments::DAY_MICROS).contains(&micros) {
-                return Err(out_of_range());
-            }
+            let micros = micros_of_day(bytes)?;
             moment(&|out| moments::time(micros, out))
         }
         types::TIMESTAMP | types::TIMESTAMPTZ => {
-            let micros = i64::from_be_bytes(fixed(bytes)?).checked_add(moments::EPOCH_MICROS);
-            let micros = micros.ok_or_else(out_of_range)?;
+            let micros = micros(bytes)?;
             moment(&|out| moments::timestamp(micros, oid == types::TIMESTAMPTZ, out))
         }
         types::INTERVAL => interval(fixed(bytes)?),
@@ -189,20 +204,6 @@ pub(crate) fn from_binary(oid: u32, bytes: &Bytes) -> Result<Value> {
     })
 }
 
-/// A UUID as text.
-fn uuid(bytes: [u8; 16]) -> String {
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = |from: usize, to: usize| digits[from..to].concat();
-    [
-        part(0, 4),
-        part(4, 6),
-        part(6, 8),
-        part(8, 10),
-        part(10, 16),
-    ]
-    .join("-")
-}
-
 /// An interval: microseconds, days, months.
 fn interval(bytes: [u8; 16]) -> Value {
     let number = |from: usize, to: usize| {
@@ -219,7 +220,35 @@ fn interval(bytes: [u8; 16]) -> Value {
     )
 }
 
-fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+/// The days since 1970 of a date; PostgreSQL's infinite ones are none here.
+pub(crate) fn days(bytes: &[u8]) -> Result<i32> {
+    let days = i32::from_be_bytes(fixed(bytes)?);
+    let finite = Some(days).filter(|days| !matches!(*days, i32::MIN | i32::MAX));
+    finite
+        .and_then(|days| days.checked_add(moments::EPOCH_DAYS))
+        .ok_or_else(out_of_range)
+}
+
+/// The microseconds of a time of day.
+pub(crate) fn micros_of_day(bytes: &[u8]) -> Result<i64> {
+    let micros = i64::from_be_bytes(fixed(bytes)?);
+    match (0..moments::DAY_MICROS).contains(&micros) {
+        true => Ok(micros),
+        false => Err(out_of_range()),
+    }
+}
+
+/// The microseconds since 1970 of a timestamp; PostgreSQL's infinite ones are none here.
+pub(crate) fn micros(bytes: &[u8]) -> Result<i64> {
+    let micros = i64::from_be_bytes(fixed(bytes)?);
+    let finite = Some(micros).filter(|micros| !matches!(*micros, i64::MIN | i64::MAX));
+    finite
+        .and_then(|micros| micros.checked_add(moments::EPOCH_MICROS))
+        .ok_or_else(out_of_range)
+}
+
+/// A value of so many bytes.
+pub(crate) fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| {
         Error::invalid(format!("{} bytes where {N} make a value", bytes.len()))
             .with_sqlstate("22P03")

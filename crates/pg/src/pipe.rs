@@ -56,26 +56,32 @@ pub(crate) fn pipe() -> (PipeIn, PipeOut) {
 impl PipeIn {
     /// Puts bytes in; waits while too many are there. False when nobody reads them any more.
     pub(crate) async fn push(&self, bytes: Bytes) -> bool {
-        // An empty piece would be taken for the end.
-        if bytes.is_empty() {
-            return true;
-        }
         loop {
             let room = self.0.drained.notified();
-            {
-                let mut state = self.0.state.lock();
-                if state.abandoned {
-                    return false;
-                }
-                if state.bytes < WAITING_BYTES_MAX {
-                    state.bytes += bytes.len();
-                    state.waiting.push_back(bytes);
-                    self.0.filled.notify_one();
-                    return true;
-                }
+            if let Some(taken) = self.offer(&bytes) {
+                return taken;
             }
             room.await;
         }
+    }
+
+    /// The same without waiting: nothing where too many are there.
+    pub(crate) fn offer(&self, bytes: &Bytes) -> Option<bool> {
+        // An empty piece would be taken for the end.
+        if bytes.is_empty() {
+            return Some(true);
+        }
+        let mut state = self.0.state.lock();
+        if state.abandoned {
+            return Some(false);
+        }
+        if state.bytes >= WAITING_BYTES_MAX {
+            return None;
+        }
+        state.bytes += bytes.len();
+        state.waiting.push_back(bytes.clone());
+        self.0.filled.notify_one();
+        Some(true)
     }
 
     /// No more come. What is there is read; after a reason, reading fails.

@@ -1,28 +1,43 @@
 //! The listener: one task a connection, a limit on how many, and a graceful end.
 //!
-//! Invariant SRV-1: it listens on loopback only, for it lets in every user by name alone.
+//! Invariant SRV-1: it listens where other machines reach it only with TLS, and only once a role
+//! has a password; without roles, it lets in whoever is on this machine, by name alone.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use lazybase_model::{Error, Result};
-use lazybase_query::Database;
+use lazybase_query::observe::{self, Connected};
+use lazybase_query::{Authenticated, Database, Session};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
+use crate::entry::{Attempts, Door};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, Wire};
 use crate::startup::{self, Wish};
+use crate::tls::Tls;
+
+/// What connections and errors of this protocol are counted under.
+pub(crate) const PROTOCOL: &str = "postgresql";
 
 /// How long a connection may take until it has said what it wants.
 const STARTUP: Duration = Duration::from_secs(10);
+
+/// How long nobody is let in after that has failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How many connections more than those that are served may be saying what they want; others are
+/// closed.
+const STARTING_MAX: usize = 100;
 
 /// How a server serves.
 #[derive(Debug, Clone)]
@@ -31,6 +46,10 @@ pub struct Options {
     pub connections_max: usize,
     /// How long statements that run may go on after the server was told to stop.
     pub grace: Duration,
+    /// Encryption; without it, it is declined.
+    pub tls: Option<Arc<Tls>>,
+    /// Whether roles are let in by name alone from this machine.
+    pub trusts_loopback: bool,
 }
 
 impl Default for Options {
@@ -38,6 +57,8 @@ impl Default for Options {
         Options {
             connections_max: 500,
             grace: Duration::from_secs(10),
+            tls: None,
+            trusts_loopback: false,
         }
     }
 }
@@ -56,11 +77,15 @@ pub(crate) struct Shared {
     connections: Mutex<HashMap<i32, Entry>>,
     next_pid: AtomicI32,
     stop: watch::Sender<bool>,
+    attempts: Attempts,
+    /// Connections that have not shown yet who they are.
+    beginning: AtomicUsize,
 }
 
 /// A connection as others see it.
 struct Entry {
     key: u32,
+    user: String,
     cancel: watch::Sender<u64>,
 }
 
@@ -69,6 +94,7 @@ pub(crate) struct Place {
     shared: Arc<Shared>,
     pub(crate) pid: i32,
     pub(crate) key: u32,
+    pub(crate) user: String,
     pub(crate) cancel: watch::Receiver<u64>,
     pub(crate) stop: watch::Receiver<bool>,
 }
@@ -80,20 +106,14 @@ impl Drop for Place {
 }
 
 impl Server {
-    /// Listens on an address of this machine alone.
+    /// Listens on an address.
     ///
     /// # Errors
-    /// `Invalid` for an address that others can reach; `Unavailable` when it can't be had.
+    /// `Invalid` for an address that others can reach, without TLS or a role with a password;
+    /// `Unavailable` when it can't be had.
     pub async fn bind(database: Database, address: SocketAddr, options: Options) -> Result<Server> {
         if !address.ip().is_loopback() {
-            return Err(
-                Error::invalid(format!("{address} can be reached from other machines"))
-                    .with_detail("every user is let in without a password: loopback only")
-                    .with_hint(
-                        "listen on 127.0.0.1, and let others come through a tunnel: \
-                     ssh -L 5432:127.0.0.1:5432 THIS-MACHINE",
-                    ),
-            );
+            check_reachable(&database, address, &options)?;
         }
         let unavailable = |error: std::io::Error| {
             Error::unavailable(format!("can't listen on {address}: {error}"))
@@ -110,6 +130,8 @@ impl Server {
                 connections: Mutex::default(),
                 next_pid: AtomicI32::new(1),
                 stop: watch::Sender::new(false),
+                attempts: Attempts::default(),
+                beginning: AtomicUsize::new(0),
             }),
         })
     }
@@ -128,9 +150,13 @@ impl Server {
             tokio::select! {
                 () = &mut stop => break,
                 accepted = self.listener.accept() => {
-                    // A connection that failed before it was one concerns nobody else.
-                    if let Ok((stream, _)) = accepted {
-                        connections.spawn(connect(Arc::clone(&self.shared), stream));
+                    match accepted {
+                        Ok((stream, peer)) => {
+                            connections.spawn(connect(Arc::clone(&self.shared), stream, peer));
+                        }
+                        // A connection that failed before it was one concerns nobody else; but
+                        // where there are no more files to be had, the next one fails at once too.
+                        Err(_) => pause(ACCEPT_AGAIN).await,
                     }
                 }
                 Some(_) = connections.join_next() => {}
@@ -153,48 +179,151 @@ async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time, work).await.ok()
 }
 
+/// Waits.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long the machine is given to have files again is no part of what is simulated"
+)]
+async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Whether a server may listen where other machines reach it.
+fn check_reachable(database: &Database, address: SocketAddr, options: &Options) -> Result<()> {
+    let detail = match (&options.tls, database.has_password()) {
+        (Some(_), true) => return Ok(()),
+        (None, true) => "passwords and rows would be sent for everybody to read: TLS is needed",
+        (Some(_), false) => "no role can log in with a password",
+        (None, false) => "no role can log in with a password, and there is no TLS",
+    };
+    Err(
+        Error::invalid(format!("{address} can be reached from other machines"))
+            .with_detail(detail)
+            .with_hint(
+                "make a role (lazybase role create NAME --superuser), give --tls-cert and \
+                 --tls-key; or listen on 127.0.0.1, and let others come through a tunnel: \
+                 ssh -L 5432:127.0.0.1:5432 THIS-MACHINE",
+            ),
+    )
+}
+
 /// One connection from its beginning to its end.
-async fn connect(shared: Arc<Shared>, stream: TcpStream) {
+async fn connect(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     // Answers are sent in large pieces: waiting for more only delays them.
     drop(stream.set_nodelay(true));
     let mut wire = Wire::new(stream);
-    let Some(Ok(wish)) = within(STARTUP, startup::wish(&mut wire)).await else {
-        return;
+    let beginning = Beginning::of(&shared);
+    let begun = match &beginning {
+        None => Err(too_many(shared.options.connections_max)),
+        Some(_) => match within(STARTUP, begin(&shared, &mut wire, peer)).await {
+            Some(Ok(begun)) => begun,
+            Some(Err(Gone)) | None => return,
+        },
     };
-    let begun = match wish {
-        Ok(Wish::Cancel { pid, key }) => return shared.cancel(pid, key),
-        Ok(Wish::Session(parameters)) => {
-            let session = shared.database.session();
-            startup::apply(&session, &parameters)
-                .and_then(|()| shared.place())
-                .map(|place| (session, parameters, place))
-        }
-        Err(error) => Err(error),
-    };
+    drop(beginning);
     match begun {
-        Ok((session, parameters, place)) => {
-            let user = parameters.get("user").cloned().unwrap_or_default();
+        Ok(Some((session, place))) => {
+            let user = place.user.clone();
+            let _connected = Connected::new(PROTOCOL);
+            tracing::debug!(pid = place.pid, user, "connection opened");
+            let pid = place.pid;
             Connection::new(wire, session, place, user).run().await;
+            tracing::debug!(pid, "connection closed");
         }
+        Ok(None) => {}
         Err(error) => {
+            observe::failed(PROTOCOL, &error);
+            tracing::info!(sqlstate = error.sqlstate(), "connection refused: {error}");
             wire.put(failure::error(&error, Severity::Fatal, "", 0));
             wire.close().await;
         }
     }
 }
 
+/// Finds out what a new connection wants, and who it is; nothing is left of a cancel request.
+async fn begin(
+    shared: &Arc<Shared>,
+    wire: &mut Wire,
+    peer: SocketAddr,
+) -> Result<Result<Option<(Session, Place)>>, Gone> {
+    let tls = shared.options.tls.as_deref();
+    let parameters = match startup::wish(wire, tls).await? {
+        Ok(Wish::Cancel { pid, key }) => {
+            shared.cancel(pid, key);
+            return Ok(Ok(None));
+        }
+        Ok(Wish::Session(parameters)) => parameters,
+        Err(error) => return Ok(Err(error)),
+    };
+    let user = match startup::user(&parameters) {
+        Ok(user) => user,
+        Err(error) => return Ok(Err(error)),
+    };
+    let door = Door {
+        database: &shared.database,
+        trusts_loopback: shared.options.trusts_loopback,
+        attempts: &shared.attempts,
+        peer,
+    };
+    let who = match door.open(wire, user).await? {
+        Ok(who) => who,
+        Err(error) => return Ok(Err(error)),
+    };
+    let session = shared.database.session_of(&who);
+    let begun = startup::apply(&session, &parameters).and_then(|()| shared.place(&who));
+    Ok(begun.map(|place| Some((session, place))))
+}
+
+/// A connection that has not shown yet who it is: there are not more of them than of others.
+struct Beginning<'s>(&'s AtomicUsize);
+
+impl Beginning<'_> {
+    fn of(shared: &Shared) -> Option<Beginning<'_>> {
+        let begun = Beginning(&shared.beginning);
+        let others = shared.beginning.fetch_add(1, Ordering::Relaxed);
+        // Beside those who are there already, some may ask to cancel what these do.
+        (others < shared.options.connections_max + 16).then_some(begun)
+    }
+}
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn too_many(limit: usize) -> Error {
+    Error::unavailable("too many connections")
+        .with_detail(format!("the limit is {limit}"))
+        .with_hint("close some, use a pool, or start the server with --max-connections")
+        .with_sqlstate("53300")
+}
+
 impl Shared {
     /// A place for one more connection.
-    fn place(self: &Arc<Self>) -> Result<Place> {
+    fn place(self: &Arc<Self>, who: &Authenticated) -> Result<Place> {
         let key = getrandom::u32()
             .map_err(|error| Error::unavailable(format!("no random numbers: {error}")))?;
         let limit = self.options.connections_max;
         let mut connections = self.connections.lock();
         if connections.len() >= limit {
-            return Err(Error::unavailable("too many connections")
-                .with_detail(format!("the limit is {limit}"))
-                .with_hint("close some, use a pool, or start the server with --max-connections")
-                .with_sqlstate("53300"));
+            return Err(too_many(limit));
+        }
+        let own = connections
+            .values()
+            .filter(|entry| entry.user == who.name());
+        let own = own.count();
+        if who
+            .connection_limit()
+            .is_some_and(|most| own >= most as usize)
+        {
+            return Err(Error::unavailable(format!(
+                "too many connections of role {:?}",
+                who.name()
+            ))
+            .with_detail(format!("it has {own}, and may have no more"))
+            .with_hint("ALTER ROLE ... CONNECTION LIMIT raises that")
+            .with_sqlstate("53300"));
         }
         let pid = loop {
             let pid = self.next_pid.fetch_add(1, Ordering::Relaxed) & i32::MAX;
@@ -204,11 +333,18 @@ impl Shared {
         };
         let cancel = watch::Sender::new(0);
         let heard = cancel.subscribe();
-        connections.insert(pid, Entry { key, cancel });
+        let user = who.name().to_owned();
+        let entry = Entry {
+            key,
+            user: user.clone(),
+            cancel,
+        };
+        connections.insert(pid, entry);
         Ok(Place {
             shared: Arc::clone(self),
             pid,
             key,
+            user,
             cancel: heard,
             stop: self.stop.subscribe(),
         })

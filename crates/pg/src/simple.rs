@@ -1,7 +1,8 @@
 //! The simple protocol: a text of statements, done one after the other.
 //!
-//! Several statements in one text are one transaction, as with PostgreSQL, unless one of them
-//! speaks of transactions itself or can't stand in one.
+//! Several statements in one text are one transaction, as with PostgreSQL: up to its end, or to a
+//! COMMIT among them, after which another one begins. BEGIN among them makes it the client's own.
+//! A statement that can't stand in a transaction ends it first.
 
 use std::sync::Arc;
 
@@ -26,34 +27,25 @@ impl Connection {
         if let Err(error) = self.end_implicit().await? {
             self.fail(&error, "", 0);
         }
+        if self.session.transaction_status() == TransactionStatus::None {
+            self.portals.clear();
+        }
         self.ready();
         Ok(())
     }
 
     async fn each(&mut self, text: &str, statements: &[String]) -> Result<(), Gone> {
-        let stands_alone = |sql: &String| {
-            let kind = words::kind(sql);
-            matches!(
-                kind,
-                Kind::Begin | Kind::Transaction | Kind::Alone | Kind::Connection
-            )
-        };
-        let outside = self.session.transaction_status() == TransactionStatus::None;
-        if statements.len() > 1
-            && outside
-            && !statements.iter().any(stands_alone)
-            && let Err(error) = self.begin_implicit().await?
-        {
-            self.fail(&error, "", 0);
-            return Ok(());
-        }
         let mut from = 0;
         for (at, sql) in statements.iter().enumerate() {
             from += text[from..].find(sql.as_str()).unwrap_or(0);
             self.begin_statement();
+            let is_last = at + 1 == statements.len();
+            if !is_last && words::kind(sql).joins() {
+                self.session.begin_implicit();
+            }
             let mut done = self.statement(sql).await?;
             // What the client takes for done must have been kept.
-            if done.is_ok() && at + 1 == statements.len() {
+            if done.is_ok() && is_last {
                 done = match self.end_implicit().await? {
                     Ok(()) => done,
                     Err(error) => Err(error),
@@ -75,8 +67,13 @@ impl Connection {
     /// Does one statement; gives its tag.
     async fn statement(&mut self, sql: &str) -> Outcome<String> {
         let kind = words::kind(sql);
+        if kind.stands_alone()
+            && let Err(error) = self.end_implicit().await?
+        {
+            return Ok(Err(error));
+        }
         match kind {
-            Kind::Connection => return Ok(self.connection_words(sql)),
+            Kind::Connection | Kind::Discard => return self.connection_statement(kind, sql).await,
             Kind::Copy => {
                 if let Some(done) = self.copy(sql).await? {
                     return Ok(done);
@@ -90,7 +87,10 @@ impl Connection {
             Err(error) => return Ok(Err(error)),
         };
         if answer.returns_rows() {
-            self.wire.put(types::description(&answer.schema(), &[]));
+            match types::description(&answer.schema(), &[]) {
+                Ok(description) => self.wire.put(description),
+                Err(error) => return Ok(Err(error)),
+            }
         }
         loop {
             match self.next_rows(&mut answer).await? {
@@ -109,14 +109,30 @@ impl Connection {
     }
 
     /// Does what concerns the connection itself; gives its tag.
-    pub(crate) fn connection_words(&mut self, sql: &str) -> Result<String> {
+    pub(crate) async fn connection_statement(&mut self, kind: Kind, sql: &str) -> Outcome<String> {
+        if kind == Kind::Discard {
+            if let Err(error) = self.end_implicit().await? {
+                return Ok(Err(error));
+            }
+            if self.session.in_transaction() {
+                let error = Error::invalid("DISCARD can't run inside a transaction");
+                return Ok(Err(error.with_sqlstate("25001")));
+            }
+        }
+        Ok(self.connection_words(sql))
+    }
+
+    fn connection_words(&mut self, sql: &str) -> Result<String> {
+        let sql = sql.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
         let words = words::first(sql, 4);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words.as_slice() {
             ["DISCARD", "ALL"] => {
                 self.statements.clear();
                 self.portals.clear();
-                self.reset()?;
+                self.session.reset_role();
+                self.session.reset_settings()?;
+                self.report();
                 Ok("DISCARD ALL".to_owned())
             }
             [
@@ -152,13 +168,5 @@ impl Connection {
                     .with_sqlstate("0A000"),
             ),
         }
-    }
-
-    /// The session's settings as they were when the connection began.
-    fn reset(&mut self) -> Result<()> {
-        self.session.reset_settings();
-        self.session.set("lazybase.copy_format", "text")?;
-        self.report();
-        Ok(())
     }
 }

@@ -1,10 +1,12 @@
-//! How a connection begins: encryption is declined, a cancel request is passed on, and everybody
-//! else is told what holds here.
+//! How a connection begins: it is encrypted where the server can, a cancel request is passed on,
+//! and everybody else is told what holds here.
 //!
 //! ```text
-//!   SSLRequest, GSSENCRequest -> N
-//!   CancelRequest             -> the statement of another connection ends; so does this one
-//!   Startup                   -> database and settings are looked at -> ready
+//!   TLS at once (PostgreSQL 17) -> handshake, with the protocol's name
+//!   SSLRequest                  -> S, handshake | N
+//!   GSSENCRequest               -> N
+//!   CancelRequest               -> the statement of another connection ends; so does this one
+//!   Startup                     -> database and settings are looked at -> ready
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use pgwire::messages::{DecodeContext, Message};
 
 use crate::input::{Gone, Wire};
 use crate::messages::broken;
+use crate::tls::{PROTOCOL, Tls};
 
 /// The one database.
 pub(crate) const DATABASE: &str = "lazybase";
@@ -40,7 +43,16 @@ pub(crate) enum Wish {
 ///
 /// # Errors
 /// `Gone` when it leaves first; an error inside for what is no beginning.
-pub(crate) async fn wish(wire: &mut Wire) -> Result<Result<Wish>, Gone> {
+pub(crate) async fn wish(wire: &mut Wire, tls: Option<&Tls>) -> Result<Result<Wish>, Gone> {
+    if let Some(tls) = tls
+        && wire.begins_encrypted().await?
+    {
+        wire.encrypt(tls).await?;
+        // Nothing but its name tells that what comes is this protocol.
+        if wire.protocol() != Some(PROTOCOL) {
+            return Err(Gone);
+        }
+    }
     // Each kind of encryption may be asked for once.
     for _ in 0..3 {
         let packet = match packet(wire).await? {
@@ -49,6 +61,16 @@ pub(crate) async fn wish(wire: &mut Wire) -> Result<Result<Wish>, Gone> {
         };
         let code = u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]);
         match code {
+            SSL_REQUEST if tls.is_some() && !wire.is_encrypted() => {
+                if !wire.input.is_empty() {
+                    return Ok(Err(broken("data came before the connection was encrypted")));
+                }
+                wire.out.extend_from_slice(b"S");
+                wire.flush().await?;
+                if let Some(tls) = tls {
+                    wire.encrypt(tls).await?;
+                }
+            }
             SSL_REQUEST | GSS_REQUEST => {
                 wire.out.extend_from_slice(b"N");
                 wire.flush().await?;
@@ -102,11 +124,11 @@ fn parameters(wire: &mut Wire, mut packet: BytesMut) -> Result<Wish> {
     Ok(Wish::Session(parameters))
 }
 
-/// Sets up a session as the parameters of its connection say.
+/// The user that a connection names.
 ///
 /// # Errors
-/// `NotFound` (3D000) for another database; as SET for settings.
-pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) -> Result<()> {
+/// `Invalid` (28000) where it names none, `NotFound` (3D000) for another database.
+pub(crate) fn user(parameters: &BTreeMap<String, String>) -> Result<&str> {
     let user = parameters.get("user").filter(|user| !user.is_empty());
     let user =
         user.ok_or_else(|| Error::invalid("the connection names no user").with_sqlstate("28000"))?;
@@ -118,11 +140,20 @@ pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) ->
                 .with_sqlstate("3D000"),
         );
     }
+    Ok(user)
+}
+
+/// Sets up a session as the parameters of its connection say.
+///
+/// # Errors
+/// As SET for settings.
+pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) -> Result<()> {
     session.set("lazybase.copy_format", "text")?;
     for (name, value) in parameters {
         match name.to_ascii_lowercase().as_str() {
             // Times are sent in UTC, and the client is told so.
             "user" | "database" | "timezone" => {}
+            "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
             "replication" => {
                 return Err(Error::invalid("there is no replication over this protocol")
                     .with_sqlstate("0A000"));
@@ -135,6 +166,8 @@ pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) ->
             name => session.set(name, value)?,
         }
     }
+    // What the connection asks for is what RESET and DISCARD go back to.
+    session.keep_settings();
     Ok(())
 }
 
@@ -178,6 +211,7 @@ fn settings(options: &str) -> Result<Vec<(String, String)>> {
 /// What clients are told when they connect, and again when it changes.
 pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, String)> {
     let shown = |name| session.setting(name).unwrap_or_default();
+    let (_, is_superuser) = session.acts_as();
     vec![
         ("server_version", shown("server_version")),
         ("server_encoding", "UTF8".to_owned()),
@@ -190,7 +224,10 @@ pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, Stri
         ("standard_conforming_strings", "on".to_owned()),
         ("default_transaction_read_only", "off".to_owned()),
         ("in_hot_standby", "off".to_owned()),
-        ("is_superuser", "on".to_owned()),
+        (
+            "is_superuser",
+            if is_superuser { "on" } else { "off" }.to_owned(),
+        ),
         ("session_authorization", user.to_owned()),
     ]
 }

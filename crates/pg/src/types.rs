@@ -2,6 +2,7 @@
 //! `lazybase_query::pg_type_of`.
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use lazybase_model::{Error, Result};
 use pgwire::messages::data::{FieldDescription, RowDescription};
 
 pub(crate) const BOOL: u32 = 16;
@@ -85,12 +86,36 @@ fn modifier(data_type: &DataType) -> i32 {
         DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
             ((i32::from(*precision) << 16) | (i32::from(*scale) & 0x7ff)) + 4
         }
+        // Whole numbers of at most twenty digits.
+        DataType::UInt64 => (20 << 16) + 4,
         _ => -1,
     }
 }
 
+/// The most columns that an answer may have, as with PostgreSQL.
+const COLUMNS_MAX: usize = 1664;
+
+/// Whether clients are told the same of both columns.
+pub(crate) fn is_same(one: &Schema, other: &Schema) -> bool {
+    let told = |field: &Field| (of_field(field), modifier(field.data_type()));
+    let pairs = one.fields().iter().zip(other.fields());
+    let mut same = pairs.map(|(a, b)| a.name() == b.name() && told(a) == told(b));
+    one.fields().len() == other.fields().len() && same.all(|same| same)
+}
+
 /// The columns of an answer; `formats` as a client gives them: none, one for all, or one each.
-pub(crate) fn description(schema: &Schema, formats: &[i16]) -> RowDescription {
+///
+/// # Errors
+/// `Invalid` (54011) for too many columns.
+pub(crate) fn description(schema: &Schema, formats: &[i16]) -> Result<RowDescription> {
+    if schema.fields().len() > COLUMNS_MAX {
+        return Err(Error::invalid(format!(
+            "the answer has {} columns, and clients take {COLUMNS_MAX}",
+            schema.fields().len()
+        ))
+        .with_hint("name the columns that are needed")
+        .with_sqlstate("54011"));
+    }
     let fields = schema.fields().iter().enumerate().map(|(at, field)| {
         let oid = of_field(field);
         let modifier = modifier(field.data_type());
@@ -98,7 +123,7 @@ pub(crate) fn description(schema: &Schema, formats: &[i16]) -> RowDescription {
         let name = field.name().replace('\0', "");
         FieldDescription::new(name, 0, 0, oid, size(oid), modifier, format)
     });
-    RowDescription::new(fields.collect())
+    Ok(RowDescription::new(fields.collect()))
 }
 
 /// The format of one of several values: 0 is text, 1 binary.

@@ -5,33 +5,56 @@
 pub(crate) enum Kind {
     /// BEGIN, START TRANSACTION.
     Begin,
-    /// COMMIT, END, ROLLBACK, ABORT, savepoints.
-    Transaction,
-    /// What can't stand in a transaction: SETTLE, PAUSE, RESUME.
+    /// COMMIT, END, ROLLBACK, ABORT.
+    End,
+    /// SAVEPOINT, RELEASE, ROLLBACK TO.
+    Savepoint,
+    /// What can't stand in a transaction, and writes nothing by itself: SETTLE, BACKUP, PAUSE,
+    /// RESUME.
     Alone,
-    /// Settings: no part of any transaction.
+    /// Settings.
     Setting,
     /// COPY.
     Copy,
     /// What only reads.
     Read,
-    /// DISCARD, DEALLOCATE, CLOSE, LISTEN, UNLISTEN: what concerns the connection itself.
+    /// DEALLOCATE, CLOSE, LISTEN, UNLISTEN: what concerns the connection itself.
     Connection,
+    /// DISCARD, which concerns the connection too, and can't stand in a transaction.
+    Discard,
     /// Everything else.
     Other,
 }
 
+impl Kind {
+    /// Whether a statement belongs to the transaction of those that were sent with it.
+    pub(crate) fn joins(self) -> bool {
+        matches!(self, Kind::Setting | Kind::Copy | Kind::Read | Kind::Other)
+    }
+
+    /// Whether a statement ends the transaction of those that were sent before it.
+    pub(crate) fn stands_alone(self) -> bool {
+        matches!(self, Kind::Alone | Kind::Discard)
+    }
+}
+
 /// What a statement is.
 pub(crate) fn kind(sql: &str) -> Kind {
-    let words = first(sql, 1);
-    match words.first().map(String::as_str).unwrap_or_default() {
+    let words = first(sql, 3);
+    let mut words = words.iter().map(String::as_str);
+    match words.next().unwrap_or_default() {
         "BEGIN" | "START" => Kind::Begin,
-        "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => Kind::Transaction,
-        "SETTLE" | "PAUSE" | "RESUME" => Kind::Alone,
+        "ROLLBACK" | "ABORT" if words.any(|word| word == "TO") => Kind::Savepoint,
+        "COMMIT" | "END" | "ROLLBACK" | "ABORT" => Kind::End,
+        "SAVEPOINT" | "RELEASE" => Kind::Savepoint,
+        "SETTLE" | "BACKUP" | "PAUSE" | "RESUME" => Kind::Alone,
         "SET" | "RESET" => Kind::Setting,
         "COPY" => Kind::Copy,
-        "SELECT" | "WITH" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" => Kind::Read,
-        "DISCARD" | "DEALLOCATE" | "CLOSE" | "LISTEN" | "UNLISTEN" => Kind::Connection,
+        "SELECT" | "WITH" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "VERIFY" => {
+            Kind::Read
+        }
+        "DEALLOCATE" | "CLOSE" | "LISTEN" | "UNLISTEN" => Kind::Connection,
+        "DISCARD" => Kind::Discard,
         _ => Kind::Other,
     }
 }
@@ -46,8 +69,8 @@ pub(crate) fn first(sql: &str, count: usize) -> Vec<String> {
             rest = comment.split_once('\n').map_or("", |(_, after)| after);
             continue;
         }
-        if let Some(comment) = rest.strip_prefix("/*") {
-            rest = comment.split_once("*/").map_or("", |(_, after)| after);
+        if rest.starts_with("/*") {
+            rest = after_comment(rest);
             continue;
         }
         let name = |c: char| c.is_alphanumeric() || c == '_';
@@ -70,6 +93,25 @@ pub(crate) fn first(sql: &str, count: usize) -> Vec<String> {
         rest = &rest[end..];
     }
     words
+}
+
+/// What stands after the comment that a text begins with; comments nest.
+fn after_comment(text: &str) -> &str {
+    let (mut rest, mut depth) = (text, 0_usize);
+    loop {
+        let next = rest.find("/*").into_iter().chain(rest.find("*/")).min();
+        let Some(at) = next else {
+            return "";
+        };
+        depth = match rest[at..].starts_with("/*") {
+            true => depth + 1,
+            false => depth - 1,
+        };
+        rest = &rest[at + 2..];
+        if depth == 0 {
+            return rest;
+        }
+    }
 }
 
 #[cfg(test)]

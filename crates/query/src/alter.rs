@@ -40,6 +40,7 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
             }
             found => found?,
         };
+        session.gate_now().own(&before)?;
         let mut notices = Vec::new();
         let changes = changes(session, &before, &alter.steps, &mut notices)?;
         let done = || AnswerStream::done(alter.tag, 0).with_notices(notices);
@@ -54,8 +55,8 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
             );
         }
         let mut sink = Sink::of(session);
-        let in_transaction = matches!(sink, Sink::Transaction(_));
-        sink.change_table(TableChange::Alter { before, after });
+        let in_transaction = sink.in_transaction();
+        sink.change_table(TableChange::Alter { before, after })?;
         match sink.finish(session).await {
             Err(error) if !in_transaction && attempts < ATTEMPTS && is_stale(&error) => {}
             Err(error) => return Err(error),

@@ -6,10 +6,15 @@ use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::utils::memory::get_record_batch_memory_size;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use lazybase_engine::read::Snapshot;
-use lazybase_model::{Result, Stamp, Token};
+use lazybase_model::{Result, SchemaVersion, Stamp, TableId, Token};
 
+use tracing::Span;
+
+use crate::error::from_datafusion;
+use crate::observe::Watch;
 use crate::session::Shared;
 
 /// What one statement answered.
@@ -33,17 +38,35 @@ pub struct Answer {
     pub returns_rows: bool,
 }
 
+/// The definitions of tables that the columns of an answer follow from: where they are the same,
+/// so are the columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Definitions(pub(crate) Vec<(TableId, SchemaVersion)>);
+
+/// The columns of a statement's rows.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    /// Their names and types.
+    pub schema: SchemaRef,
+    /// What they follow from.
+    pub definitions: Definitions,
+}
+
 /// What one statement answers, batch by batch.
 pub struct AnswerStream {
     schema: SchemaRef,
     batches: BoxStream<'static, Result<RecordBatch>>,
     tag: Tag,
     rows: u64,
+    definitions: Definitions,
     snapshot: Option<Snapshot>,
     stamp: Option<Stamp>,
     token: Option<Token>,
     notices: Vec<String>,
     session: Option<Arc<Shared>>,
+    /// It reads rows by full keys, past the planner.
+    point: bool,
+    watch: Option<Watch>,
 }
 
 /// How a tag is made once the rows are counted.
@@ -68,11 +91,14 @@ impl AnswerStream {
             batches,
             tag: Tag::Rows("SELECT"),
             rows: 0,
+            definitions: Definitions::default(),
             snapshot,
             stamp: None,
             token: None,
             notices: Vec::new(),
             session: Some(session),
+            point: false,
+            watch: None,
         }
     }
 
@@ -83,11 +109,14 @@ impl AnswerStream {
             batches: stream::iter([Ok(batch)]).boxed(),
             tag: Tag::Rows(word),
             rows: 0,
+            definitions: Definitions::default(),
             snapshot: None,
             stamp: None,
             token: None,
             notices: Vec::new(),
             session: None,
+            point: false,
+            watch: None,
         }
     }
 
@@ -98,12 +127,33 @@ impl AnswerStream {
             batches: stream::empty().boxed(),
             tag: Tag::Done(tag.into()),
             rows,
+            definitions: Definitions::default(),
             snapshot: None,
             stamp: None,
             token: None,
             notices: Vec::new(),
             session: None,
+            point: false,
+            watch: None,
         }
+    }
+
+    /// It reads rows by full keys, past the planner.
+    pub(crate) fn of_keys(mut self) -> AnswerStream {
+        self.point = true;
+        self
+    }
+
+    /// The watch sees it to its end.
+    pub(crate) fn with_watch(mut self, mut watch: Watch) -> AnswerStream {
+        if self.point {
+            watch.is_point();
+        }
+        match self.tag {
+            Tag::Done(_) => watch.end(self.stamp.as_ref()),
+            Tag::Rows(_) => self.watch = Some(watch),
+        }
+        self
     }
 
     pub(crate) fn with_token(mut self, token: Option<Token>) -> AnswerStream {
@@ -119,6 +169,16 @@ impl AnswerStream {
     pub(crate) fn with_notices(mut self, notices: Vec<String>) -> AnswerStream {
         self.notices.extend(notices);
         self
+    }
+
+    pub(crate) fn with_definitions(mut self, definitions: Definitions) -> AnswerStream {
+        self.definitions = definitions;
+        self
+    }
+
+    /// What the columns of the rows follow from.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     /// The columns of the rows.
@@ -166,8 +226,17 @@ impl AnswerStream {
     /// The first that the statement meets.
     pub async fn collect(mut self) -> Result<Answer> {
         let mut batches = Vec::new();
+        // Rows that are gathered are held as what a query sorts is.
+        let held = self
+            .session
+            .as_ref()
+            .map(|session| session.reserve("the answer"));
         while let Some(batch) = self.next().await {
             let batch = batch?;
+            if let Some(held) = &held {
+                held.try_grow(get_record_batch_memory_size(&batch))
+                    .map_err(|error| from_datafusion(&error, ""))?;
+            }
             if batch.num_rows() > 0 {
                 batches.push(batch);
             }
@@ -189,6 +258,9 @@ impl AnswerStream {
         if let Some(snapshot) = self.snapshot.take() {
             self.stamp = Some(snapshot.stamp());
         }
+        if let Some(watch) = self.watch.take() {
+            watch.end(self.stamp.as_ref());
+        }
         if let (Some(session), Some(stamp)) = (self.session.take(), &self.stamp) {
             session.note_stamp(stamp.clone());
         }
@@ -199,10 +271,21 @@ impl Stream for AnswerStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let span = self.watch.as_ref().map(Watch::span);
+        let entered = span.as_ref().map(Span::enter);
         let polled = self.batches.poll_next_unpin(cx);
+        drop(entered);
         match &polled {
-            Poll::Ready(Some(Ok(batch))) => self.rows += batch.num_rows() as u64,
-            Poll::Ready(Some(Err(_))) => {
+            Poll::Ready(Some(Ok(batch))) => {
+                self.rows += batch.num_rows() as u64;
+                if let Some(watch) = &mut self.watch {
+                    watch.more(batch.num_rows());
+                }
+            }
+            Poll::Ready(Some(Err(error))) => {
+                if let Some(watch) = self.watch.take() {
+                    watch.fail(error);
+                }
                 if let Some(session) = self.session.take() {
                     session.fail_transaction();
                 }

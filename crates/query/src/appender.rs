@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::DataType;
 use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
 use lazybase_engine::stages::remap::KeyedChanges;
+use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table};
+use tracing::Instrument;
 
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::{deletes, updates};
@@ -19,6 +21,8 @@ use crate::database::Database;
 use crate::dml::defaults::Defaults;
 use crate::dml::insert::{Conflict, RowMaker, column, id_is_given_out};
 use crate::id_keys::{Keys, check_numbers};
+use crate::observe;
+use crate::session::Shared;
 use crate::types;
 use crate::visible::Visible;
 
@@ -55,15 +59,22 @@ pub enum Op {
 /// ```
 pub struct Appender {
     database: Database,
+    /// Whose rights count; without one, the folder's owner writes.
+    session: Option<Arc<Shared>>,
     writer: BatchWriter,
     rows: u64,
 }
 
 impl Appender {
-    pub(crate) fn new(database: Database, number: Option<BatchNumber>) -> Appender {
+    pub(crate) fn new(
+        database: Database,
+        session: Option<Arc<Shared>>,
+        number: Option<BatchNumber>,
+    ) -> Appender {
         let writer = database.instance().begin(number);
         Appender {
             database,
+            session,
             writer,
             rows: 0,
         }
@@ -77,21 +88,45 @@ impl Appender {
     /// rows of this call are not part of the batch, and the batch can go on.
     pub async fn append(&mut self, table: &str, rows: &RecordBatch, op: Op) -> Result<()> {
         let table = self.database.table(table)?;
-        let first_row = self.rows + 1;
-        let changes = match op {
-            Op::Upsert => self.whole_rows(&table, rows, first_row, &Conflict::Replace)?,
-            Op::Insert if table.hidden_key => {
-                self.whole_rows(&table, rows, first_row, &Conflict::Replace)?
-            }
-            Op::Insert => self.whole_rows(&table, rows, first_row, &Conflict::Keep)?,
-            Op::Update | Op::Delete => self.of_keys(&table, rows, first_row, op)?,
+        self.check(&table, rows, op)?;
+        let visible = Visible::stored(self.database.instance().manifest());
+        let constants = Constants::new(self.database.clone(), None);
+        let target = Target {
+            visible: &visible,
+            constants: &constants,
+            table: &table,
         };
+        let changes = target.changes(rows, self.rows + 1, op)?;
         self.rows += rows.num_rows() as u64;
         if changes.changes.rows() == 0 {
             return Ok(());
         }
         Box::pin(check_numbers(self.database.instance(), &table, &changes)).await?;
         self.writer.append_keyed(&table, changes).await
+    }
+
+    /// Whether the session may write these columns so.
+    fn check(&self, table: &Table, rows: &RecordBatch, op: Op) -> Result<()> {
+        let Some(session) = &self.session else {
+            return Ok(());
+        };
+        let gate = session.gate_now();
+        let schema = rows.schema();
+        let key = table.key_indices();
+        let given = schema
+            .fields()
+            .iter()
+            .filter_map(|field| table.column_index(field.name()));
+        match op {
+            Op::Upsert | Op::Insert => {
+                gate.write(Privilege::Insert, table, &given.collect::<Vec<_>>())
+            }
+            Op::Update => {
+                let set: Vec<usize> = given.filter(|at| !key.contains(at)).collect();
+                gate.write(Privilege::Update, table, &set)
+            }
+            Op::Delete => gate.table(Privilege::Delete, table),
+        }
     }
 
     /// Rows appended so far.
@@ -105,20 +140,55 @@ impl Appender {
     /// `MaybeHappened` when its fate is unknown: read back, or append again under the same
     /// producer number.
     pub async fn commit(self) -> Result<Acknowledgement> {
-        self.writer.commit().await
+        let clock = &self.database.instance().env().clock;
+        let started = clock.monotonic();
+        let span = tracing::info_span!("commit", scu = tracing::field::Empty);
+        let acknowledged = self.writer.commit().instrument(span.clone()).await?;
+        span.record("scu", acknowledged.token.horizon.scu.0);
+        let took = clock.monotonic().saturating_sub(started);
+        observe::committed(took, acknowledged.rows);
+        Ok(acknowledged)
+    }
+}
+
+/// The table that Arrow batches go to.
+pub(crate) struct Target<'t> {
+    /// The tables that keys may be of.
+    pub(crate) visible: &'t Visible,
+    /// What evaluates defaults.
+    pub(crate) constants: &'t Constants,
+    pub(crate) table: &'t Arc<Table>,
+}
+
+impl Target<'_> {
+    /// What rows do to the table; `first_row` is the number of the first, for messages.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown column, `Invalid` for values that don't fit.
+    pub(crate) fn changes(
+        &self,
+        rows: &RecordBatch,
+        first_row: u64,
+        op: Op,
+    ) -> Result<KeyedChanges> {
+        match op {
+            Op::Upsert => self.whole_rows(rows, first_row, &Conflict::Replace),
+            Op::Insert if self.table.hidden_key => {
+                self.whole_rows(rows, first_row, &Conflict::Replace)
+            }
+            Op::Insert => self.whole_rows(rows, first_row, &Conflict::Keep),
+            Op::Update | Op::Delete => self.of_keys(rows, first_row, op),
+        }
     }
 
     fn whole_rows(
         &self,
-        table: &Arc<Table>,
         rows: &RecordBatch,
         first_row: u64,
         conflict: &Conflict,
     ) -> Result<KeyedChanges> {
-        let schema = rows.schema();
-        let visible = Visible::stored(self.database.instance().manifest());
-        let constants = Constants::new(self.database.clone(), None);
-        let mut keys = Keys::new(&visible, &constants);
+        let (schema, table) = (rows.schema(), self.table);
+        let mut keys = Keys::new(self.visible, self.constants);
         let mut given = Vec::with_capacity(rows.num_columns());
         let mut columns = Vec::with_capacity(rows.num_columns());
         for (field, values) in schema.fields().iter().zip(rows.columns()) {
@@ -134,7 +204,7 @@ impl Appender {
         }
         let defaults = Defaults::of(table)?;
         let maker = RowMaker {
-            constants: &constants,
+            constants: self.constants,
             defaults: &defaults,
             table,
             given: &given,
@@ -143,16 +213,9 @@ impl Appender {
     }
 
     /// Updates or deletes of the rows of keys.
-    fn of_keys(
-        &self,
-        table: &Arc<Table>,
-        rows: &RecordBatch,
-        first_row: u64,
-        op: Op,
-    ) -> Result<KeyedChanges> {
-        let visible = Visible::stored(self.database.instance().manifest());
-        let constants = Constants::new(self.database.clone(), None);
-        let mut keys = Keys::new(&visible, &constants);
+    fn of_keys(&self, rows: &RecordBatch, first_row: u64, op: Op) -> Result<KeyedChanges> {
+        let table = self.table;
+        let mut keys = Keys::new(self.visible, self.constants);
         let named = key_columns(&mut keys, table, rows, first_row)?;
         let changes = match op {
             Op::Delete => deletes(table, &named)?,
@@ -238,6 +301,9 @@ fn lossless(
         return keys.cells(values, &place);
     }
     let (given, wanted) = (values.data_type(), place.data_type());
+    if *given == DataType::Null {
+        return Ok(new_null_array(wanted, values.len()));
+    }
     if is_lossless(given, wanted) || values.null_count() == values.len() {
         return to_column(values, &place);
     }
@@ -250,7 +316,8 @@ fn lossless(
     .with_sqlstate("42804"))
 }
 
-fn is_lossless(given: &DataType, wanted: &DataType) -> bool {
+/// Whether the cast of a column can lose nothing; values out of range are errors.
+pub(crate) fn is_lossless(given: &DataType, wanted: &DataType) -> bool {
     use DataType as A;
     match (given, wanted) {
         _ if given == wanted => true,

@@ -4,21 +4,26 @@
 //! Reads and gives arrays; one decision a column, loops over arrays. Invariant CAST-1: a value
 //! is stored as given or refused, but for rounding to the column's scale and precision.
 
-use std::fmt::Write;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeBinaryBuilder, PrimitiveArray, StringArray,
-    new_null_array,
+    Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray, Date32Array, FixedSizeBinaryBuilder,
+    Int64Array, ListArray, PrimitiveArray, StringArray, make_array, new_null_array,
 };
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{CastOptions, cast_with_options, concat};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
+use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use lazybase_engine::stages::ingest::first_too_long;
 use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
 use lazybase_model::{Column, Error, Result, Table};
 
-use crate::literal::hex;
+use crate::array_text::array_elements;
+use crate::hex::{from_hex, from_uuid, put_uuid};
+use crate::moments::{far_date, far_timestamp, spelt_interval};
 use crate::types::{self, UUID};
 
 #[cfg(test)]
@@ -101,8 +106,134 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
         DataType::Utf8 => Ok(Arc::clone(texts)),
         DataType::Binary => bytes_of_text(strings, place),
         uuid if *uuid == UUID => uuids_of_text(strings, place),
+        DataType::List(item) if has_array(strings) => arrays_of_text(strings, item, place),
         nested if nested.is_nested() => nested_of_text(strings, place),
+        DataType::Interval(_) => {
+            let spelt = strings.iter().map(|text| {
+                text.map(|text| spelt_interval(text).map_or(Cow::Borrowed(text), Cow::Owned))
+            });
+            checked_cast(
+                &(Arc::new(spelt.collect::<StringArray>()) as ArrayRef),
+                place,
+            )
+        }
+        DataType::Date32 => far(&without_zones(strings), place, far_date, Date32Array::from),
+        DataType::Time32(_) | DataType::Time64(_) => {
+            checked_cast(&(Arc::new(without_zones(strings)) as ArrayRef), place)
+        }
+        DataType::Timestamp(unit, zone) => {
+            let per = match unit {
+                TimeUnit::Second => (1, 1_000_000),
+                TimeUnit::Millisecond => (1, 1_000),
+                TimeUnit::Microsecond => (1, 1),
+                TimeUnit::Nanosecond => (1_000, 1),
+            };
+            let read = |text: &str| {
+                let micros = far_timestamp(text)?;
+                Some(micros.checked_mul(per.0)?.div_euclid(per.1))
+            };
+            let made = |values: Vec<Option<i64>>| {
+                let data = Int64Array::from(values).into_data().into_builder();
+                let data = data.data_type(DataType::Timestamp(*unit, zone.clone()));
+                make_array(data.build().expect("a timestamp is a number of 64 bits"))
+            };
+            far(strings, place, read, made)
+        }
         _ => checked_cast(texts, place),
+    }
+}
+
+/// Moments from their texts; those that only `read` knows are read by it.
+fn far<T: Clone, A: Array + 'static>(
+    texts: &StringArray,
+    place: &Place<'_>,
+    read: impl Fn(&str) -> Option<T>,
+    made: impl Fn(Vec<Option<T>>) -> A,
+) -> Result<ArrayRef> {
+    let looks_far = |text: &str| text.ends_with("BC") || text.find('-').is_some_and(|at| at > 4);
+    let all = || Arc::new(texts.clone()) as ArrayRef;
+    if !texts.iter().flatten().any(looks_far) {
+        return checked_cast(&all(), place);
+    }
+    let known: Vec<Option<T>> = texts.iter().map(|text| text.and_then(&read)).collect();
+    let is_near = known.iter().map(|known| Some(known.is_none()));
+    let is_near: BooleanArray = is_near.collect();
+    let nothing: ArrayRef = Arc::new(StringArray::new_null(texts.len()));
+    let failed = |error: ArrowError| Error::internal(error.to_string());
+    let near = zip(&is_near, &all(), &nothing).map_err(failed)?;
+    let near = checked_cast(&near, place)?;
+    let known: ArrayRef = Arc::new(made(known));
+    zip(&is_near, &near, &known).map_err(failed)
+}
+
+/// Whether one of the texts is an array as PostgreSQL writes it; JSON's begin otherwise.
+fn has_array(texts: &StringArray) -> bool {
+    texts
+        .iter()
+        .flatten()
+        .any(|text| text.trim_start().starts_with('{'))
+}
+
+/// Lists from arrays as PostgreSQL writes them, JSON among them.
+fn arrays_of_text(texts: &StringArray, item: &FieldRef, place: &Place<'_>) -> Result<ArrayRef> {
+    if let Some(lists) = lists_of(texts, item, place) {
+        return Ok(lists);
+    }
+    let mut lists = Vec::with_capacity(texts.len());
+    for row in 0..texts.len() {
+        let one = texts.slice(row, 1);
+        let list = match has_array(&one) {
+            true => lists_of(&one, item, place),
+            false => nested_values(&one, place.data_type()),
+        };
+        lists.push(list.ok_or_else(|| no_nested(texts, row, place))?);
+    }
+    let lists: Vec<&dyn Array> = lists.iter().map(AsRef::as_ref).collect();
+    concat(&lists).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The lists of texts that are all arrays as PostgreSQL writes them.
+fn lists_of(texts: &StringArray, item: &FieldRef, place: &Place<'_>) -> Option<ArrayRef> {
+    let (mut elements, mut lengths) = (Vec::new(), Vec::with_capacity(texts.len()));
+    for text in texts {
+        let of_row = text.map_or(Some(vec![]), array_elements)?;
+        lengths.push(of_row.len());
+        elements.extend(of_row);
+    }
+    let column = Column::new(place.column.name.clone(), item.data_type().clone());
+    let of_elements = Place {
+        column: &column,
+        ..*place
+    };
+    let elements: ArrayRef = Arc::new(StringArray::from(elements));
+    let values = from_text(&elements, &of_elements).ok()?;
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let lists = ListArray::try_new(Arc::clone(item), offsets, values, texts.nulls().cloned());
+    Some(Arc::new(lists.ok()?))
+}
+
+/// The texts without zones, for values that have none.
+fn without_zones(texts: &StringArray) -> StringArray {
+    texts.iter().map(|text| text.map(without_zone)).collect()
+}
+
+/// The text of a day, or of a time of day, without the zone that some clients write behind it and
+/// that such values don't have.
+fn without_zone(text: &str) -> &str {
+    let text = text.trim();
+    let is_zone = |zone: &str| {
+        let digits = zone.trim_start_matches(['+', '-']);
+        let known = digits.bytes().all(|b| b.is_ascii_digit() || b == b':');
+        zone.len() == digits.len() + 1 && (1..=8).contains(&digits.len()) && known
+    };
+    // A day has hyphens of its own: its zone stands behind a space, or after the day.
+    let zone = match text.get(..10).filter(|day| day.matches('-').count() == 2) {
+        Some(day) => day.len(),
+        None => text.find(['+', '-', ' ']).unwrap_or(text.len()),
+    };
+    match text.split_at_checked(zone) {
+        Some((value, zone)) if is_zone(zone.trim_start()) => value,
+        _ => text.strip_suffix(['Z', 'z']).unwrap_or(text),
     }
 }
 
@@ -117,14 +248,18 @@ fn nested_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
     }
     let fits = |row: &usize| nested_values(&texts.slice(*row, 1), place.data_type()).is_some();
     let row = (0..rows).find(|row| !fits(row)).unwrap_or_default();
+    Err(no_nested(texts, row, place))
+}
+
+fn no_nested(texts: &StringArray, row: usize, place: &Place<'_>) -> Error {
     let fact = format!(
         "{} is not of type {}",
         shown(texts.value(row)),
         types::name(place.data_type())
     );
-    Err(place
+    place
         .error(row, &fact, "22P02")
-        .with_hint("write JSON: '[1, 2]', '{\"a\": 1}'; or ARRAY[1, 2], named_struct('a', 1)"))
+        .with_hint("write JSON: '[1, 2]', '{\"a\": 1}'; or ARRAY[1, 2], named_struct('a', 1)")
 }
 
 /// What the JSON of texts says; `None` when one is no JSON, or not of the type.
@@ -164,29 +299,12 @@ pub(crate) fn uuid_text(values: &ArrayRef) -> ArrayRef {
         .map(|row| {
             (!uuids.is_null(row)).then(|| {
                 text.clear();
-                spell_uuid(uuids.value(row), &mut text);
+                put_uuid(uuids.value(row), &mut text);
                 text.clone()
             })
         })
         .collect();
     Arc::new(texts)
-}
-
-/// Appends the one spelling that SQL shows of a UUID.
-pub(crate) fn spell_uuid(bytes: &[u8], text: &mut String) {
-    for (at, byte) in bytes.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
-    }
-}
-
-/// The bytes of a UUID's text, hyphens or not.
-pub(crate) fn parse_uuid(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim().trim_start_matches('{').trim_end_matches('}');
-    let digits: String = text.chars().filter(|c| *c != '-').collect();
-    hex(&digits).filter(|bytes| bytes.len() == 16)
 }
 
 fn uuids_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
@@ -195,7 +313,7 @@ fn uuids_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
         match text {
             None => builder.append_null(),
             Some(text) => {
-                let bytes = parse_uuid(text).ok_or_else(|| {
+                let bytes = from_uuid(text).ok_or_else(|| {
                     place.error(row, &format!("{} is not a UUID", shown(text)), "22P02")
                 })?;
                 builder
@@ -214,7 +332,7 @@ fn bytes_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
             None => builder.append_null(),
             Some((text, None)) => builder.append_value(text),
             Some((text, Some(digits))) => {
-                let bytes = hex(digits).ok_or_else(|| {
+                let bytes = from_hex(digits).ok_or_else(|| {
                     place.error(row, &format!("{} is not hexadecimal", shown(text)), "22P02")
                 })?;
                 builder.append_value(bytes);

@@ -23,8 +23,10 @@ use datafusion::error::Result as DataFusionResult;
 use lazybase_cluster::Instance;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::read::{HiddenColumn, Snapshot};
+use lazybase_model::access::Access;
 use lazybase_model::{Result, Table, TableId};
 
+use crate::access::{Gate, Identity};
 use crate::error::into_datafusion;
 use crate::hidden;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
@@ -39,6 +41,10 @@ use crate::visible::Visible;
 pub(crate) struct Names {
     /// The tables of the snapshot where there is one, as the transaction has changed them.
     pub(crate) visible: Visible,
+    /// What the session may do, as of now: also where the tables are of an earlier moment.
+    pub(crate) gate: Gate,
+    /// Whose session it is.
+    pub(crate) identity: Identity,
     /// `None` where no stored table is read.
     pub(crate) snapshot: Option<Snapshot>,
     /// The transaction's own changes.
@@ -76,9 +82,14 @@ impl Catalogs {
             catalog: Arc::new(Catalog {
                 pg_catalog: Arc::new(PgSchema {
                     visible: names.visible.clone(),
+                    access: Arc::clone(names.gate.access()),
+                }),
+                system: Arc::new(SystemSchema {
+                    instance,
+                    settings,
+                    gate: names.gate.clone(),
                 }),
                 stored: Arc::new(StoredSchema { names }),
-                system: Arc::new(SystemSchema { instance, settings }),
             }),
         }
     }
@@ -136,6 +147,7 @@ impl SchemaProvider for StoredSchema {
     fn table_names(&self) -> Vec<String> {
         let mut tables = self.names.visible.tables();
         tables.extend(self.names.visible.views());
+        tables.retain(|table| self.names.gate.sees(table));
         tables.iter().map(|table| table.name.clone()).collect()
     }
 
@@ -179,6 +191,7 @@ impl SchemaProvider for StoredSchema {
             self.names.snapshot.clone(),
             buffered,
             Arc::clone(&self.names.notes),
+            self.names.gate.clone(),
         ))))
     }
 
@@ -193,6 +206,7 @@ impl SchemaProvider for StoredSchema {
 #[derive(Debug)]
 struct PgSchema {
     visible: Visible,
+    access: Arc<Access>,
 }
 
 #[async_trait]
@@ -202,7 +216,7 @@ impl SchemaProvider for PgSchema {
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        match pg_catalog::rows(name, &self.visible).map_err(into_datafusion)? {
+        match pg_catalog::rows(name, &self.visible, &self.access).map_err(into_datafusion)? {
             None => Ok(None),
             Some(rows) => {
                 let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
@@ -219,6 +233,7 @@ impl SchemaProvider for PgSchema {
 struct SystemSchema {
     instance: Instance,
     settings: Settings,
+    gate: Gate,
 }
 
 impl fmt::Debug for SystemSchema {
@@ -230,11 +245,14 @@ impl fmt::Debug for SystemSchema {
 #[async_trait]
 impl SchemaProvider for SystemSchema {
     fn table_names(&self) -> Vec<String> {
-        system_tables::NAMES.map(str::to_owned).to_vec()
+        let names = system_tables::NAMES.into_iter();
+        let seen = names.filter(|name| system_tables::check(name, &self.gate).is_ok());
+        seen.map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        let rows = system_tables::rows(name, &self.instance, &self.settings);
+        system_tables::check(name, &self.gate).map_err(into_datafusion)?;
+        let rows = system_tables::rows(name, &self.instance, &self.settings, &self.gate);
         match rows.map_err(into_datafusion)? {
             None => Ok(None),
             Some(rows) => {

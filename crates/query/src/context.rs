@@ -5,15 +5,15 @@
 //! statement and no other.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::DFSchema;
-use datafusion::error::Result as DataFusionResult;
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -24,12 +24,17 @@ use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement};
 use lazybase_cluster::Instance;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, Result, Table, TableId};
+use tracing::Instrument;
 
+use crate::access::{Gate, Identity};
+use crate::bare_filters::BareFilters;
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
+use crate::grouping_sets;
 use crate::id_keys::function::IdKey;
+use crate::memory;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::session::Shared;
@@ -43,18 +48,21 @@ use crate::visible::Visible;
 ///
 /// All queries share one pool of memory: one that needs more than it may have spills what it sorts
 /// and groups, or fails alone. Memory is counted as it is held, so rows that are a small part of
-/// what was decoded for them count for all of it.
+/// what was decoded for them count for all of it. What is spilt goes into files in `spill`, or
+/// where the system has its temporary files.
 ///
 /// # Errors
 /// `Unavailable` when there is no place for temporary files.
-pub(crate) fn base(limits: &lazybase_cluster::Settings) -> Result<SessionState> {
-    let memory = usize::try_from(limits.query_memory).unwrap_or(usize::MAX);
-    let pool: Arc<dyn MemoryPool> = match memory {
-        usize::MAX => Arc::new(UnboundedMemoryPool::default()),
-        bytes => Arc::new(FairSpillPool::new(bytes)),
-    };
-    let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(pool)
+pub(crate) fn base(
+    limits: &lazybase_cluster::Settings,
+    spill: Option<&Path>,
+) -> Result<SessionState> {
+    let mut runtime =
+        RuntimeEnvBuilder::new().with_memory_pool(memory::of_all(limits.query_memory));
+    if let Some(folder) = spill {
+        runtime = runtime.with_temp_file_path(folder);
+    }
+    let runtime = runtime
         .with_max_temp_directory_size(limits.query_spill_bytes)
         .build_arc()
         .map_err(|error| from_datafusion(&error, ""))?;
@@ -63,6 +71,8 @@ pub(crate) fn base(limits: &lazybase_cluster::Settings) -> Result<SessionState> 
         .with_config(Settings::default().config)
         .with_default_features()
         .with_analyzer_rule(Arc::new(UuidLiterals))
+        .with_analyzer_rule(Arc::new(BareFilters))
+        .with_physical_optimizer_rules(grouping_sets::physical_rules())
         .build();
     let id_key = Arc::new(ScalarUDF::from(IdKey::new()));
     // Nothing of that name is there before.
@@ -78,12 +88,28 @@ pub(crate) fn base(limits: &lazybase_cluster::Settings) -> Result<SessionState> 
 }
 
 /// What the optimizer says of a plan of its own that would mix up rows.
-const UNSORTED_PARTITIONS: &str = "does not satisfy order requirements";
+const MIXED_UP: [&str; 2] = [
+    "does not satisfy order requirements",
+    "does not satisfy distribution requirements",
+];
+
+/// Whether the optimizer refuses a plan of its own.
+fn is_mixed_up(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::Plan(said) => MIXED_UP.iter().any(|what| said.contains(what)),
+        _ => false,
+    }
+}
+
+/// Marks a plan whose scans all have one partition: an extension of the planner's settings.
+#[derive(Debug)]
+pub(crate) struct OnePartition;
 
 /// The planner for one statement.
 #[derive(Debug)]
 pub(crate) struct Context {
     state: SessionState,
+    notes: ScanNotes,
 }
 
 impl Context {
@@ -96,14 +122,15 @@ impl Context {
     ) -> Context {
         let mut state = base.clone();
         *state.config_mut() = settings.config.clone();
-        for function in functions::over(&names.visible, settings) {
+        for function in functions::over(&names, settings) {
             // Each statement has its own: those of the one before are not there.
             let _ = state.register_udf(Arc::new(function));
         }
+        let notes = Arc::clone(&names.notes);
         let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
         state.register_catalog_list(Arc::new(catalogs));
         state.mark_start_execution();
-        Context { state }
+        Context { state, notes }
     }
 
     /// Plans a query and begins to run it.
@@ -113,10 +140,14 @@ impl Context {
         sql: &str,
     ) -> Result<SendableRecordBatchStream> {
         let statement = PlannerStatement::Statement(Box::new(statement));
-        let run = async {
+        let plan = async {
             let plan = self.state.statement_to_plan(statement).await?;
-            let plan = self.physical(&plan).await?;
-            execute_stream(plan, self.state.task_ctx())
+            self.physical(&plan).await
+        };
+        let run = async {
+            let plan = Box::pin(plan);
+            let plan = plan.instrument(tracing::info_span!("plan")).await?;
+            execute_stream(plan, memory::task_of_one(&self.state))
         };
         run.await.map_err(|error| from_datafusion(&error, sql))
     }
@@ -136,14 +167,31 @@ impl Context {
         &self,
         plan: &LogicalPlan,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        // EXPLAIN would give an error as its answer: it is looked for beforehand.
+        if let LogicalPlan::Explain(explain) = plan {
+            let tried = self.state.create_physical_plan(&explain.plan).await;
+            self.notes.lock().clear();
+            return match tried {
+                Err(error) if is_mixed_up(&error) => self.alone(plan).await,
+                Err(error) => Err(error),
+                Ok(_) => self.state.create_physical_plan(plan).await,
+            };
+        }
         match self.state.create_physical_plan(plan).await {
-            Err(error) if error.to_string().contains(UNSORTED_PARTITIONS) => {
-                let mut alone = self.state.clone();
-                alone.config_mut().options_mut().execution.target_partitions = 1;
-                alone.create_physical_plan(plan).await
-            }
+            Err(error) if is_mixed_up(&error) => self.alone(plan).await,
             planned => planned,
         }
+    }
+
+    /// How a query runs on one partition.
+    async fn alone(&self, plan: &LogicalPlan) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        // Those of the scans that were planned in vain.
+        self.notes.lock().clear();
+        let mut alone = self.state.clone();
+        let config = alone.config_mut();
+        config.options_mut().execution.target_partitions = 1;
+        config.set_extension(Arc::new(OnePartition));
+        alone.create_physical_plan(plan).await
     }
 
     /// The types of a statement's parameters by their names, where the planner finds them.
@@ -202,12 +250,19 @@ impl Context {
     }
 }
 
-/// The stored tables that a statement names.
+/// The stored tables that a statement names. Of each some column may be read, but for that of the
+/// table which the statement changes.
 ///
 /// # Errors
+/// `Invalid` (42501) for one that the session may not read;
 /// `NotFound` (42P01) for a name that means nothing, with the nearest that does.
-pub(crate) fn stored_tables(statement: &Statement, session: &Shared) -> Result<Vec<Arc<Table>>> {
+pub(crate) fn stored_tables(
+    statement: &Statement,
+    session: &Shared,
+    target: Option<TableId>,
+) -> Result<Vec<Arc<Table>>> {
     let visible = session.visible();
+    let gate = session.gate_now();
     let functions = session.database.planner().table_functions();
     let statement = PlannerStatement::Statement(Box::new(statement.clone()));
     let (references, _) =
@@ -217,7 +272,12 @@ pub(crate) fn stored_tables(statement: &Statement, session: &Shared) -> Result<V
         let name = reference.table();
         match reference.schema() {
             None | Some(SCHEMA) => match visible.readable(name) {
-                Some(table) => tables.push(table),
+                Some(table) => {
+                    if target != Some(table.id) {
+                        gate.name(visible.view(name).as_ref().unwrap_or(&table))?;
+                    }
+                    tables.push(table);
+                }
                 None if functions.contains_key(name) => {}
                 None => {
                     let mut known = visible.tables();
@@ -249,15 +309,15 @@ pub(crate) fn stored_tables(statement: &Statement, session: &Shared) -> Result<V
 pub(crate) struct Constants {
     database: Database,
     /// The session's; defaults where there is no session.
-    settings: Option<Settings>,
+    session: Option<(Settings, Identity)>,
     context: OnceLock<Context>,
 }
 
 impl Constants {
-    pub(crate) fn new(database: Database, settings: Option<Settings>) -> Constants {
+    pub(crate) fn new(database: Database, session: Option<(Settings, Identity)>) -> Constants {
         Constants {
             database,
-            settings,
+            session,
             context: OnceLock::new(),
         }
     }
@@ -265,14 +325,17 @@ impl Constants {
     pub(crate) fn context(&self) -> &Context {
         self.context.get_or_init(|| {
             let instance = self.database.instance();
+            let (settings, identity) = self.session.clone().unwrap_or_default();
+            let visible = Visible::stored(instance.manifest());
             let names = Names {
-                visible: Visible::stored(instance.manifest()),
+                gate: Gate::new(visible.access(), identity.current),
+                identity,
+                visible,
                 snapshot: None,
                 buffered: HashMap::new(),
                 with_hidden_key: None,
                 notes: ScanNotes::default(),
             };
-            let settings = self.settings.clone().unwrap_or_default();
             Context::new(self.database.planner(), &settings, names, instance)
         })
     }

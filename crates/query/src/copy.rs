@@ -11,7 +11,7 @@
 //! COPY FROM is one batch: all of the file, or nothing.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufRead, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::stream::StreamExt;
+use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
 use parquet::arrow::ArrowWriter;
 
@@ -41,6 +42,7 @@ pub use client::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
 pub(crate) use client::{copy_to_client, plan};
 
 pub(crate) use input::Input;
+pub use spelling::json_texts;
 use spelling::{NumbersAsText, csv_lacks, parquet_lacks, rows_with, schema_with};
 
 /// The formats of files, and of what clients send and are sent.
@@ -91,6 +93,17 @@ fn ending(file: &CopyFile) -> Option<String> {
 
 fn io(path: &str) -> impl Fn(std::io::Error) -> Error + '_ {
     move |error| Error::unavailable(format!("{path}: {error}")).with_sqlstate("58030")
+}
+
+/// Reads on to the end of the bytes. The rows may have ended before; but they count only once
+/// whoever sends them has said so, and until then reading can fail.
+fn drain(input: &mut impl BufRead) -> Result<()> {
+    loop {
+        match input.fill_buf().map_err(io("COPY"))?.len() {
+            0 => return Ok(()),
+            length => input.consume(length),
+        }
+    }
 }
 
 /// COPY TO.
@@ -240,6 +253,14 @@ impl FileRows {
 /// What stands between values: as given, or by the format or the file's ending.
 fn delimiter(file: &CopyFile, format: Format) -> Result<u8> {
     match (file.delimiter, ending(file).as_deref()) {
+        // In text, a backslash gives these a meaning of their own.
+        (Some(delimiter @ ('a'..='z' | '0'..='9' | '.' | '\\')), _) if format == Format::Text => {
+            Err(
+                Error::invalid(format!("{delimiter:?} can't separate values of text"))
+                    .with_hint("letters, digits, the point and the backslash mean something there")
+                    .with_sqlstate("22023"),
+            )
+        }
         (Some(delimiter), _) => ascii(delimiter, "separate values"),
         (None, Some("tsv")) => Ok(b'\t'),
         (None, _) if format == Format::Text => Ok(b'\t'),
@@ -283,6 +304,7 @@ pub(crate) async fn copy_from(
     };
     let (given, batches) = input::rows(&table, columns, file, format, input)?;
     let mut sink = Sink::of(session);
+    sink.permit(Privilege::Insert, &table, &given)?;
     let rows = write_rows(
         session,
         &table,

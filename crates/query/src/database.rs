@@ -1,7 +1,9 @@
 //! A database in a folder: opened once, shared by sessions and appenders.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::execution::session_state::SessionState;
 use lazybase_cluster::{Instance, Settings};
@@ -34,6 +36,36 @@ use crate::visible::Visible;
 pub struct Database {
     instance: Instance,
     planner: Arc<SessionState>,
+    sessions: SessionDefaults,
+    folder: Option<LocalStore>,
+}
+
+/// The settings that sessions begin with, and come back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionDefaults {
+    /// How long a statement may take over the wire; zero is no limit.
+    pub statement_timeout: Duration,
+    /// Statements that take longer are logged.
+    pub slow_query: Option<Duration>,
+}
+
+/// Where queries spill, in the database's folder.
+const SPILL_FOLDER: &str = "tmp";
+
+/// Takes away what queries of a process that ended left there.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "temporary files of queries are no data: the store knows nothing of them"
+)]
+fn empty(spill: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(spill) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::unavailable(format!(
+            "{}: temporary files can't be removed: {error}",
+            spill.display()
+        ))
+        .with_sqlstate("58030")),
+        _ => Ok(()),
+    }
 }
 
 /// How a database is opened.
@@ -43,6 +75,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// The settings of the whole database.
     pub settings: Settings,
+    /// What sessions begin with.
+    pub sessions: SessionDefaults,
 }
 
 impl Default for OpenOptions {
@@ -50,6 +84,7 @@ impl Default for OpenOptions {
         OpenOptions {
             create: true,
             settings: Settings::default(),
+            sessions: SessionDefaults::default(),
         }
     }
 }
@@ -76,7 +111,14 @@ impl Database {
             );
         }
         let store = LocalStore::open(path)?;
-        Database::open_env(Env::system(Arc::new(store)), options.settings).await
+        let spill = path.join(SPILL_FOLDER);
+        empty(&spill)?;
+        let planner = context::base(&options.settings, Some(&spill))?;
+        let env = Env::system(Arc::new(store.clone()));
+        let mut database = Database::open_over(env, options.settings, planner).await?;
+        database.sessions = options.sessions;
+        database.folder = Some(store);
+        Ok(database)
     }
 
     /// Opens the database that an environment keeps: for tests that replace the world.
@@ -84,15 +126,23 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub async fn open_env(env: Env, settings: Settings) -> Result<Database> {
+        let planner = context::base(&settings, None)?;
+        Database::open_over(env, settings, planner).await
+    }
+
+    async fn open_over(env: Env, settings: Settings, planner: SessionState) -> Result<Database> {
         Ok(Database {
-            planner: Arc::new(context::base(&settings)?),
+            planner: Arc::new(planner),
             instance: Instance::open(env, settings).await?,
+            sessions: SessionDefaults::default(),
+            folder: None,
         })
     }
 
-    /// A session: its own settings, transaction and floor of time.
+    /// A session of whoever owns the folder, and may do everything: its own settings, transaction
+    /// and floor of time.
     pub fn session(&self) -> Session {
-        Session::new(self.clone())
+        Session::new(self.clone(), None)
     }
 
     /// The pipeline behind the database.
@@ -102,15 +152,33 @@ impl Database {
 
     /// Appends Arrow batches to one table, or several, as one atomic batch.
     pub fn appender(&self) -> Appender {
-        Appender::new(self.clone(), None)
+        Appender::new(self.clone(), None, None)
     }
 
     /// The same under a producer's number, which counts it once.
     pub fn producer_appender(&self, number: lazybase_cluster::BatchNumber) -> Appender {
-        Appender::new(self.clone(), Some(number))
+        Appender::new(self.clone(), None, Some(number))
     }
 
-    /// Ends all work and releases the folder.
+    /// What sessions begin with.
+    pub fn session_defaults(&self) -> SessionDefaults {
+        self.sessions
+    }
+
+    /// Says in the folder where this process serves it, for those who find it in use.
+    pub fn set_address(&self, address: &str) {
+        if let Some(folder) = &self.folder {
+            folder.set_address(address);
+        }
+    }
+
+    /// What all running queries hold in memory to sort, group and join, in bytes.
+    pub fn query_memory_used(&self) -> u64 {
+        self.planner.runtime_env().memory_pool.reserved() as u64
+    }
+
+    /// Ends all work. The folder is free for another opening once the last clone, session,
+    /// appender and answer is dropped, too: until then it can be read.
     ///
     /// # Errors
     /// `Unavailable` when what was acknowledged can't be sealed; nothing of it is lost.

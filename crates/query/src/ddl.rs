@@ -73,11 +73,12 @@ async fn make(
     if let Some(query) = create.query.take() {
         return make_as(session, create, query, clauses, sql).await;
     }
+    session.gate_now().create()?;
     check_defaults(session, &create)?;
-    id_keys::declare(&session.visible(), &mut create)?;
+    id_keys::declare(&session.visible(), &session.gate_now(), &mut create)?;
     let mut sink = Sink::of(session);
     for table in session.instance().define_tables(&spec(&create)?)? {
-        sink.change_table(TableChange::Create(table));
+        sink.change_table(TableChange::Create(table))?;
     }
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done("CREATE TABLE", 0).with_token(token))
@@ -142,6 +143,7 @@ async fn make_as(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
+    session.gate_now().create()?;
     let query = convert::reading(query)?;
     let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
     for field in opened.rows.schema().fields() {
@@ -162,7 +164,7 @@ async fn make_as(
     let table = session.instance().define_table(&spec(&create)?)?;
     let given: Vec<usize> = (0..table.visible_columns()).collect();
     let mut sink = Sink::of(session);
-    sink.change_table(TableChange::Create(Arc::clone(&table)));
+    sink.change_table(TableChange::Create(Arc::clone(&table)))?;
     let rows = ours(opened.rows, sql);
     let rows = write_rows(session, &table, &given, rows, &Conflict::Replace, &mut sink).await?;
     let token = sink.finish(session).await?;
@@ -216,7 +218,7 @@ pub(crate) async fn change_all(
                 Ok(changes) => {
                     for change in changes {
                         visible.changes.push(change.clone());
-                        sink.change_table(change);
+                        sink.change_table(change)?;
                     }
                 }
                 Err(error) if may_be_skipped(&error) => {

@@ -10,6 +10,7 @@ use lazybase_model::table::ColumnEncoding;
 use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
 
 use crate::cast::uuid_text;
+use crate::hex::put_hex;
 use crate::parse::{self, Statement};
 use crate::system_tables::partitions;
 use crate::types::{self, UUID};
@@ -164,11 +165,9 @@ pub(crate) fn literal(values: &ArrayRef) -> String {
         uuid if *uuid == UUID => text(&spelt(&uuid_text(values))),
         DataType::Boolean => spelt(values),
         DataType::Binary => {
-            let bytes = values.as_binary::<i32>().value(0).iter();
-            format!(
-                "X'{}'",
-                bytes.map(|byte| format!("{byte:02x}")).collect::<String>()
-            )
+            let mut digits = String::new();
+            put_hex(values.as_binary::<i32>().value(0), &mut digits);
+            format!("X'{digits}'")
         }
         number if number.is_integer() || number.is_decimal() => spelt(values),
         _ => text(&spelt(values)),

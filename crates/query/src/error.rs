@@ -14,7 +14,7 @@ mod planner;
 #[cfg(test)]
 mod tests;
 
-use planner::{from_execution, from_plan, in_sql};
+use planner::{UNKNOWN_VALUE, from_execution, from_plan, in_sql};
 
 /// Our error, so that it can travel through DataFusion and come out again.
 pub(crate) fn into_datafusion(error: Error) -> DataFusionError {
@@ -38,7 +38,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::Collection(errors) if !errors.is_empty() => {
             from_datafusion(&errors[0], sql)
         }
-        DataFusionError::ArrowError(error, _) => from_arrow(error),
+        DataFusionError::ArrowError(error, _) => from_given(error),
         DataFusionError::SQL(error, _) => from_parser(error, sql),
         DataFusionError::SchemaError(error, _) => from_schema(error, sql),
         DataFusionError::Plan(message) => from_plan(message),
@@ -65,9 +65,22 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
     }
 }
 
-/// What Arrow said.
+/// What Arrow said of values that a user gave, to a function or in a file.
+pub(crate) fn from_given(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ComputeError(message)
+        | ArrowError::InvalidArgumentError(message)
+        | ArrowError::SchemaError(message) => from_execution(message),
+        other => from_arrow(other),
+    }
+}
+
+/// What Arrow said of what we do with it: columns that do not fit each other are our mistake.
 pub(crate) fn from_arrow(error: &ArrowError) -> Error {
     match error {
+        ArrowError::ComputeError(_)
+        | ArrowError::InvalidArgumentError(_)
+        | ArrowError::SchemaError(_) => Error::internal(first_line(&error.to_string())),
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<Error>() {
             Some(ours) => ours.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
@@ -81,7 +94,7 @@ pub(crate) fn from_arrow(error: &ArrowError) -> Error {
         }
         ArrowError::CastError(message) | ArrowError::ParseError(message) => {
             match from_execution(message) {
-                known if known.sqlstate() != "22000" => known,
+                known if known.sqlstate() != UNKNOWN_VALUE => known,
                 other => other.with_sqlstate("22P02"),
             }
         }
@@ -179,7 +192,7 @@ fn first_line(message: &str) -> String {
 }
 
 /// The known name nearest to `name`, if one is near enough to have been meant.
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let allowed = 1 + name.chars().count() / 4;
     known
         .map(|candidate| (distance(name, candidate), candidate))

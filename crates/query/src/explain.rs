@@ -54,6 +54,7 @@ pub(crate) async fn explain(
     let (analyze, verbose) = (*analyze, *verbose);
     let query = convert::reading(query.clone())?;
     if let Some(point) = read::recognise(session, &query, clauses)? {
+        read::check_point(session, &point)?;
         return explain_point(session, point, clauses, analyze).await;
     }
     let opened = read::open(session, statement, clauses, sql).await?;

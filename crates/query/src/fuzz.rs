@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use lazybase_cluster::Settings as DatabaseSettings;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
+pub use lazybase_engine::fuzz::memory;
 use lazybase_model::{Freshness, OnMiss, Result, Token};
 use tokio::runtime::{Builder, Runtime};
 
@@ -85,10 +86,10 @@ pub fn read_copy(bytes: &[u8]) {
 pub fn read_settings(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (name, value) = text.split_once('\n').unwrap_or((&text, ""));
-    let mut settings = Settings::default();
-    let _ = settings.set(name.trim(), Some(value));
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
+    let _ = settings.set(name.trim(), Some(value), &defaults);
     let _ = settings.show(name.trim());
-    let _ = settings.set(name.trim(), None);
+    let _ = settings.set(name.trim(), None, &defaults);
     if let Ok(freshness) = value.parse::<Freshness>() {
         let again = freshness.to_string().parse::<Freshness>();
         assert!(again.is_ok(), "{freshness} is what it says");

@@ -23,9 +23,11 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::sql::sqlparser::ast::Expr;
 use lazybase_cluster::Instance;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
+use lazybase_model::access::Privilege;
 use lazybase_model::id_key::{NO_ID, temporary_id};
 use lazybase_model::{ColumnDefault, Error, ErrorKind, IdKeyColumn, Result, Table, TableId};
 
+use crate::access::Gate;
 use crate::cast::{Place, checked_cells, place, to_column};
 use crate::changes::change_schema;
 use crate::context::Constants;
@@ -400,7 +402,7 @@ fn constants_of(constants: &Constants, cells: &[&Expr], place: &Place<'_>) -> Re
 ///
 /// # Errors
 /// `Invalid` with the reason when an ID key has no natural key, or refers to none.
-pub(crate) fn declare(visible: &Visible, create: &mut CreateTable) -> Result<()> {
+pub(crate) fn declare(visible: &Visible, gate: &Gate, create: &mut CreateTable) -> Result<()> {
     let mut owned: Option<String> = None;
     let range = create
         .partitions
@@ -417,7 +419,7 @@ pub(crate) fn declare(visible: &Visible, create: &mut CreateTable) -> Result<()>
     }
     for (name, reference) in create.id_keys.clone() {
         let id_key = match &reference {
-            Some(reference) => referred(visible, &name, reference)?,
+            Some(reference) => referred(visible, gate, &name, reference)?,
             None => {
                 check_owner(create, &name, owned.as_deref())?;
                 owned = Some(name.clone());
@@ -474,10 +476,19 @@ fn check_owner(create: &CreateTable, name: &str, other: Option<&str>) -> Result<
     Ok(())
 }
 
-/// The owner that REFERENCES names.
-fn referred(visible: &Visible, name: &str, reference: &Reference) -> Result<IdKeyColumn> {
+/// The owner that REFERENCES names. Whoever writes to the table that refers to it makes rows of the
+/// owner by it, so its maker may do that.
+fn referred(
+    visible: &Visible,
+    gate: &Gate,
+    name: &str,
+    reference: &Reference,
+) -> Result<IdKeyColumn> {
     let table = visible.require(&reference.table);
     let table = table.map_err(|error| error.within(format_args!("ID key {name:?}")))?;
+    let key = table.key_indices();
+    gate.read(&table, &key)?;
+    gate.write(Privilege::Insert, &table, &key)?;
     let refused = |what: String| Error::invalid(what).with_sqlstate("42830");
     let Some((at, map)) = table.owned_id() else {
         return Err(refused(format!(
@@ -494,7 +505,6 @@ fn referred(visible: &Visible, name: &str, reference: &Reference) -> Result<IdKe
         ))
         .with_hint(format!("REFERENCES {} ({owned})", table.name)));
     }
-    let key = table.key_indices();
     let missing = table.columns.iter().enumerate().find(|(column, of)| {
         !key.contains(column) && *column != at && !of.nullable && !has_default(&of.default)
     });

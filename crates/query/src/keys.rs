@@ -60,6 +60,15 @@ pub(crate) struct KeyPattern {
 }
 
 impl KeyPattern {
+    /// The constants of the one key that is asked for, in the order of the key's columns.
+    pub(crate) fn single(&self) -> Option<Vec<Literal>> {
+        let one = |column: &Vec<Literal>| match column.as_slice() {
+            [literal] => Some(literal.clone()),
+            _ => None,
+        };
+        self.columns.iter().map(one).collect()
+    }
+
     /// The keys, with values for the parameters. `None` leaves the predicate to the planner.
     ///
     /// # Errors

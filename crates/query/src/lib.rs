@@ -7,6 +7,7 @@
 //!                                                             the transaction's buffer
 //!                                                 -> ddl, copy, show, explain
 //!   Arrow batches -> appender -> ChangeBatches -> BatchWriter
+//!                 -> ingest   -> a table that may be made first; the transaction, if there is one
 //! ```
 //!
 //! Everything that can be decided without a snapshot (which predicate is a full key, which bounds
@@ -17,9 +18,12 @@
 #[doc = include_str!("../../../docs/user/rust.md")]
 mod guide {}
 
+mod access;
 mod alter;
 mod answer;
 mod appender;
+mod array_text;
+mod bare_filters;
 mod cast;
 mod catalog;
 mod changes;
@@ -33,11 +37,17 @@ mod dml;
 mod error;
 mod explain;
 pub mod fuzz;
+mod grouping_sets;
+mod hex;
 mod hidden;
 mod id_keys;
+mod ingest;
 mod key_order;
 mod keys;
 mod literal;
+mod memory;
+mod moments;
+pub mod observe;
 mod parse;
 mod pg_catalog;
 mod point;
@@ -50,6 +60,7 @@ mod session;
 mod settings;
 mod show;
 mod split;
+mod state;
 mod system_tables;
 mod table;
 mod transaction;
@@ -60,10 +71,16 @@ mod value;
 mod views;
 mod visible;
 
-pub use answer::{Answer, AnswerStream};
+pub use access::authenticate::{Authenticated, Challenge, wrong_password};
+pub use answer::{Answer, AnswerStream, Columns, Definitions};
 pub use appender::{Appender, Op};
-pub use copy::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
-pub use database::{Database, OpenOptions};
+pub use array_text::{array_elements, put_array_element};
+pub use copy::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input, json_texts};
+pub use database::{Database, OpenOptions, SessionDefaults};
+pub use error::nearest;
+pub use hex::{from_hex, from_uuid, put_hex, put_uuid};
+pub use ingest::{IfAbsent, IfPresent, Ingest};
+pub use parse::redacted;
 pub use pg_catalog::types::{pg_array_of, pg_element_of, pg_type_of};
 pub use prepared::Prepared;
 pub use session::{Session, TransactionStatus};

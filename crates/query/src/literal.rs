@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringArray};
 use arrow::datatypes::DataType;
-use datafusion::sql::sqlparser::ast::{Expr, TypedString, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{
+    DataType as SqlType, Expr, TypedString, UnaryOperator, Value,
+};
 use lazybase_model::Result;
 
 use crate::cast::{Place, from_bytes, from_text};
+use crate::hex::from_hex;
 use crate::parse::parameters::number_of;
 
 #[cfg(test)]
@@ -35,6 +38,14 @@ impl Literal {
         match expr {
             Expr::Nested(inner) => Literal::of(inner),
             Expr::Value(value) => Literal::of_value(&value.value),
+            Expr::TypedString(TypedString {
+                data_type: SqlType::Decimal(_),
+                value,
+                ..
+            }) => match &value.value {
+                Value::SingleQuotedString(text) => Some(Literal::Number(text.clone())),
+                other => Literal::of_value(other),
+            },
             Expr::TypedString(TypedString { value, .. }) => Literal::of_value(&value.value),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
@@ -77,7 +88,7 @@ impl Literal {
                 Some(Literal::Text(text.clone()))
             }
             Value::DollarQuotedString(quoted) => Some(Literal::Text(quoted.value.clone())),
-            Value::HexStringLiteral(digits) => hex(digits).map(Literal::Bytes),
+            Value::HexStringLiteral(digits) => from_hex(digits).map(Literal::Bytes),
             _ => None,
         }
     }
@@ -127,17 +138,6 @@ fn whole(number: &str, data_type: &DataType) -> String {
         }
         _ => number.to_owned(),
     }
-}
-
-/// The bytes of hexadecimal digits.
-pub(crate) fn hex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
-        .collect()
 }
 
 /// The constants of one column as an array of the type it is stored as.

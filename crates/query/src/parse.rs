@@ -26,6 +26,9 @@ pub(crate) mod create;
 mod merge;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
+mod postgres;
+mod repeated_groups;
+pub(crate) mod roles;
 mod storage;
 pub(crate) mod view;
 mod words;
@@ -39,6 +42,8 @@ pub(crate) use convert::{
 };
 pub(crate) use create::CreateTable;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
+pub(crate) use roles::AccessStatement;
+pub use roles::redacted;
 pub(crate) use view::CreateView;
 
 /// The names that all stored tables live under.
@@ -108,6 +113,8 @@ pub(crate) enum Statement {
     Set {
         name: String,
         value: Option<String>,
+        /// Until the end of the transaction.
+        local: bool,
     },
     Show(String),
     ShowTables,
@@ -133,6 +140,13 @@ pub(crate) enum Statement {
     Backup {
         folder: String,
     },
+    /// VACUUM or ANALYZE of tables, of all where none is named.
+    Vacuum {
+        tag: &'static str,
+        tables: Vec<String>,
+    },
+    /// Who may do what.
+    Access(Box<AccessStatement>),
     Pause(lazybase_cluster::StageName),
     Resume(lazybase_cluster::StageName),
 }
@@ -146,9 +160,28 @@ impl Statement {
                 | Statement::Update(_)
                 | Statement::Delete(_)
                 | Statement::CopyFrom { .. }
-                | Statement::CreateTable(_)
                 | Statement::Commit
         )
+    }
+
+    /// Whether the statement changes tables.
+    pub(crate) fn changes_tables(&self) -> bool {
+        matches!(
+            self,
+            Statement::CreateTable(_)
+                | Statement::AlterTable(_)
+                | Statement::AlterPartition(_)
+                | Statement::DropTable { .. }
+                | Statement::CreateView(_)
+                | Statement::DropView { .. }
+                | Statement::Truncate { .. }
+        )
+    }
+
+    /// Whether it only changes as whom the session acts.
+    pub(crate) fn is_set_role(&self) -> bool {
+        matches!(self, Statement::Access(access)
+            if matches!(**access, AccessStatement::SetRole(_)))
     }
 
     /// Whether the trailing clauses mean anything for this statement.
@@ -281,9 +314,13 @@ impl From<Error> for Failure {
 fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let mut tokens = tokenize(dialect, sql)?;
     let clauses = take_clauses(&mut tokens)?;
-    let ours = match partitions::alter(dialect, &tokens)? {
-        None => words::statement(&tokens)?,
-        altered => altered,
+    let access = roles::statement(&tokens)?;
+    let ours = match access.map(|read| Statement::Access(Box::new(read))) {
+        Some(read) => Some(read),
+        None => match partitions::alter(dialect, &tokens)? {
+            None => words::statement(&tokens)?,
+            altered => altered,
+        },
     };
     if let Some(statement) = ours {
         let text = Text::Ours(Box::new(statement));
@@ -297,6 +334,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
     };
+    postgres::tokens(&mut tokens);
     merge::hide(&mut tokens)?;
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
@@ -311,7 +349,9 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
             }));
     }
     merge::show(&mut statement);
+    postgres::tree(&mut statement)?;
     casts::cut(&mut statement)?;
+    repeated_groups::spell_out(&mut statement);
     rewrite::rewrite(&mut statement);
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound {
@@ -322,11 +362,31 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
 }
 
 fn tokenize(dialect: &dyn Dialect, sql: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
-    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location()?;
-    Ok(tokens
-        .into_iter()
-        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
-        .collect())
+    let mut tokens = Tokenizer::new(dialect, sql).tokenize_with_location()?;
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    number_questions(&mut tokens);
+    Ok(tokens)
+}
+
+/// Parameters that are written `?`, as JDBC and ADBC do, get the numbers of their places in the
+/// text; beside others, that have numbers, they mean nothing.
+fn number_questions(tokens: &mut [TokenWithSpan]) {
+    let placeholder = |token: &TokenWithSpan| match &token.token {
+        Token::Placeholder(name) => Some(name == "?"),
+        _ => None,
+    };
+    if tokens
+        .iter()
+        .filter_map(placeholder)
+        .all(|question| question)
+    {
+        let questions = tokens
+            .iter_mut()
+            .filter(|token| placeholder(token).is_some());
+        for (before, token) in questions.enumerate() {
+            token.token = Token::Placeholder(format!("${}", before + 1));
+        }
+    }
 }
 
 /// An identifier as SQL folds it.

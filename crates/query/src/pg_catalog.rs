@@ -16,6 +16,7 @@ use arrow::array::{
     ListBuilder, RecordBatch, StringBuilder,
 };
 use arrow::datatypes::{DataType, Field, Schema};
+use lazybase_model::access::Access;
 use lazybase_model::{Error, Result};
 
 use crate::visible::Visible;
@@ -23,6 +24,7 @@ use crate::visible::Visible;
 mod described;
 mod fixed;
 pub(crate) mod functions;
+mod privileges;
 pub(crate) mod rewrite;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ pub(crate) fn has(name: &str) -> bool {
     described::COLUMNS
         .iter()
         .chain(&fixed::COLUMNS)
+        .chain(&privileges::COLUMNS)
         .any(|(known, _)| *known == name)
         || is_empty(name)
 }
@@ -50,21 +53,25 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let all = described::COLUMNS
         .iter()
         .chain(&fixed::COLUMNS)
+        .chain(&privileges::COLUMNS)
         .chain(&fixed::EMPTY);
     all.map(|(name, _)| *name)
 }
 
 /// The rows of a table, if there is one of that name.
-pub(crate) fn rows(name: &str, visible: &Visible) -> Result<Option<RecordBatch>> {
+pub(crate) fn rows(name: &str, visible: &Visible, access: &Access) -> Result<Option<RecordBatch>> {
     let found = |tables: &[(&'static str, &'static str)]| {
         let table = tables.iter().find(|(known, _)| *known == name);
         table.map(|(_, columns)| *columns)
     };
     if let Some(columns) = found(&described::COLUMNS) {
-        return batch(columns, described::rows(name, visible)).map(Some);
+        return batch(columns, described::rows(name, visible, access)).map(Some);
     }
     if let Some(columns) = found(&fixed::COLUMNS) {
         return batch(columns, fixed::rows(name)).map(Some);
+    }
+    if let Some(columns) = found(&privileges::COLUMNS) {
+        return batch(columns, privileges::rows(name, access)).map(Some);
     }
     match found(&fixed::EMPTY) {
         Some(columns) => batch(columns, Vec::new()).map(Some),
@@ -80,6 +87,7 @@ enum Cell {
     Float(f32),
     Text(String),
     Ints(Vec<i64>),
+    Texts(Vec<String>),
 }
 
 impl From<&str> for Cell {
@@ -189,8 +197,13 @@ fn array<'c>(
         "O" => listed!(Int64Builder::new(), i64),
         "T" => {
             let mut builder = ListBuilder::new(StringBuilder::new());
-            for _ in cells {
-                builder.append(!nullable);
+            for cell in cells {
+                match cell {
+                    Some(Cell::Texts(texts)) => {
+                        builder.append_value(texts.iter().map(Some));
+                    }
+                    _ => builder.append(!nullable),
+                }
             }
             Arc::new(builder.finish())
         }

@@ -49,6 +49,11 @@ impl PointPattern {
             .is_some_and(|table| table.id == self.table.id && table.version == self.table.version)
     }
 
+    /// The table that it reads.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// The columns of the rows that it gives.
     pub(crate) fn schema(&self) -> SchemaRef {
         let shape = Shape::new(Arc::clone(&self.table), self.projection.clone());

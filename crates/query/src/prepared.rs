@@ -13,31 +13,35 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
-use lazybase_model::{Error, ErrorKind, Result};
+use lazybase_model::{Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId};
+use tracing::Instrument;
 
-use crate::answer::{Answer, AnswerStream};
+use crate::answer::{Answer, AnswerStream, Columns, Definitions};
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
 use crate::hidden;
 use crate::id_keys::own::Buffered;
 use crate::literal::Literal;
+use crate::observe::Watch;
 use crate::parse::convert;
 use crate::parse::parameters::{self, number_of};
 use crate::parse::{self, Insert, InsertSource, Statement, Text, Unbound};
 use crate::point::{self, PointPattern};
 use crate::read;
-use crate::session::{Rebinds, Shared, dispatch};
-use crate::types;
+use crate::session::{Rebinds, Shared, dispatch, watched};
 use crate::value::Value;
+use crate::{types, upkeep};
+
+mod rows;
 
 /// A statement of one session, read once. Made by [`crate::Session::prepare`].
 pub struct Prepared {
     session: Arc<Shared>,
     sql: String,
-    statement: Unbound,
+    statement: Arc<Unbound>,
     types: Vec<Option<DataType>>,
-    point: Option<PointPattern>,
+    point: Option<Arc<PointPattern>>,
 }
 
 impl Prepared {
@@ -48,7 +52,7 @@ impl Prepared {
         sql: &str,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        let statement = parse::read(sql)?;
+        let statement = tracing::info_span!("parse").in_scope(|| parse::read(sql))?;
         let count = match &statement.text {
             Text::Ours(_) => 0,
             Text::Sql(tree) => parameters::count(tree)?,
@@ -60,13 +64,30 @@ impl Prepared {
                 .map(|at| declared.get(at).cloned().flatten())
                 .collect(),
             point: None,
-            statement,
+            statement: Arc::new(statement),
         };
         if let Text::Sql(tree) = &prepared.statement.text {
+            for (number, sql_type) in parameters::cast(tree) {
+                // The planner says what is wrong with a type that is none.
+                if let Ok(data_type) = types::from_sql(&sql_type) {
+                    prepared.types[number - 1].get_or_insert(data_type);
+                }
+            }
             let tree = tree.as_ref().clone();
             prepared.look(tree).await?;
         }
         Ok(prepared)
+    }
+
+    /// The same statement, to be run by another session.
+    pub(crate) fn within(&self, session: Arc<Shared>) -> Prepared {
+        Prepared {
+            session,
+            sql: self.sql.clone(),
+            statement: Arc::clone(&self.statement),
+            types: self.types.clone(),
+            point: self.point.clone(),
+        }
     }
 
     /// How many values the statement needs.
@@ -90,12 +111,24 @@ impl Prepared {
     ///
     /// # Errors
     /// As the planner's, for what it can tell without the values.
-    pub async fn columns(&self) -> Result<Option<SchemaRef>> {
+    pub async fn columns(&self) -> Result<Option<Columns>> {
         let clauses = self.statement.clauses;
         let visible = self.session.visible();
-        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
-            return Ok(Some(pattern.schema()));
+        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible))
+            && !self.needs_horizon(&[Arc::clone(pattern.table())])
+        {
+            return Ok(Some(Columns {
+                schema: pattern.schema(),
+                definitions: Definitions::of(&[Arc::clone(pattern.table())], None)?,
+            }));
         }
+        let fixed = |schema| {
+            let definitions = Definitions::default();
+            Ok(Some(Columns {
+                schema,
+                definitions,
+            }))
+        };
         let statement = match &self.statement.text {
             Text::Ours(statement) => statement.as_ref().clone(),
             Text::Sql(tree) => {
@@ -106,16 +139,30 @@ impl Prepared {
         };
         match statement {
             Statement::Query(query) => {
-                let (context, names) = self.session.context(None, Buffered::default(), None);
                 let mut statement = ast::Statement::Query(query);
-                stored_tables(&statement, &self.session)?;
+                let tables = stored_tables(&statement, &self.session, None)?;
+                let snapshot = match self.needs_horizon(&tables) {
+                    true => {
+                        let ids = tables.iter().map(|table| table.id).collect();
+                        Some(self.session.snapshot(&clauses, Some(ids)).await?)
+                    }
+                    false => None,
+                };
+                let definitions = Definitions::of(&tables, snapshot.as_ref())?;
+                let (context, names) = self.session.context(snapshot, Buffered::default(), None);
                 hidden::show(&mut statement, &|name| names.definition(name).ok())?;
-                context.columns(statement, &self.sql).await.map(Some)
+                let schema = context.columns(statement, &self.sql).await?;
+                Ok(Some(Columns {
+                    schema,
+                    definitions,
+                }))
             }
             Statement::Explain(_) => {
                 let plan = Field::new("plan", DataType::Utf8, false);
-                Ok(Some(Arc::new(Schema::new(vec![plan]))))
+                fixed(Arc::new(Schema::new(vec![plan])))
             }
+            Statement::VerifyTable { .. } => fixed(upkeep::verify_columns()),
+            Statement::Backup { .. } => fixed(upkeep::backup_columns()),
             Statement::Show(_)
             | Statement::ShowTables
             | Statement::ShowViews
@@ -123,10 +170,34 @@ impl Prepared {
             | Statement::Describe(_) => {
                 let parsed = parse::known(statement, clauses)?;
                 let answer = dispatch(&self.session, parsed, &self.sql, None).await?;
-                Ok(Some(answer.schema()))
+                fixed(answer.schema())
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether the columns may be those of an earlier definition of the tables, which only the
+    /// horizon tells that the statement would read.
+    fn needs_horizon(&self, tables: &[Arc<Table>]) -> bool {
+        let clauses = self.statement.clauses;
+        if tables.is_empty() {
+            return false;
+        }
+        let freshness = self.session.state.lock().settings.freshness;
+        let is_fresh = clauses.freshness.unwrap_or(freshness) == Freshness::ZERO;
+        let altered = |table: &Arc<Table>| table.version != SchemaVersion::default();
+        clauses.as_of.is_some()
+            || self.session.has_snapshot()
+            || (!is_fresh && tables.iter().any(altered))
+    }
+
+    /// The columns of [`Prepared::columns`], for callers that need not know by which definitions of
+    /// tables they were found.
+    ///
+    /// # Errors
+    /// As [`Prepared::columns`].
+    pub async fn schema(&self) -> Result<Option<SchemaRef>> {
+        Ok(self.columns().await?.map(|columns| columns.schema))
     }
 
     /// Runs the statement with these values; its rows come as a stream.
@@ -144,15 +215,20 @@ impl Prepared {
             .with_sqlstate("08P01"));
         }
         let _running = self.session.gate.lock().await;
-        let mut rebinds = Rebinds::of(&self.session, false);
-        let mut answer = self.run(values).await;
-        while answer.as_ref().is_err_and(|error| rebinds.again(error)) {
-            answer = self.run(values).await;
-        }
+        let watch = Watch::begin(&self.session, &self.sql);
+        let run = async {
+            let mut rebinds = Rebinds::of(&self.session, false);
+            let mut answer = self.run(values).await;
+            while answer.as_ref().is_err_and(|error| rebinds.again(error)) {
+                answer = self.run(values).await;
+            }
+            answer
+        };
+        let answer = Box::pin(run).instrument(watch.span()).await;
         if answer.is_err() {
             self.session.fail_transaction();
         }
-        answer
+        watched(answer, watch)
     }
 
     /// Runs the statement with these values, to its end.
@@ -197,8 +273,8 @@ impl Prepared {
         let statement = parse::known(convert::statement(tree)?, clauses)?.statement;
         match statement {
             Statement::Query(query) => {
-                self.point = point::pattern(&query, |name| visible.table(name));
-                self.look_at_query(query).await
+                self.point = point::pattern(&query, |name| visible.table(name)).map(Arc::new);
+                self.look_at_query(query, None).await
             }
             Statement::Insert(insert) => self.look_at_insert(*insert).await,
             Statement::Update(update) => {
@@ -209,19 +285,25 @@ impl Prepared {
                 let (alias, from) = (update.alias, update.from);
                 let values = values.filter(|value| !is_default(value)).collect();
                 let rows = rows_of(&update.table, alias, values, from, update.selection)?;
-                self.look_at_query(rows).await
+                let target = self.session.table(&update.table)?.id;
+                self.look_at_query(rows, Some(target)).await
             }
             Statement::Delete(delete) => {
                 let (alias, selection) = (delete.alias, delete.selection);
                 let rows = rows_of(&delete.table, alias, Vec::new(), Vec::new(), selection)?;
-                self.look_at_query(rows).await
+                let target = self.session.table(&delete.table)?.id;
+                self.look_at_query(rows, Some(target)).await
             }
             _ => Ok(()),
         }
     }
 
     /// Takes the types that the planner finds for a query's parameters.
-    async fn look_at_query(&mut self, query: Box<ast::Query>) -> Result<()> {
+    async fn look_at_query(
+        &mut self,
+        query: Box<ast::Query>,
+        target: Option<TableId>,
+    ) -> Result<()> {
         if self.types.is_empty() {
             return Ok(());
         }
@@ -230,7 +312,7 @@ impl Prepared {
         }
         let (context, names) = self.session.context(None, Buffered::default(), None);
         let mut statement = ast::Statement::Query(query);
-        let tables = stored_tables(&statement, &self.session)?;
+        let tables = stored_tables(&statement, &self.session, target)?;
         for (number, name) in parameters::lists(&statement) {
             let mut of = tables.iter().filter_map(|table| {
                 let at = table.column_index(&name)?;
@@ -269,7 +351,7 @@ impl Prepared {
                 }
                 Ok(())
             }
-            InsertSource::Query(query) => self.look_at_query(query).await,
+            InsertSource::Query(query) => self.look_at_query(query, None).await,
             InsertSource::Defaults => Ok(()),
         }
     }

@@ -5,12 +5,16 @@
 //!   SET lazybase.batch_number = 7   the next write, a statement or a COMMIT, is p's batch 7
 //! ```
 //!
-//! Reads and writes the session. Invariant PRD-1: a number is used for one write; it stays set
-//! after one that failed, so that the client can send it again.
+//! SET, RESET and DISCARD of the producer forget that it was opened: so a session that was fenced
+//! takes its producer over again.
+//!
+//! Reads and writes the session. Invariant PRD-1: a number is used for one write, be it one of no
+//! rows; it stays set after one that failed, so that the client can send it again.
 
 use lazybase_cluster::BatchNumber;
 use lazybase_model::{Error, Result};
 
+use crate::parse::Statement;
 use crate::session::{Shared, State};
 
 impl Shared {
@@ -38,14 +42,35 @@ impl Shared {
             }
         };
         let (epoch, _) = self.instance().open_producer(&name).await?;
-        self.state.lock().producer = Some((name, epoch));
+        self.note_producer(&name, epoch);
         Ok(())
+    }
+
+    /// Refuses a statement that changes tables while a number waits for a batch of rows.
+    ///
+    /// # Errors
+    /// `Invalid` (55000).
+    pub(crate) fn check_number(&self, statement: &Statement) -> Result<()> {
+        let state = self.state.lock();
+        let waits = state.settings.batch_number.is_some() && state.transaction.is_none();
+        match waits && statement.changes_tables() {
+            true => Err(no_ddl()),
+            false => Ok(()),
+        }
     }
 
     /// The number that was given for the next write is used.
     pub(crate) fn number_used(&self) {
         self.state.lock().settings.batch_number = None;
     }
+}
+
+/// The refusal to change tables under a number.
+pub(crate) fn no_ddl() -> Error {
+    Error::invalid("a number is for a batch of rows, and tables can't be changed under it")
+        .with_detail("a change of tables would not be done once, whatever its number")
+        .with_hint("RESET lazybase.batch_number, or change tables before it is set")
+        .with_sqlstate("55000")
 }
 
 impl State {

@@ -12,7 +12,7 @@ use lazybase_engine::key::{Key, KeyCodec, Partitioner};
 use lazybase_engine::manifest::KeyRange;
 use lazybase_model::{Result, Table};
 
-use crate::cast::parse_uuid;
+use crate::hex::from_uuid;
 use crate::types::UUID;
 
 mod partitions;
@@ -292,7 +292,7 @@ fn exactly(value: &ScalarValue, data_type: &arrow::datatypes::DataType) -> Optio
         else {
             return None;
         };
-        return parse_uuid(text).map(|bytes| ScalarValue::FixedSizeBinary(16, Some(bytes)));
+        return from_uuid(text).map(|bytes| ScalarValue::FixedSizeBinary(16, Some(bytes)));
     }
     if value.data_type() == *data_type {
         return Some(value.clone());

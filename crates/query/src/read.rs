@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use futures::stream::{self, StreamExt};
 use lazybase_engine::read::Snapshot;
-use lazybase_model::{Result, SchemaVersion, TableId};
+use lazybase_model::{Result, SchemaVersion, Table, TableId};
+use tracing::Instrument;
 
-use crate::answer::{Answer, AnswerStream};
+use crate::answer::{Answer, AnswerStream, Definitions};
 use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
@@ -24,7 +25,7 @@ use crate::key_order;
 use crate::keys::{self, NamedKeys};
 use crate::point::{self, PointRead};
 use crate::scan::Shape;
-use crate::session::{Shared, ours};
+use crate::session::{Shared, Target, ours};
 use crate::table::ScanNotes;
 
 /// A query that has begun to run.
@@ -32,7 +33,24 @@ pub(crate) struct Opened {
     pub(crate) rows: SendableRecordBatchStream,
     /// `None` where no stored table is read.
     pub(crate) snapshot: Option<Snapshot>,
+    /// Of the tables that the statement names.
+    pub(crate) definitions: Definitions,
     pub(crate) notes: ScanNotes,
+}
+
+impl Definitions {
+    /// The definitions of tables at a snapshot, or those that are given.
+    pub(crate) fn of(tables: &[Arc<Table>], snapshot: Option<&Snapshot>) -> Result<Definitions> {
+        let of_table = |table: &Arc<Table>| match snapshot {
+            Some(snapshot) => Ok((table.id, snapshot.definition(table.id)?.version)),
+            None => Ok((table.id, table.version)),
+        };
+        tables
+            .iter()
+            .map(of_table)
+            .collect::<Result<_>>()
+            .map(Definitions)
+    }
 }
 
 /// Answers a query.
@@ -53,12 +71,10 @@ pub(crate) async fn query(
     let opened = open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
     let rows = ours(opened.rows, sql);
-    Ok(AnswerStream::rows(
-        schema,
-        rows,
-        opened.snapshot,
-        Arc::clone(session),
-    ))
+    Ok(
+        AnswerStream::rows(schema, rows, opened.snapshot, Arc::clone(session))
+            .with_definitions(opened.definitions),
+    )
 }
 
 /// The read of named keys that a query is, if it is one. Where the horizon may have had another
@@ -81,13 +97,18 @@ pub(crate) async fn open(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<Opened> {
-    let tables = stored_tables(&statement, session)?;
+    let tables = stored_tables(&statement, session, None)?;
     let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
     let snapshot = match ids.is_empty() {
         true => None,
         false => Some(session.snapshot(clauses, Some(ids)).await?),
     };
-    run(session, statement, snapshot, None, sql).await
+    let definitions = Definitions::of(&tables, snapshot.as_ref())?;
+    let opened = run(session, statement, snapshot, None, sql).await?;
+    Ok(Opened {
+        definitions,
+        ..opened
+    })
 }
 
 /// Begins to run a query over a snapshot that is there already.
@@ -95,18 +116,19 @@ pub(crate) async fn run(
     session: &Arc<Shared>,
     mut statement: Statement,
     snapshot: Option<Snapshot>,
-    with_hidden_key: Option<TableId>,
+    target: Option<Target>,
     sql: &str,
 ) -> Result<Opened> {
     let buffered = match &snapshot {
         Some(snapshot) => Box::pin(own::buffered(session, snapshot)).await?,
         None => own::Buffered::default(),
     };
-    let (context, names) = session.context(snapshot.clone(), buffered, with_hidden_key);
+    let (context, names) = session.context(snapshot.clone(), buffered, target);
     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
     Ok(Opened {
         rows: context.run(statement, sql).await?,
         snapshot,
+        definitions: Definitions::default(),
         notes: names.notes,
     })
 }
@@ -118,13 +140,15 @@ pub(crate) async fn point_read(
     point: PointRead,
     clauses: &Clauses,
 ) -> Result<Option<AnswerStream>> {
+    check_point(session, &point)?;
     let snapshot = session
         .snapshot(clauses, Some(vec![point.table.id]))
         .await?;
     if snapshot.definition(point.table.id)?.version != point.table.version {
         return Ok(None);
     }
-    let rows = rows_of_keys(session, &snapshot, &point).await?;
+    let read = Box::pin(rows_of_keys(session, &snapshot, &point));
+    let rows = read.instrument(tracing::info_span!("point read")).await?;
     let fields: Vec<Field> = rows
         .schema()
         .fields()
@@ -133,12 +157,22 @@ pub(crate) async fn point_read(
         .map(|(field, name)| field.as_ref().clone().with_name(name))
         .collect();
     let schema = Arc::new(Schema::new(fields));
-    let rows = rows
-        .with_schema(Arc::clone(&schema))
+    // with_schema would refuse other names.
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let columns = rows.columns().to_vec();
+    let rows = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
         .map_err(|error| crate::error::from_arrow(&error))?;
     let rows = stream::iter([Ok(rows)]).boxed();
+    let definitions = Definitions(vec![(point.table.id, point.table.version)]);
     let answer = AnswerStream::rows(schema, rows, Some(snapshot), Arc::clone(session));
-    Ok(Some(answer))
+    Ok(Some(answer.with_definitions(definitions).of_keys()))
+}
+
+/// Whether the columns of a read of named keys may be read, and those that name the keys.
+pub(crate) fn check_point(session: &Shared, point: &PointRead) -> Result<()> {
+    let mut columns = point.table.key_indices();
+    columns.extend(&point.projection);
+    session.gate_now().read(&point.table, &columns)
 }
 
 async fn rows_of_keys(

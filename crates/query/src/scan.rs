@@ -20,7 +20,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Statistics};
-use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{
@@ -45,7 +45,7 @@ use lazybase_engine::read::{HiddenColumn, ScanPart, Snapshot, SourceDescription}
 use lazybase_model::{Result, Table};
 
 use crate::cast::uuid_text;
-use crate::error::into_datafusion;
+use crate::error::{from_arrow, into_datafusion};
 use crate::id_keys::own;
 use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
@@ -90,11 +90,11 @@ impl Shape {
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(DataFusionError::from)
+            .map_err(|error| into_datafusion(from_arrow(&error)))
     }
 
     /// The leading columns of the key that the rows hold: what they are sorted by.
-    fn ordering(&self) -> Option<LexOrdering> {
+    pub(crate) fn ordering(&self) -> Option<LexOrdering> {
         let columns = self.table.key_indices().into_iter().map_while(|key| {
             // NULL, which only the keys of views may hold, comes first.
             let nulls_first = self.table.columns[key].nullable;
@@ -279,6 +279,8 @@ pub(crate) enum Order {
     Parts,
     /// Those of one range do: each range lies in another partition of the table.
     Ranges,
+    /// Nobody asks.
+    None,
 }
 
 /// The parts of a scan, a group for each partition of the plan.
@@ -295,14 +297,19 @@ impl Parts {
     pub(crate) fn grouped(parts: Vec<ScanPart>, order: Order, wanted: usize) -> Parts {
         let wanted = wanted.max(1);
         let ranges = parts.chunk_by(|a, b| a.range == b.range).count();
-        if order == Order::Ranges && ranges > wanted.max(SORTED_GROUPS_MAX) {
+        let mixed = match order {
+            Order::Parts => false,
+            Order::Ranges => ranges > wanted.max(SORTED_GROUPS_MAX),
+            Order::None => true,
+        };
+        if mixed {
             return Parts {
                 groups: contiguous(parts, wanted),
                 ordered: false,
             };
         }
         let groups = match order {
-            Order::Parts => contiguous(parts, wanted),
+            Order::Parts | Order::None => contiguous(parts, wanted),
             Order::Ranges => parts
                 .chunk_by(|a, b| a.range == b.range)
                 .flat_map(|of_range| contiguous(of_range.to_vec(), wanted.div_ceil(ranges)))
@@ -410,7 +417,13 @@ impl ExecutionPlan for LazyScanExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let shape = self.shape.clone();
         let mut read = self.rows(partition);
+        let span = tracing::info_span!(
+            "scan",
+            table = self.shape.table.name.as_str(),
+            partition = partition as u64,
+        );
         let rows = stream::poll_fn(move |context| {
+            let _entered = span.enter();
             // Reading is part of the time: the store answers while it is polled.
             let _timer = metrics.elapsed_compute().timer();
             let rows = match read.poll_next_unpin(context) {
@@ -461,7 +474,13 @@ impl ExecutionPlan for LazyScanExec {
         };
         let num_rows = match self.fetch {
             Some(fetch) => match num_rows {
-                Precision::Exact(rows) => Precision::Exact(rows.min(fetch)),
+                Precision::Exact(rows) if rows <= fetch || partitions == 1 => {
+                    Precision::Exact(rows.min(fetch))
+                }
+                // Each partition ends by itself.
+                Precision::Exact(rows) => {
+                    Precision::Inexact(rows.min(fetch.saturating_mul(partitions)))
+                }
                 Precision::Inexact(rows) => Precision::Inexact(rows.min(fetch)),
                 Precision::Absent => Precision::Absent,
             },

@@ -11,15 +11,20 @@
 
 use std::io::BufRead;
 use std::sync::Arc;
+use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::stream::StreamExt;
-use lazybase_cluster::{AsOf, BatchWriter, Instance, SnapshotRequest};
-use lazybase_engine::manifest::Ddl;
+use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
 use lazybase_engine::read::Snapshot;
-use lazybase_model::{Error, Freshness, Horizon, Result, Stamp, Table, TableId, Token};
+use lazybase_model::access::RoleId;
+use lazybase_model::{ColumnId, Error, Freshness, Horizon, Result, Stamp, Table, TableId, Token};
 use parking_lot::Mutex;
+use tracing::Instrument;
 
+use crate::access::{Identity, of_session, statements};
 use crate::answer::{Answer, AnswerStream};
 use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
@@ -28,6 +33,7 @@ use crate::copy::CopyPlan;
 use crate::database::Database;
 use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
+use crate::observe::{self, Watch};
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
 use crate::settings::Settings;
@@ -36,6 +42,10 @@ use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
 use crate::{alter, copy, ddl, dml, explain, read, show, upkeep, views};
+
+mod acting;
+mod branch;
+mod commit;
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
@@ -59,6 +69,8 @@ type Progress = Arc<dyn Fn(f64) + Send + Sync>;
 /// What a session's answers and writes share with it.
 pub(crate) struct Shared {
     pub(crate) database: Database,
+    /// The session that this one is a branch of: it never goes back behind its branches.
+    parent: Option<Arc<Shared>>,
     pub(crate) state: Mutex<State>,
     /// Held while a statement is started, so that two never mix.
     pub(crate) gate: tokio::sync::Mutex<()>,
@@ -68,7 +80,10 @@ pub(crate) struct Shared {
 /// What a session remembers.
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    pub(crate) identity: Identity,
     pub(crate) settings: Settings,
+    /// What RESET goes back to.
+    pub(crate) defaults: Settings,
     pub(crate) floor: Horizon,
     pub(crate) last_stamp: Option<Stamp>,
     pub(crate) last_token: Option<Token>,
@@ -78,15 +93,17 @@ pub(crate) struct State {
 }
 
 impl Session {
-    pub(crate) fn new(database: Database) -> Session {
-        Session {
-            shared: Arc::new(Shared {
-                database,
-                state: Mutex::new(State::default()),
-                gate: tokio::sync::Mutex::new(()),
-                progress: Mutex::new(None),
-            }),
-        }
+    /// A session of a role; of whoever owns the folder, without one.
+    pub(crate) fn new(database: Database, role: Option<RoleId>) -> Session {
+        let mut settings = Settings::with(database.session_defaults());
+        settings.begin(&of_session::begun(&database, role));
+        let state = State {
+            identity: Identity::of(role),
+            defaults: settings.clone(),
+            settings,
+            ..State::default()
+        };
+        Session::of_state(database, None, state)
     }
 
     /// Runs every statement of a script; stops at the first error.
@@ -135,12 +152,15 @@ impl Session {
     /// # Errors
     /// As [`Session::query`].
     pub async fn copy_to(&self, sql: &str) -> Result<AnswerStream> {
+        let statement = one_statement(sql)?;
         let _running = self.shared.gate.lock().await;
-        let answer = copy::copy_to_client(&self.shared, &one_statement(sql)?).await;
+        let watch = Watch::begin(&self.shared, &statement);
+        let copied = Box::pin(copy::copy_to_client(&self.shared, &statement));
+        let answer = copied.instrument(watch.span()).await;
         if answer.is_err() {
             self.shared.fail_transaction();
         }
-        answer
+        watched(answer, watch)
     }
 
     /// Reads one statement with parameters `$1`, `$2`, ..., to be run any number of times.
@@ -170,7 +190,9 @@ impl Session {
     /// # Errors
     /// As [`Session::prepare`].
     pub async fn prepare_typed(&self, sql: &str, types: &[Option<DataType>]) -> Result<Prepared> {
-        Prepared::new(Arc::clone(&self.shared), &one_statement(sql)?, types).await
+        let statement = one_statement(sql)?;
+        let prepared = Box::pin(Prepared::new(Arc::clone(&self.shared), &statement, types));
+        prepared.instrument(observe::preparing(&statement)).await
     }
 
     /// Runs one statement with values for `$1`, `$2`, ..., to its end.
@@ -189,11 +211,14 @@ impl Session {
     async fn start(&self, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
         let statement = one_statement(sql)?;
         let _running = self.shared.gate.lock().await;
-        let answer = run(&self.shared, &statement, input).await;
+        let watch = Watch::begin(&self.shared, &statement);
+        // In a box, so that whoever holds many statements' futures holds little for each.
+        let run = Box::pin(run(&self.shared, &statement, input));
+        let answer = run.instrument(watch.span()).await;
         if answer.is_err() {
             self.shared.fail_transaction();
         }
-        answer
+        watched(answer, watch)
     }
 
     /// The stamp of the last answer.
@@ -221,28 +246,6 @@ impl Session {
         self.shared.fail_transaction();
     }
 
-    /// The value of a setting, as SHOW gives it.
-    ///
-    /// # Errors
-    /// `NotFound` (42704) for an unknown name.
-    pub fn setting(&self, name: &str) -> Result<String> {
-        self.shared.state.lock().settings.show(name)
-    }
-
-    /// Sets a setting, as SET does.
-    ///
-    /// # Errors
-    /// `NotFound` (42704) for an unknown name, `Invalid` (22023) for a value that is not one.
-    pub fn set(&self, name: &str, value: &str) -> Result<()> {
-        let mut state = self.shared.state.lock();
-        state.settings.set(&name.to_lowercase(), Some(value))
-    }
-
-    /// All settings back to their defaults, as RESET ALL does.
-    pub fn reset_settings(&self) {
-        self.shared.state.lock().settings.reset();
-    }
-
     /// The tables that the session sees, those of its transaction included, by id.
     pub fn tables(&self) -> Vec<Arc<Table>> {
         self.shared.visible().tables()
@@ -263,13 +266,30 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` for an unknown table or column, `Invalid` for keys of another type.
-    pub async fn get(
-        &self,
-        table: &str,
-        keys: &arrow::array::RecordBatch,
-        columns: &[&str],
-    ) -> Result<Answer> {
-        read::get(&self.shared, table, keys, columns).await
+    pub async fn get(&self, table: &str, keys: &RecordBatch, columns: &[&str]) -> Result<Answer> {
+        let mut watch = Watch::begin(&self.shared, "SELECT");
+        watch.is_point();
+        let get = Box::pin(read::get(&self.shared, table, keys, columns));
+        let answer = get.instrument(watch.span()).await;
+        match &answer {
+            Ok(answer) => {
+                watch.more(usize::try_from(answer.rows).unwrap_or(usize::MAX));
+                watch.end(answer.stamp.as_ref());
+            }
+            Err(error) => watch.fail(error),
+        }
+        answer
+    }
+}
+
+/// The answer, which the watch sees to its end.
+pub(crate) fn watched(answer: Result<AnswerStream>, watch: Watch) -> Result<AnswerStream> {
+    match answer {
+        Ok(answer) => Ok(answer.with_watch(watch)),
+        Err(error) => {
+            watch.fail(&error);
+            Err(error)
+        }
     }
 }
 
@@ -291,7 +311,8 @@ async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Re
     let mut input = input;
     let mut rebinds = Rebinds::of(session, input.is_some());
     loop {
-        let unbound = parse::read(sql)?;
+        let parse = tracing::info_span!("parse");
+        let unbound = parse.in_scope(|| parse::read(sql))?;
         refuse_parameters(&unbound, sql)?;
         let done = dispatch(session, unbound.finish()?, sql, input.take()).await;
         match done {
@@ -332,6 +353,14 @@ pub(crate) async fn dispatch(
         clauses,
     } = parsed;
     session.check_allowed(&statement)?;
+    session.check_may(&statement)?;
+    session.check_number(&statement)?;
+    {
+        let mut state = session.state.lock();
+        for (name, value) in state.settings.take_asked() {
+            state.set(&name, value.as_deref(), false)?;
+        }
+    }
     if statement.may_write() {
         session.open_producer().await?;
     }
@@ -372,6 +401,12 @@ pub(crate) async fn dispatch(
         }
         Statement::VerifyTable { table, share } => upkeep::verify(session, &table, share).await,
         Statement::Backup { folder } => upkeep::backup(session, &folder).await,
+        Statement::Vacuum { tag, tables } => {
+            for table in &tables {
+                session.visible().require(table)?;
+            }
+            Ok(AnswerStream::done(tag, 0))
+        }
         Statement::Pause(stage) => {
             session.instance().pause(stage).await?;
             Ok(AnswerStream::done("PAUSE STAGE", 0))
@@ -380,6 +415,7 @@ pub(crate) async fn dispatch(
             session.instance().resume(stage).await?;
             Ok(AnswerStream::done("RESUME STAGE", 0))
         }
+        Statement::Access(statement) => statements::run(session, &statement).await,
         Statement::Commit => session.commit().await,
         other => show::local(session, other),
     }
@@ -434,6 +470,15 @@ impl Shared {
         }
     }
 
+    /// Whether the transaction, if there is one, lets rows be written.
+    pub(crate) fn check_may_write(&self) -> Result<()> {
+        self.check_may_read()?;
+        match &self.state.lock().transaction {
+            Some(transaction) if transaction.read_only => Err(read_only()),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the transaction, if there is one, lets the statement run.
     fn check_allowed(&self, statement: &Statement) -> Result<()> {
         let state = self.state.lock();
@@ -463,9 +508,10 @@ impl Shared {
             | Statement::Update(_)
             | Statement::Delete(_)
             | Statement::CopyFrom { .. }
-                if transaction.read_only =>
+            | Statement::Access(_)
+                if transaction.read_only && !statement.is_set_role() =>
             {
-                Err(Error::invalid("the transaction is read only").with_sqlstate("25006"))
+                Err(read_only())
             }
             _ => Ok(()),
         }
@@ -485,14 +531,17 @@ impl Shared {
                 .as_ref()
                 .and_then(|transaction| transaction.snapshot.clone());
             if let Some(pinned) = pinned {
-                return self.pinned(pinned, clauses).map(|s| own(&state, s));
+                let after = clauses.after.or(state.settings.after);
+                return self.pinned(pinned, clauses, after).map(|s| own(&state, s));
             }
             let tables = tables.filter(|_| state.transaction.is_none());
             self.request(&state, clauses, tables)?
         };
-        let snapshot = self.instance().snapshot(request).await?;
+        let pin = tracing::info_span!("pin");
+        let snapshot = Box::pin(self.instance().snapshot(request));
+        let snapshot = snapshot.instrument(pin).await?;
+        self.rise(snapshot.horizon());
         let mut state = self.state.lock();
-        state.floor = state.floor.max(snapshot.horizon());
         if let Some(transaction) = &mut state.transaction {
             transaction.snapshot = Some(snapshot.clone());
         }
@@ -512,7 +561,12 @@ impl Shared {
         self.snapshot(&clauses, tables).await
     }
 
-    fn pinned(&self, pinned: Snapshot, clauses: &Clauses) -> Result<Snapshot> {
+    fn pinned(
+        &self,
+        pinned: Snapshot,
+        clauses: &Clauses,
+        after: Option<Token>,
+    ) -> Result<Snapshot> {
         if clauses.freshness.is_some() || clauses.as_of.is_some() {
             return Err(Error::invalid("the transaction's snapshot is pinned")
                 .with_detail(format!(
@@ -522,7 +576,7 @@ impl Shared {
                 .with_hint("give them with the first query, or after COMMIT")
                 .with_sqlstate("25001"));
         }
-        if let Some(token) = &clauses.after {
+        if let Some(token) = after {
             let wanted = token.horizon_in(self.instance().database())?;
             if wanted > pinned.horizon() {
                 return Err(
@@ -547,7 +601,8 @@ impl Shared {
             true => state.floor,
             false => Horizon::ZERO,
         };
-        if let Some(token) = &clauses.after {
+        let set = settings.after.filter(|_| clauses.as_of.is_none());
+        if let Some(token) = clauses.after.or(set) {
             floor = floor.max(token.horizon_in(self.instance().database())?);
         }
         Ok(SnapshotRequest {
@@ -568,15 +623,26 @@ impl Shared {
         &self,
         snapshot: Option<Snapshot>,
         buffered: Buffered,
-        with_hidden_key: Option<TableId>,
+        target: Option<Target>,
     ) -> (Context, Names) {
         let mut visible = self.visible();
         if let Some(snapshot) = &snapshot {
             visible.manifest = Arc::clone(snapshot.manifest());
         }
-        let settings = self.state.lock().settings.clone();
+        let (settings, identity) = {
+            let state = self.state.lock();
+            (state.settings.clone(), state.identity)
+        };
+        let with_hidden_key = target.as_ref().filter(|t| t.hidden_key).map(|t| t.table);
+        let gate = self.gate_now();
+        let gate = match target {
+            Some(target) => gate.with_free(target.table, target.free),
+            None => gate,
+        };
         let names = Names {
             visible,
+            gate,
+            identity,
             snapshot,
             buffered,
             with_hidden_key,
@@ -587,10 +653,22 @@ impl Shared {
         (context, names)
     }
 
+    /// What counts memory as that of queries.
+    pub(crate) fn reserve(&self, what: &str) -> MemoryReservation {
+        let pool = &self.database.planner().runtime_env().memory_pool;
+        MemoryConsumer::new(what).register(pool)
+    }
+
     /// What evaluates the constants of a write.
     pub(crate) fn constants(&self) -> Constants {
-        let settings = self.state.lock().settings.clone();
-        Constants::new(self.database.clone(), Some(settings))
+        let state = self.state.lock();
+        let (settings, identity) = (state.settings.clone(), state.identity);
+        Constants::new(self.database.clone(), Some((settings, identity)))
+    }
+
+    /// Statements that take longer are logged.
+    pub(crate) fn slow_query(&self) -> Option<Duration> {
+        self.state.lock().settings.slow_query
     }
 
     /// The transaction can't go on.
@@ -601,11 +679,17 @@ impl Shared {
     }
 
     pub(crate) fn note_stamp(&self, stamp: Stamp) {
+        if let Some(parent) = &self.parent {
+            parent.note_stamp(stamp.clone());
+        }
         self.state.lock().last_stamp = Some(stamp);
     }
 
     /// The session reads at or after what it wrote.
     pub(crate) fn note_token(&self, token: Token) {
+        if let Some(parent) = &self.parent {
+            parent.note_token(token);
+        }
         let mut state = self.state.lock();
         state.floor = state.floor.max(token.horizon);
         state.last_token = Some(token);
@@ -614,53 +698,18 @@ impl Shared {
     /// The session reads at or after a change to the tables.
     pub(crate) fn note_ddl(&self) {
         let boundary = Horizon::end_of(self.instance().manifest().sealed_through);
-        let mut state = self.state.lock();
-        state.floor = state.floor.max(boundary);
+        self.rise(boundary);
     }
+}
 
-    /// Writes the transaction's changes as one batch.
-    async fn commit(&self) -> Result<AnswerStream> {
-        let transaction = self.state.lock().transaction.take();
-        let Some(transaction) = transaction else {
-            let notice = "there is no transaction".to_owned();
-            return Ok(AnswerStream::done("COMMIT", 0).with_notices(vec![notice]));
-        };
-        if transaction.failed {
-            return Ok(AnswerStream::done("ROLLBACK", 0));
-        }
-        if transaction.buffer.is_empty() {
-            return Ok(AnswerStream::done("COMMIT", 0));
-        }
-        let ddl = transaction.buffer.tables.ddl();
-        let number = self.state.lock().batch_number();
-        let mut writer = self.instance().begin(number);
-        transaction.buffer.write(&mut writer).await?;
-        let token = self.write(ddl, Some(writer)).await?;
-        Ok(AnswerStream::done("COMMIT", 0).with_token(token))
-    }
-
-    /// Commits what happens to tables and a batch, as one; the session reads at or after it.
-    pub(crate) async fn write(
-        &self,
-        ddl: Vec<Ddl>,
-        batch: Option<BatchWriter>,
-    ) -> Result<Option<Token>> {
-        let acknowledged = match (ddl.is_empty(), batch) {
-            (true, None) => None,
-            (true, Some(batch)) => Some(batch.commit().await?),
-            (false, batch) => {
-                let acknowledged = self.instance().commit(ddl, batch).await?;
-                self.note_ddl();
-                acknowledged
-            }
-        };
-        if acknowledged.is_some() {
-            self.number_used();
-        }
-        let token = acknowledged.map(|acknowledged| acknowledged.token);
-        token.into_iter().for_each(|token| self.note_token(token));
-        Ok(token)
-    }
+/// The table that UPDATE or DELETE changes, in the query that finds its rows.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) table: TableId,
+    /// Whether its hidden key is shown.
+    pub(crate) hidden_key: bool,
+    /// Columns that the statement itself needs, and shows nobody.
+    pub(crate) free: Vec<ColumnId>,
 }
 
 /// The snapshot as the transaction sees it.
@@ -672,6 +721,10 @@ fn own(state: &State, snapshot: Snapshot) -> Snapshot {
         }
         None => snapshot,
     }
+}
+
+fn read_only() -> Error {
+    Error::invalid("the transaction is read only").with_sqlstate("25006")
 }
 
 fn failed_transaction() -> Error {

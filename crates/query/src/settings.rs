@@ -3,10 +3,16 @@
 //! Reads and writes values in the session only. Invariant SET-1: an unknown name is an error with
 //! the nearest known one, never ignored.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use datafusion::common::format::MetricType;
 use datafusion::prelude::SessionConfig;
-use lazybase_model::{Error, Freshness, OnMiss, Result};
+use lazybase_model::freshness::{DisplayDuration, parse_duration};
+use lazybase_model::{Error, Freshness, OnMiss, Result, Token};
+use parking_lot::Mutex;
 
+use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
 use crate::parse::{CATALOG, SCHEMA};
 
@@ -22,7 +28,7 @@ pub(crate) struct Shown {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 13] = [
+const OURS: [(&str, &str); 15] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -30,6 +36,10 @@ const OURS: [(&str, &str); 13] = [
     (
         "lazybase.on_miss",
         "when the bound can't be met at once: dig, wait 2 s, error or stale",
+    ),
+    (
+        "lazybase.after",
+        "a token: answers contain its write; empty for none",
     ),
     (
         "lazybase.monotonic",
@@ -68,6 +78,10 @@ const OURS: [(&str, &str); 13] = [
         "the format of COPY FROM STDIN and TO STDOUT that name none: csv or text",
     ),
     (
+        "lazybase.slow_query",
+        "statements that take longer are logged: seconds, '500 ms', or off",
+    ),
+    (
         "statement_timeout",
         "over the wire, the milliseconds that a statement may take; 0 is no limit",
     ),
@@ -79,7 +93,7 @@ const OURS: [(&str, &str); 13] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 27] = [
+const THEIRS: [(&str, &str, bool); 28] = [
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
@@ -98,6 +112,7 @@ const THEIRS: [(&str, &str, bool); 27] = [
     ("jit", "off", true),
     ("lock_timeout", "0", true),
     ("max_identifier_length", "63", false),
+    ("password_encryption", "scram-sha-256", false),
     ("row_security", "on", true),
     ("search_path", SCHEMA, true),
     ("server_encoding", "UTF8", false),
@@ -112,11 +127,15 @@ const THEIRS: [(&str, &str, bool); 27] = [
 /// The version of PostgreSQL whose protocol and catalogue its tools find here, and our own.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (LazyBase ", env!("CARGO_PKG_VERSION"), ")");
 
+/// A setting and the value that was asked for; `None` stands for its default.
+type Asked = (String, Option<String>);
+
 /// The values of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) freshness: Freshness,
     pub(crate) on_miss: OnMiss,
+    pub(crate) after: Option<Token>,
     pub(crate) monotonic: bool,
     pub(crate) read_modify_write: bool,
     pub(crate) application_name: String,
@@ -125,15 +144,27 @@ pub(crate) struct Settings {
     pub(crate) notices: bool,
     pub(crate) copy_format: &'static str,
     pub(crate) statement_timeout_ms: u32,
+    pub(crate) slow_query: Option<Duration>,
     /// DataFusion's.
     pub(crate) config: SessionConfig,
+    /// What a query has asked to be set, by set_config: it holds from the next statement on.
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
+        Settings::with(SessionDefaults::default())
+    }
+}
+
+impl Settings {
+    /// Those of a session that begins with `base`.
+    pub(crate) fn with(base: SessionDefaults) -> Settings {
+        let timeout = base.statement_timeout.as_millis();
         Settings {
             freshness: Freshness::ZERO,
             on_miss: OnMiss::Dig,
+            after: None,
             monotonic: true,
             read_modify_write: false,
             application_name: "session".to_owned(),
@@ -141,11 +172,15 @@ impl Default for Settings {
             batch_number: None,
             notices: false,
             copy_format: "csv",
-            statement_timeout_ms: 0,
+            statement_timeout_ms: u32::try_from(timeout).unwrap_or(u32::MAX),
+            slow_query: base.slow_query,
             config: default_config(),
+            asked: Arc::default(),
         }
     }
 }
+
+const SORT_RESERVE_BYTES: usize = 1 << 20;
 
 fn default_config() -> SessionConfig {
     let mut config = SessionConfig::new()
@@ -154,18 +189,32 @@ fn default_config() -> SessionConfig {
         .with_information_schema(true);
     // Texts are kept as Utf8: literals of another layout would be cast row by row.
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // What each sort keeps for merging what it spills: it counts before anything is spilt.
+    config.options_mut().execution.sort_spill_reservation_bytes = SORT_RESERVE_BYTES;
     // What EXPLAIN ANALYZE shows is for users of the database.
     config.options_mut().explain.analyze_level = MetricType::Summary;
     config
 }
 
 impl Settings {
-    /// Sets `name`; no value stands for its default.
+    /// Sets what a session begins with. What can't be set any more is left out.
+    pub(crate) fn begin(&mut self, begun: &[(String, String)]) {
+        let defaults = self.clone();
+        for (name, value) in begun {
+            drop(self.set(name, Some(value), &defaults));
+        }
+    }
+
+    /// Sets `name`; no value stands for what it is in `defaults`.
     ///
     /// # Errors
     /// `NotFound` (42704) for an unknown name, `Invalid` (22023) for a value that is not one.
-    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> Result<()> {
-        let defaults = Settings::default();
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        defaults: &Settings,
+    ) -> Result<()> {
         match name {
             "lazybase.freshness" => {
                 self.freshness = match value {
@@ -179,6 +228,10 @@ impl Settings {
                     None => defaults.on_miss,
                 };
             }
+            "lazybase.after" => {
+                let token = value.filter(|token| !token.is_empty());
+                self.after = token.map(str::parse).transpose().map_err(wrong_value)?;
+            }
             "lazybase.monotonic" => self.monotonic = switch(name, value, defaults.monotonic)?,
             "lazybase.read_modify_write" => {
                 self.read_modify_write = switch(name, value, defaults.read_modify_write)?;
@@ -189,54 +242,56 @@ impl Settings {
                 );
             }
             "application_name" => {
-                let name = value.map_or(defaults.application_name, str::to_owned);
-                self.application_name = name;
+                self.application_name = match value {
+                    Some(name) => name.to_owned(),
+                    None => defaults.application_name.clone(),
+                };
             }
-            "timezone" => return self.set("datafusion.execution.time_zone", value),
+            "timezone" => return self.set("datafusion.execution.time_zone", value, defaults),
             "lazybase.producer" => {
-                self.producer = value.filter(|name| !name.is_empty()).map(str::to_owned);
+                self.producer = match value {
+                    Some(name) => Some(name.to_owned()).filter(|name| !name.is_empty()),
+                    None => defaults.producer.clone(),
+                };
                 self.batch_number = None;
             }
-            "lazybase.batch_number" => {
-                let number = value
-                    .filter(|number| !number.is_empty())
-                    .map(str::parse::<u64>);
-                self.batch_number = match number {
-                    None => None,
-                    Some(Ok(number)) if number > 0 => Some(number),
-                    Some(_) => {
-                        return Err(
-                            Error::invalid(format!("{name} is a whole number from 1 on"))
-                                .with_sqlstate("22023"),
-                        );
-                    }
-                };
-            }
+            "lazybase.batch_number" => self.batch_number = batch_number(name, value)?,
             "lazybase.notices" => self.notices = switch(name, value, defaults.notices)?,
             "lazybase.copy_format" => {
-                self.copy_format = match value.map(str::to_ascii_lowercase).as_deref() {
+                self.copy_format = match value {
+                    Some(value) => copy_format(name, value)?,
                     None => defaults.copy_format,
-                    Some("csv") => "csv",
-                    Some("text") => "text",
-                    Some(other) => {
-                        return Err(Error::invalid(format!(
-                            "{name} is csv or text, not {other:?}"
-                        ))
-                        .with_sqlstate("22023"));
-                    }
                 };
             }
-            "statement_timeout" => self.statement_timeout_ms = milliseconds(name, value)?,
+            "lazybase.slow_query" => {
+                self.slow_query = match value {
+                    None => defaults.slow_query,
+                    Some(off) if off.eq_ignore_ascii_case("off") => None,
+                    Some(time) => Some(parse_duration(time).map_err(wrong_value)?),
+                };
+            }
+            "statement_timeout" => {
+                self.statement_timeout_ms = match value {
+                    Some(value) => milliseconds(name, value)?,
+                    None => defaults.statement_timeout_ms,
+                };
+            }
             _ if theirs(name).is_some() => check_theirs(name, value)?,
-            _ if name.starts_with("datafusion.") => self.set_datafusion(name, value)?,
+            _ if name.starts_with("datafusion.") => {
+                self.set_datafusion(name, value, defaults)?;
+            }
             _ => return Err(self.unknown(name)),
         }
         Ok(())
     }
 
-    fn set_datafusion(&mut self, name: &str, value: Option<&str>) -> Result<()> {
-        let defaults = default_config();
-        let known = defaults.options().entries();
+    fn set_datafusion(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        defaults: &Settings,
+    ) -> Result<()> {
+        let known = defaults.config.options().entries();
         let Some(entry) = known.iter().find(|entry| entry.key == name) else {
             return Err(self.unknown(name));
         };
@@ -254,9 +309,21 @@ impl Settings {
         })
     }
 
-    /// All settings back to their defaults.
-    pub(crate) fn reset(&mut self) {
-        *self = Settings::default();
+    /// Asks from within a query that a setting be set; gives its value.
+    ///
+    /// # Errors
+    /// As [`Settings::set`].
+    pub(crate) fn ask(&self, name: &str, value: Option<&str>) -> Result<String> {
+        let mut tried = self.clone();
+        tried.set(name, value, &Settings::default())?;
+        let asked = (name.to_owned(), value.map(str::to_owned));
+        self.asked.lock().push(asked);
+        tried.show(name)
+    }
+
+    /// What queries have asked to be set.
+    pub(crate) fn take_asked(&self) -> Vec<(String, Option<String>)> {
+        std::mem::take(&mut *self.asked.lock())
     }
 
     /// The value of a setting that the session does not tell itself.
@@ -267,6 +334,10 @@ impl Settings {
         Ok(match name {
             "lazybase.freshness" => self.freshness.to_string(),
             "lazybase.on_miss" => self.on_miss.to_string(),
+            "lazybase.after" => {
+                let token = self.after.map(|token| token.to_string());
+                token.unwrap_or_default()
+            }
             "lazybase.monotonic" => on_off(self.monotonic),
             "lazybase.read_modify_write" => on_off(self.read_modify_write),
             "application_name" => self.application_name.clone(),
@@ -279,6 +350,10 @@ impl Settings {
             "lazybase.notices" => on_off(self.notices),
             "lazybase.copy_format" => self.copy_format.to_owned(),
             "statement_timeout" => self.statement_timeout_ms.to_string(),
+            "lazybase.slow_query" => match self.slow_query {
+                None => "off".to_owned(),
+                Some(time) => DisplayDuration(time).to_string(),
+            },
             "timezone" => return self.show("datafusion.execution.time_zone"),
             _ => {
                 if let Some((_, value, _)) = theirs(name) {
@@ -353,6 +428,16 @@ fn switch(name: &str, value: Option<&str>, default: bool) -> Result<bool> {
     }
 }
 
+fn copy_format(name: &str, value: &str) -> Result<&'static str> {
+    match value.to_ascii_lowercase().as_str() {
+        "csv" => Ok("csv"),
+        "text" => Ok("text"),
+        other => Err(
+            Error::invalid(format!("{name} is csv or text, not {other:?}")).with_sqlstate("22023"),
+        ),
+    }
+}
+
 /// A setting of PostgreSQL's.
 fn theirs(name: &str) -> Option<&'static (&'static str, &'static str, bool)> {
     THEIRS.iter().find(|(known, ..)| *known == name)
@@ -380,8 +465,8 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
 }
 
 /// A time as PostgreSQL writes it: a number of milliseconds, or a number with its unit.
-fn milliseconds(name: &str, value: Option<&str>) -> Result<u32> {
-    let text = value.unwrap_or("0").trim();
+fn milliseconds(name: &str, value: &str) -> Result<u32> {
+    let text = value.trim();
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -401,4 +486,16 @@ fn milliseconds(name: &str, value: Option<&str>) -> Result<u32> {
                 .with_hint("write milliseconds, or a number with ms, s, min or h")
                 .with_sqlstate("22023")
         })
+}
+
+/// The number of a producer's batch; none where no text is given.
+fn batch_number(name: &str, value: Option<&str>) -> Result<Option<u64>> {
+    let text = value.filter(|number| !number.is_empty());
+    match text.map(str::parse::<u64>) {
+        None => Ok(None),
+        Some(Ok(number)) if number > 0 => Ok(Some(number)),
+        Some(_) => Err(
+            Error::invalid(format!("{name} is a whole number from 1 on")).with_sqlstate("22023"),
+        ),
+    }
 }

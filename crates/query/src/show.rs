@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use lazybase_model::{ColumnDefault, Error, Freshness, Result, Table};
 
+use crate::access::name_of;
 use crate::answer::AnswerStream;
 use crate::definition;
 use crate::error::from_arrow;
@@ -38,34 +39,39 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             Ok(AnswerStream::done("SET", 0))
         }
         Statement::Rollback => {
-            let notices = match state.transaction.take() {
+            let notices = match state.take() {
                 Some(_) => vec![],
                 None => vec!["there is no transaction".to_owned()],
             };
             Ok(AnswerStream::done("ROLLBACK", 0).with_notices(notices))
         }
         Statement::Savepoint(name) => {
-            transaction(&mut state, "SAVEPOINT")?.savepoint(name);
+            let settings = state.settings.clone();
+            own(&mut state, "SAVEPOINT")?.savepoint(name, settings);
             Ok(AnswerStream::done("SAVEPOINT", 0))
         }
         Statement::RollbackTo(name) => {
-            transaction(&mut state, "ROLLBACK TO")?.rollback_to(&name)?;
+            state.settings = own(&mut state, "ROLLBACK TO")?.rollback_to(&name)?;
             Ok(AnswerStream::done("ROLLBACK", 0))
         }
         Statement::Release(name) => {
-            transaction(&mut state, "RELEASE")?.release(&name)?;
+            own(&mut state, "RELEASE")?.release(&name)?;
             Ok(AnswerStream::done("RELEASE", 0))
         }
-        Statement::Set { name, value } => {
-            state.settings.set(&name, value.as_deref())?;
+        Statement::Set { local: true, .. } if state.transaction.is_none() => {
+            let notice = "SET LOCAL changes nothing outside of a transaction".to_owned();
+            Ok(AnswerStream::done("SET", 0).with_notices(vec![notice]))
+        }
+        Statement::Set { name, value, local } => {
+            state.set(&name, value.as_deref(), local)?;
             Ok(AnswerStream::done("SET", 0))
         }
         Statement::Reset(Some(name)) => {
-            state.settings.set(&name, None)?;
+            state.set(&name, None, false)?;
             Ok(AnswerStream::done("RESET", 0))
         }
         Statement::Reset(None) => {
-            state.settings.reset();
+            state.reset()?;
             Ok(AnswerStream::done("RESET", 0))
         }
         Statement::Show(name) if name == "all" => {
@@ -92,21 +98,28 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
 
 /// A transaction begins, unless one has.
 fn begin(state: &mut State, read_only: bool) -> AnswerStream {
-    if state.transaction.is_some() {
-        let notice = "there is a transaction already: it goes on".to_owned();
-        return AnswerStream::done("BEGIN", 0).with_notices(vec![notice]);
+    let begun = AnswerStream::done("BEGIN", 0);
+    match &mut state.transaction {
+        None => state.begin(read_only, false),
+        Some(transaction) if transaction.implicit => {
+            // What came before it in the same message, or pipeline, is part of it.
+            transaction.implicit = false;
+            transaction.read_only = read_only;
+        }
+        Some(_) => {
+            let notice = "there is a transaction already: it goes on".to_owned();
+            return begun.with_notices(vec![notice]);
+        }
     }
-    state.transaction = Some(Transaction {
-        read_only,
-        ..Transaction::default()
-    });
-    AnswerStream::done("BEGIN", 0)
+    begun
 }
 
 /// All secondary views: their tables, columns and keys.
 fn show_views(session: &Arc<Shared>) -> Result<AnswerStream> {
     let visible = session.visible();
     let mut views = visible.views();
+    let gate = session.gate_now();
+    views.retain(|view| gate.sees(view));
     views.sort_by(|a, b| a.name.cmp(&b.name));
     let of = |view: &Arc<Table>| visible.table_of(view).map(|table| table.name.clone());
     answer(
@@ -133,13 +146,19 @@ fn show_views(session: &Arc<Shared>) -> Result<AnswerStream> {
 /// The statements that make a table and its views again, or a view.
 fn show_create(session: &Arc<Shared>, name: &str, of_view: bool) -> Result<AnswerStream> {
     let visible = session.visible();
+    let gate = session.gate_now();
     let made = match of_view {
         true => {
             let view = visible.view(name);
             let view = view.ok_or_else(|| crate::views::no_view(&visible, name))?;
+            gate.look(&view)?;
             vec![definition::of_view(&visible, &view)]
         }
-        false => definition::of_table(&visible, &*visible.require(name)?)?,
+        false => {
+            let table = visible.require(name)?;
+            gate.look(&table)?;
+            definition::of_table(&visible, &table)?
+        }
     };
     let (names, texts_of): (Vec<_>, Vec<_>) = made.into_iter().unzip();
     answer(
@@ -156,7 +175,9 @@ fn show_create(session: &Arc<Shared>, name: &str, of_view: bool) -> Result<Answe
 
 /// The names of all tables.
 fn show_tables(session: &Arc<Shared>) -> Result<AnswerStream> {
-    let tables = session.visible().tables();
+    let mut tables = session.visible().tables();
+    let gate = session.gate_now();
+    tables.retain(|table| gate.sees(table));
     let mut names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
     names.sort();
     let schemas = names.iter().map(|_| Some(SCHEMA.to_owned())).collect();
@@ -170,12 +191,27 @@ fn show_tables(session: &Arc<Shared>) -> Result<AnswerStream> {
     )
 }
 
+/// The transaction that the client itself has begun.
+fn own<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Transaction> {
+    let own = state
+        .transaction
+        .as_ref()
+        .is_some_and(|open| !open.implicit);
+    match own {
+        true => transaction(state, statement),
+        false => Err(no_transaction(statement)),
+    }
+}
+
+fn no_transaction(statement: &str) -> Error {
+    Error::invalid(format!("{statement} needs a transaction"))
+        .with_hint("write BEGIN first")
+        .with_sqlstate("25P01")
+}
+
 fn transaction<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Transaction> {
-    state.transaction.as_mut().ok_or_else(|| {
-        Error::invalid(format!("{statement} needs a transaction"))
-            .with_hint("write BEGIN first")
-            .with_sqlstate("25P01")
-    })
+    let open = state.transaction.as_mut();
+    open.ok_or_else(|| no_transaction(statement))
 }
 
 /// What only the session can tell.
@@ -192,6 +228,22 @@ fn session_value(session: &Shared, state: &State, name: &str) -> Option<String> 
                 .map(ToString::to_string)
                 .unwrap_or_default(),
         ),
+        "is_superuser" => {
+            let manifest = session.instance().manifest();
+            let rights = manifest.access.rights_of(state.identity.current);
+            Some(if rights.superuser { "on" } else { "off" }.to_owned())
+        }
+        "role" => Some(match state.identity.current == state.identity.session {
+            true => "none".to_owned(),
+            false => {
+                let manifest = session.instance().manifest();
+                name_of(&manifest.access, state.identity.current)
+            }
+        }),
+        "session_authorization" => {
+            let manifest = session.instance().manifest();
+            Some(name_of(&manifest.access, state.identity.session))
+        }
         "lazybase.last_token" => Some(
             state
                 .last_token
@@ -234,6 +286,7 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
         let view = visible.view(name).or_else(|| visible.view(&folded));
         view.map_or_else(|| session.table(&folded).map_err(|_| error), Ok)
     })?;
+    session.gate_now().look(&table)?;
     let key = table.key_indices();
     let columns = &table.columns[..table.visible_columns()];
     let place = |at: usize| key.iter().position(|index| *index == at);

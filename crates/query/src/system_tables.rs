@@ -3,18 +3,21 @@
 //! Reads the newest manifest; writes nothing. Invariant SYS-1: all rows of one table are of one
 //! manifest.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
     UInt32Array, UInt64Array,
 };
-use lazybase_cluster::{Instance, TaskStatus};
-use lazybase_engine::manifest::{Manifest, Run, RunKind, ScuEntry, SegmentFormat};
+use lazybase_cluster::{Instance, TaskStatus, lag};
+use lazybase_engine::manifest::{Manifest, Run, RunKind, ScuEntry, SegmentFormat, TableState};
 use lazybase_model::{Error, Layout, Result, ScuNumber, Table};
 
+use crate::access::Gate;
 use crate::settings::{Settings, Shown};
 
+mod access;
 mod columns;
 pub(crate) mod partitions;
 mod status;
@@ -22,43 +25,91 @@ mod status;
 mod tests;
 
 /// Their names.
-pub(crate) const NAMES: [&str; 14] = [
+pub(crate) const NAMES: [&str; 17] = [
     "back_pressure",
     "columns",
+    "grants",
     "lag",
     "partitions",
     "pins",
     "producers",
+    "roles",
     "runs",
     "scus",
     "segments",
     "settings",
+    "table_lag",
     "tables",
     "tasks",
     "troubles",
     "views",
 ];
 
+/// What tells of all that is stored, whoever may read it: least and greatest keys, errors with
+/// values in them, who else reads and writes.
+const FOR_SUPERUSERS: [&str; 7] = [
+    "pins",
+    "producers",
+    "runs",
+    "scus",
+    "segments",
+    "tasks",
+    "troubles",
+];
+
+/// Whether the session may read a system table.
+///
+/// # Errors
+/// `Invalid` (42501) if not.
+pub(crate) fn check(name: &str, gate: &Gate) -> Result<()> {
+    match FOR_SUPERUSERS.contains(&name) {
+        true => gate.superuser(&format!("read lazybase.{name}")),
+        false => Ok(()),
+    }
+}
+
+/// The manifest with the tables and views alone that the session may see.
+fn seen<'m>(manifest: &'m Arc<Manifest>, gate: &Gate) -> Cow<'m, Manifest> {
+    if gate.rights().superuser {
+        return Cow::Borrowed(manifest);
+    }
+    let mut seen = Manifest::clone(manifest);
+    let sees = |state: &Arc<TableState>| gate.sees(&state.table);
+    seen.tables.retain(|_, state| sees(state));
+    seen.views.retain(|_, state| sees(state));
+    Cow::Owned(seen)
+}
+
 /// The rows of a system table, if there is one of that name.
 pub(crate) fn rows(
     name: &str,
     instance: &Instance,
     settings: &Settings,
+    gate: &Gate,
 ) -> Result<Option<RecordBatch>> {
     let columns = match name {
         "settings" => settings_columns(&settings.all()),
-        "columns" => columns::rows(&instance.manifest()),
-        "lag" => lag(&instance.manifest(), instance.now_micros()),
-        "partitions" => partitions::rows(&instance.manifest())?,
+        "columns" => columns::rows(&seen(&instance.manifest(), gate)),
+        "grants" => access::grants(&instance.manifest(), gate),
+        "roles" => access::roles(gate.access()),
+        "lag" => {
+            let stages = lag::of_stages(&instance.manifest(), instance.now_micros());
+            status::lag(&stages, false)
+        }
+        "table_lag" => {
+            let tables = lag::of_tables(&seen(&instance.manifest(), gate), instance.now_micros());
+            status::lag(&tables, true)
+        }
+        "partitions" => partitions::rows(&seen(&instance.manifest(), gate))?,
         "producers" => producers(&instance.manifest()),
         "runs" => runs(&instance.manifest()),
         "scus" => scus(&instance.manifest()),
         "segments" => segments(&instance.manifest()),
-        "tables" => tables(&instance.manifest())?,
+        "tables" => tables(&seen(&instance.manifest(), gate))?,
         "tasks" => tasks(instance),
         "back_pressure" => status::back_pressure(&instance.status()),
         "pins" => status::pins(&instance.pins()),
-        "views" => crate::views::columns(&instance.manifest()),
+        "views" => crate::views::columns(&seen(&instance.manifest(), gate)),
         "troubles" => status::troubles(&instance.status()),
         _ => return Ok(None),
     };
@@ -108,59 +159,6 @@ fn settings_columns(settings: &[Shown]) -> Columns {
             texts(settings.iter().map(|shown| Some(shown.description.clone()))),
         ),
     ]
-}
-
-/// How far each stage is behind what is sealed.
-fn lag(manifest: &Manifest, now_micros: i64) -> Columns {
-    let sealed = manifest.sealed_through;
-    let stages = [
-        ("sealed", sealed),
-        ("remapped", manifest.remapped_through()),
-        ("sorted", manifest.sorted_through),
-        ("authority", authority_through(manifest)),
-    ];
-    vec![
-        ("stage", texts(stages.iter().map(|(name, _)| Some(*name)))),
-        (
-            "through_scu",
-            counts(stages.iter().map(|(_, through)| through.0)),
-        ),
-        (
-            "scus_behind",
-            counts(stages.iter().map(|(_, t)| sealed.0.saturating_sub(t.0))),
-        ),
-        ("seconds_behind", {
-            let seconds = stages.iter().map(|(_, through)| {
-                let waiting = manifest
-                    .times
-                    .get(&through.next())
-                    .filter(|_| *through < sealed);
-                waiting.map_or(0.0, |time| {
-                    now_micros.saturating_sub(time.first_ack_micros).max(0) as f64 / 1e6
-                })
-            });
-            Arc::new(Float64Array::from_iter_values(seconds)) as ArrayRef
-        }),
-    ]
-}
-
-/// The newest boundary that every range's base reaches.
-fn authority_through(manifest: &Manifest) -> ScuNumber {
-    let bases = manifest
-        .tables
-        .values()
-        .flat_map(|state| &state.ranges)
-        .map(|range| {
-            range
-                .runs
-                .iter()
-                .filter_map(|run| manifest.runs.get(&run.id))
-                .filter(|run| run.kind == RunKind::Base)
-                .map(|run| run.span.last)
-                .max()
-                .unwrap_or(ScuNumber::ZERO)
-        });
-    bases.min().unwrap_or(manifest.sealed_through)
 }
 
 fn producers(manifest: &Manifest) -> Columns {

@@ -21,6 +21,8 @@ use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot, SourceDescription};
 use lazybase_model::{Column, Error, Result, Table};
 use parking_lot::Mutex;
 
+use crate::access::Gate;
+use crate::context::OnePartition;
 use crate::error::into_datafusion;
 use crate::prune::{self, Access, PartitionAccess};
 use crate::scan::{LazyScanExec, Order, OtherOrder, Parts, Rows, Shape, shown_field};
@@ -60,6 +62,7 @@ pub(crate) struct LazyTable {
     /// The transaction's own changes of this table.
     buffered: Vec<ChangeBatch>,
     notes: ScanNotes,
+    gate: Gate,
 }
 
 impl LazyTable {
@@ -71,6 +74,7 @@ impl LazyTable {
         snapshot: Option<Snapshot>,
         buffered: Vec<ChangeBatch>,
         notes: ScanNotes,
+        gate: Gate,
     ) -> LazyTable {
         let (columns, fields): (Vec<usize>, Vec<_>) = match &views {
             Views::Choice(_) => columns
@@ -89,7 +93,19 @@ impl LazyTable {
             snapshot,
             buffered,
             notes,
+            gate,
         }
+    }
+
+    /// GATE-1: what is read, or tested by a filter, may be read.
+    fn check(&self, projection: &[usize], filters: &[Expr]) -> Result<()> {
+        let mut columns = projection.to_vec();
+        for column in filters.iter().flat_map(Expr::column_refs) {
+            let at = self.schema.index_of(&column.name);
+            let at = at.map_err(|error| Error::internal(error.to_string()))?;
+            columns.push(self.columns[at]);
+        }
+        self.gate.read(self.named(), &columns)
     }
 
     /// What a statement names: the table, or its view.
@@ -137,7 +153,14 @@ impl LazyTable {
             Some(rows) if self.buffered.is_empty() => Rows::Exact(rows),
             _ => Rows::Estimated(plan.estimated_rows),
         };
-        let target = scan.state.config().target_partitions();
+        let config = scan.state.config();
+        let target = config.target_partitions();
+        // Groups of their own are for rows whose order can be declared, and merged.
+        let order = match order {
+            Order::Ranges if shape.ordering().is_none() => Order::None,
+            Order::Ranges if config.get_extension::<OnePartition>().is_some() => Order::None,
+            order => order,
+        };
         let parts = Parts::grouped(plan.parts, order, target);
         LazyScanExec::parts(shape, parts, plan.sources, rows, scan.limit)
     }
@@ -363,6 +386,7 @@ impl TableProvider for LazyTable {
             Some(chosen) => chosen.iter().map(|at| self.columns[*at]).collect(),
             None => self.columns.clone(),
         };
+        self.check(&projection, filters).map_err(into_datafusion)?;
         let scan = Scan {
             state,
             projection,

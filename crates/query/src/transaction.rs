@@ -29,6 +29,7 @@ use lazybase_model::limits::TRANSACTION_BYTES_MAX;
 use lazybase_model::{Error, Result, Table, TableId};
 
 use crate::changes::{change_schema, upserts};
+use crate::settings::Settings;
 use crate::visible::{TableChange, TableChanges};
 
 #[cfg(test)]
@@ -39,24 +40,52 @@ mod tests;
 pub(crate) struct Transaction {
     pub(crate) read_only: bool,
     pub(crate) failed: bool,
+    /// It was opened for statements that a client sent together, and ends with them.
+    pub(crate) implicit: bool,
+    /// A statement of it wrote, be it no rows.
+    pub(crate) wrote: bool,
     /// Pinned by the first read.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) buffer: Buffer,
-    pub(crate) savepoints: Vec<(String, Buffer)>,
+    pub(crate) savepoints: Vec<Savepoint>,
+    /// The session's settings as they were at its beginning.
+    pub(crate) before: Settings,
+    /// The same as COMMIT leaves them: without what was SET LOCAL.
+    pub(crate) lasting: Settings,
+}
+
+/// What ROLLBACK TO goes back to.
+#[derive(Debug)]
+pub(crate) struct Savepoint {
+    name: String,
+    buffer: Buffer,
+    wrote: bool,
+    settings: Settings,
+    lasting: Settings,
 }
 
 impl Transaction {
-    pub(crate) fn savepoint(&mut self, name: String) {
-        self.savepoints.push((name, self.buffer.clone()));
+    /// Keeps all as it is now, with the settings that hold now.
+    pub(crate) fn savepoint(&mut self, name: String, settings: Settings) {
+        self.savepoints.push(Savepoint {
+            name,
+            buffer: self.buffer.clone(),
+            wrote: self.wrote,
+            settings,
+            lasting: self.lasting.clone(),
+        });
     }
 
-    /// Takes the buffer back to a savepoint, which stays.
-    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
+    /// Goes back to a savepoint, which stays; gives the settings that held there.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Settings> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
-        self.buffer = self.savepoints[at].1.clone();
+        let savepoint = &self.savepoints[at];
+        self.buffer = savepoint.buffer.clone();
+        self.wrote = savepoint.wrote;
+        self.lasting = savepoint.lasting.clone();
         self.failed = false;
-        Ok(())
+        Ok(savepoint.settings.clone())
     }
 
     /// Forgets a savepoint and those after it; what was written stays.
@@ -69,7 +98,7 @@ impl Transaction {
     fn find(&self, name: &str) -> Result<usize> {
         self.savepoints
             .iter()
-            .rposition(|(savepoint, _)| savepoint == name)
+            .rposition(|savepoint| savepoint.name == name)
             .ok_or_else(|| {
                 Error::not_found(format!("there is no savepoint {name:?}")).with_sqlstate("3B001")
             })
@@ -123,11 +152,29 @@ pub(crate) fn is_own(row: &[u8]) -> bool {
 }
 
 impl Buffer {
-    /// Does what a statement staged.
+    /// Does what a statement staged, all of it or nothing.
     ///
     /// # Errors
     /// `Unavailable` (53200) when the buffer would grow above its limit.
     pub(crate) fn apply(&mut self, staged: Vec<Staged>) -> Result<()> {
+        let appends = |staged: &Staged| matches!(staged, Staged::Changes(..));
+        if !staged.iter().all(appends) {
+            let mut changed = self.clone();
+            changed.do_each(staged)?;
+            *self = changed;
+            return Ok(());
+        }
+        // Most statements append: a copy for each would make many of them slow.
+        let (entries, bytes, next_row) = (self.entries.len(), self.bytes, self.next_row);
+        let done = self.do_each(staged);
+        if done.is_err() {
+            self.entries.truncate(entries);
+            (self.bytes, self.next_row) = (bytes, next_row);
+        }
+        done
+    }
+
+    fn do_each(&mut self, staged: Vec<Staged>) -> Result<()> {
         for staged in staged {
             match staged {
                 Staged::Table(change) => self.change_table(change)?,
@@ -143,7 +190,10 @@ impl Buffer {
     /// those written before it is altered are rows of its new definition from here on.
     fn change_table(&mut self, change: TableChange) -> Result<()> {
         match &change {
-            TableChange::Create(_) | TableChange::CreateView(_) | TableChange::DropView(_) => {}
+            TableChange::Create(_)
+            | TableChange::CreateView(_)
+            | TableChange::DropView(_)
+            | TableChange::Access(_) => {}
             TableChange::Alter { after, .. } => {
                 let layout = RowLayout::primary(after)?;
                 for entry in &mut self.entries {

@@ -7,14 +7,42 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_cluster::{Outcome, StageCheck, TableReport};
-use lazybase_engine::env::Env;
-use lazybase_engine::env::local::LocalStore;
 use lazybase_model::{Error, Result};
 
 use crate::answer::AnswerStream;
 use crate::error::from_arrow;
 use crate::session::Shared;
+
+/// The columns of what VERIFY TABLE tells.
+pub(crate) fn verify_columns() -> SchemaRef {
+    let text = |name| Field::new(name, DataType::Utf8, false);
+    let number = |name| Field::new(name, DataType::Int64, false);
+    Arc::new(Schema::new(vec![
+        text("holds"),
+        text("stage"),
+        number("first_scu"),
+        number("last_scu"),
+        number("rows"),
+        text("outcome"),
+    ]))
+}
+
+/// The columns of what BACKUP tells.
+pub(crate) fn backup_columns() -> SchemaRef {
+    let names = [
+        "backup",
+        "scu",
+        "oldest_scu",
+        "files",
+        "bytes",
+        "copied_files",
+        "copied_bytes",
+    ];
+    let fields = names.map(|name| Field::new(name, DataType::Int64, false));
+    Arc::new(Schema::new(fields.to_vec()))
+}
 
 /// VERIFY TABLE.
 pub(crate) async fn verify(session: &Arc<Shared>, table: &str, share: f64) -> Result<AnswerStream> {
@@ -39,14 +67,15 @@ pub(crate) async fn verify(session: &Arc<Shared>, table: &str, share: f64) -> Re
         Outcome::NotCompared(why) => format!("not compared: {why}"),
         Outcome::Same | Outcome::Differs { .. } => "the same".to_owned(),
     };
-    let batch = RecordBatch::try_from_iter([
-        ("holds", text(&|check| check.of.clone())),
-        ("stage", text(&|check| check.stage.to_owned())),
-        ("first_scu", number(&|check| check.span.first.0)),
-        ("last_scu", number(&|check| check.span.last.0)),
-        ("rows", number(&|check| check.rows)),
-        ("outcome", text(&outcome)),
-    ]);
+    let columns = vec![
+        text(&|check| check.of.clone()),
+        text(&|check| check.stage.to_owned()),
+        number(&|check| check.span.first.0),
+        number(&|check| check.span.last.0),
+        number(&|check| check.rows),
+        text(&outcome),
+    ];
+    let batch = RecordBatch::try_new(verify_columns(), columns);
     Ok(AnswerStream::of_batch(
         "VERIFY",
         batch.map_err(|error| from_arrow(&error))?,
@@ -89,22 +118,23 @@ fn difference(table: &str, report: &TableReport) -> Option<Error> {
 
 /// BACKUP TO.
 pub(crate) async fn backup(session: &Arc<Shared>, folder: &str) -> Result<AnswerStream> {
-    let store = LocalStore::open(Path::new(folder))?;
-    let target = Env::system(Arc::new(store));
-    let report = session
-        .instance()
-        .backup(&target, &session.teller())
-        .await?;
+    let instance = session.instance();
+    let target = instance.open_backups(Path::new(folder))?;
+    let report = instance.backup(&target, &session.teller()).await?;
+    for note in &report.notes {
+        instance.note_trouble(note);
+    }
     let number = |value: u64| -> ArrayRef { Arc::new(Int64Array::from(vec![value as i64])) };
-    let batch = RecordBatch::try_from_iter([
-        ("backup", number(report.number)),
-        ("scu", number(report.newest.0)),
-        ("oldest_scu", number(report.oldest.0)),
-        ("files", number(report.files)),
-        ("bytes", number(report.bytes)),
-        ("copied_files", number(report.copied_files)),
-        ("copied_bytes", number(report.copied_bytes)),
-    ]);
+    let columns = vec![
+        number(report.number),
+        number(report.newest.0),
+        number(report.oldest.0),
+        number(report.files),
+        number(report.bytes),
+        number(report.copied_files),
+        number(report.copied_bytes),
+    ];
+    let batch = RecordBatch::try_new(backup_columns(), columns);
     Ok(AnswerStream::of_batch(
         "BACKUP",
         batch.map_err(|error| from_arrow(&error))?,

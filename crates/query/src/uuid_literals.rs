@@ -14,7 +14,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::cast::{parse_uuid, spell_uuid};
+use crate::hex::{from_uuid, put_uuid};
 use crate::types::is_uuid;
 
 /// The rule.
@@ -104,8 +104,8 @@ fn spelt(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
             let mut spelling = String::with_capacity(36);
-            match parse_uuid(&text) {
-                Some(bytes) => spell_uuid(&bytes, &mut spelling),
+            match from_uuid(&text) {
+                Some(bytes) => put_uuid(&bytes, &mut spelling),
                 None => spelling = text,
             }
             Expr::Literal(ScalarValue::Utf8(Some(spelling)), metadata)

@@ -38,6 +38,7 @@ pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<An
         (false, _) => {}
     }
     let table = session.visible().require(&view.table)?;
+    session.gate_now().own(&table)?;
     let spec = ViewSpec {
         name: view.name.clone(),
         columns: view.columns.clone(),
@@ -45,7 +46,7 @@ pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<An
     };
     let made = session.instance().define_view(&table, &spec)?;
     let mut sink = Sink::of(session);
-    sink.change_table(TableChange::CreateView(made));
+    sink.change_table(TableChange::CreateView(made))?;
     match sink.finish(session).await {
         Ok(token) => Ok(AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_token(token)),
         // Somebody else was quicker.

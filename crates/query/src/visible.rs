@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use lazybase_engine::manifest::{Ddl, KeyRange, Manifest, VersionStep};
 use lazybase_engine::read::OwnTable;
+use lazybase_model::access::{Access, AccessChange};
 use lazybase_model::{Error, PartitionChange, Result, Table, TableId};
 
 use crate::error::unknown_table;
@@ -37,6 +38,8 @@ pub(crate) enum TableChange {
     },
     CreateView(Arc<Table>),
     DropView(Arc<Table>),
+    /// Who may do what.
+    Access(AccessChange),
 }
 
 impl TableChange {
@@ -69,6 +72,9 @@ impl TableChange {
                 view: view.as_ref().clone(),
             },
             TableChange::DropView(view) => Ddl::DropView { view: view.id },
+            TableChange::Access(change) => Ddl::Access {
+                change: change.clone(),
+            },
         }
     }
 }
@@ -92,13 +98,15 @@ impl TableChanges {
             TableChange::Create(_)
             | TableChange::Alter { .. }
             | TableChange::Partition { .. }
-            | TableChange::CreateView(_) => {}
+            | TableChange::CreateView(_)
+            | TableChange::Access(_) => {}
             TableChange::DropView(view) => {
                 let before = self.0.len();
                 self.0.retain(
                     |change| !matches!(change, TableChange::CreateView(made) if made.id == view.id),
                 );
                 if self.0.len() < before {
+                    self.forget_access(view.id);
                     return;
                 }
             }
@@ -112,6 +120,7 @@ impl TableChanges {
                     _ => true,
                 });
                 if was_made {
+                    self.forget_access(table.id);
                     return;
                 }
             }
@@ -122,6 +131,14 @@ impl TableChanges {
             }
         }
         self.0.push(change);
+    }
+
+    /// What was granted on a table that is there no more, because it never was for others.
+    fn forget_access(&mut self, table: TableId) {
+        self.0.retain(|change| match change {
+            TableChange::Access(change) => !Access::is_about(change, table),
+            _ => true,
+        });
     }
 
     /// The tables that it has changed and not dropped, each once, as it has left them: of those
@@ -225,6 +242,23 @@ impl Visible {
         }
         let mut tables = self.tables().into_iter();
         tables.find(|table| table.name == name)
+    }
+
+    /// Who may do what, as the transaction has changed it. What it can't change any more, because
+    /// others were quicker, is an error of its COMMIT.
+    pub(crate) fn access(&self) -> Arc<Access> {
+        let changes = self.changes.0.iter().filter_map(|change| match change {
+            TableChange::Access(change) => Some(change),
+            _ => None,
+        });
+        let mut access = Arc::clone(&self.manifest.access);
+        for change in changes {
+            let mut next = Access::clone(&access);
+            if next.change(change).is_ok() {
+                access = Arc::new(next);
+            }
+        }
+        access
     }
 
     /// The table of an id, be it a key map.

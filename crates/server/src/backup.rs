@@ -6,12 +6,10 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use indicatif::{ProgressBar, ProgressStyle};
-use lazybase_cluster::{AsOf, RestoreRequest, list_backups, verify_backups};
-use lazybase_engine::env::Env;
+use lazybase_cluster::{AsOf, RestoreRequest, list_backups, open_to_restore, verify_backups};
 use lazybase_engine::env::local::LocalStore;
 use lazybase_model::{Error, Result, ScuNumber};
 
@@ -25,23 +23,27 @@ pub(crate) async fn run(db: Option<PathBuf>, args: BackupArgs) -> Result<()> {
     match (args.what, args.to) {
         (Some(BackupCommand::List { from }), _) => list(&from).await,
         (Some(BackupCommand::Verify { from, number }), _) => verify(&from, number).await,
-        (None, Some(to)) => take(db, &to).await,
+        (None, Some(to)) => take(db, &to, &args.without).await,
         (None, None) => Err(Error::invalid("no folder of backups is named")
             .with_hint("give --to FOLDER, or say `backup list` or `backup verify`")),
     }
 }
 
-async fn take(db: Option<PathBuf>, to: &Path) -> Result<()> {
+async fn take(db: Option<PathBuf>, to: &Path, without: &[String]) -> Result<()> {
     let database = open::database(db, Missing::Refuse).await?;
     let bar = progress_bar("copying");
     let tell = |share: f64| bar.set_position((share * 1_000.0) as u64);
     let taken = async {
-        let target = Env::system(Arc::new(LocalStore::open(to)?));
-        database.instance().backup(&target, &tell).await
+        let instance = database.instance();
+        let target = instance.open_backups(to)?;
+        instance.backup_without(&target, without, &tell).await
     };
     let taken = taken.await;
     bar.finish_and_clear();
     let report = open::close(&database, taken).await?;
+    for note in &report.notes {
+        say(&format!("note: {note}\n"))?;
+    }
     say(&format!(
         "backup {}: everything up to the end of SCU {}, restorable from SCU {} on\n\
          {}, {}; copied {}, {}\n",
@@ -121,7 +123,7 @@ pub(crate) async fn restore(db: Option<PathBuf>, args: RestoreArgs) -> Result<()
     let bar = progress_bar("restoring");
     let tell = |share: f64| bar.set_position((share * 1_000.0) as u64);
     let restored = async {
-        let target = Env::system(Arc::new(LocalStore::open(&folder)?));
+        let target = open_to_restore(&folder, &args.from)?;
         lazybase_cluster::restore(&source, &target, request, &tell).await
     };
     let restored = restored.await;
@@ -141,7 +143,13 @@ pub(crate) async fn restore(db: Option<PathBuf>, args: RestoreArgs) -> Result<()
         text += &format!("producer {producer:?} begins anew: its mark then is not known\n");
     }
     for view in &report.dropped_views {
-        text += &format!("view {view:?} was left out: its table had other columns then\n");
+        text += &format!(
+            "view {view:?} was left out: its table had other columns then, or a table \
+             its name\n"
+        );
+    }
+    for file in &report.absent {
+        text += &format!("{file} is not in the backup: the times of some old SCUs are not known\n");
     }
     say(&text)
 }

@@ -1,9 +1,11 @@
 //! The arguments of every command, as clap reads them.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::Given;
+use crate::role::RoleArgs;
 
 /// Observational data that never stops arriving; every query says how fresh its answer must be.
 #[derive(Debug, Parser)]
@@ -27,6 +29,10 @@ pub(crate) struct Cli {
     /// The database's folder. `sql` and `load` make it if it is not there.
     #[arg(long, env = "LAZYBASE_DB", global = true, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
+    /// A TOML file with options; `lazybase serve --print-config` shows them. LAZYBASE_CONFIG names
+    /// one too.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -37,8 +43,10 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// A shell; or statements from -c, a file, or standard input.
     Sql(SqlArgs),
-    /// Serve the database to PostgreSQL clients: psql, drivers, dashboards.
+    /// Serve the database to clients of PostgreSQL and of Arrow Flight SQL.
     Serve(ServeArgs),
+    /// Make, list and end roles of a closed database, or give one another password.
+    Role(RoleArgs),
     /// Load Parquet, CSV or JSON lines files into a table.
     Load(LoadArgs),
     /// Write a table or a query's result to a Parquet, CSV or JSON lines file.
@@ -94,6 +102,9 @@ pub(crate) enum ReportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct SqlArgs {
+    /// A server instead of a folder: postgresql://127.0.0.1:5432/lazybase.
+    #[arg(long, env = "LAZYBASE_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
     /// Run these statements, separated by semicolons, and end.
     #[arg(short = 'c', long = "command", value_name = "SQL")]
     pub(crate) command: Vec<String>,
@@ -118,22 +129,12 @@ pub(crate) struct SqlArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where PostgreSQL clients connect; an address of this machine alone.
-    #[arg(
-        long,
-        env = "LAZYBASE_PG_LISTEN",
-        default_value = "127.0.0.1:5432",
-        value_name = "ADDRESS"
-    )]
-    pub(crate) pg_listen: SocketAddr,
-    /// The most connections at a time.
-    #[arg(
-        long,
-        env = "LAZYBASE_MAX_CONNECTIONS",
-        default_value_t = 500,
-        value_name = "N"
-    )]
-    pub(crate) max_connections: usize,
+    /// Print the configuration that is in force as a TOML file with comments, and end.
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// The options, each of which may also be an environment variable or stand in the file.
+    #[command(flatten)]
+    pub(crate) given: Given,
 }
 
 /// What `load` does with a file that it can't take whole.
@@ -212,6 +213,12 @@ pub(crate) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    /// A server instead of a folder, as a live page: postgresql://127.0.0.1:5432/lazybase.
+    #[arg(long, env = "LAZYBASE_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// With --url: print the page once.
+    #[arg(long)]
+    pub(crate) once: bool,
     /// For people, or for programs.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ReportFormat,
@@ -253,6 +260,10 @@ pub(crate) struct BackupArgs {
     /// The folder of backups; made if it is not there.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: Option<PathBuf>,
+    /// Leave a table out, with its views: where its rows are lost, the others can be backed up. May
+    /// be given several times.
+    #[arg(long, value_name = "TABLE", requires = "to")]
+    pub(crate) without: Vec<String>,
     #[command(subcommand)]
     pub(crate) what: Option<BackupCommand>,
 }

@@ -4,25 +4,35 @@
 //! progress, stamps and errors go to standard error. Invariant CLI-1: the exit status is 0 only
 //! when everything that was asked has been done.
 
+#![recursion_limit = "256"]
+
 mod backup;
 mod cli;
+mod config;
 mod demo;
 mod export;
 mod failure;
 mod figures;
+mod http;
 mod inspect;
 mod load;
+mod logs;
 mod measure;
+mod memory;
+mod metrics;
 mod names;
 mod open;
 mod pipeline;
 mod render;
 mod repair;
+mod role;
 mod serve;
 mod shell;
 mod status;
+mod traces;
 mod verify;
 mod wall;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -30,6 +40,7 @@ use clap::Parser;
 use lazybase_model::{Error, Result};
 
 use crate::cli::{Cli, Command};
+use crate::config::Config;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -48,11 +59,17 @@ fn run(cli: Cli) -> Result<ExitCode> {
         .thread_name("lazybase")
         .build()
         .map_err(|error| Error::unavailable(format!("can't start threads: {error}")))?;
-    let db = cli.db;
+    let given = match &cli.command {
+        Command::Serve(args) => Some(&args.given),
+        _ => None,
+    };
+    let config = Config::read(cli.db, cli.config, given)?;
+    let db = config.db.clone();
     let done = match cli.command {
         Command::Demo(args) => runtime.block_on(demo::run(db, args)),
         Command::Sql(args) => shell::run(&runtime, db, args),
-        Command::Serve(args) => runtime.block_on(serve::run(db, args)),
+        Command::Serve(args) => runtime.block_on(serve::run(config, args.print_config)),
+        Command::Role(args) => runtime.block_on(role::run(db, args)),
         Command::Load(args) => runtime.block_on(load::run(db, args)),
         Command::Export(args) => runtime.block_on(export::run(db, args)),
         Command::Status(args) => runtime.block_on(status::run(db, args)),

@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 
 use lazybase_cluster::Settings;
-use lazybase_model::{Error, Freshness, Result};
-use lazybase_query::{Database, OpenOptions};
+use lazybase_model::{Error, Result};
+use lazybase_query::{Database, OpenOptions, SessionDefaults};
+
+use crate::config;
+
+use crate::memory;
 
 /// Whether a command makes the database that it does not find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +29,7 @@ pub(crate) fn folder(db: Option<PathBuf>) -> Result<PathBuf> {
 
 /// Opens the database.
 pub(crate) async fn database(db: Option<PathBuf>, missing: Missing) -> Result<Database> {
-    database_with(db, missing, settings()?).await
+    database_with(db, missing, settings()).await
 }
 
 /// Opens the database with settings of its own.
@@ -34,53 +38,21 @@ pub(crate) async fn database_with(
     missing: Missing,
     settings: Settings,
 ) -> Result<Database> {
+    let config = config::in_force();
     let options = OpenOptions {
         create: missing == Missing::Create,
         settings,
+        sessions: SessionDefaults {
+            statement_timeout: config.statement_timeout,
+            slow_query: config.slow_query,
+        },
     };
     Database::open_with(folder(db)?, options).await
 }
 
-/// The environment variables that set limits, in bytes.
-const BATCH_BYTES_MAX: &str = "LAZYBASE_BATCH_BYTES_MAX";
-const QUERY_MEMORY: &str = "LAZYBASE_QUERY_MEMORY";
-
-/// The environment variable that sets how long horizons stay readable.
-const RETENTION: &str = "LAZYBASE_RETENTION";
-
-/// The settings of the database, as far as the environment changes them.
-pub(crate) fn settings() -> Result<Settings> {
-    let mut settings = Settings::default();
-    if let Some(bytes) = bytes_of(BATCH_BYTES_MAX)? {
-        settings.batch_bytes_max = bytes;
-    }
-    if let Some(bytes) = bytes_of(QUERY_MEMORY)? {
-        settings.query_memory = bytes;
-    }
-    if let Some(text) = std::env::var_os(RETENTION) {
-        let bound = text.to_str().and_then(|text| text.parse().ok());
-        let Some(Freshness::Within(retention)) = bound else {
-            return Err(
-                Error::invalid(format!("{RETENTION} is not a duration: {text:?}"))
-                    .with_hint("give seconds, or a number and a unit, such as '2 h'"),
-            );
-        };
-        settings.retention = retention;
-    }
-    Ok(settings)
-}
-
-fn bytes_of(variable: &str) -> Result<Option<u64>> {
-    let Some(text) = std::env::var_os(variable) else {
-        return Ok(None);
-    };
-    let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
-    match bytes {
-        Some(bytes) => Ok(Some(bytes)),
-        None => Err(Error::invalid(format!(
-            "{variable} is not a number of bytes: {text:?}"
-        ))),
-    }
+/// The settings of the database, as the configuration has them.
+pub(crate) fn settings() -> Settings {
+    config::in_force().settings
 }
 
 /// Closes the database after a command; the command's own error comes first.

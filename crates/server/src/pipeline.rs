@@ -5,8 +5,8 @@
 //! newer SCUs did not change holds nothing up: nothing is left to be joined there, so it stays
 //! as it is, whatever stage wrote it.
 
+use lazybase_cluster::lag::is_at_rest;
 use lazybase_engine::manifest::{Manifest, RangeState, RunKind};
-use lazybase_engine::read::paths::segments_in;
 use lazybase_model::ScuNumber;
 use serde::Serialize;
 
@@ -57,17 +57,6 @@ impl Boundaries {
             self.authority,
         ]
     }
-}
-
-/// Whether all data of a range stands in one run, or none, and the newest SCUs did not change it.
-fn is_at_rest(manifest: &Manifest, range: &RangeState) -> bool {
-    let current = range.runs.iter().filter(|run| run.is_current());
-    let mut with_data = current
-        .filter_map(|run| manifest.runs.get(&run.id))
-        .filter(|run| !segments_in(run, &range.range).is_empty());
-    let one = with_data.next();
-    with_data.next().is_none()
-        && one.is_none_or(|run| run.changes_through < manifest.sorted_through)
 }
 
 /// Where the base of a range ends, and where the merged runs that follow it end.

@@ -29,7 +29,7 @@ const LOST: u8 = 4;
 pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCode> {
     let folder = open::folder(db)?;
     let look = async || {
-        let store = LocalStore::open_read_only(&folder)?;
+        let store = LocalStore::open_to_look(&folder)?;
         examine(&Env::system(Arc::new(store))).await
     };
     let mut aside = SetAside::default();
@@ -43,9 +43,11 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
     let mut after = before.clone();
     if !args.dry_run && before.closed.is_none() {
         let env = Env::system(Arc::new(LocalStore::open(&folder)?));
-        let instance = Instance::open_healing(env, open::settings()?, &before.errors).await?;
+        let instance = Instance::open_healing(env, open::settings(), &before.errors).await?;
         let verified = instance.verify(&|_| {}).await;
         let closed = instance.close().await;
+        // It has the folder until its last handle goes.
+        drop(instance);
         verified.and(closed)?;
         after = look().await?;
         let left =

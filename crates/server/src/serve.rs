@@ -1,50 +1,63 @@
-//! `lazybase serve`: the database for clients that speak PostgreSQL's protocol.
+//! `lazybase serve`: the database for clients over the network.
 //!
 //! ```text
-//!   open -> listen -> say where -> SIGINT or SIGTERM -> statements end -> seal -> close
+//!   HTTP -> open -> doors -> say where -> SIGINT or SIGTERM -> statements end -> seal -> close
 //! ```
 //!
-//! A second signal does not wait for statements that still run.
+//! HTTP is there before the database is open, to say that it is not ready yet. Each protocol is a
+//! door: a task that serves until it is told to stop. A second signal does not wait for statements
+//! that still run. SIGHUP reads certificates again.
+
+mod security;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use lazybase_model::{Error, Result};
-use lazybase_pg::{Options, Server};
+use lazybase_pg::{Options, Server, Tls};
+use lazybase_query::Database;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use crate::cli::ServeArgs;
+use crate::config::{self, Config, LogFormat};
+use crate::failure;
+use crate::http::{Health, Http, Phase};
+use crate::logs::Watching;
 use crate::open::{self, Missing};
 
-/// Serves until it is told to stop.
-pub(crate) async fn run(db: Option<PathBuf>, args: ServeArgs) -> Result<()> {
-    let folder = open::folder(db.clone())?;
+/// Serves until it is told to stop; or prints the configuration.
+pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
+    if print_config {
+        let text = config::printed(&config);
+        let written = io::stdout().lock().write_all(text.as_bytes());
+        return written.map_err(|error| failure::stdout(&error));
+    }
+    let folder = open::folder(config.db.clone())?;
     let mut signals = Signals::new()?;
-    let database = open::database(db, Missing::Create).await?;
-    let options = Options {
-        connections_max: args.max_connections,
-        ..Options::default()
-    };
-    let outcome = match Server::bind(database.clone(), args.pg_listen, options).await {
-        Ok(server) => {
-            let address = server.address();
-            say(&format!(
+    let tls = security::tls(&config)?;
+    let watching = Watching::begin(&config)?;
+    let teller = Teller(config.log_format);
+    let health = Health::default();
+    let http = Http::open(&config, &health).await?;
+    let database = open::database(Some(folder.clone()), Missing::Create).await?;
+    health.opened(&database);
+    let mut doors = Doors::new();
+    let outcome = match doors.open_all(&database, &config, tls.as_ref()).await {
+        Ok(lines) => {
+            teller.say(&format!(
                 "lazybase {}: serving {}",
                 env!("CARGO_PKG_VERSION"),
                 folder.display()
             ));
-            say(&format!(
-                "PostgreSQL clients: psql -h {} -p {} -d lazybase (any user, this machine only)",
-                address.ip(),
-                address.port()
-            ));
-            say("ready; Ctrl-C stops");
-            let (stop, stopped) = tokio::sync::oneshot::channel();
-            let serving = server.serve(async {
-                // Whoever would tell has gone: then the end has come too.
-                drop(stopped.await);
-            });
-            signals.end(serving, stop).await;
+            lines.iter().for_each(|line| teller.say(line));
+            teller.say(&http.told());
+            teller.say("ready; Ctrl-C stops");
+            health.enter(Phase::Ready);
+            security::reload_on_hangup(tls, |line| teller.say(line), signals.next()).await?;
+            health.enter(Phase::Stopping);
+            teller.say("stopping: statements that run may end");
+            doors.close(&mut signals).await;
             Ok(())
         }
         Err(error) => Err(error),
@@ -52,9 +65,98 @@ pub(crate) async fn run(db: Option<PathBuf>, args: ServeArgs) -> Result<()> {
     let served = outcome.is_ok();
     open::close(&database, outcome).await?;
     if served {
-        say("stopped: everything that was acknowledged is sealed");
+        teller.say("stopped: everything that was acknowledged is sealed");
     }
+    http.close();
+    watching.end();
     Ok(())
+}
+
+/// The protocols that are served, each by a task of its own.
+struct Doors {
+    stop: watch::Sender<bool>,
+    serving: JoinSet<()>,
+}
+
+impl Doors {
+    fn new() -> Doors {
+        Doors {
+            stop: watch::Sender::new(false),
+            serving: JoinSet::new(),
+        }
+    }
+
+    /// Opens every door that is configured; gives what to say about them.
+    async fn open_all(
+        &mut self,
+        database: &Database,
+        config: &Config,
+        tls: Option<&Arc<Tls>>,
+    ) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        if let Some(address) = config.pg_listen {
+            let options = Options {
+                connections_max: config.max_connections,
+                grace: config.grace,
+                tls: tls.cloned(),
+                trusts_loopback: config.trust_loopback,
+            };
+            let server = Server::bind(database.clone(), address, options).await?;
+            let address = server.address();
+            database.set_address(&format!("postgresql://{address}/lazybase"));
+            lines.push(format!(
+                "PostgreSQL clients: psql -h {} -p {} -d lazybase ({})",
+                address.ip(),
+                address.port(),
+                who(database)
+            ));
+            self.serving.spawn(server.serve(self.told_to_stop()));
+        }
+        if let Some(address) = config.flight_listen {
+            let options = lazybase_flight::Options {
+                connections_max: config.max_connections,
+                grace: config.grace,
+                trusts_loopback: config.trust_loopback,
+                ..lazybase_flight::Options::default()
+            };
+            let server = lazybase_flight::Server::bind(database.clone(), address, options).await?;
+            let address = server.address();
+            lines.push(format!("Arrow Flight SQL clients: grpc://{address}"));
+            self.serving.spawn(server.serve(self.told_to_stop()));
+        }
+        match lines.is_empty() {
+            true => Err(Error::invalid("nothing is to be served")
+                .with_hint("give --pg-listen an address, such as 127.0.0.1:5432")),
+            false => Ok(lines),
+        }
+    }
+
+    /// Ends when the doors are to close.
+    fn told_to_stop(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stop = self.stop.subscribe();
+        async move {
+            // Whoever would tell has gone: then the end has come too.
+            drop(stop.wait_for(|stop| *stop).await);
+        }
+    }
+
+    /// Lets nobody in, and waits until statements have ended, or another signal comes.
+    async fn close(&mut self, signals: &mut Signals) {
+        self.stop.send_replace(true);
+        tokio::select! {
+            () = async { while self.serving.join_next().await.is_some() {} } => {}
+            () = signals.next() => {}
+        }
+        self.serving.shutdown().await;
+    }
+}
+
+/// Who is let in, in words.
+fn who(database: &Database) -> &'static str {
+    match database.asks_for_passwords() {
+        true => "roles, with a password",
+        false => "any user, this machine only",
+    }
 }
 
 /// The signals that stop the server.
@@ -78,30 +180,17 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
-
-    /// Serves until a signal comes, and then until statements have ended, or another one comes.
-    async fn end(
-        &mut self,
-        serving: impl Future<Output = ()>,
-        stop: tokio::sync::oneshot::Sender<()>,
-    ) {
-        tokio::pin!(serving);
-        tokio::select! {
-            () = &mut serving => return,
-            () = self.next() => {}
-        }
-        say("stopping: statements that run may end");
-        // It listens as long as it serves.
-        let _ = stop.send(());
-        tokio::select! {
-            () = &mut serving => {}
-            () = self.next() => {}
-        }
-    }
 }
 
-/// Tells whoever started the server.
-fn say(line: &str) {
-    // Standard error that can't be written leaves nobody to tell.
-    drop(writeln!(io::stderr().lock(), "{line}"));
+/// Tells whoever started the server: in lines for people, or among the log's lines.
+struct Teller(LogFormat);
+
+impl Teller {
+    fn say(&self, line: &str) {
+        match self.0 {
+            LogFormat::Json => tracing::info!("{line}"),
+            // Standard error that can't be written leaves nobody to tell.
+            LogFormat::Text => drop(writeln!(io::stderr().lock(), "{line}")),
+        }
+    }
 }

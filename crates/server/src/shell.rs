@@ -16,6 +16,7 @@ mod feed;
 mod interactive;
 mod meta;
 mod pointer;
+mod target;
 mod waiting;
 
 use std::fs::File;
@@ -23,20 +24,20 @@ use std::io::{self, BufReader, Cursor, IsTerminal};
 use std::path::PathBuf;
 
 use lazybase_model::{Error, Freshness, Result};
-use lazybase_query::{Database, Session};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Format, SqlArgs};
 use crate::failure;
 use crate::open::{self, Missing};
+use crate::wire::Wire;
 use copy_data::Script;
 use feed::{Feed, Item};
+use target::{Here, Target};
 use waiting::WaitBar;
 
 /// One user's shell: a session and how its results are shown.
 pub(crate) struct Shell {
-    database: Database,
-    session: Session,
+    target: Target,
     format: Format,
     timing: bool,
     /// Whether each row is written as lines of its own, however narrow.
@@ -58,16 +59,23 @@ enum Next {
 
 /// Runs the command.
 pub(crate) fn run(runtime: &Runtime, db: Option<PathBuf>, args: SqlArgs) -> Result<()> {
+    if let Some(url) = &args.url {
+        let wire = runtime.block_on(Wire::connect(url))?;
+        return serve(runtime, Target::There(Box::new(wire)), args);
+    }
     let database = runtime.block_on(open::database(db, Missing::Create))?;
-    let outcome = serve(runtime, &database, args);
+    let here = Here {
+        database: database.clone(),
+        session: database.session(),
+    };
+    let outcome = serve(runtime, Target::Here(Box::new(here)), args);
     runtime.block_on(open::close(&database, outcome))
 }
 
-fn serve(runtime: &Runtime, database: &Database, args: SqlArgs) -> Result<()> {
+fn serve(runtime: &Runtime, target: Target, args: SqlArgs) -> Result<()> {
     let colour = std::env::var_os("NO_COLOR").is_none();
     let mut shell = Shell {
-        database: database.clone(),
-        session: database.session(),
+        target,
         format: args.format,
         timing: false,
         records: false,
@@ -77,13 +85,13 @@ fn serve(runtime: &Runtime, database: &Database, args: SqlArgs) -> Result<()> {
         wait: WaitBar::default(),
         data: Script::standard_input(),
     };
-    if !args.quiet {
+    if let (Target::Here(here), false) = (&shell.target, args.quiet) {
         let wait = shell.wait.clone();
-        shell.session.on_progress(move |share| wait.show(share));
+        here.session.on_progress(move |share| wait.show(share));
     }
     if let Some(bound) = &args.freshness {
         let bound: Freshness = bound.parse()?;
-        runtime.block_on(shell.session.execute(&meta::set_freshness(bound)))?;
+        runtime.block_on(shell.set(&meta::set_freshness(bound)))?;
     }
     if !args.command.is_empty() {
         for text in &args.command {
@@ -137,7 +145,7 @@ impl Shell {
 
     /// The end of a run that nobody watched.
     fn end(self) -> Result<()> {
-        if self.session.in_transaction() {
+        if self.target.in_transaction() {
             return Err(Error::invalid("the last transaction was not committed")
                 .with_detail("the statements ended inside it, so it was rolled back")
                 .with_hint("end with COMMIT"));

@@ -18,6 +18,8 @@ use crate::open::{self, Missing};
 use crate::pipeline::{Boundaries, staleness_micros};
 use crate::render::print_rows;
 
+pub(crate) mod page;
+
 /// What a table's current runs hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct TableFigures {
@@ -107,6 +109,9 @@ struct OldestSnapshot {
 
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: StatusArgs) -> Result<()> {
+    if let Some(url) = &args.url {
+        return page::run(url, &args).await;
+    }
     let database = open::database(db, Missing::Refuse).await?;
     let status = Status::of(database.instance());
     let text = match args.format {

@@ -8,7 +8,7 @@
 use std::fs::{self, File};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lazybase_model::Result;
 use tokio::task::JoinHandle;
@@ -46,6 +46,21 @@ pub(crate) fn spawn<T: Send + 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> JoinHandle<T> {
     tokio::spawn(task)
+}
+
+/// Runs what blocks beside the caller, on a thread that serves nobody else.
+pub(crate) fn spawn_blocking<T: Send + 'static>(
+    task: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::task::spawn_blocking(task)
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    })
 }
 
 /// Makes a new file, or empties the one that is there.

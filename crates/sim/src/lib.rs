@@ -10,10 +10,12 @@
 //!
 //! One seed is one run, byte for byte: the hash of everything that happened tells two runs apart.
 
+mod alter;
 pub mod dice;
 mod life;
 pub mod marks;
 pub mod model;
+mod names;
 mod operator;
 mod reader;
 mod rows;

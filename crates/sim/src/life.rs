@@ -1,5 +1,6 @@
 //! One life of the processes: an open database, and what actors need to use it and to judge it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use parking_lot::Mutex;
 
 use crate::marks::Mark;
 use crate::model::Model;
-use crate::rows::{Known, ledger_rows};
-use crate::store::SimStore;
+use crate::names::Names;
+use crate::rows::{Known, Maps, ledger_rows};
+use crate::store::{SimStore, Wounds};
 use crate::story::{End, LifeDraw, Story};
 use crate::world::World;
 
@@ -66,6 +68,14 @@ pub(crate) struct Run {
     pub(crate) story: Story,
     /// What should be.
     pub(crate) model: Mutex<Model>,
+    /// How many files are still to be damaged for good while the database is used.
+    pub(crate) strikes: Mutex<u32>,
+    /// Those that are.
+    pub(crate) wounds: Wounds,
+    /// Of each table the columns that somebody wanted to drop.
+    pub(crate) gone: Mutex<BTreeMap<usize, BTreeSet<usize>>>,
+    /// What answers said of numbers.
+    pub(crate) names: Mutex<Names>,
     /// What was done.
     pub(crate) tally: Mutex<Tally>,
 }
@@ -84,8 +94,10 @@ pub(crate) struct Life {
     pub(crate) instance: Instance,
     /// The ledger.
     pub(crate) ledger: Known,
-    /// The story's tables.
-    pub(crate) tables: Vec<Known>,
+    /// The story's tables, as they were defined when somebody last looked.
+    pub(crate) tables: Mutex<Vec<Known>>,
+    /// Their key maps.
+    pub(crate) maps: Vec<Option<Known>>,
     /// Their views.
     pub(crate) views: Vec<Vec<Arc<Table>>>,
     /// How many answers there were when it began, and whether its end has been ordered.
@@ -113,6 +125,38 @@ impl Life {
     /// The world.
     pub(crate) fn world(&self) -> &World {
         &self.run.world
+    }
+
+    /// A table, as it was defined when somebody last looked.
+    pub(crate) fn known(&self, table: usize) -> Known {
+        self.tables.lock()[table].clone()
+    }
+
+    /// A table under its newest definition.
+    pub(crate) fn bind(&self, table: usize) -> Result<Known, String> {
+        let name = &self.run.story.tables[table].name;
+        let newest = self.instance.table(name);
+        let newest = newest.map_err(|error| format!("table {name:?} is gone: {error:?}"))?;
+        let known = self.known_as(table, newest)?;
+        self.tables.lock()[table] = known.clone();
+        Ok(known)
+    }
+
+    /// A table under this definition.
+    pub(crate) fn known_as(&self, table: usize, definition: Arc<Table>) -> Result<Known, String> {
+        let known = self.known(table);
+        match known.table.version == definition.version {
+            true => Ok(known),
+            false => Known::of(definition, &self.run.story.tables[table]),
+        }
+    }
+
+    /// What a writer needs to name keys.
+    pub(crate) fn naming(&self) -> Maps<'_> {
+        Maps {
+            draws: &self.run.story.tables,
+            maps: &self.maps,
+        }
     }
 
     /// Whether actors are to stop.
@@ -160,6 +204,9 @@ impl Life {
     /// Whether an error may be; `since` is when the request began.
     pub(crate) fn judge(&self, what: &str, since: Duration, error: Error) -> Trouble {
         let failed = self.store.failed_since(since.saturating_sub(FAULTS_ECHO));
+        if error.kind() == ErrorKind::Corrupt && self.run.wounds.are_named(&format!("{error:?}")) {
+            return Trouble::Excused(error);
+        }
         let may_be = match error.kind() {
             ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::MaybeHappened => failed,
             _ => false,

@@ -9,13 +9,16 @@
 //!              \---refused---> gone          (or sent again, if its writer numbers its batches)
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lazybase_engine::manifest::ScuTime;
 use lazybase_model::{Horizon, MergeOperator, ScuNumber};
 
-use crate::schema::TableDraw;
+use crate::alter::{Alter, adapted};
+use crate::marks::{Mark, Marks};
+use crate::rows::agrees;
+use crate::schema::{ColumnDraw, TableDraw, Version, key_of_code};
 
 /// A cell: a number, or NULL.
 pub type Cell = Option<i64>;
@@ -26,9 +29,20 @@ pub type Key = [i64; 2];
 /// What a table holds.
 pub type Rows = BTreeMap<Key, Row>;
 /// What all tables hold.
-pub type State = Vec<Arc<Rows>>;
+pub type State = Vec<Held>;
 /// A place in the order of batches: SCU, and position in it from 1 on.
 pub type Place = (u64, u32);
+
+/// What a table holds.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// Its rows.
+    pub rows: Arc<Rows>,
+    /// Of one that owns an ID: the natural keys that have a number, for ever.
+    pub known: Arc<BTreeSet<i64>>,
+    /// Its columns.
+    pub version: Arc<Version>,
+}
 
 /// What a change does to a row that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +87,10 @@ pub struct Batch {
     pub parts: Vec<(usize, Vec<Change>)>,
     /// The table that is emptied right before it.
     pub empties: Option<usize>,
+    /// The table whose definition changes right before it, and how.
+    pub alters: Option<(usize, Alter)>,
+    /// References that are written as these numbers, by owner and natural key.
+    pub given: BTreeMap<(usize, i64), i64>,
     /// What is known of it.
     pub fate: Fate,
     /// Where it stands.
@@ -102,6 +120,7 @@ pub struct Model {
     states: Vec<State>,
     /// The greatest horizon that a ledger showed.
     shown: Horizon,
+    met: Marks,
 }
 
 /// The result of looking at the model: an error is a violation.
@@ -110,7 +129,12 @@ pub type Seen<T> = Result<T, String>;
 impl Model {
     /// Empty tables.
     pub fn new(tables: Vec<TableDraw>) -> Model {
-        let empty = tables.iter().map(|_| Arc::default()).collect();
+        let empty = tables.iter().map(|table| Held {
+            rows: Arc::default(),
+            known: Arc::default(),
+            version: Arc::new(table.first_version()),
+        });
+        let empty = empty.collect();
         Model {
             tables,
             batches: Vec::new(),
@@ -121,6 +145,7 @@ impl Model {
             sequence: Vec::new(),
             states: vec![empty],
             shown: Horizon::ZERO,
+            met: Marks::default(),
         }
     }
 
@@ -381,21 +406,35 @@ impl Model {
     }
 
     /// What a table holds after so many batches.
-    pub fn rows_after(&mut self, count: usize, table: usize) -> Arc<Rows> {
+    pub fn held_after(&mut self, count: usize, table: usize) -> Held {
         while self.states.len() <= count {
             let batch = &self.batches[self.sequence[self.states.len() - 1].1];
             let mut state = self.states[self.states.len() - 1].clone();
             if let Some(emptied) = batch.empties {
-                state[emptied] = Arc::new(Rows::new());
+                state[emptied].rows = Arc::default();
             }
+            if let Some((altered, alter)) = batch.alters {
+                let (held, draw) = (&mut state[altered], &self.tables[altered]);
+                let next = alter.version(draw, &held.version);
+                held.rows = adapted(&held.rows, draw, &held.version, &next);
+                held.version = Arc::new(next);
+            }
+            self.met.add(&mention(&mut state, &self.tables, batch));
             for (table, changes) in &batch.parts {
                 let draw = &self.tables[*table];
-                let rows = Arc::make_mut(&mut state[*table]);
-                changes.iter().for_each(|change| apply(rows, draw, change));
+                let Held { rows, version, .. } = &mut state[*table];
+                let rows = Arc::make_mut(rows);
+                let changes = changes.iter();
+                changes.for_each(|change| apply(rows, draw, version, change));
             }
             self.states.push(state);
         }
-        Arc::clone(&self.states[count][table])
+        self.states[count][table].clone()
+    }
+
+    /// The marks that batches met in their places.
+    pub fn marks(&self) -> &Marks {
+        &self.met
     }
 
     /// The table that the batch right after these empties, and the SCU that the batch begins.
@@ -403,6 +442,14 @@ impl Model {
         let (place, next) = self.sequence.get(count)?;
         let emptied = self.batches[*next].empties?;
         Some((ScuNumber(place.0), emptied))
+    }
+
+    /// The table whose definition the batch right after these changes, how, and the SCU that the
+    /// batch begins.
+    pub fn altered_after(&self, count: usize) -> Option<(ScuNumber, usize, Alter)> {
+        let (place, next) = self.sequence.get(count)?;
+        let (table, alter) = self.batches[*next].alters?;
+        Some((ScuNumber(place.0), table, alter))
     }
 
     fn is_heard_before(&self, batch: usize, micros: i64) -> bool {
@@ -473,11 +520,12 @@ impl Model {
     }
 }
 
-/// What becomes of a table's rows by one change.
-pub fn apply(rows: &mut Rows, table: &TableDraw, change: &Change) {
+/// What becomes of a table's rows by one change, under these columns.
+pub fn apply(rows: &mut Rows, table: &TableDraw, version: &Version, change: &Change) {
+    let is_there = |column: &usize| version.place(*column).is_some();
     if let (OnRow::Keep(sets), Some(row)) = (&change.on_row, rows.get_mut(&change.key)) {
         let mut cells: Vec<Cell> = row.to_vec();
-        for (column, value, combine) in sets {
+        for (column, value, combine) in sets.iter().filter(|(column, ..)| is_there(column)) {
             let operator = table.columns[*column].merge.filter(|_| *combine);
             cells[*column] = combined(operator, cells[*column], *value);
         }
@@ -485,9 +533,130 @@ pub fn apply(rows: &mut Rows, table: &TableDraw, change: &Change) {
         return;
     }
     match &change.on_absent {
-        Some(row) => rows.insert(change.key, Arc::clone(row)),
+        Some(row) if version.columns().len() == row.len() => {
+            rows.insert(change.key, Arc::clone(row))
+        }
+        Some(row) => {
+            let cells = row.iter().enumerate();
+            let cells = cells.map(|(at, cell)| cell.filter(|_| is_there(&at)));
+            rows.insert(change.key, cells.collect())
+        }
         None => rows.remove(&change.key),
     };
+}
+
+/// How a batch mentions a natural key: in an owner's own row, or by a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Owner,
+    Reference,
+}
+
+/// The natural keys that a batch mentions get numbers; those that a reference mentions first get
+/// rows, before all else.
+fn mention(state: &mut State, tables: &[TableDraw], batch: &Batch) -> Marks {
+    let mut met = Marks::default();
+    let mut first: BTreeMap<(usize, i64), By> = BTreeMap::new();
+    let mut sought: BTreeSet<(usize, i64)> = BTreeSet::new();
+    for (table, changes) in &batch.parts {
+        let draw = &tables[*table];
+        let version = Arc::clone(&state[*table].version);
+        for change in changes {
+            for (owner, code, makes) in mentions(*table, draw, &version, change) {
+                if owner != *table && batch.given.contains_key(&(owner, code)) {
+                    met.meet(Mark::NumberWritten);
+                    continue;
+                }
+                match makes {
+                    None => {
+                        sought.insert((owner, code));
+                    }
+                    Some(by) => {
+                        first.entry((owner, code)).or_insert(by);
+                    }
+                }
+            }
+        }
+    }
+    for ((owner, code), by) in first {
+        let held = &mut state[owner];
+        let key = key_of_code(code);
+        if held.known.contains(&code) {
+            if by == By::Reference && !held.rows.contains_key(&key) {
+                met.meet(Mark::ReferenceKnown);
+            }
+            continue;
+        }
+        Arc::make_mut(&mut held.known).insert(code);
+        if by == By::Reference {
+            met.meet(Mark::ReferenceMade);
+            let row = row_of_reference(&tables[owner], &held.version, code);
+            Arc::make_mut(&mut held.rows).entry(key).or_insert(row);
+        }
+    }
+    if sought
+        .iter()
+        .any(|(owner, code)| !state[*owner].known.contains(code))
+    {
+        met.meet(Mark::LookupUnknown);
+    }
+    met
+}
+
+/// The row that a reference to a new key makes.
+fn row_of_reference(draw: &TableDraw, version: &Version, code: i64) -> Row {
+    let key = key_of_code(code);
+    let cell = |(at, column): (usize, &ColumnDraw)| match at {
+        of_key if of_key < draw.keys => Some(key[of_key]),
+        id if Some(id) == draw.owned => Some(code),
+        other if version.place(other).is_none() => None,
+        _ => column.late.unwrap_or(column.default),
+    };
+    draw.columns.iter().enumerate().map(cell).collect()
+}
+
+/// The natural keys that a change mentions, in order: owner, key, and who makes a number for it;
+/// nobody where it only looks for a row.
+fn mentions(
+    table: usize,
+    draw: &TableDraw,
+    version: &Version,
+    change: &Change,
+) -> Vec<(usize, i64, Option<By>)> {
+    let mut all = Vec::new();
+    let by = |owner: usize| match owner == table {
+        true => By::Owner,
+        false => By::Reference,
+    };
+    let ids = version
+        .columns()
+        .filter_map(|(at, kind)| Some((at, kind.owner()?)));
+    let ids: Vec<(usize, usize)> = ids.collect();
+    if ids.is_empty() {
+        return all;
+    }
+    if let Some(row) = &change.on_absent {
+        let cells = ids
+            .iter()
+            .filter_map(|(at, owner)| Some((*owner, row[*at]?)));
+        all.extend(cells.map(|(owner, code)| (owner, code, Some(by(owner)))));
+    } else {
+        let in_key = ids.iter().filter(|(at, _)| *at < draw.keys);
+        all.extend(in_key.map(|(at, owner)| (*owner, change.key[*at], None)));
+    }
+    if let OnRow::Keep(sets) = &change.on_row {
+        let agrees = match &change.on_absent {
+            Some(row) => agrees(sets, row, version),
+            None => false,
+        };
+        for (at, owner) in ids.iter().filter(|_| !agrees) {
+            let set = sets.iter().find(|(column, ..)| column == at);
+            if let Some((_, Some(code), _)) = set {
+                all.push((*owner, *code, Some(by(*owner))));
+            }
+        }
+    }
+    all
 }
 
 fn combined(operator: Option<MergeOperator>, there: Cell, later: Cell) -> Cell {

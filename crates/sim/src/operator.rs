@@ -10,18 +10,20 @@ use lazybase_cluster::{
     DamageState, DamageStatus, SettleTo, SnapshotRequest, StageName, VerifyReport,
 };
 use lazybase_engine::env::Store;
-use lazybase_engine::manifest::RunKind;
 use lazybase_engine::manifest::collect::files_of;
-use lazybase_model::{ErrorKind, Freshness};
+use lazybase_engine::manifest::{Manifest, RunKind};
+use lazybase_model::{Error, ErrorKind, Freshness, ViewId};
 
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
-use crate::reader::compare_all;
+use crate::reader::{compare_all, compare_one, ids_of};
+use crate::store::Harm;
 
 /// What can be paused.
-const STAGES: [StageName; 4] = [
+const STAGES: [StageName; 5] = [
     StageName::Ingest,
+    StageName::Remap,
     StageName::Sort,
     StageName::Merge,
     StageName::Authority,
@@ -33,6 +35,9 @@ const COLLECTED_WITHIN: Duration = Duration::from_secs(20);
 /// Log files that may stay though nothing needs them: the one that is written, the next one, and
 /// those that are kept to be written again.
 const LOG_FILES_KEPT: usize = 7;
+/// Log files that a restart may add to them, until the log goes on in a new file: the one that was
+/// written, and the one that was ready and tells of it.
+const LOG_FILES_OF_RESTART: usize = 2;
 
 /// Operates until the life is over.
 pub(crate) async fn operate(life: Arc<Life>) {
@@ -43,11 +48,53 @@ pub(crate) async fn operate(life: Arc<Life>) {
         let answer = act(&life, &mut dice).await;
         life.report(answer);
         look(&life);
+        let strikes = dice.permille(60) && *life.run.strikes.lock() > 0;
+        if strikes && strike(&life, &mut dice, false) {
+            *life.run.strikes.lock() -= 1;
+        }
     }
     for stage in STAGES {
         let answer = resume(&life, stage).await;
         life.report(answer);
     }
+}
+
+/// Damages a segment of the newest manifest for good; those of key maps, without which nothing goes
+/// on, only at the end. False if there is none.
+fn strike(life: &Life, dice: &mut Dice, with_maps: bool) -> bool {
+    let manifest = life.instance.manifest();
+    let current = manifest.current_runs();
+    let kept: Vec<ViewId> = [life.ledger.table.primary.id]
+        .into_iter()
+        .chain(maps_of(life).filter(|_| !with_maps))
+        .collect();
+    let runs = manifest.runs.values();
+    let runs = runs.filter(|run| current.contains(&run.id) && !kept.contains(&run.view));
+    let segments: Vec<_> = runs.flat_map(|run| &run.segments).collect();
+    if segments.is_empty() {
+        return false;
+    }
+    let segment = dice.pick(&segments);
+    let harm = match dice.below(4) {
+        0 => Harm::Gone,
+        1 => Harm::Cut(dice.below(segment.bytes)),
+        _ => Harm::Flip {
+            byte: dice.below(segment.bytes),
+            bit: dice.below(8) as u8,
+        },
+    };
+    life.run.wounds.strike(&segment.file, harm);
+    life.world().meet(Mark::Struck);
+    life.world().note("struck", segment.bytes, 0, || {
+        format!("{}: {harm:?}", segment.file)
+    });
+    true
+}
+
+/// The views of key maps.
+fn maps_of(life: &Life) -> impl Iterator<Item = ViewId> + '_ {
+    let maps = life.maps.iter().flatten();
+    maps.map(|map| map.table.primary.id)
 }
 
 async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
@@ -59,6 +106,9 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
             let pause = life.instance.pause(stage).await;
             pause.map_err(|error| failed("a pause", error))?;
             life.world().meet(Mark::Paused);
+            if stage == StageName::Remap && life.maps.iter().any(Option::is_some) {
+                life.world().meet(Mark::RemapPaused);
+            }
             life.world()
                 .note("paused", stage as u64, 0, || stage.name().to_owned());
             if dice.percent(40) {
@@ -86,7 +136,8 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
             let report = report.map_err(|error| failed("a verification", error))?;
             life.world().meet(Mark::Verified);
             let faulty = life.store.failed_since(Duration::ZERO);
-            match report.problems.is_empty() || faulty {
+            let mut problems = report.problems.iter();
+            match faulty || problems.all(|problem| life.run.wounds.are_named(problem)) {
                 true => Ok(()),
                 false => Err(Trouble::Wrong(format!(
                     "a verification found {:?}",
@@ -114,8 +165,29 @@ fn look(life: &Life) {
     let bases = manifest.runs.values();
     let merged = bases.filter(|run| run.kind == RunKind::Base && !run.segments.is_empty());
     let merged = merged.count() as u64;
+    look_at_maps(life, &manifest);
     let mut tally = life.run.tally.lock();
     tally.authority_merges = tally.authority_merges.max(merged);
+}
+
+/// Notes whether what could not be read was of a key map.
+fn look_at_maps(life: &Life, manifest: &Manifest) {
+    let suspect = life.store.take_suspects();
+    if suspect.is_empty() {
+        return;
+    }
+    let maps: Vec<ViewId> = maps_of(life).collect();
+    let runs = manifest.runs.values();
+    let segments = runs.filter(|run| maps.contains(&run.view));
+    let segments = segments.flat_map(|run| &run.segments);
+    for segment in segments {
+        for (_, flipped) in suspect.iter().filter(|(file, _)| *file == segment.file) {
+            life.world().meet(match flipped {
+                true => Mark::MapFlipped,
+                false => Mark::MapReadFailed,
+            });
+        }
+    }
 }
 
 async fn resume(life: &Life, stage: StageName) -> Answer<()> {
@@ -126,7 +198,8 @@ async fn resume(life: &Life, stage: StageName) -> Answer<()> {
 
 /// What needs a paused stage is refused at once.
 async fn refused_settle(life: &Life, stage: StageName) -> Answer<()> {
-    let needs = matches!(stage, StageName::Sort | StageName::Authority);
+    let needed = [StageName::Remap, StageName::Sort, StageName::Authority];
+    let needs = needed.contains(&stage);
     if !needs {
         return Ok(());
     }
@@ -175,6 +248,10 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     for stage in STAGES {
         resume(life, stage).await?;
     }
+    if life.run.story.last_strike && strike(life, &mut Dice::of(life.run.story.seed, 401), true) {
+        let found = verify(life).await;
+        found.map_err(|error| life.judge("a verification", since, error))?;
+    }
     let leaving = life.world().sleep(REST_MAX);
     futures::pin_mut!(leaving);
     found_again(life).await;
@@ -192,6 +269,9 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
                 status.damage,
             )));
         }
+        Either::Left((Err(error), _)) if is_lost_for_good(life, &error) => {
+            return what_is_left(life).await;
+        }
         Either::Left((Err(error), _)) => {
             return Err(Trouble::Wrong(format!("nothing comes to rest: {error:?}")));
         }
@@ -203,10 +283,20 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     });
     let damage = life.instance.status().damage;
     let lost = |damage: &DamageStatus| damage.state == DamageState::Lost && damage.table.is_some();
-    if let Some((file, lost)) = damage.iter().find(|(_, damage)| lost(damage)) {
-        return Err(Trouble::Wrong(format!(
-            "{file} is taken for lost: {lost:?}"
-        )));
+    for (file, lost) in damage.iter().filter(|(_, damage)| lost(damage)) {
+        match life.run.wounds.are_named(file) {
+            true => return what_is_left(life).await,
+            false => {
+                let what = format!("{file} is taken for lost: {lost:?}");
+                return Err(Trouble::Wrong(what));
+            }
+        }
+    }
+    let struck = |(file, damage): (&String, &DamageStatus)| {
+        damage.state == DamageState::Healed && life.run.wounds.are_named(file)
+    };
+    if damage.iter().any(struck) {
+        life.world().meet(Mark::HealedForGood);
     }
     answers(life).await?;
     files(life).await?;
@@ -217,6 +307,44 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
             "the database at rest is not whole: {other:?}"
         ))),
     }
+}
+
+/// Whether something keeps all from coming to rest that nothing could have made again.
+fn is_lost_for_good(life: &Life, error: &Error) -> bool {
+    let damage = life.instance.status().damage;
+    let lost = |(file, damage): (&String, &DamageStatus)| {
+        damage.state == DamageState::Lost && life.run.wounds.are_named(file)
+    };
+    error.kind() == ErrorKind::Corrupt && damage.iter().any(lost)
+}
+
+/// What is not lost is answered as ever, and what is, is refused by name.
+async fn what_is_left(life: &Life) -> Answer<()> {
+    let mut dice = Dice::of(life.run.story.seed, 402);
+    for table in 0..life.maps.len() {
+        let since = life.world().now();
+        let request = SnapshotRequest {
+            freshness: Freshness::ZERO,
+            tables: Some(ids_of(life, &[table])),
+            ..SnapshotRequest::default()
+        };
+        let answer = async {
+            let snapshot = life.instance.snapshot(request).await;
+            let snapshot = snapshot.map_err(|error| life.judge("a snapshot", since, error))?;
+            life.know(&snapshot).await?;
+            compare_one(life, &mut dice, &snapshot, table).await
+        };
+        match answer.await {
+            Ok(()) => {}
+            Err(Trouble::Excused(error)) => {
+                life.world()
+                    .note("lost", table as u64, 0, || error.to_string());
+                life.world().meet(Mark::LostForGood);
+            }
+            Err(wrong) => return Err(wrong),
+        }
+    }
+    Ok(())
 }
 
 fn verify(life: &Life) -> BoxFuture<'_, lazybase_model::Result<VerifyReport>> {
@@ -233,9 +361,9 @@ async fn found_again(life: &Life) {
     let deadline = life.world().now() + REST_MAX;
     let lost = || {
         let damage = life.instance.status().damage;
-        damage
-            .values()
-            .any(|damage| damage.state == DamageState::Lost)
+        damage.iter().any(|(file, damage)| {
+            damage.state == DamageState::Lost && !life.run.wounds.are_named(file)
+        })
     };
     while lost() && life.world().now() < deadline {
         life.world().meet(Mark::LostForAWhile);
@@ -260,6 +388,16 @@ async fn answers(life: &Life) -> Answer<()> {
             "best effort at rest is at {}, with {held} batches of {placed}",
             snapshot.horizon()
         )));
+    }
+    for (table, draw) in life.run.story.tables.iter().enumerate() {
+        let known = life.bind(table)?;
+        let held = life.run.model.lock().held_after(placed, table);
+        if known.version != *held.version {
+            return Err(Trouble::Wrong(format!(
+                "table {:?} at rest has the columns {:?}, not {:?}",
+                draw.name, known.version, held.version
+            )));
+        }
     }
     let mut dice = Dice::of(life.run.story.seed, 400);
     compare_all(life, &mut dice, &snapshot).await?;
@@ -315,7 +453,9 @@ async fn unneeded(life: &Life) -> Answer<Vec<String>> {
     let logs = life.store.list("log/").await.map_err(failed)?;
     // What could not be removed, or was made in doubt, stays until the log goes on.
     let faulty = life.store.failed_since(Duration::ZERO);
-    if logs.len() > LOG_FILES_KEPT && !faulty {
+    let restarts = usize::try_from(life.run.tally.lock().restarts).unwrap_or(usize::MAX);
+    let kept = LOG_FILES_KEPT.saturating_add(restarts.saturating_mul(LOG_FILES_OF_RESTART));
+    if logs.len() > kept && !faulty {
         unneeded.extend(logs.into_iter().map(|(name, _)| name));
     }
     Ok(unneeded)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lazybase_cluster::{AsOf, SnapshotRequest};
 use lazybase_engine::read::{ScanRequest, Snapshot};
-use lazybase_model::{ErrorKind, Freshness, Horizon, OnMiss, ScuNumber};
+use lazybase_model::{ErrorKind, Freshness, Horizon, OnMiss, ScuNumber, TableId};
 use parking_lot::Mutex;
 
 use crate::dice::Dice;
@@ -16,7 +16,7 @@ use crate::writer::Writer;
 
 mod compare;
 
-pub(crate) use compare::compare_all;
+pub(crate) use compare::{compare_all, compare_one};
 
 /// How many pasts are far enough back to be asked for.
 const PASTS: u64 = 24;
@@ -119,7 +119,7 @@ impl Reading {
             me.seen = me.seen.max(horizon);
         }
         for table in question.tables.clone() {
-            self.compare(&snapshot, table, question.since).await?;
+            self.compare(&snapshot, table, &question).await?;
         }
         self.life.note_stages(&snapshot);
         self.life.answered(|tally| tally.queries += 1);
@@ -134,7 +134,7 @@ impl Reading {
         let held = Duration::from_millis(self.dice.between(300, 4_000));
         self.life.world().sleep(held).await;
         for table in question.tables.clone() {
-            self.compare(snapshot, table, question.since).await?;
+            self.compare(snapshot, table, question).await?;
         }
         self.life.world().meet(Mark::ReadHeld);
         self.life.answered(|tally| tally.queries += 1);
@@ -170,10 +170,7 @@ impl Reading {
             }),
             _ => None,
         };
-        let named = self.dice.percent(50).then(|| {
-            let known = tables.iter().map(|table| self.life.tables[*table].table.id);
-            known.collect()
-        });
+        let named = self.dice.percent(50).then(|| ids_of(&self.life, &tables));
         let asked_micros = self.life.instance.now_micros();
         let model = self.life.run.model.lock();
         let cutoff = match (freshness, at) {
@@ -344,17 +341,44 @@ impl Reading {
     }
 
     /// Reads a table in one of the ways there are, and compares.
-    async fn compare(&mut self, snapshot: &Snapshot, table: usize, since: Duration) -> Answer<()> {
+    async fn compare(
+        &mut self,
+        snapshot: &Snapshot,
+        table: usize,
+        question: &Question,
+    ) -> Answer<()> {
+        let asked = compare::Asked {
+            since: question.since,
+            at: question.request.at,
+        };
         let life = Arc::clone(&self.life);
         let way = match self.dice.below(20) {
             0..10 => compare::Way::Scan,
             10..12 => compare::Way::Range,
             12..15 => compare::Way::Point,
-            15..17 => compare::Way::Own,
+            // A transaction writes under the newest definition, and not in the past.
+            15..17 if asked.at.is_none() => compare::Way::Own,
+            15..17 => compare::Way::Scan,
+            17 if life.maps[table].is_some() => compare::Way::Map,
             _ => compare::Way::View,
         };
-        compare::compare(&life, &mut self.dice, snapshot, table, way, since).await
+        compare::compare(&life, &mut self.dice, snapshot, table, way, asked).await
     }
+}
+
+/// The ids of tables, and of the key maps that tell what their ID columns stand for.
+pub(crate) fn ids_of(life: &Life, tables: &[usize]) -> Vec<TableId> {
+    let mut ids: Vec<TableId> = Vec::new();
+    for table in tables {
+        ids.push(life.known(*table).table.id);
+        let columns = &life.run.story.tables[*table].columns;
+        let owners = columns.iter().filter_map(|column| column.kind.owner());
+        let maps = owners.filter_map(|owner| life.maps[owner].as_ref());
+        ids.extend(maps.map(|map| map.table.id));
+    }
+    ids.sort();
+    ids.dedup();
+    ids
 }
 
 /// A scan of a whole table.

@@ -3,16 +3,19 @@
 //!
 //! Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus, masks};
 use lazybase_engine::segment::RowLayout;
+use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::change::StoredKind;
+use lazybase_model::id_key::temporary_id;
 use lazybase_model::{MergeOperator, Table};
 
 use crate::model::{Cell, Change, Key, OnRow, Row};
-use crate::schema::TableDraw;
+use crate::schema::{Kind, TableDraw, Version, key_of_code};
 
 /// A table as the database knows it.
 #[derive(Debug, Clone)]
@@ -21,6 +24,8 @@ pub(crate) struct Known {
     pub table: Arc<Table>,
     /// How its rows are stored.
     pub layout: Arc<RowLayout>,
+    /// Its columns among those that were drawn.
+    pub version: Version,
 }
 
 impl Known {
@@ -28,11 +33,27 @@ impl Known {
     ///
     /// # Errors
     /// What is wrong with the definition.
-    pub(crate) fn of(table: Arc<Table>) -> Result<Known, String> {
+    pub(crate) fn of(table: Arc<Table>, draw: &TableDraw) -> Result<Known, String> {
         let layout = RowLayout::primary(&table).map_err(|error| error.to_string())?;
         Ok(Known {
-            table,
+            version: Version::of(&table, draw)?,
             layout: Arc::new(layout),
+            table,
+        })
+    }
+}
+
+impl Known {
+    /// What is known of the ledger, which nobody drew.
+    ///
+    /// # Errors
+    /// What is wrong with the definition.
+    pub(crate) fn ledger(table: Arc<Table>) -> Result<Known, String> {
+        let layout = RowLayout::primary(&table).map_err(|error| error.to_string())?;
+        Ok(Known {
+            version: Version::default(),
+            layout: Arc::new(layout),
+            table,
         })
     }
 }
@@ -46,14 +67,14 @@ pub(crate) fn key_of(table: &TableDraw, row: &[Cell]) -> Key {
     [cell(0), cell(1)]
 }
 
-/// The stored rows of some changes.
+/// The stored rows of some changes, with the columns of a version.
 struct Stored {
     cells: Vec<Vec<Cell>>,
     kinds: Vec<u8>,
     masks: Vec<Option<Vec<u8>>>,
 }
 
-/// Changes as a batch.
+/// Changes as a batch. `id_of` tells what stands in ID columns for a key of an owner.
 ///
 /// # Errors
 /// What Arrow says; a mistake of the simulator.
@@ -61,19 +82,31 @@ pub(crate) fn encode(
     draw: &TableDraw,
     known: &Known,
     changes: &[Change],
+    mut id_of: impl FnMut(usize, i64) -> i64,
 ) -> Result<ChangeBatch, String> {
     let mut stored = Stored {
         cells: Vec::new(),
         kinds: Vec::new(),
         masks: Vec::new(),
     };
-    changes.iter().for_each(|change| stored.push(draw, change));
-    let columns = draw.columns.iter().enumerate().map(|(at, column)| {
-        let wide = column.merge == Some(MergeOperator::Sum);
-        column
-            .kind
-            .array(wide, stored.cells.iter().map(|row| row[at]))
-    });
+    for change in changes {
+        stored.push(draw, &known.version, change);
+    }
+    let columns = known
+        .version
+        .columns()
+        .enumerate()
+        .map(|(at, (from, kind))| {
+            let wide = draw.columns[from].merge == Some(MergeOperator::Sum);
+            let cells = stored.cells.iter().map(|row| row[at]);
+            match kind.owner() {
+                None => kind.array(wide, cells),
+                Some(owner) => {
+                    let ids = cells.map(|cell| cell.map(|code| id_of(owner, code)));
+                    kind.array(false, ids.collect::<Vec<_>>().into_iter())
+                }
+            }
+        });
     let columns: Vec<ArrayRef> = columns.collect();
     let data = RecordBatch::try_new(Arc::clone(&known.layout.schema), columns);
     let masked = stored.masks.iter().any(Option::is_some);
@@ -98,34 +131,105 @@ pub(crate) fn encode(
     })
 }
 
+/// The tables of a story, as a writer needs them: what was drawn, and their key maps.
+#[derive(Clone, Copy)]
+pub(crate) struct Maps<'m> {
+    /// What was drawn.
+    pub draws: &'m [TableDraw],
+    /// The key maps of those that own an ID.
+    pub maps: &'m [Option<Known>],
+}
+
+impl Maps<'_> {
+    /// Changes as a batch that names keys, but for those whose numbers are given.
+    ///
+    /// # Errors
+    /// What Arrow says; a mistake of the simulator.
+    pub(crate) fn encode(
+        self,
+        table: usize,
+        known: &Known,
+        changes: &[Change],
+        given: &BTreeMap<(usize, i64), i64>,
+    ) -> Result<KeyedChanges, String> {
+        let mut mentioned: BTreeMap<usize, BTreeMap<i64, u32>> = BTreeMap::new();
+        let changes = encode(&self.draws[table], known, changes, |owner, code| {
+            let number = given.get(&(owner, code)).filter(|_| owner != table);
+            number.copied().unwrap_or_else(|| {
+                let codes = mentioned.entry(owner).or_default();
+                let next = codes.len() as u32;
+                temporary_id(*codes.entry(code).or_insert(next))
+            })
+        })?;
+        let keys = mentioned.into_iter().map(|(owner, places)| {
+            let mut codes = vec![0; places.len()];
+            for (code, place) in places {
+                codes[place as usize] = code;
+            }
+            self.keys(owner, &codes)
+        });
+        Ok(KeyedChanges {
+            changes,
+            keys: keys.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Rows of the key map of an owner, without numbers.
+    fn keys(self, owner: usize, codes: &[i64]) -> Result<MentionedKeys, String> {
+        let draw = &self.draws[owner];
+        let map = self.maps[owner].as_ref().ok_or("an owner has a key map")?;
+        let columns = map.version.columns().map(|(from, kind)| {
+            let cell = |code: &i64| match from {
+                of_key if of_key < draw.keys => Some(key_of_code(*code)[of_key]),
+                id if Some(id) == draw.owned => Some(0),
+                other => draw.columns[other].default,
+            };
+            kind.array(false, codes.iter().map(cell))
+        });
+        let rows = RecordBatch::try_new(Arc::clone(&map.layout.schema), columns.collect());
+        Ok(MentionedKeys {
+            map: Arc::clone(&map.table),
+            rows: rows.map_err(|error| error.to_string())?,
+        })
+    }
+}
+
 impl Stored {
-    fn push(&mut self, draw: &TableDraw, change: &Change) {
-        let width = draw.columns.len();
-        let key_only = || -> Vec<Cell> {
-            let keys = change.key.iter().take(draw.keys).map(|cell| Some(*cell));
-            keys.chain(std::iter::repeat(None)).take(width).collect()
+    fn push(&mut self, draw: &TableDraw, version: &Version, change: &Change) {
+        let row_of = |cell: &dyn Fn(usize) -> Cell| -> Vec<Cell> {
+            version.columns().map(|(from, _)| cell(from)).collect()
+        };
+        let whole = |row: &[Cell]| row_of(&|from| row[from]);
+        let key_only = |from: usize| (from < draw.keys).then(|| change.key[from.min(1)]);
+        let set_only = |sets: &[(usize, Cell, bool)]| {
+            row_of(
+                &|from| match sets.iter().find(|(column, ..)| *column == from) {
+                    Some((_, cell, _)) => *cell,
+                    None => key_only(from),
+                },
+            )
         };
         match (&change.on_row, &change.on_absent) {
-            (OnRow::Replace, None) => self.row(key_only(), StoredKind::DELETE, None),
-            (OnRow::Replace, Some(row)) => self.row(row.to_vec(), StoredKind::UPSERT, None),
+            (OnRow::Replace, None) => self.row(row_of(&key_only), StoredKind::DELETE, None),
+            (OnRow::Replace, Some(row)) => self.row(whole(row), StoredKind::UPSERT, None),
             (OnRow::Keep(sets), None) => {
-                let mut cells = key_only();
-                for (column, cell, _) in sets {
-                    cells[*column] = *cell;
-                }
-                self.row(cells, StoredKind::UPDATE, Some(mask(sets, width)));
+                self.row(
+                    set_only(sets),
+                    StoredKind::UPDATE,
+                    Some(mask(sets, version)),
+                );
             }
             (OnRow::Keep(sets), Some(row)) => {
-                let agrees = sets.iter().all(|(column, cell, _)| row[*column] == *cell);
-                if agrees {
-                    return self.row(row.to_vec(), StoredKind::BOTH, Some(mask(sets, width)));
+                if agrees(sets, row, version) {
+                    let mask = mask(sets, version);
+                    return self.row(whole(row), StoredKind::BOTH, Some(mask));
                 }
-                self.row(row.to_vec(), StoredKind::SPLIT, None);
-                let mut cells = key_only();
-                for (column, cell, _) in sets {
-                    cells[*column] = *cell;
-                }
-                self.row(cells, StoredKind::UPDATE, Some(mask(sets, width)));
+                self.row(whole(row), StoredKind::SPLIT, None);
+                self.row(
+                    set_only(sets),
+                    StoredKind::UPDATE,
+                    Some(mask(sets, version)),
+                );
             }
         }
     }
@@ -137,11 +241,21 @@ impl Stored {
     }
 }
 
-fn mask(sets: &[(usize, Cell, bool)], width: usize) -> Vec<u8> {
-    let columns: Vec<usize> = sets.iter().map(|(column, _, _)| *column).collect();
-    let combined = sets.iter().filter(|(_, _, combine)| *combine);
-    let combined: Vec<usize> = combined.map(|(column, _, _)| *column).collect();
-    masks::mask_combining(&columns, &combined, width)
+/// Whether the columns that are set get what the row holds that is made where there is none.
+pub(crate) fn agrees(sets: &[(usize, Cell, bool)], row: &[Cell], version: &Version) -> bool {
+    let mut there = sets
+        .iter()
+        .filter(|(column, ..)| version.place(*column).is_some());
+    there.all(|(column, cell, _)| row[*column] == *cell)
+}
+
+fn mask(sets: &[(usize, Cell, bool)], version: &Version) -> Vec<u8> {
+    let places = |combined: bool| -> Vec<usize> {
+        let some = sets.iter().filter(|(_, _, combine)| *combine || !combined);
+        some.filter_map(|(column, ..)| version.place(*column))
+            .collect()
+    };
+    masks::mask_combining(&places(false), &places(true), version.columns().count())
 }
 
 /// A row of the ledger.
@@ -194,13 +308,13 @@ fn hidden_keys(column: &ArrayRef) -> Result<Vec<&[u8]>, String> {
     Err(format!("hidden keys are of type {}", column.data_type()))
 }
 
-/// Rows as they were read: the columns at these positions of the table's.
+/// Rows as they were read: of each column the drawn one, and how it is spelt. IDs are numbers as
+/// they were given out.
 ///
 /// # Errors
 /// The first cell that spells no number.
 pub(crate) fn decode(
-    draw: &TableDraw,
-    columns: &[usize],
+    columns: &[(usize, Kind)],
     batch: &RecordBatch,
     into: &mut Vec<Vec<Cell>>,
 ) -> Result<(), String> {
@@ -213,13 +327,13 @@ pub(crate) fn decode(
     }
     for row in 0..batch.num_rows() {
         let cells = columns.iter().zip(batch.columns());
-        let cells = cells.map(|(at, column)| draw.columns[*at].kind.number(column, row));
+        let cells = cells.map(|((_, kind), column)| kind.number(column, row));
         into.push(cells.collect::<Result<_, _>>()?);
     }
     Ok(())
 }
 
 /// The columns of rows, in another order.
-pub(crate) fn project(row: &Row, columns: &[usize]) -> Vec<Cell> {
-    columns.iter().map(|at| row[*at]).collect()
+pub(crate) fn project(row: &Row, columns: &[(usize, Kind)]) -> Vec<Cell> {
+    columns.iter().map(|(from, _)| row[*from]).collect()
 }

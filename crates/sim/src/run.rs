@@ -14,7 +14,7 @@ use lazybase_cluster::Instance;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::manifest::Ddl;
-use lazybase_model::{Result, Table};
+use lazybase_model::{Error, Result, Table};
 use parking_lot::Mutex;
 
 use crate::dice::Dice;
@@ -24,8 +24,8 @@ use crate::model::Model;
 use crate::operator::{operate, rest};
 use crate::reader::{Reader, read};
 use crate::rows::Known;
-use crate::schema::{LEDGER, ledger_spec};
-use crate::store::{Rates, SimStore};
+use crate::schema::{LEDGER, TableDraw, ledger_spec};
+use crate::store::{Rates, SimStore, Wounds};
 use crate::story::{End, LifeDraw, OPERATIONS_MIN, Story, Trim};
 use crate::world::{Stopped, World};
 use crate::writer::{Writer, write};
@@ -84,11 +84,13 @@ pub fn run_seed(seed: u64, trim: Trim, recording: bool) -> Outcome {
     cast.live();
     world.crash();
     let tally = *cast.run.tally.lock();
+    let mut marks = world.marks();
+    marks.add(cast.run.model.lock().marks());
     Outcome {
         seed,
         violation: world.violation(),
         tally,
-        marks: world.marks(),
+        marks,
         hash: world.hash(),
         steps: world.steps(),
         elapsed: world.now(),
@@ -107,6 +109,10 @@ impl Cast {
             run: Arc::new(Run {
                 world,
                 model: Mutex::new(Model::new(story.tables.clone())),
+                strikes: Mutex::new(story.strikes),
+                wounds: Wounds::default(),
+                gone: Mutex::default(),
+                names: Mutex::default(),
                 tally: Mutex::default(),
                 story,
             }),
@@ -182,7 +188,8 @@ impl Cast {
             },
         };
         let dice = Dice::of(self.run.story.seed, 500 + u64::from(number));
-        let store = SimStore::new(world.clone(), disk.clone(), dice, rates);
+        let wounds = self.run.wounds.clone();
+        let store = SimStore::new(world.clone(), disk.clone(), wounds, dice, rates);
         if number > 0 {
             self.run.tally.lock().restarts += 1;
         }
@@ -288,8 +295,13 @@ impl Opening {
             instance,
             ledger,
             tables,
+            maps,
             views,
         } = made;
+        let manifest = instance.manifest();
+        if manifest.last_remapped > manifest.sorted_through {
+            self.run.world.meet(Mark::RemappedAgain);
+        }
         let life = Arc::new(Life {
             run: self.run,
             number: self.number,
@@ -297,7 +309,8 @@ impl Opening {
             store: self.store,
             instance,
             ledger,
-            tables,
+            tables: Mutex::new(tables),
+            maps,
             views,
             progress: Mutex::new(self.progress),
         });
@@ -342,17 +355,23 @@ impl Opening {
         let instance = Instance::open(env, story.settings.clone()).await?;
         world.note("opened", u64::from(self.number), 0, String::new);
         instance.create_table(ledger_spec(), true).await?;
-        let ledger = known(&instance, LEDGER)?;
-        let (mut tables, mut views) = (Vec::new(), Vec::new());
+        let ledger = Known::ledger(instance.table(LEDGER)?).map_err(Error::internal)?;
+        let (mut tables, mut views) = (Vec::<Known>::new(), Vec::new());
         for draw in story.tables.clone() {
-            instance.create_table(draw.spec(), true).await?;
+            let id_of = |owner: usize| {
+                let owner = &tables.get(owner)?.table;
+                owner.columns[owner.owned_id()?.0].id_key
+            };
+            let spec = draw.spec(id_of);
+            instance.create_table(spec, true).await?;
             if draw.cut.is_some() {
                 world.meet(Mark::Partitioned);
             }
             if draw.columns.iter().any(|column| column.merge.is_some()) {
                 world.meet(Mark::Combined);
             }
-            let table = known(&instance, &draw.name)?;
+            let table = instance.table(&draw.name)?;
+            let table = Known::of(table, &draw).map_err(Error::internal)?;
             let mut of_table = Vec::new();
             for view in draw.views.clone() {
                 if view_named(&instance, &view.name).is_none() {
@@ -368,7 +387,10 @@ impl Opening {
             tables.push(table);
             views.push(of_table);
         }
+        let maps = tables.iter().zip(&story.tables);
+        let maps = maps.map(|(table, draw)| map_of(&instance, &table.table, draw));
         Ok(Made {
+            maps: maps.collect::<Result<_>>()?,
             instance,
             ledger,
             tables,
@@ -382,11 +404,20 @@ struct Made {
     instance: Instance,
     ledger: Known,
     tables: Vec<Known>,
+    maps: Vec<Option<Known>>,
     views: Vec<Vec<Arc<Table>>>,
 }
 
-fn known(instance: &Instance, name: &str) -> Result<Known> {
-    Known::of(instance.table(name)?).map_err(lazybase_model::Error::internal)
+/// The key map of a table that owns an ID.
+fn map_of(instance: &Instance, table: &Table, draw: &TableDraw) -> Result<Option<Known>> {
+    let Some((_, map)) = table.owned_id() else {
+        return Ok(None);
+    };
+    let manifest = instance.manifest();
+    let map = manifest.tables.get(&map);
+    let map = map.ok_or_else(|| Error::internal("the key map of an owner is gone"))?;
+    let known = Known::of(Arc::clone(&map.table), draw).map_err(Error::internal)?;
+    Ok(Some(known))
 }
 
 fn view_named(instance: &Instance, name: &str) -> Option<Arc<Table>> {

@@ -13,7 +13,7 @@ use arrow::datatypes::{
     DataType, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
 use lazybase_cluster::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec};
-use lazybase_model::{Column, Layout, MergeOperator};
+use lazybase_model::{Column, ColumnDefault, IdKeyColumn, Layout, MergeOperator, Table};
 
 use crate::dice::Dice;
 use crate::world::WALL_MICROS_AT_START;
@@ -36,6 +36,27 @@ pub enum Kind {
     Double,
     /// TIMESTAMP: microseconds.
     Moment,
+    /// IDKEY: the number is the natural key of a row of another table, or of this one, as one
+    /// number ([`code_of`]); what is stored is what the database makes of it.
+    Id {
+        /// Which table owns the ID.
+        owner: usize,
+        /// How many values each column of its key has.
+        values: [i64; 2],
+    },
+}
+
+/// More than the values that a column of a natural key has.
+const CODE_SIDE: i64 = 64;
+
+/// A natural key as one number.
+pub fn code_of(key: [i64; 2]) -> i64 {
+    key[0] * CODE_SIDE + key[1]
+}
+
+/// The natural key of [`code_of`].
+pub fn key_of_code(code: i64) -> [i64; 2] {
+    [code / CODE_SIDE, code % CODE_SIDE]
 }
 
 /// A column.
@@ -45,6 +66,22 @@ pub struct ColumnDraw {
     pub kind: Kind,
     /// What combines its values.
     pub merge: Option<MergeOperator>,
+    /// What it holds in rows that references make.
+    pub default: Option<i64>,
+    /// Of a column that the table is made without: what it holds in rows that are older.
+    pub late: Option<Option<i64>>,
+}
+
+impl ColumnDraw {
+    /// A column of this kind, and nothing else said about it.
+    pub fn plain(kind: Kind) -> ColumnDraw {
+        ColumnDraw {
+            kind,
+            merge: None,
+            default: None,
+            late: None,
+        }
+    }
 }
 
 /// How a table is cut.
@@ -86,6 +123,8 @@ pub struct TableDraw {
     pub ttl: Option<(usize, u64)>,
     /// Its secondary views.
     pub views: Vec<ViewDraw>,
+    /// The column that is the ID of its key, where others may refer to its rows.
+    pub owned: Option<usize>,
 }
 
 /// What a drawn schema may hold.
@@ -101,14 +140,109 @@ pub struct Allowed {
     pub operators: bool,
     /// Rows that end by themselves.
     pub ttl: bool,
+    /// ID keys.
+    pub ids: bool,
+    /// Changes of definitions.
+    pub alters: bool,
 }
 
 /// Draws the tables of a seed.
 pub fn draw_tables(seed: u64, allowed: Allowed) -> Vec<TableDraw> {
     let count = Dice::of(seed, 10).between(2, 3) as usize;
-    (0..count.min(allowed.tables.max(1)))
-        .map(|at| draw_table(&mut Dice::of(seed, 20 + at as u64), at, allowed))
-        .collect()
+    let count = count.min(allowed.tables.max(1));
+    let mut dice: Vec<Dice> = (0..count)
+        .map(|at| Dice::of(seed, 20 + at as u64))
+        .collect();
+    let tables = dice.iter_mut().enumerate();
+    let mut tables: Vec<TableDraw> = tables
+        .map(|(at, dice)| draw_table(dice, at, allowed))
+        .collect();
+    if allowed.ids {
+        draw_ids(&mut Dice::of(seed, 16), &mut tables);
+    }
+    for (table, dice) in tables.iter_mut().zip(&mut dice) {
+        draw_views(dice, table, allowed);
+    }
+    for (at, table) in tables.iter_mut().enumerate().filter(|_| allowed.alters) {
+        draw_late(&mut Dice::of(seed, 40 + at as u64), table, allowed);
+    }
+    tables
+}
+
+/// Columns that the table may get later.
+fn draw_late(dice: &mut Dice, table: &mut TableDraw, allowed: Allowed) {
+    for _ in 0..*dice.pick(&[0, 1, 2, 3]) {
+        let mut column = draw_value(dice, allowed);
+        column.merge = column.merge.filter(|_| table.ttl.is_none());
+        column.late = Some(column.kind.value(dice).filter(|_| dice.percent(80)));
+        table.columns.push(column);
+    }
+}
+
+/// Gives some tables an ID for their keys, and others columns that refer to them.
+fn draw_ids(dice: &mut Dice, tables: &mut [TableDraw]) {
+    let owners = *dice.pick(&[0, 1, 1, 2]);
+    for at in 0..owners.min(tables.len().saturating_sub(1)) {
+        let owner = make_owner(dice, &mut tables[at], at);
+        for referring in &mut tables[at + 1..] {
+            refer(dice, referring, owner);
+        }
+    }
+}
+
+/// The kind of the columns that refer to the table.
+fn make_owner(dice: &mut Dice, table: &mut TableDraw, at: usize) -> Kind {
+    let kind = Kind::Id {
+        owner: at,
+        values: table.key_values,
+    };
+    table.cut = None;
+    table.ttl = None;
+    let in_key = table.columns[..table.keys].iter_mut();
+    // Nobody else's numbers are in a natural key.
+    in_key.for_each(|column| {
+        if matches!(column.kind, Kind::Id { .. }) {
+            column.kind = Kind::Long;
+        }
+    });
+    for column in &mut table.columns[table.keys..] {
+        let plain = !matches!(column.kind, Kind::Id { .. });
+        if dice.percent(30) && plain {
+            column.default = column.kind.value(dice);
+        }
+    }
+    let owned = match dice.percent(50) {
+        true => table.keys,
+        false => table.columns.len(),
+    };
+    table.columns.insert(owned, ColumnDraw::plain(kind));
+    table.owned = Some(owned);
+    kind
+}
+
+/// Lets a table refer to the owner of an ID: in its key, beside it, or both.
+fn refer(dice: &mut Dice, table: &mut TableDraw, kind: Kind) {
+    if dice.percent(50) {
+        let at = dice.index(table.keys);
+        table.columns[at].kind = kind;
+        // What is ordered by its number has no bounds that could be told before.
+        if let Some(cut) = &mut table.cut
+            && at + 1 == table.keys
+        {
+            cut.bounds.clear();
+        }
+        let cuts = |cut: &CutDraw| cut.buckets.is_some() || !cut.bounds.is_empty();
+        table.cut = table.cut.take().filter(cuts);
+    }
+    let plain = *dice.pick(&[0, 1, 1, 2]);
+    for _ in 0..plain {
+        // Rows end by the last column.
+        let at = table.keys;
+        table.columns.insert(at, ColumnDraw::plain(kind));
+        if let Some((column, _)) = &mut table.ttl {
+            *column += 1;
+        }
+    }
 }
 
 fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
@@ -119,10 +253,7 @@ fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
         _ => [dice.between(4, 10) as i64, dice.between(3, 6) as i64],
     };
     let mut columns: Vec<ColumnDraw> = (0..keys)
-        .map(|_| ColumnDraw {
-            kind: *dice.pick(&key_kinds),
-            merge: None,
-        })
+        .map(|_| ColumnDraw::plain(*dice.pick(&key_kinds)))
         .collect();
     let ttl = dice.percent(20).then(|| dice.between(200_000, 3_000_000));
     let values = dice.between(1, 4);
@@ -130,10 +261,7 @@ fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
         columns.push(draw_value(dice, allowed));
     }
     let ttl = ttl.filter(|_| allowed.ttl).map(|micros| {
-        columns.push(ColumnDraw {
-            kind: Kind::Moment,
-            merge: None,
-        });
+        columns.push(ColumnDraw::plain(Kind::Moment));
         // Such a table takes whole rows alone.
         columns.iter_mut().for_each(|column| column.merge = None);
         (columns.len() - 1, micros)
@@ -141,7 +269,7 @@ fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
     let cut = dice
         .percent(30)
         .then(|| draw_cut(dice, key_values[keys - 1]));
-    let mut table = TableDraw {
+    TableDraw {
         name: format!("t{at}"),
         columns,
         keys,
@@ -150,15 +278,18 @@ fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
         cut: cut.filter(|_| allowed.partitions),
         ttl,
         views: Vec::new(),
-    };
+        owned: None,
+    }
+}
+
+fn draw_views(dice: &mut Dice, table: &mut TableDraw, allowed: Allowed) {
     let views = *dice.pick(&[0, 0, 1, 1, 2]);
     for number in 0..views {
-        let view = draw_view(dice, &table, number);
+        let view = draw_view(dice, table, number);
         if allowed.views {
             table.views.push(view);
         }
     }
-    table
 }
 
 fn draw_value(dice: &mut Dice, allowed: Allowed) -> ColumnDraw {
@@ -180,6 +311,7 @@ fn draw_value(dice: &mut Dice, allowed: Allowed) -> ColumnDraw {
     ColumnDraw {
         kind,
         merge: merge.filter(|_| allowed.operators),
+        ..ColumnDraw::plain(kind)
     }
 }
 
@@ -220,7 +352,8 @@ fn draw_view(dice: &mut Dice, table: &TableDraw, number: usize) -> ViewDraw {
 }
 
 impl Kind {
-    fn data_type(self) -> DataType {
+    /// The type of a column of the kind.
+    pub(crate) fn data_type(self) -> DataType {
         match self {
             Kind::Long => DataType::Int64,
             Kind::Short => DataType::Int32,
@@ -228,6 +361,25 @@ impl Kind {
             Kind::Truth => DataType::Boolean,
             Kind::Double => DataType::Float64,
             Kind::Moment => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Kind::Id { .. } => DataType::Int64,
+        }
+    }
+
+    /// The owner of the ID.
+    pub fn owner(self) -> Option<usize> {
+        match self {
+            Kind::Id { owner, .. } => Some(owner),
+            _ => None,
+        }
+    }
+
+    /// A natural key of the owner, as one number.
+    pub fn natural_key(self, dice: &mut Dice) -> i64 {
+        match self {
+            Kind::Id { values, .. } => {
+                code_of(values.map(|values| dice.below(values as u64) as i64))
+            }
+            _ => 0,
         }
     }
 
@@ -241,6 +393,7 @@ impl Kind {
             Kind::Text => dice.below(60) as i64,
             Kind::Moment => WALL_MICROS_AT_START + dice.below(5_000_000) as i64,
             Kind::Long | Kind::Short | Kind::Double => dice.below(120) as i64 - 20,
+            Kind::Id { .. } => self.natural_key(dice),
         })
     }
 
@@ -253,7 +406,7 @@ impl Kind {
                 let array = array.with_precision_and_scale(38, 0);
                 Arc::new(array.expect("38 digits are what a decimal may have"))
             }
-            Kind::Long => Arc::new(Int64Array::from_iter(cells)),
+            Kind::Long | Kind::Id { .. } => Arc::new(Int64Array::from_iter(cells)),
             Kind::Short => Arc::new(Int32Array::from_iter(cells.map(|c| c.map(|c| c as i32)))),
             Kind::Text => {
                 let texts = cells.map(|cell| cell.map(|cell| format!("k{cell:03}")));
@@ -265,7 +418,7 @@ impl Kind {
         }
     }
 
-    /// The number that a cell spells; `None` for NULL.
+    /// The number that a cell spells; `None` for NULL. Of an ID it is what is stored.
     ///
     /// # Errors
     /// What the cell is, where it spells no number.
@@ -275,7 +428,7 @@ impl Kind {
         }
         let wrong = || format!("a column of type {} is read", column.data_type());
         Ok(Some(match self {
-            Kind::Long => column
+            Kind::Long | Kind::Id { .. } => column
                 .as_primitive_opt::<Int64Type>()
                 .ok_or_else(wrong)?
                 .value(row),
@@ -306,10 +459,21 @@ impl Kind {
 }
 
 impl TableDraw {
-    /// The specification that makes it.
-    pub fn spec(&self) -> TableSpec {
-        let columns = self.columns.iter().enumerate().map(|(at, draw)| Column {
+    /// The specification that makes it; `id_of` tells what makes a column an ID of another table.
+    pub fn spec(&self, id_of: impl Fn(usize) -> Option<IdKeyColumn>) -> TableSpec {
+        let columns = self.columns.iter().enumerate();
+        let columns = columns.filter(|(_, draw)| draw.late.is_none());
+        let columns = columns.map(|(at, draw)| Column {
             merge: draw.merge,
+            nullable: self.owned != Some(at),
+            default: match draw.default {
+                Some(number) => ColumnDefault::Expression(number.to_string()),
+                None => ColumnDefault::Null,
+            },
+            id_key: match self.owned == Some(at) {
+                true => Some(IdKeyColumn::OWN),
+                false => draw.kind.owner().and_then(&id_of),
+            },
             ..Column::new(column_name(at), draw.kind.data_type())
         });
         TableSpec {
@@ -355,9 +519,62 @@ impl TableDraw {
         }
     }
 
+    /// The columns that it is made with.
+    pub fn first_version(&self) -> Version {
+        let columns = self.columns.iter().enumerate();
+        let columns = columns.filter(|(_, column)| column.late.is_none());
+        Version(columns.map(|(at, column)| (at, column.kind)).collect())
+    }
+
     /// Whether rows come in the order of their key.
     pub fn is_ordered(&self) -> bool {
         self.cut.is_none()
+    }
+}
+
+/// The columns that a table has at one time, in their order: which of the drawn ones, and how they
+/// are spelt then.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Version(Vec<(usize, Kind)>);
+
+impl Version {
+    /// Of these columns.
+    pub(crate) fn new(columns: Vec<(usize, Kind)>) -> Version {
+        Version(columns)
+    }
+
+    /// The columns of a definition, told by their names.
+    ///
+    /// # Errors
+    /// The first column that was never drawn.
+    pub fn of(table: &Table, draw: &TableDraw) -> Result<Version, String> {
+        let visible = table.columns.iter().take(table.visible_columns());
+        let columns = visible.map(|column| {
+            let from = column_of(&column.name).filter(|from| *from < draw.columns.len());
+            let what = || format!("table {:?} has a column {:?}", table.name, column.name);
+            let from = from.ok_or_else(what)?;
+            let kind = match (draw.columns[from].kind, &column.data_type) {
+                (Kind::Short, DataType::Int64) => Kind::Long,
+                (kind, _) => kind,
+            };
+            Ok((from, kind))
+        });
+        columns.collect::<Result<_, String>>().map(Version)
+    }
+
+    /// The columns, in order.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = (usize, Kind)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Where a drawn column stands.
+    pub fn place(&self, column: usize) -> Option<usize> {
+        self.0.iter().position(|(from, _)| *from == column)
+    }
+
+    /// How a drawn column is spelt, if it is there.
+    pub fn kind(&self, column: usize) -> Option<Kind> {
+        self.place(column).map(|place| self.0[place].1)
     }
 }
 
@@ -385,6 +602,14 @@ pub fn ledger_spec() -> TableSpec {
     }
 }
 
-fn column_name(at: usize) -> String {
+/// The name that a drawn column has at first.
+pub(crate) fn column_name(at: usize) -> String {
     format!("c{at}")
+}
+
+/// Which drawn column a name is of: the number in it.
+fn column_of(name: &str) -> Option<usize> {
+    let digits = name.strip_prefix('c')?;
+    let digits = digits.split('_').next()?;
+    digits.parse().ok()
 }

@@ -37,6 +37,7 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     };
     with(&|trim| trim.operations /= 2);
     with(&|trim| trim.faults = false);
+    with(&|trim| trim.strikes = false);
     with(&|trim| trim.operator = false);
     with(&|trim| trim.lives = 1);
     with(&|trim| trim.lives = trim.lives.min(4).saturating_sub(1).max(1));
@@ -48,6 +49,8 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.schema.partitions = false);
     with(&|trim| trim.schema.operators = false);
     with(&|trim| trim.schema.ttl = false);
+    with(&|trim| trim.schema.ids = false);
+    with(&|trim| trim.schema.alters = false);
     with(&|trim| trim.schema.tables = trim.schema.tables.saturating_sub(1).max(1));
     with(&|trim| trim.operations = trim.operations * 3 / 4);
     all

@@ -6,6 +6,7 @@
 //!   called -> waits -> [crash?] -> refused | lost | torn | happens -> [crash?] -> reported
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::ops::Range;
@@ -88,11 +89,85 @@ pub struct CrashPoint {
     pub happens: bool,
 }
 
+/// What has become of a file, for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    /// A bit of it is flipped.
+    Flip {
+        /// In which byte.
+        byte: u64,
+        /// Which one.
+        bit: u8,
+    },
+    /// It ends here.
+    Cut(u64),
+    /// It is not there any more.
+    Gone,
+}
+
+/// The files that are damaged for good: of the disk, and not of those who use it.
+#[derive(Debug, Clone, Default)]
+pub struct Wounds(Arc<Mutex<BTreeMap<String, Harm>>>);
+
+impl Wounds {
+    /// Damages a file.
+    pub fn strike(&self, name: &str, harm: Harm) {
+        self.0.lock().insert(name.to_owned(), harm);
+    }
+
+    /// Whether a text names a file that was ever damaged.
+    pub fn are_named(&self, text: &str) -> bool {
+        let wounds = self.0.lock();
+        wounds.keys().any(|name| text.contains(name.as_str()))
+    }
+
+    /// Whether any file was ever damaged.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    fn of(&self, name: &str) -> Option<Harm> {
+        self.0.lock().get(name).copied()
+    }
+
+    /// How long a file is now.
+    fn length(&self, name: &str, length: u64) -> StoreResult<u64> {
+        match self.of(name) {
+            Some(Harm::Gone) => Err(StoreError::NotFound(name.to_owned())),
+            Some(Harm::Cut(end)) => Ok(length.min(end)),
+            Some(Harm::Flip { .. }) | None => Ok(length),
+        }
+    }
+
+    /// What of a file is read now.
+    fn read(&self, name: &str, range: &Range<u64>, bytes: Bytes) -> StoreResult<Bytes> {
+        let Some(harm) = self.of(name) else {
+            return Ok(bytes);
+        };
+        if self.length(name, range.end)? < range.end {
+            return Err(StoreError::Read {
+                name: name.to_owned(),
+                reason: "the simulated file was cut off".to_owned(),
+            });
+        }
+        let Harm::Flip { byte, bit } = harm else {
+            return Ok(bytes);
+        };
+        if !range.contains(&byte) {
+            return Ok(bytes);
+        }
+        let mut flipped = BytesMut::from(&bytes[..]);
+        flipped[(byte - range.start) as usize] ^= 1 << bit;
+        Ok(flipped.freeze())
+    }
+}
+
 /// A store that does what it is told, and what the dice tell it.
 #[derive(Clone)]
 pub struct SimStore {
     world: World,
     disk: MemoryStore,
+    wounds: Wounds,
     state: Arc<Mutex<State>>,
 }
 
@@ -106,6 +181,8 @@ struct State {
     last_fault: Option<Duration>,
     deletes: u64,
     log_failures: u64,
+    /// Segments that could not be read, or were read with a flipped bit.
+    suspects: Vec<(String, bool)>,
 }
 
 impl fmt::Debug for SimStore {
@@ -126,7 +203,13 @@ enum Fate {
 
 impl SimStore {
     /// A store over these bytes.
-    pub fn new(world: World, disk: MemoryStore, dice: Dice, rates: Rates) -> SimStore {
+    pub fn new(
+        world: World,
+        disk: MemoryStore,
+        wounds: Wounds,
+        dice: Dice,
+        rates: Rates,
+    ) -> SimStore {
         let state = State {
             dice,
             rates,
@@ -136,10 +219,12 @@ impl SimStore {
             last_fault: None,
             deletes: 0,
             log_failures: 0,
+            suspects: Vec::new(),
         };
         SimStore {
             world,
             disk,
+            wounds,
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -177,6 +262,12 @@ impl SimStore {
     /// How many writes and syncs of the log failed or ended in doubt.
     pub fn log_failures(&self) -> u64 {
         self.state.lock().log_failures
+    }
+
+    /// The segments that were not read as they are since the last look, and whether with a flipped
+    /// bit.
+    pub fn take_suspects(&self) -> Vec<(String, bool)> {
+        std::mem::take(&mut self.state.lock().suspects)
     }
 
     /// Waits as long as the disk takes.
@@ -321,6 +412,7 @@ impl SimStore {
             };
             if fails {
                 state.last_fault = Some(self.world.now());
+                state.suspects.push((name.to_owned(), false));
             }
             fails
         };
@@ -349,6 +441,7 @@ impl SimStore {
             return bytes;
         }
         state.last_fault = Some(self.world.now());
+        state.suspects.push((name.to_owned(), true));
         self.world.meet(Mark::ReadFlipped);
         let mut flipped = BytesMut::from(&bytes[..]);
         let at = state.dice.index(flipped.len());
@@ -377,6 +470,25 @@ impl SimStore {
     }
 }
 
+impl SimStore {
+    /// Notes what becomes of a commit of the remap stage.
+    fn note_remap(&self, fate: Fate, crash: bool, edit: &[u8]) {
+        let needle = br#""remapped""#;
+        if !edit.windows(needle.len()).any(|part| part == needle) {
+            return;
+        }
+        if crash {
+            self.world.meet(Mark::CrashInRemap);
+        }
+        match fate {
+            Fate::Happen => {}
+            Fate::Refuse { .. } => self.world.meet(Mark::RemapRefused),
+            Fate::HappenInDoubt => self.world.meet(Mark::RemapHappened),
+            Fate::Lose | Fate::Tear => self.world.meet(Mark::RemapLost),
+        }
+    }
+}
+
 fn in_doubt(name: &str) -> StoreError {
     StoreError::Maybe {
         name: name.to_owned(),
@@ -396,6 +508,9 @@ fn refused(name: &str, full: bool) -> StoreError {
 impl Store for SimStore {
     async fn put_if_absent(&self, name: &str, bytes: Bytes) -> StoreResult<()> {
         let (fate, crash) = self.begin(Operation::Put, name, bytes.len() as u64).await;
+        if fate != Fate::Happen || crash {
+            self.note_remap(fate, crash, &bytes);
+        }
         // What is put is the manifest's, and text.
         self.world.note("content", 0, 0, || {
             String::from_utf8_lossy(&bytes).into_owned()
@@ -424,13 +539,14 @@ impl Store for SimStore {
     async fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
         self.begin_read(name, range.end.saturating_sub(range.start))
             .await?;
-        let bytes = self.disk.read(name, range).await?;
+        let bytes = self.disk.read(name, range.clone()).await?;
+        let bytes = self.wounds.read(name, &range, bytes)?;
         Ok(self.flip(name, bytes))
     }
 
     async fn len(&self, name: &str) -> StoreResult<u64> {
         self.begin_read(name, 0).await?;
-        self.disk.len(name).await
+        self.wounds.length(name, self.disk.len(name).await?)
     }
 
     async fn list(&self, prefix: &str) -> StoreResult<Vec<(String, u64)>> {

@@ -31,6 +31,8 @@ pub struct Trim {
     pub operator: bool,
     /// Whether the store fails.
     pub faults: bool,
+    /// Whether files are damaged for good.
+    pub strikes: bool,
     /// Whether the store is slow.
     pub delays: bool,
     /// Whether tables are emptied.
@@ -52,11 +54,14 @@ impl Trim {
             partitions: true,
             operators: true,
             ttl: true,
+            ids: true,
+            alters: true,
         },
         writers: 4,
         readers: 3,
         operator: true,
         faults: true,
+        strikes: true,
         delays: true,
         truncates: true,
         lives: 8,
@@ -117,6 +122,10 @@ pub struct Story {
     pub readers: usize,
     /// What goes wrong in the store.
     pub rates: Rates,
+    /// How many files are damaged for good while the database is used.
+    pub strikes: u32,
+    /// Whether one is damaged when it comes to rest.
+    pub last_strike: bool,
     /// The lives of the processes.
     pub lives: Vec<LifeDraw>,
     /// What is left out.
@@ -126,7 +135,11 @@ pub struct Story {
 impl Story {
     /// The story of a seed.
     pub fn of(seed: u64, trim: Trim) -> Story {
+        let mut strikes = Dice::of(seed, 17);
+        let struck = trim.strikes && trim.faults;
         Story {
+            strikes: *strikes.pick(&[0, 0, 0, 0, 1, 2]) * u32::from(struck),
+            last_strike: strikes.percent(12) && struck,
             seed,
             tables: draw_tables(seed, trim.schema),
             settings: draw_settings(&mut Dice::of(seed, 11)),

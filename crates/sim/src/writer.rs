@@ -1,6 +1,7 @@
 //! Writers: each sends one batch after the other, with producer numbers or without, and tells the
 //! model what it heard. What a writer remembers outlives the database's processes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use lazybase_engine::manifest::{Ddl, ProducerMark};
 use lazybase_model::{Error, ErrorKind, Horizon};
 use parking_lot::Mutex;
 
+use crate::alter::{Alter, draw_alter};
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
 use crate::model::{Batch, Cell, Change, Fate, OnRow, Row};
-use crate::rows::{encode, key_of, ledger_row};
-use crate::schema::TableDraw;
+use crate::rows::{Known, key_of, ledger_row};
+use crate::schema::{Kind, TableDraw, code_of};
 use crate::story::WriterDraw;
 
 /// What a writer remembers.
@@ -30,6 +32,8 @@ pub(crate) struct Writer {
     last_place: Option<(u64, u32)>,
     /// A numbered batch that is not known to count: it is sent until it does.
     pending: Option<usize>,
+    /// The definitions under which it was sent first: under others it would be another batch.
+    bound: Option<Bound>,
     /// Its newest batch that was acknowledged.
     floor: Horizon,
 }
@@ -44,6 +48,7 @@ impl Writer {
             last: 0,
             last_place: None,
             pending: None,
+            bound: None,
             floor: Horizon::ZERO,
         }
     }
@@ -66,10 +71,18 @@ pub(crate) struct Writing {
     epoch: u64,
 }
 
+/// How often a batch is bound again that nobody numbers.
+const BOUND_AGAIN_MAX: u32 = 3;
+
+/// The definitions that a batch was written under: those of the tables that it changes.
+type Bound = BTreeMap<usize, Known>;
+
 /// How a batch ended.
 enum Sent {
     Done(Acknowledgement),
     Failed(Error),
+    /// A table has another definition than what the batch was written under.
+    Stale(Error),
     /// Its writer did not wait.
     Left,
 }
@@ -98,7 +111,8 @@ pub(crate) async fn write(life: Arc<Life>, me: Arc<Mutex<Writer>>) {
         };
         writing.life.world().sleep(think).await;
         if numbered && again {
-            writing.open_session().await;
+            let answer = writing.open_session_anew().await;
+            writing.life.report(answer);
         }
         let answer = writing.send_next().await;
         if writing.life.report(answer).is_none() {
@@ -108,7 +122,8 @@ pub(crate) async fn write(life: Arc<Life>, me: Arc<Mutex<Writer>>) {
 }
 
 impl Writing {
-    async fn open_session(&mut self) {
+    /// Opens the producer's session; its mark.
+    async fn open_session(&mut self) -> Option<ProducerMark> {
         let name = self.me.lock().name();
         loop {
             let since = self.life.world().now();
@@ -116,14 +131,56 @@ impl Writing {
             let answer = match opened {
                 Ok((epoch, mark)) => {
                     self.epoch = epoch;
-                    self.check_mark(mark.as_ref()).map_err(Trouble::from)
+                    let checked = self.check_mark(mark.as_ref());
+                    checked.map(|()| mark).map_err(Trouble::from)
                 }
                 Err(error) => Err(self.life.judge("a producer's session", since, error)),
             };
-            if self.life.report(answer).is_some() {
-                return;
+            if let Some(mark) = self.life.report(answer) {
+                return mark;
             }
             self.life.world().sleep(Duration::from_millis(3)).await;
+        }
+    }
+
+    /// Opens another session; now and then the one before wakes up after it, with a batch.
+    async fn open_session_anew(&mut self) -> Answer<()> {
+        let wakes = {
+            let mut me = self.me.lock();
+            me.dice.percent(50) && me.pending.is_none()
+        };
+        if !wakes {
+            self.open_session().await;
+            return Ok(());
+        }
+        let batch = self.draw_batch();
+        // It never counts.
+        self.life.run.model.lock().failed(batch, Fate::Gone)?;
+        let content = self.life.run.model.lock().batch(batch).clone();
+        let bound = self.bind(&content)?;
+        let number = {
+            let mut me = self.me.lock();
+            me.bound = None;
+            BatchNumber {
+                name: me.name(),
+                epoch: self.epoch,
+                number: me.last + 1,
+            }
+        };
+        let since = self.life.world().now();
+        let mut writer = self.life.instance.begin(Some(number));
+        let appended = self.append(&mut writer, batch, &content, &bound).await?;
+        self.open_session().await;
+        if appended.is_err() {
+            return Ok(());
+        }
+        match writer.commit().await {
+            Ok(_) => Err(format!("batch {batch} of a session that was fenced counts").into()),
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.life.world().meet(Mark::Fenced);
+                Ok(())
+            }
+            Err(error) => Err(self.life.judge("a fenced session's batch", since, error)),
         }
     }
 
@@ -187,14 +244,22 @@ impl Writing {
             let table = me.dice.index(tables.len());
             let changes = me.dice.between(1, 6);
             let changes = (0..changes).map(|_| draw_change(&mut me.dice, &tables[table], now));
-            parts.push((table, changes.collect()));
+            parts.push((table, changes.collect::<Vec<Change>>()));
         }
+        let given = self.draw_given(&mut me.dice, &parts);
         let empties = me.dice.permille(12) && !self.numbered && self.life.run.story.trim.truncates;
         let empties = empties.then(|| me.dice.index(tables.len()));
+        let alters = self.life.run.story.trim.schema.alters && !self.numbered && empties.is_none();
+        let alters = alters && me.dice.permille(50);
+        let alters = alters
+            .then(|| self.draw_alter(&mut me.dice, &mut parts))
+            .flatten();
         self.life.run.model.lock().send(Batch {
             writer: me.number,
             parts,
             empties,
+            alters,
+            given,
             fate: Fate::Sent,
             place: None,
             sent_micros: now,
@@ -202,7 +267,143 @@ impl Writing {
         })
     }
 
+    /// Numbers that are known, in place of some of the keys: what a query told is written again.
+    fn draw_given(
+        &self,
+        dice: &mut Dice,
+        parts: &[(usize, Vec<Change>)],
+    ) -> BTreeMap<(usize, i64), i64> {
+        let tables = &self.life.run.story.tables;
+        let mut given = BTreeMap::new();
+        for (table, changes) in parts {
+            let columns = tables[*table].columns.iter().enumerate();
+            let ids = columns.filter_map(|(at, column)| Some((at, column.kind.owner()?)));
+            for (at, owner) in ids.filter(|(_, owner)| owner != table) {
+                for row in changes
+                    .iter()
+                    .filter_map(|change| change.on_absent.as_ref())
+                {
+                    let Some(code) = row[at].filter(|_| dice.percent(15)) else {
+                        continue;
+                    };
+                    let number = self.life.run.names.lock().id(owner, code);
+                    given.extend(number.map(|number| ((owner, code), number)));
+                }
+            }
+        }
+        given
+    }
+
+    /// A change of a definition, beside a batch that is empty now and then.
+    fn draw_alter(
+        &self,
+        dice: &mut Dice,
+        parts: &mut Vec<(usize, Vec<Change>)>,
+    ) -> Option<(usize, Alter)> {
+        let table = dice.index(self.life.run.story.tables.len());
+        if dice.percent(30) {
+            parts.clear();
+        }
+        let draw = &self.life.run.story.tables[table];
+        let known = self.life.bind(table).ok()?;
+        let mut gone = self.life.run.gone.lock();
+        let gone = gone.entry(table).or_default();
+        let number = dice.below(1_000_000) as usize;
+        let alter = draw_alter(dice, draw, &known.version, gone, number);
+        if let Alter::Drop(column) = alter {
+            gone.insert(column);
+        }
+        Some((table, alter))
+    }
+
+    /// The definitions of a batch's tables: those that it was sent under before, or the newest.
+    fn bind(&self, content: &Batch) -> Answer<Bound> {
+        let before = self.me.lock().bound.clone();
+        if let Some(bound) = before {
+            return Ok(bound);
+        }
+        let altered = content.alters.iter().map(|(table, _)| table);
+        let tables = content.parts.iter().map(|(table, _)| table).chain(altered);
+        let bound = tables.map(|table| Ok((*table, self.life.bind(*table)?)));
+        let bound = bound.collect::<Result<Bound, String>>()?;
+        if self.numbered {
+            self.me.lock().bound = Some(bound.clone());
+        }
+        Ok(bound)
+    }
+
+    /// Sends a batch, and again under newer definitions if a table changed meanwhile.
     async fn send(&mut self, batch: usize, again: bool) -> Answer<()> {
+        let mut rounds = 0;
+        loop {
+            let content = self.life.run.model.lock().batch(batch).clone();
+            let bound = self.bind(&content)?;
+            let sent = self.send_bound(batch, again, &content, &bound).await?;
+            let Some(error) = sent else {
+                return Ok(());
+            };
+            self.check_stale(&bound, &error)?;
+            let world = self.life.world();
+            world.meet(Mark::Stale);
+            world.note("stale", batch as u64, 0, || {
+                format!("batch {batch}: {error}")
+            });
+            if again {
+                return self.ask_again(batch).await;
+            }
+            self.me.lock().bound = None;
+            self.life.run.model.lock().failed(batch, Fate::Gone)?;
+            rounds += 1;
+            if content.alters.is_some() || rounds > BOUND_AGAIN_MAX && !self.numbered {
+                return Ok(());
+            }
+            world.meet(Mark::BoundAgain);
+            let now = self.life.instance.now_micros();
+            self.life.run.model.lock().send_again(batch, now);
+        }
+    }
+
+    /// A batch is refused for its definitions only if one of them is no longer in force.
+    fn check_stale(&self, bound: &Bound, error: &Error) -> Result<(), String> {
+        for (table, known) in bound {
+            if self.life.bind(*table)?.table.version != known.table.version {
+                return Ok(());
+            }
+        }
+        Err(format!("refused, though no table has changed: {error:?}"))
+    }
+
+    /// A numbered batch in doubt can't be sent again as it was: its producer's session tells
+    /// whether it counts.
+    async fn ask_again(&mut self, batch: usize) -> Answer<()> {
+        let mark = self.open_session().await;
+        let counts = mark.filter(|mark| mark.number == self.me.lock().last + 1);
+        let mut me = self.me.lock();
+        let mut model = self.life.run.model.lock();
+        me.bound = None;
+        match counts {
+            None => Ok(model.failed(batch, Fate::Gone)?),
+            Some(mark) => {
+                self.life.world().meet(Mark::MarkTold);
+                let horizon = Horizon::inside(mark.scu, mark.batches);
+                model.heard(batch, horizon, self.life.instance.now_micros())?;
+                me.last += 1;
+                me.last_place = model.batch(batch).place;
+                me.pending = None;
+                me.floor = me.floor.max(horizon);
+                Ok(())
+            }
+        }
+    }
+
+    /// The error, if a table had changed.
+    async fn send_bound(
+        &mut self,
+        batch: usize,
+        again: bool,
+        content: &Batch,
+        bound: &Bound,
+    ) -> Answer<Option<Error>> {
         let since = self.life.world().now();
         let (number, patience) = {
             let mut me = self.me.lock();
@@ -219,13 +420,12 @@ impl Writing {
             let model = self.life.run.model.lock();
             (model.doubts(), self.life.store.log_failures())
         };
-        let content = self.life.run.model.lock().batch(batch).clone();
         self.life
             .world()
             .note("send", batch as u64, u64::from(again), || {
                 format!("batch {batch} of writer {}: {content:?}", content.writer)
             });
-        let sending = self.commit(batch, content, number);
+        let sending = self.commit(batch, content, bound, number);
         futures::pin_mut!(sending);
         let sent = match patience {
             None => sending.await,
@@ -243,15 +443,17 @@ impl Writing {
                 if self.life.store.log_failures() > failures {
                     self.life.world().meet(Mark::GroupMoved);
                 }
-                self.heard(batch, &done, again, &doubts)
+                self.heard(batch, &done, again, &doubts)?;
+                Ok(None)
             }
-            Sent::Failed(error) => self.failed(batch, since, again, error),
+            Sent::Stale(error) => Ok(Some(error)),
+            Sent::Failed(error) => self.failed(batch, since, again, error).map(|()| None),
             Sent::Left => {
                 self.life.world().meet(Mark::WriterGone);
                 self.life
                     .world()
                     .note("left", batch as u64, 0, || format!("batch {batch}"));
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -260,25 +462,48 @@ impl Writing {
     async fn commit(
         &self,
         batch: usize,
-        content: Batch,
+        content: &Batch,
+        bound: &Bound,
         number: Option<BatchNumber>,
     ) -> Answer<Sent> {
-        let mut writer = self.life.instance.begin(number);
-        if let Err(error) = self.append(&mut writer, batch, &content).await? {
-            return Ok(Sent::Failed(error));
+        let mut bound = bound.clone();
+        let mut ddl = Vec::new();
+        if let Some(table) = content.empties {
+            let table = self.life.known(table).table.id;
+            ddl.push(Ddl::Truncate { table });
         }
-        let done = match content.empties {
-            None => writer.commit().await.map(Some),
-            Some(table) => {
-                let table = self.life.tables[table].table.id;
-                let ddl = vec![Ddl::Truncate { table }];
-                self.life.instance.commit(ddl, Some(writer)).await
-            }
+        if let Some((table, alter)) = content.alters {
+            let draw = &self.life.run.story.tables[table];
+            let before = &bound[&table];
+            let asked = alter.asked(draw, &before.version, &before.table)?;
+            let next = self
+                .life
+                .instance
+                .define_alteration(&before.table, &[asked]);
+            let next = next.map_err(|error| format!("{alter:?} is refused: {error:?}"))?;
+            ddl.push(Ddl::Alter {
+                base: before.table.version,
+                table: next.as_ref().clone(),
+            });
+            bound.insert(table, Known::of(next, draw)?);
+        }
+        let mut writer = self.life.instance.begin(number);
+        if let Err(error) = self.append(&mut writer, batch, content, &bound).await? {
+            return Ok(sent_badly(error));
+        }
+        let thinks = self.me.lock().dice.permille(40);
+        if thinks {
+            let think = self.me.lock().dice.below(15_000);
+            self.life.world().sleep(Duration::from_micros(think)).await;
+        }
+        let done = match ddl.is_empty() {
+            true => writer.commit().await.map(Some),
+            false => self.life.instance.commit(ddl, Some(writer)).await,
         };
         match done {
             Ok(Some(done)) => Ok(Sent::Done(done)),
             Ok(None) => Err(Trouble::Wrong(format!("batch {batch} was taken for empty"))),
-            Err(error) => Ok(Sent::Failed(error)),
+            Err(error) => Ok(sent_badly(error)),
         }
     }
 
@@ -287,6 +512,7 @@ impl Writing {
         writer: &mut BatchWriter,
         batch: usize,
         content: &Batch,
+        bound: &Bound,
     ) -> Answer<Result<(), Error>> {
         let ledger = &self.life.ledger;
         let row = ledger_row(ledger, batch)?;
@@ -297,10 +523,10 @@ impl Writing {
             return Ok(Err(error));
         }
         for (table, changes) in &content.parts {
-            let draw = &self.life.run.story.tables[*table];
-            let known = &self.life.tables[*table];
-            let changes = encode(draw, known, changes)?;
-            if let Err(error) = writer.append(&known.table, changes).await {
+            let known = &bound[table];
+            let naming = self.life.naming();
+            let changes = naming.encode(*table, known, changes, &content.given)?;
+            if let Err(error) = writer.append_keyed(&known.table, changes).await {
                 return Ok(Err(error));
             }
         }
@@ -335,11 +561,20 @@ impl Writing {
         if model.batch(batch).empties.is_some() {
             world.meet(Mark::Truncated);
         }
+        match model.batch(batch).alters {
+            None => {}
+            Some((_, Alter::Add(_))) => world.meet(Mark::ColumnAdded),
+            Some((_, Alter::Drop(_))) => world.meet(Mark::ColumnDropped),
+            Some((_, Alter::Rename(..))) => world.meet(Mark::ColumnRenamed),
+            Some((_, Alter::Widen(_))) => world.meet(Mark::ColumnWidened),
+            Some((_, Alter::Comment(_))) => world.meet(Mark::Commented),
+        }
         if self.numbered {
             let place = model.batch(batch).place;
             me.last += 1;
             me.last_place = place;
             me.pending = None;
+            me.bound = None;
             match (done.duplicate, again) {
                 (true, _) => world.meet(Mark::Duplicate),
                 (false, true) => world.meet(Mark::SentAgain),
@@ -384,6 +619,13 @@ impl Writing {
     }
 }
 
+fn sent_badly(error: Error) -> Sent {
+    match error.kind() == ErrorKind::Conflict && error.sqlstate() == "40001" {
+        true => Sent::Stale(error),
+        false => Sent::Failed(error),
+    }
+}
+
 /// A change of a row of a table.
 pub(crate) fn draw_change(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Change {
     let row = draw_row(dice, table, now_micros);
@@ -423,7 +665,7 @@ pub(crate) fn draw_change(dice: &mut Dice, table: &TableDraw, now_micros: i64) -
             on_absent: Some(row),
         },
         82..94 => {
-            let columns = table.keys..table.columns.len();
+            let columns = (table.keys..table.columns.len()).filter(|at| table.owned != Some(*at));
             let sets = columns.map(|at| (at, row[at], table.columns[at].merge.is_some()));
             Change {
                 key,
@@ -443,7 +685,7 @@ pub(crate) fn draw_change(dice: &mut Dice, table: &TableDraw, now_micros: i64) -
 fn draw_sets(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Vec<(usize, Cell, bool)> {
     let mut sets = Vec::new();
     for at in table.keys..table.columns.len() {
-        if dice.percent(50) {
+        if dice.percent(50) && table.owned != Some(at) {
             let combine = table.columns[at].merge.is_some() && dice.percent(60);
             sets.push((at, draw_cell(dice, table, at, now_micros), combine));
         }
@@ -453,14 +695,20 @@ fn draw_sets(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Vec<(usize,
 
 fn draw_row(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Row {
     let columns = 0..table.columns.len();
-    columns
-        .map(|at| draw_cell(dice, table, at, now_micros))
-        .collect()
+    let cells = columns.map(|at| draw_cell(dice, table, at, now_micros));
+    let mut cells: Vec<Cell> = cells.collect();
+    if let Some(id) = table.owned {
+        cells[id] = Some(code_of(key_of(table, &cells)));
+    }
+    cells.into()
 }
 
 fn draw_cell(dice: &mut Dice, table: &TableDraw, at: usize, now_micros: i64) -> Cell {
     if at < table.keys {
-        return Some(dice.below(table.key_values[at] as u64) as i64);
+        return Some(match table.columns[at].kind {
+            id @ Kind::Id { .. } => id.natural_key(dice),
+            _ => dice.below(table.key_values[at] as u64) as i64,
+        });
     }
     match table.ttl {
         Some((column, micros)) if column == at && !dice.percent(10) => {

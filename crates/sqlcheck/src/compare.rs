@@ -4,7 +4,36 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use lazybase_model::Error;
+
 use crate::query::Order;
+
+/// What an error is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// The statement, whatever the rows are.
+    Statement,
+    /// The rows that were looked at.
+    Rows,
+    /// The planner itself: it calls some of its own refusals internal.
+    Internal,
+    Other,
+}
+
+impl Class {
+    /// What an error of LazyBase is about.
+    pub(crate) fn of(error: &Error) -> Class {
+        match error.sqlstate() {
+            // The class of values, but about the statement.
+            "22000" | "22023" => Class::Statement,
+            state if state.starts_with("2201") && state != "22012" => Class::Statement,
+            state if state.starts_with("22") => Class::Rows,
+            state if state.starts_with("42") || state.starts_with("0A") => Class::Statement,
+            "XX000" => Class::Internal,
+            _ => Class::Other,
+        }
+    }
+}
 
 /// An answer as texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

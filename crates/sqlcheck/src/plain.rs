@@ -12,10 +12,10 @@ use datafusion::catalog::{
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::physical_plan::collect;
+use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::compare::Table;
+use crate::compare::{Class, Table};
 use crate::kind::{Kind, PATHS};
 use crate::rows::{Rows, State};
 
@@ -194,14 +194,27 @@ fn path_of(number: &ScalarValue, numbers: &Numbers) -> Result<ScalarValue> {
     }
 }
 
-/// Whether an error may come of the rows that an engine looked at, and not of the statement.
-pub(crate) fn is_of_rows(error: &DataFusionError) -> bool {
+/// What an error is about.
+pub(crate) fn class_of(error: &DataFusionError) -> Class {
     match error {
-        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => true,
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => Class::Rows,
+        DataFusionError::SQL(..)
+        | DataFusionError::Plan(_)
+        | DataFusionError::SchemaError(..)
+        | DataFusionError::NotImplemented(_)
+        | DataFusionError::Configuration(_) => Class::Statement,
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            is_of_rows(inner)
+            class_of(inner)
         }
-        DataFusionError::Shared(inner) => is_of_rows(inner),
-        _ => false,
+        DataFusionError::Shared(inner) => class_of(inner),
+        DataFusionError::Collection(all) if !all.is_empty() => class_of(&all[0]),
+        DataFusionError::Internal(_) => Class::Internal,
+        _ => Class::Other,
     }
+}
+
+/// How a context would answer.
+pub(crate) async fn plan(context: &SessionContext, sql: &str) -> Result<String> {
+    let plan = context.sql(sql).await?.create_physical_plan().await?;
+    Ok(displayable(plan.as_ref()).indent(false).to_string())
 }

@@ -7,6 +7,10 @@ use crate::expr::{Name, Writer};
 use crate::kind::Class;
 use crate::schema::{Schema, Table};
 
+mod grouped;
+
+use grouped::aggregate;
+
 /// What an answer is held to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Order {
@@ -30,6 +34,9 @@ pub(crate) struct Query {
     pub(crate) order: Order,
     /// The same with parameters in the place of its constants.
     pub(crate) bound: Option<(String, Vec<Value>)>,
+    /// The same in other words, where the planner is not trusted with these; without LIMIT for
+    /// [`Order::Some`].
+    words: Option<String>,
 }
 
 impl Query {
@@ -38,6 +45,16 @@ impl Query {
             sql,
             order,
             bound: None,
+            words: None,
+        }
+    }
+
+    /// What the plain engine is asked.
+    pub(crate) fn asked(&self) -> &str {
+        match (&self.words, &self.order) {
+            (Some(words), _) => words,
+            (None, Order::Some { whole, .. }) => whole,
+            (None, _) => &self.sql,
         }
     }
 }
@@ -61,6 +78,8 @@ struct Body {
     unique: Vec<String>,
     /// Whether ORDER BY may name columns that are not in the answer.
     plain: bool,
+    /// The same in other words, for the plain engine.
+    words: Option<String>,
 }
 
 /// Writes queries over a schema.
@@ -240,6 +259,7 @@ impl<'a> Queries<'a> {
                     .collect(),
                 unique: source.key,
                 plain: true,
+                words: None,
             };
         }
         let (items, sortable) = self.items(&source.names, false);
@@ -254,6 +274,7 @@ impl<'a> Queries<'a> {
             sortable,
             unique: if distinct { Vec::new() } else { source.key },
             plain: !distinct,
+            words: None,
         }
     }
 
@@ -274,56 +295,6 @@ impl<'a> Queries<'a> {
             sortable.push(class.has_order());
         }
         (items, sortable)
-    }
-
-    fn grouped(&mut self) -> Body {
-        let source = self.source(None);
-        let mut writer = Writer::new(self.dice, &source.names, None);
-        let mut groups = Vec::new();
-        for _ in 0..writer.dice.roll(3) {
-            let class = writer.class();
-            groups.push(writer.value(class, 1));
-        }
-        let mut items: Vec<String> = groups
-            .iter()
-            .enumerate()
-            .map(|(at, group)| format!("{group} AS g{at}"))
-            .collect();
-        for at in 0..1 + writer.dice.roll(3) {
-            items.push(format!("{} AS x{at}", aggregate(&mut writer)));
-        }
-        let having = match self.dice.one_in(4) {
-            true => {
-                let mut writer = Writer::new(self.dice, &source.names, None);
-                let (one, number) = (aggregate_number(&mut writer), writer.dice.between(0, 4));
-                format!(" HAVING {one} > {number}")
-            }
-            false => String::new(),
-        };
-        let filter = self.filter(&source.names);
-        let places: Vec<String> = (1..=groups.len()).map(|at| at.to_string()).collect();
-        // The planner takes a constant in a grouping set for one after it, too, and loses rows.
-        let are_columns = groups
-            .iter()
-            .all(|group| source.names.iter().any(|n| n.text == *group));
-        let by = match (groups.len(), self.dice.roll(8)) {
-            (0, _) => String::new(),
-            (_, 0 | 1) if !are_columns => format!(" GROUP BY {}", places.join(", ")),
-            (_, 0) => format!(" GROUP BY ROLLUP ({})", groups.join(", ")),
-            (2, 1) => format!(" GROUP BY CUBE ({})", groups.join(", ")),
-            _ => format!(" GROUP BY {}", places.join(", ")),
-        };
-        let sortable = vec![true; items.len()];
-        Body {
-            sql: format!(
-                "SELECT {} FROM {}{filter}{by}{having}",
-                items.join(", "),
-                source.name
-            ),
-            sortable,
-            unique: Vec::new(),
-            plain: false,
-        }
     }
 
     fn joined(&mut self) -> Body {
@@ -378,6 +349,7 @@ impl<'a> Queries<'a> {
                 sortable: vec![true; 2],
                 unique: Vec::new(),
                 plain: false,
+                words: None,
             };
         }
         let (items, sortable) = self.items(&seen, false);
@@ -386,6 +358,7 @@ impl<'a> Queries<'a> {
             sortable,
             unique,
             plain: true,
+            words: None,
         }
     }
 
@@ -422,6 +395,7 @@ impl<'a> Queries<'a> {
             sortable: vec![true; 2],
             unique: Vec::new(),
             plain: false,
+            words: None,
         }
     }
 
@@ -531,6 +505,7 @@ impl<'a> Queries<'a> {
             sortable,
             unique: Vec::new(),
             plain: false,
+            words: None,
         }
     }
 
@@ -541,27 +516,24 @@ impl<'a> Queries<'a> {
             sortable,
             unique,
             plain,
+            words,
         } = body;
-        let width = sortable.len();
         let limit = [1, 2, 3, 5, 10, 100][self.dice.roll(6)];
         let offset = [0, 0, 0, 1, 4][self.dice.roll(5)];
         let cut = match offset {
             0 => format!(" LIMIT {limit}"),
             _ => format!(" LIMIT {limit} OFFSET {offset}"),
         };
-        match self.dice.roll(8) {
+        let (end, order) = match self.dice.roll(8) {
             0 | 1 if sortable.iter().all(|sorts| *sorts) => {
-                let mut places: Vec<usize> = (1..=width).collect();
+                let mut places: Vec<usize> = (1..=sortable.len()).collect();
                 self.dice.shuffle(&mut places);
                 let by: Vec<String> = places
                     .iter()
                     .map(|at| self.directed(&at.to_string()))
                     .collect();
                 let cut = if self.dice.one_in(3) { "" } else { &cut };
-                Query::new(
-                    format!("{sql} ORDER BY {}{cut}", by.join(", ")),
-                    Order::Total,
-                )
+                (format!(" ORDER BY {}{cut}", by.join(", ")), Order::Total)
             }
             2 | 3 if plain && !unique.is_empty() => {
                 let by: Vec<String> = match self.dice.one_in(3) {
@@ -572,28 +544,34 @@ impl<'a> Queries<'a> {
                     }
                 };
                 let cut = if self.dice.one_in(3) { "" } else { &cut };
-                Query::new(
-                    format!("{sql} ORDER BY {}{cut}", by.join(", ")),
-                    Order::Total,
-                )
+                (format!(" ORDER BY {}{cut}", by.join(", ")), Order::Total)
             }
             4 => {
-                let places: Vec<usize> = (0..width).filter(|at| sortable[*at]).collect();
-                let Some(at) = self.dice.choose(&places).copied() else {
-                    return Query::new(sql, Order::Any);
-                };
-                let by = self.directed(&(at + 1).to_string());
-                Query::new(format!("{sql} ORDER BY {by}"), Order::By(vec![at]))
+                let sorts = (0..sortable.len()).filter(|at| sortable[*at]);
+                match self.dice.choose(&sorts.collect::<Vec<usize>>()).copied() {
+                    Some(at) => {
+                        let by = self.directed(&(at + 1).to_string());
+                        (format!(" ORDER BY {by}"), Order::By(vec![at]))
+                    }
+                    None => (String::new(), Order::Any),
+                }
             }
-            5 => Query::new(
-                format!("{sql}{cut}"),
-                Order::Some {
-                    whole: sql,
+            5 => {
+                let whole = sql.clone();
+                let order = Order::Some {
+                    whole,
                     limit,
                     offset,
-                },
-            ),
-            _ => Query::new(sql, Order::Any),
+                };
+                (cut, order)
+            }
+            _ => (String::new(), Order::Any),
+        };
+        let uncut = matches!(order, Order::Some { .. });
+        let words = words.map(|words| if uncut { words } else { words + &end });
+        Query {
+            words,
+            ..Query::new(sql + &end, order)
         }
     }
 
@@ -601,65 +579,4 @@ impl<'a> Queries<'a> {
         let words = ["", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"];
         format!("{what}{}", self.dice.pick(&words))
     }
-}
-
-/// An aggregate whose value does not hang on the order of rows.
-fn aggregate(writer: &mut Writer<'_>) -> String {
-    match writer.dice.roll(10) {
-        0 => "count(*)".to_owned(),
-        1 | 2 => aggregate_number(writer),
-        3 => {
-            let class = writer.class();
-            format!("count(DISTINCT {})", writer.value(class, 1))
-        }
-        4 => {
-            let filter = writer.truth(1);
-            format!("count(*) FILTER (WHERE {filter})")
-        }
-        5 => {
-            let text = writer.value(Class::Text, 1);
-            format!("string_agg({text}, ',' ORDER BY {text})")
-        }
-        6 => format!(
-            "{}({})",
-            writer.dice.pick(&["bool_and", "bool_or"]),
-            writer.truth(1)
-        ),
-        _ => {
-            let function = writer.dice.pick(&["min", "max"]);
-            let classes = [
-                Class::Int,
-                Class::Text,
-                Class::Date,
-                Class::Decimal,
-                Class::Timestamp,
-            ];
-            let class = classes[writer.dice.roll(classes.len())];
-            format!("{function}({})", writer.value(class, 1))
-        }
-    }
-}
-
-/// An aggregate that is a number.
-fn aggregate_number(writer: &mut Writer<'_>) -> String {
-    let mut found = None;
-    for class in [Class::Int, Class::Float, Class::Decimal] {
-        let name = tame(writer, class);
-        if found.is_none() || writer.dice.one_in(3) {
-            found = name.or(found);
-        }
-    }
-    let function = writer.dice.pick(&["sum", "avg", "count", "sum"]);
-    match found {
-        Some(name) => format!("{function}({name})"),
-        None => "count(*)".to_owned(),
-    }
-}
-
-/// A column that is not wild.
-fn tame(writer: &mut Writer<'_>, class: Class) -> Option<String> {
-    writer
-        .column(class)
-        .filter(|name| !name.wild)
-        .map(|name| name.text)
 }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use lazybase_cluster::Settings;
 use lazybase_engine::env::Env;
@@ -22,13 +23,14 @@ use lazybase_model::{Error, ErrorKind, Horizon};
 use lazybase_query::{Answer, Database, Session};
 
 use crate::change::Change;
-use crate::compare::Table;
+use crate::compare::{Class, Table};
 use crate::plain::{self, Numbers, Plain};
 use crate::query::Query;
 use crate::rows::{Asked, State};
 use crate::story::{Ask, Step, Story};
 
 mod answers;
+mod known;
 mod pipeline;
 
 /// A statement that takes longer hangs.
@@ -41,8 +43,7 @@ const KEPT_MAX: usize = 12;
 pub(crate) struct Tally {
     /// Queries whose answers were compared.
     pub(crate) compared: u64,
-    /// Of these, those that the plain engine gives only where it works as LazyBase was told to: on
-    /// so many partitions, with so many rows a batch. The planner makes them different.
+    /// Of these, those with a mistake that the planner is known to make over plain tables too.
     pub(crate) planner: u64,
     /// Of these, those of a query that had been asked before.
     pub(crate) again: u64,
@@ -404,13 +405,20 @@ impl World {
         let done = timely(self.writer.execute(&sql)).await?;
         let (asked, answers) = match (asked, done) {
             (Ok(asked), Ok(answers)) => (asked, answers),
-            (Err(_), Err(error)) => return self.both_refused(&error).await,
-            (Ok(_), Err(error)) if is_of_rows(&error) => {
+            (Err((_, class)), Err(error)) if class == Class::of(&error) => {
+                return self.both_refused(&error).await;
+            }
+            (Err((plain, class)), Err(error)) => {
+                return wrong(format!("refused: {error:?}, not for {class:?}: {plain}"));
+            }
+            (Ok(_), Err(error)) if Class::of(&error) == Class::Rows => {
                 self.outcome.tally.of_rows += 1;
                 return self.both_refused(&error).await;
             }
             (Ok(_), Err(error)) => return wrong(format!("refused: {error:?}")),
-            (Err(error), Ok(_)) => return wrong(format!("only the plain engine failed: {error}")),
+            (Err((error, _)), Ok(_)) => {
+                return wrong(format!("only the plain engine failed: {error}"));
+            }
         };
         state.apply(change, &asked);
         if let Some(transaction) = &mut self.transaction {
@@ -430,7 +438,11 @@ impl World {
     }
 
     /// What the plain engine says of the rows that a change touches.
-    async fn asked(&mut self, change: &Change, state: &State) -> Result<Asked, String> {
+    async fn asked(&mut self, change: &Change, state: &State) -> Result<Asked, (String, Class)> {
+        let told = |error: DataFusionError| {
+            let class = plain::class_of(&error);
+            (error.to_string(), class)
+        };
         let Some((sql, width)) = change.question() else {
             return Ok(Asked::new());
         };
@@ -442,14 +454,10 @@ impl World {
                 .filter(|(_, set)| matches!(set, crate::change::Set::Made(_)));
             kinds.extend(made.map(|(at, _)| table.columns[*at].kind));
         }
-        let context = self.plain.context(state, &self.numbers);
-        let context = context.map_err(|error| error.to_string())?;
+        let context = self.plain.context(state, &self.numbers).map_err(told)?;
         let sql = plain::with_numbers(&sql, &self.numbers);
-        let asked = plain::ask(&context, &sql)
-            .await
-            .map_err(|error| error.to_string())?;
-        let rows = plain::rows_of(&asked.1, &kinds, &self.numbers);
-        let rows = rows.map_err(|error| error.to_string())?;
+        let asked = plain::ask(&context, &sql).await.map_err(told)?;
+        let rows = plain::rows_of(&asked.1, &kinds, &self.numbers).map_err(told)?;
         let parts = |mut row: Vec<_>| {
             let made = row.split_off(width);
             (row, made)
@@ -549,8 +557,11 @@ impl World {
             Ask::Past(share) => {
                 let sealed = self.database.instance().manifest().sealed_through.0;
                 let first = self.first_scu();
-                let scu = first + sealed.saturating_sub(first) * share as u64 / 1000;
-                sql += &format!(" AS OF SCU {scu}");
+                // Of an SCU that is not sealed yet, nobody knows the end.
+                if let Some(more) = sealed.checked_sub(first) {
+                    let scu = first + more * share as u64 / 1000;
+                    sql += &format!(" AS OF SCU {scu}");
+                }
                 &self.loose
             }
             Ask::Pinned if self.pin.is_none() => &self.writer,
@@ -593,14 +604,6 @@ fn token(answers: &[Answer]) -> Option<Horizon> {
 fn fine<T>(done: Result<T, Error>) -> Run {
     done.map(|_| ())
         .map_err(|error| Violation(format!("{error:?}")))
-}
-
-/// Whether an error of LazyBase may come of the rows that it looked at.
-fn is_of_rows(error: &Error) -> bool {
-    matches!(
-        error.sqlstate(),
-        "22000" | "22003" | "22007" | "22008" | "22012" | "22P02"
-    )
 }
 
 /// What is awaited, unless it hangs.

@@ -46,6 +46,48 @@ impl Report {
     }
 }
 
+/// A report with fewer statements is not asked for shares of them.
+const STATEMENTS_JUDGED: u64 = 1_000;
+
+impl Report {
+    /// What was asked for and is not there, or is there too often.
+    pub(crate) fn shortfalls(&self, plan: &Plan) -> Vec<String> {
+        let (tally, all) = (&self.tally, self.tally.statements());
+        let mut found = Vec::new();
+        if all < plan.statements {
+            found.push(format!(
+                "{all} statements were sent, not {}",
+                plan.statements
+            ));
+        }
+        if all < STATEMENTS_JUDGED {
+            return found;
+        }
+        // Each with how many statements there may be for one of it, or must be.
+        let too_many = [
+            ("statements were refused on both sides", tally.refused, 10),
+            ("failed on one side for what rows hold", tally.of_rows, 100),
+            ("answers are the planner's own", tally.planner, 1_000),
+        ];
+        for (what, count, share) in too_many {
+            if count > all / share {
+                found.push(format!("{count} of {all} {what}"));
+            }
+        }
+        let too_few = [
+            ("came from several stages", tally.mixed, 10),
+            ("left batches out", tally.stale, 1_000),
+            ("were asked again", tally.again, 100),
+        ];
+        for (what, count, share) in too_few {
+            if count < all / share {
+                found.push(format!("only {count} of {all} {what}"));
+            }
+        }
+        found
+    }
+}
+
 /// Tells stories, one at a time.
 pub(crate) struct Teller {
     runtime: Runtime,

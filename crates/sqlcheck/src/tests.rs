@@ -23,17 +23,20 @@ fn random_sql_has_the_answers_of_plain_tables() {
         .map(|(seed, what)| format!("seed {seed}: {}", what.0))
         .collect();
     assert!(report.violations.is_empty(), "{}", shown.join("\n"));
-    let tally = &report.tally;
-    assert!(
-        tally.mixed > tally.compared / 10,
-        "few answers came from several stages: {tally:?}"
-    );
-    assert!(tally.stale > 0 && tally.again > 0, "{tally:?}");
-    assert!(
-        tally.refused < tally.statements() / 10,
-        "too much is refused: {tally:?}"
-    );
-    assert!(tally.of_rows < tally.statements() / 100, "{tally:?}");
+    assert_eq!(report.shortfalls(&plan), Vec::<String>::new());
+}
+
+/// A report that says less than was asked for does not pass.
+#[test]
+fn a_sweep_without_time_falls_short() {
+    let plan = Plan {
+        from: 0,
+        statements: 1_000_000,
+        time_max: Duration::ZERO,
+        threads: 1,
+    };
+    let report = sweep(plan, |_| {}).unwrap();
+    assert!(report.shortfalls(&plan)[0].contains("not 1000000"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What happens to files and disks: bytes that flip, files that are cut or lost, a disk that fills
 //! up or can only be read.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,22 @@ use crate::server::files_below;
 /// What the small disk holds.
 const DISK_MEBIBYTES: u32 = 768;
 
-/// Damages one file of a closed database; what was done to which.
-pub(crate) fn damage(folder: &Path, dice: &mut SmallRng) -> Outcome<String> {
+/// What was done to which file.
+pub(crate) struct Damage {
+    /// The file's own name.
+    pub(crate) name: String,
+    path: PathBuf,
+    done: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.done)
+    }
+}
+
+/// Damages one file of a closed database.
+pub(crate) fn damage(folder: &Path, dice: &mut SmallRng) -> Outcome<Damage> {
     let files = files_below(folder)?;
     let mut damageable = Vec::new();
     for file in files {
@@ -55,8 +70,12 @@ pub(crate) fn damage(folder: &Path, dice: &mut SmallRng) -> Outcome<String> {
             "lost".to_owned()
         }
     };
-    let name = file.strip_prefix(folder).unwrap_or(file);
-    Ok(format!("{}: {done}", name.display()))
+    let name = file.file_name().unwrap_or_default();
+    Ok(Damage {
+        name: name.to_string_lossy().into_owned(),
+        path: file.strip_prefix(folder).unwrap_or(file).to_owned(),
+        done,
+    })
 }
 
 fn change(file: &Path, at: u64, byte: impl Fn(u8) -> u8) -> Outcome<()> {

@@ -15,6 +15,7 @@
 //! | monotonic reads | in a session answers never go back |
 //! | read your writes | an answer after a token holds the token's batch |
 //! | nothing invented | an answer holds nothing that was not sent yet, or is not there at the end |
+//! | stamps | the answer of a later horizon holds that of an earlier one; at one they are equal |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,8 @@ mod tests;
 pub(crate) type Micros = u64;
 /// A register, named after its writer.
 pub(crate) type Register = u32;
+/// The last whole SCU of a horizon, and the batches behind it.
+pub(crate) type Horizon = (u64, u64);
 
 /// What a writer knows of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(crate) struct Answer {
     pub(crate) bound: Option<Micros>,
     /// The batch whose token the query gave.
     pub(crate) after: Option<(Register, u64)>,
+    /// The horizon that its stamp names.
+    pub(crate) at: Option<Horizon>,
     pub(crate) reached: BTreeMap<Register, Reached>,
 }
 
@@ -110,10 +115,12 @@ impl History {
         }
         found.extend(self.going_back());
         found.extend(self.side_by_side());
+        found.extend(self.stamped());
         found
     }
 
-    fn lost_or_invented(&self, last: &Final) -> Vec<String> {
+    /// What is not there that must be, or is there and must not, once all writers are silent.
+    pub(crate) fn lost_or_invented(&self, last: &Final) -> Vec<String> {
         let mut found = Vec::new();
         let nothing = BTreeSet::new();
         for (register, writes) in &self.writes {
@@ -215,6 +222,25 @@ impl History {
         let apart = pairs.filter(|pair| !is_within(pair[0], pair[1]));
         apart
             .map(|pair| format!("no order has both {:?} and {:?}", pair[0], pair[1]))
+            .collect()
+    }
+}
+
+impl History {
+    /// Answers by the horizons of their stamps.
+    fn stamped(&self) -> Vec<String> {
+        let answers = self.answers.iter();
+        let mut stamped: Vec<(Horizon, &Answer)> = answers
+            .filter_map(|answer| Some((answer.at?, answer)))
+            .collect();
+        stamped.sort_by_key(|(at, _)| *at);
+        let pairs = stamped.windows(2);
+        let apart = pairs.filter(|pair| {
+            let ((at, one), (later, other)) = (pair[0], pair[1]);
+            !is_within(one, other) || (at == later && !is_within(other, one))
+        });
+        apart
+            .map(|pair| format!("stamps order {:?} before {:?}", pair[0], pair[1]))
             .collect()
     }
 }

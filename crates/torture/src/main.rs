@@ -7,8 +7,9 @@
 //!   at the end: all that is there -> the history's violations
 //! ```
 //!
-//! Reads nothing but its seed; writes a folder of its own. What it promises to find stands in
-//! `history.rs`.
+//! Reads nothing but its seed; writes a folder of its own, which is kept with all that the server
+//! said when anything is found. What it promises to find stands in `history.rs`; less than was
+//! asked for is a failure.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,6 +18,7 @@
 
 mod clients;
 mod damage;
+mod damaged;
 mod history;
 mod rounds;
 mod server;
@@ -45,12 +47,15 @@ pub(crate) struct Args {
     /// What the choices are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Ends after so many seconds, whatever is left.
-    #[arg(long, default_value_t = 600)]
+    /// Ends after so many seconds, and fails if anything is left.
+    #[arg(long, default_value_t = 900)]
     seconds: u64,
     /// Where the database is made; a temporary folder if not given.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Fails where no file system can be mounted, so that disks can't be filled.
+    #[arg(long)]
+    require_disk: bool,
     /// One line of JSON at the end, and nothing else on standard output.
     #[arg(long)]
     json: bool,

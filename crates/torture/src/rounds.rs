@@ -12,16 +12,20 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-use crate::clients::{Shared, TABLES, Writer, last, look_once, read};
-use crate::damage::{Disk, damage};
-use crate::history::Final;
-use crate::server::{Refused, Server, Signal, copy_folder, start};
+use crate::clients::{Shared, TABLES, Writer, last, read};
+use crate::damage::Disk;
+use crate::history::{Fate, Final, Register};
+use crate::server::{Refused, Server, Signal, check_binary, copy_folder, start, timely};
 use crate::{Args, Outcome};
 
 /// Writers; every other one numbers its batches.
 const WRITERS: u32 = 4;
 /// Readers a round.
-const READERS: u64 = 3;
+const READERS: usize = 3;
+/// With fewer rounds nothing is asked of their kinds.
+const ROUNDS_JUDGED: u64 = 10;
+/// How long after a trouble batches may be refused.
+const RECOVERY_MAX: Duration = Duration::from_secs(20);
 /// How many violations are printed.
 const TOLD_MAX: usize = 20;
 
@@ -38,43 +42,61 @@ enum End {
 
 /// What was done, and what came of it.
 #[derive(Debug, Default, Serialize)]
-struct Report {
+pub(crate) struct Report {
     rounds: u32,
     kills: u32,
     freezes: u32,
     fills: u32,
     stops: u32,
-    read_only: u32,
-    corruptions: u32,
-    corruptions_refused: u32,
-    corruptions_query_failed: u32,
-    corruptions_unnoticed: u32,
+    pub(crate) read_only: u32,
+    /// Batches that had to be acknowledged after a trouble, and were.
+    recoveries: u32,
+    pub(crate) corruptions: u32,
+    pub(crate) corruptions_refused: u32,
+    pub(crate) corruptions_query_failed: u32,
+    pub(crate) corruptions_right: u32,
+    pub(crate) corruptions_healed: u32,
     acknowledged: u64,
+    acknowledged_by: BTreeMap<Register, u64>,
     unknown: u64,
     refused: u64,
     answers: u64,
     slowest_start_ms: u64,
     refusals: BTreeMap<String, u64>,
     skipped: Vec<String>,
+    shortfalls: Vec<String>,
     violations: usize,
     seconds: u64,
 }
 
-struct Torture<'a> {
-    args: &'a Args,
-    folder: PathBuf,
+/// A tortured database.
+pub(crate) struct Torture<'a> {
+    pub(crate) args: &'a Args,
+    pub(crate) folder: PathBuf,
     /// Where the files are kept while one of them is damaged: not on the small disk.
-    kept: PathBuf,
-    disk: Option<Disk>,
-    dice: SmallRng,
-    shared: Shared,
+    pub(crate) kept: PathBuf,
+    /// All that the servers say.
+    pub(crate) log: PathBuf,
+    pub(crate) disk: Option<Disk>,
+    pub(crate) dice: SmallRng,
+    pub(crate) shared: Shared,
     writers: Vec<Writer>,
-    report: Report,
+    /// Writes alone, where all must be well.
+    probe: Writer,
+    /// What was there at the last start.
+    there: Final,
+    /// Answers of the readers, by their places in a round.
+    read: Vec<u64>,
+    pub(crate) report: Report,
 }
 
 /// Tortures; true if nothing was found.
+///
+/// # Errors
+/// What keeps it from beginning; all else is a finding.
 pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
     let began = Instant::now();
+    check_binary(&args.binary)?;
     let temporary = match &args.dir {
         Some(dir) => {
             std::fs::create_dir_all(dir)?;
@@ -84,15 +106,22 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
     };
     let place = temporary.path().join("disk");
     let disk = Disk::mount(&place)?;
+    if args.require_disk && disk.is_none() {
+        return Err("no file system can be mounted here".into());
+    }
     let mut torture = Torture {
         args,
         folder: place.join("db"),
         kept: temporary.path().join("kept"),
+        log: temporary.path().join("stderr.txt"),
         dice: SmallRng::seed_from_u64(args.seed),
         shared: Shared::new(),
         writers: (1..=WRITERS)
             .map(|register| Writer::new(register, register % 2 == 0, args.seed))
             .collect(),
+        probe: Writer::new(WRITERS + 1, false, args.seed),
+        there: Final::new(),
+        read: vec![0; READERS],
         report: Report::default(),
         disk,
     };
@@ -100,53 +129,144 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
         let skipped = "full and read-only disks: a file system can't be mounted here";
         torture.report.skipped.push(skipped.to_owned());
     }
-    let limit = Duration::from_secs(args.seconds);
-    let every = args.rounds.div_ceil(args.corruptions.max(1)).max(1);
-    while torture.report.rounds < args.rounds && began.elapsed() < limit {
-        torture.round().await?;
-        let rounds = torture.report.rounds;
-        let due = u64::from(rounds) * u64::from(args.corruptions) / u64::from(args.rounds.max(1));
-        while u64::from(torture.report.corruptions) < due && began.elapsed() < limit {
-            torture.corrupt().await?;
-        }
-        if rounds % (every * 8) == 1 {
-            torture.read_only().await?;
-        }
-        if !torture.shared.violations.lock().is_empty() {
-            break;
-        }
+    if let Err(error) = torture.rounds(began).await {
+        torture.shared.violated(error.to_string());
     }
-    let violations = torture.judge().await?;
-    let mut report = torture.report;
-    report.violations = violations.len();
-    report.seconds = began.elapsed().as_secs();
-    for violation in violations.iter().take(TOLD_MAX) {
-        eprintln!("violated: {violation}");
+    if let Err(error) = torture.judge().await {
+        torture.shared.violated(error.to_string());
     }
-    if !violations.is_empty() {
-        // What is on the small disk goes with it.
-        let kept = std::env::temp_dir().join(format!("lazybase-torture-{}", args.seed));
-        copy_folder(&torture.folder, &kept)?;
-        eprintln!("the database is kept in {}", kept.display());
-    }
-    match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => println!("{}", serde_json::to_string_pretty(&report)?),
-    }
-    Ok(violations.is_empty())
+    torture.report.seconds = began.elapsed().as_secs();
+    torture.tell()
 }
 
 impl Torture<'_> {
-    async fn start(&mut self) -> Outcome<Server> {
+    async fn rounds(&mut self, began: Instant) -> Outcome<()> {
+        let limit = Duration::from_secs(self.args.seconds);
+        let (rounds, corruptions) = (self.args.rounds, self.args.corruptions);
+        let every = rounds.div_ceil(corruptions.max(1)).max(1);
+        while self.report.rounds < rounds && began.elapsed() < limit {
+            self.round().await?;
+            self.report.rounds += 1;
+            let done = self.report.rounds;
+            let due = u64::from(done) * u64::from(corruptions) / u64::from(rounds.max(1));
+            while u64::from(self.report.corruptions) < due && began.elapsed() < limit {
+                self.corrupt().await?;
+                if !self.shared.violations.lock().is_empty() {
+                    return Ok(());
+                }
+            }
+            if done % (every * 8) == 1 {
+                self.read_only().await?;
+            }
+            if !self.shared.violations.lock().is_empty() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints what was found; whether that is nothing.
+    fn tell(&mut self) -> Outcome<bool> {
+        let violations = self.shared.violations.lock().clone();
+        let shortfalls = match violations.is_empty() {
+            true => self.shortfalls(),
+            false => Vec::new(),
+        };
+        self.report.violations = violations.len();
+        for violation in violations.iter().take(TOLD_MAX) {
+            eprintln!("violated: {violation}");
+        }
+        for shortfall in &shortfalls {
+            eprintln!("too little to pass: {shortfall}");
+        }
+        if !violations.is_empty() {
+            self.keep()?;
+        }
+        let passed = violations.is_empty() && shortfalls.is_empty();
+        self.report.shortfalls = shortfalls;
+        match self.args.json {
+            true => println!("{}", serde_json::to_string(&self.report)?),
+            false => println!("{}", serde_json::to_string_pretty(&self.report)?),
+        }
+        Ok(passed)
+    }
+
+    /// Keeps what a finding is about: what is on the small disk goes with it.
+    fn keep(&self) -> Outcome<()> {
+        let name = format!("lazybase-torture-{}-{}", self.args.seed, std::process::id());
+        let place = self.args.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let place = place.join(name);
+        std::fs::create_dir_all(&place)?;
+        for (from, to) in [(&self.folder, "db"), (&self.kept, "before-damage")] {
+            if from.exists() {
+                copy_folder(from, &place.join(to))?;
+            }
+        }
+        if self.log.exists() {
+            std::fs::copy(&self.log, place.join("stderr.txt"))?;
+        }
+        eprintln!(
+            "the database and what it said are kept in {}",
+            place.display()
+        );
+        Ok(())
+    }
+
+    /// What was asked for and did not happen.
+    fn shortfalls(&self) -> Vec<String> {
+        let (report, args) = (&self.report, self.args);
+        let mut found = Vec::new();
+        let mut at_least = |what: &str, is: u64, wanted: u64| {
+            if is < wanted {
+                found.push(format!("{what}: {is}, not {wanted}"));
+            }
+        };
+        let rounds = u64::from(args.rounds);
+        at_least("rounds", report.rounds.into(), rounds);
+        let corruptions = u64::from(report.corruptions);
+        at_least("damaged files", corruptions, args.corruptions.into());
+        if rounds >= ROUNDS_JUDGED {
+            at_least("kills", report.kills.into(), 1);
+            at_least("stops", report.stops.into(), 1);
+            for (writer, acknowledged) in &report.acknowledged_by {
+                let what = format!("acknowledgements of writer {writer}");
+                at_least(&what, *acknowledged, rounds);
+            }
+            let writers = report.acknowledged_by.len() as u64;
+            at_least("writers with acknowledgements", writers, WRITERS.into());
+            for (reader, answers) in self.read.iter().enumerate() {
+                at_least(&format!("answers of reader {reader}"), *answers, rounds);
+            }
+        }
+        found
+    }
+
+    /// Starts the server; all that must be there is, and nothing else.
+    pub(crate) async fn start(&mut self) -> Outcome<Server> {
         let began = Instant::now();
-        match start(&self.args.binary, &self.folder)? {
+        match start(&self.args.binary, &self.folder, &self.log)? {
             Ok(server) => {
-                // Everything acknowledged is to be had at once.
-                let client = server.connect().await?;
-                client.batch_execute(TABLES).await?;
-                last(&client).await?;
+                let client = timely("a connection", server.connect()).await?;
+                timely("the tables", client.batch_execute(TABLES)).await?;
+                let (there, mut wrong) = timely("all rows", last(&client)).await?;
                 let took = began.elapsed().as_millis() as u64;
                 self.report.slowest_start_ms = self.report.slowest_start_ms.max(took);
+                wrong.extend(self.shared.history.lock().lost_or_invented(&there));
+                for (register, numbers) in &self.there {
+                    let gone: Vec<_> = match there.get(register) {
+                        Some(now) => numbers.difference(now).collect(),
+                        None => numbers.iter().collect(),
+                    };
+                    if !gone.is_empty() {
+                        wrong.push(format!(
+                            "register {register} had {gone:?} at a start before"
+                        ));
+                    }
+                }
+                for what in wrong {
+                    self.shared.violated(format!("at a start: {what}"));
+                }
+                self.there = there;
                 Ok(server)
             }
             Err(Refused(said)) => Err(format!("the database does not open: {said}").into()),
@@ -155,11 +275,11 @@ impl Torture<'_> {
 
     /// One life of the server.
     async fn round(&mut self) -> Outcome<()> {
-        self.report.rounds += 1;
         let server = self.start().await?;
         let end = self.draw_end();
         let over = Arc::new(AtomicBool::new(false));
         self.shared.trouble.store(false, Ordering::Relaxed);
+        self.shared.ending.store(false, Ordering::Relaxed);
         let writing: Vec<JoinHandle<Writer>> = std::mem::take(&mut self.writers)
             .into_iter()
             .map(|writer| {
@@ -167,29 +287,30 @@ impl Torture<'_> {
                 tokio::spawn(writer.write(shared, server.port(), over))
             })
             .collect();
-        let mut others: Vec<JoinHandle<()>> = (0..READERS)
+        let reading: Vec<JoinHandle<u64>> = (0..READERS)
             .map(|_| {
                 let (shared, over) = (self.shared.clone(), Arc::clone(&over));
                 tokio::spawn(read(shared, server.port(), over, self.dice.random()))
             })
             .collect();
-        let holding = hold_stages(
-            server.connect().await?,
+        let holding = tokio::spawn(hold_stages(
+            timely("a connection", server.connect()).await?,
+            self.shared.clone(),
             Arc::clone(&over),
             self.dice.random(),
-        );
-        others.push(tokio::spawn(holding));
+        ));
         let millis = self.dice.random_range(50..1_200);
         tokio::time::sleep(Duration::from_millis(millis)).await;
-        self.end(server, end, &over).await?;
+        let ended = self.end(server, end, &over).await;
         over.store(true, Ordering::Relaxed);
         for writer in writing {
-            self.writers.push(writer.await?);
+            self.writers.push(timely("a writer's end", writer).await?);
         }
-        for other in others {
-            other.await?;
+        for (at, reader) in reading.into_iter().enumerate() {
+            self.read[at] += timely("a reader's end", reader).await?;
         }
-        Ok(())
+        timely("the operator's end", holding).await?;
+        ended
     }
 
     fn draw_end(&mut self) -> End {
@@ -220,6 +341,7 @@ impl Torture<'_> {
                 tokio::time::sleep(Duration::from_millis(full)).await;
                 if end == End::FillAndKill {
                     self.report.kills += 1;
+                    self.shared.ending.store(true, Ordering::Relaxed);
                     return server.kill();
                 }
                 drop(filler);
@@ -229,6 +351,7 @@ impl Torture<'_> {
         match end {
             End::Kill | End::FreezeAndKill => {
                 self.report.kills += 1;
+                self.shared.ending.store(true, Ordering::Relaxed);
                 return server.kill();
             }
             End::FreezeAndGoOn => server.signal(Signal::Continue)?,
@@ -237,177 +360,79 @@ impl Torture<'_> {
         if end != End::Stop {
             // It goes on as if nothing had been.
             tokio::time::sleep(Duration::from_millis(400)).await;
+            self.write_again(&server).await?;
         }
         over.store(true, Ordering::Relaxed);
+        self.shared.ending.store(true, Ordering::Relaxed);
         self.report.stops += 1;
         server.stop().await
     }
 
-    /// Damages one file, and looks what comes of it; then puts everything back.
-    async fn corrupt(&mut self) -> Outcome<()> {
-        self.report.corruptions += 1;
-        let server = self.start().await?;
-        let client = server.connect().await?;
-        let there = last(&client).await?;
-        drop(client);
-        server.stop().await?;
-        copy_folder(&self.folder, &self.kept)?;
-        let done = damage(&self.folder, &mut self.dice)?;
-        let found = self.look_at_damage(&there).await?;
-        match found {
-            Found::Refused => self.report.corruptions_refused += 1,
-            Found::QueryFailed => self.report.corruptions_query_failed += 1,
-            Found::Right => self.report.corruptions_unnoticed += 1,
-            Found::Wrong(what) => self
-                .shared
-                .violated(format!("after damage ({done}): {what}")),
+    /// A batch must be acknowledged once there is nothing any more that keeps it.
+    async fn write_again(&mut self, server: &Server) -> Outcome<()> {
+        let began = Instant::now();
+        while began.elapsed() < RECOVERY_MAX {
+            if let Some(client) = self.probe.session(&self.shared, server.port()).await {
+                let written = self.probe.write_one(&client, &self.shared);
+                let written = async { Outcome::Ok(written.await) };
+                if timely("a batch", written).await?.acknowledged {
+                    self.report.recoveries += 1;
+                    return Ok(());
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
+        Err(format!("nothing is acknowledged {RECOVERY_MAX:?} after the trouble has gone").into())
+    }
+
+    /// Holds all that the clients saw to what is there at the end.
+    async fn judge(&mut self) -> Outcome<()> {
         if self.shared.violations.lock().is_empty() {
-            std::fs::remove_dir_all(&self.folder)?;
-            copy_folder(&self.kept, &self.folder)?;
-            std::fs::remove_dir_all(&self.kept)?;
-        }
-        Ok(())
-    }
-
-    async fn look_at_damage(&self, there: &Final) -> Outcome<Found> {
-        let server = match start(&self.args.binary, &self.folder)? {
-            Ok(server) => server,
-            Err(Refused(said)) => {
-                let names = [
-                    "damaged", "corrupt", "missing", "checksum", "lost", "no such",
-                ];
-                let said_low = said.to_lowercase();
-                return Ok(match names.iter().any(|name| said_low.contains(name)) {
-                    true => Found::Refused,
-                    false => Found::Wrong(format!("it refuses without a reason: {said}")),
-                });
-            }
-        };
-        let client = server.connect().await?;
-        let found = self.ask_after_damage(&client, there).await?;
-        server.kill()?;
-        Ok(found)
-    }
-
-    async fn ask_after_damage(&self, client: &Client, there: &Final) -> Outcome<Found> {
-        let mut failed = false;
-        for bound in [None, Some(0), Some(1_000_000)] {
-            match look_once(client, &self.shared, bound).await {
-                Ok(Some(answer)) => self.shared.history.lock().answers.push(answer),
-                Ok(None) => return Ok(Found::Wrong("an answer is torn".to_owned())),
-                Err(error) => match error.as_db_error().map(|told| told.code().code()) {
-                    Some("XX001") => failed = true,
-                    code => {
-                        return Ok(Found::Wrong(format!("a query failed: {code:?}: {error:?}")));
-                    }
-                },
-            }
-        }
-        match last(client).await {
-            Ok(found) if found == *there => {}
-            Ok(_) => return Ok(Found::Wrong("other rows are there than before".to_owned())),
-            Err(error) => match error.as_db_error().map(|told| told.code().code()) {
-                Some("XX001") => failed = true,
-                code => return Ok(Found::Wrong(format!("a query failed: {code:?}: {error:?}"))),
-            },
-        }
-        Ok(match failed {
-            true => Found::QueryFailed,
-            false => Found::Right,
-        })
-    }
-
-    /// A disk that can only be read refuses the start in words, and harms nothing.
-    async fn read_only(&mut self) -> Outcome<()> {
-        let Some(disk) = &self.disk else {
-            return Ok(());
-        };
-        disk.set_writable(false)?;
-        let started = start(&self.args.binary, &self.folder);
-        let refused = match started? {
-            Ok(server) => {
-                server.kill()?;
-                None
-            }
-            Err(Refused(said)) => Some(said),
-        };
-        disk.set_writable(true)?;
-        match refused {
-            Some(said) if said.to_lowercase().contains("read-only") => self.report.read_only += 1,
-            Some(said) => {
-                let what = format!("a read-only disk is refused without its name: {said}");
-                self.shared.violated(what);
-            }
-            None => self
-                .shared
-                .violated("it starts on a read-only disk".to_owned()),
-        }
-        Ok(())
-    }
-
-    /// All that was found.
-    async fn judge(&mut self) -> Outcome<Vec<String>> {
-        let mut violations = self.shared.violations.lock().clone();
-        if violations.is_empty() {
             let server = self.start().await?;
-            let client = server.connect().await?;
-            let there = last(&client).await?;
+            let client = timely("a connection", server.connect()).await?;
+            let (there, wrong) = timely("all rows", last(&client)).await?;
             server.stop().await?;
-            violations = self.shared.history.lock().violations(&there);
-            self.check_files(&mut violations)?;
+            wrong
+                .into_iter()
+                .for_each(|what| self.shared.violated(what));
+            let violations = self.shared.history.lock().violations(&there);
+            violations
+                .into_iter()
+                .for_each(|what| self.shared.violated(what));
+            self.check_files()?;
         }
         let history = self.shared.history.lock();
         self.report.answers = history.answers.len() as u64;
         for write in history.writes.values().flatten() {
             match write.fate {
-                crate::history::Fate::Acknowledged(_) => self.report.acknowledged += 1,
-                crate::history::Fate::Refused => self.report.refused += 1,
-                crate::history::Fate::Unknown => self.report.unknown += 1,
+                Fate::Acknowledged(_) => {
+                    self.report.acknowledged += 1;
+                    if write.register <= WRITERS {
+                        *self
+                            .report
+                            .acknowledged_by
+                            .entry(write.register)
+                            .or_default() += 1;
+                    }
+                }
+                Fate::Refused => self.report.refused += 1,
+                Fate::Unknown => self.report.unknown += 1,
             }
         }
         self.report.refusals = self.shared.refusals.lock().clone();
-        Ok(violations)
-    }
-
-    fn check_files(&self, violations: &mut Vec<String>) -> Outcome<()> {
-        let checked = std::process::Command::new(&self.args.binary)
-            .arg("--db")
-            .arg(&self.folder)
-            .arg("verify")
-            .output()?;
-        if !checked.status.success() {
-            let said = String::from_utf8_lossy(&checked.stderr);
-            violations.push(format!("`lazybase verify` finds: {said}"));
-        }
         Ok(())
     }
 }
 
-/// What a damaged file led to.
-enum Found {
-    /// The database does not open, and says why.
-    Refused,
-    /// Some query failed, and said why; what was answered was right.
-    QueryFailed,
-    /// Every answer was right.
-    Right,
-    Wrong(String),
-}
-
 /// Holds stages of the pipeline for a while, so that reads meet data at all of them.
-async fn hold_stages(client: Client, over: Arc<AtomicBool>, seed: u64) {
+async fn hold_stages(client: Client, shared: Shared, over: Arc<AtomicBool>, seed: u64) {
     let mut dice = SmallRng::seed_from_u64(seed);
     let stages = ["SORT", "MERGE", "AUTHORITY"];
     while !over.load(Ordering::Relaxed) {
         let stage = stages[dice.random_range(0..stages.len())];
         for what in ["PAUSE", "RESUME"] {
-            // The server may have gone: then the round is over.
-            if client
-                .batch_execute(&format!("{what} STAGE {stage}"))
-                .await
-                .is_err()
-            {
+            // Where the server has gone the round is over.
+            if !shared.sent(&client, &format!("{what} STAGE {stage}")).await && client.is_closed() {
                 return;
             }
             let pause = dice.random_range(0..300);

@@ -1,6 +1,8 @@
-//! The database as a process: started, stopped, killed, frozen, asked.
+//! The database as a process: started, stopped, killed, frozen, asked. What it says is kept in a
+//! file beside the database.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,6 +18,48 @@ use crate::Outcome;
 const START_MAX: Duration = Duration::from_secs(60);
 /// How long a stop that was asked for may take.
 const STOP_MAX: Duration = Duration::from_secs(60);
+/// How long anything else may take.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// So many of the server's last lines are told with an error.
+const LINES_TOLD: usize = 12;
+
+/// What a program calls itself, and what it must.
+///
+/// # Errors
+/// When it can't be run, or is another program.
+pub(crate) fn check_binary(binary: &Path) -> Outcome<()> {
+    let named = Command::new(binary)
+        .arg("--version")
+        .output()
+        .map_err(|error| format!("{}: {error}", binary.display()))?;
+    let name = String::from_utf8_lossy(&named.stdout).into_owned();
+    match named.status.success() && name.starts_with("lazybase") {
+        true => Ok(()),
+        false => Err(format!("{} is no LazyBase: {name:?}", binary.display()).into()),
+    }
+}
+
+/// What is awaited, unless it hangs.
+///
+/// # Errors
+/// When it takes too long, and those of what is awaited.
+pub(crate) async fn timely<T, E>(what: &str, done: impl Future<Output = Result<T, E>>) -> Outcome<T>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match tokio::time::timeout(ANSWER_MAX, done).await {
+        Ok(done) => done.map_err(|error| format!("{what}: {}", shown(error.into())).into()),
+        Err(_) => Err(format!("{what}: nothing came in {ANSWER_MAX:?}").into()),
+    }
+}
+
+/// An error with what is under it: the client's own words alone say little.
+fn shown(error: Box<dyn std::error::Error + Send + Sync>) -> String {
+    match error.source() {
+        Some(inner) => format!("{error}: {inner}"),
+        None => error.to_string(),
+    }
+}
 
 /// Signals by their names for `kill`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +80,23 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
-/// Starts a server over a folder, and waits until it is ready.
+/// Starts a server over a folder, and waits until it is ready; what it says goes to `log` too.
 ///
 /// # Errors
-/// The outer error when the program can't be run, or hangs.
-pub(crate) fn start(binary: &Path, folder: &Path) -> Outcome<Result<Server, Refused>> {
+/// The outer error when the program can't be run, panics, or hangs.
+pub(crate) fn start(binary: &Path, folder: &Path, log: &Path) -> Outcome<Result<Server, Refused>> {
+    let mut log = File::options().create(true).append(true).open(log)?;
+    writeln!(log, "--- a start")?;
     let mut child = Command::new(binary)
         .arg("--db")
         .arg(folder)
-        .args(["serve", "--pg-listen", "127.0.0.1:0"])
+        .args([
+            "serve",
+            "--pg-listen",
+            "127.0.0.1:0",
+            "--flight-listen",
+            "off",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -57,6 +109,8 @@ pub(crate) fn start(binary: &Path, folder: &Path) -> Outcome<Result<Server, Refu
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
             heard.lock().push(line.clone());
+            // What was said is in memory too.
+            let _ = writeln!(log, "{line}");
             // Nobody listens any more once the server is ready.
             let _ = sender.send(line);
         }
@@ -79,7 +133,8 @@ pub(crate) fn start(binary: &Path, folder: &Path) -> Outcome<Result<Server, Refu
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = child.wait()?;
                 let said = said.lock().join("\n");
-                if status.success() || status.code().is_none() {
+                let panicked = said.contains("panicked at");
+                if status.success() || status.code().is_none() || panicked {
                     return Err(format!("the server ended with {status}: {said}").into());
                 }
                 return Ok(Err(Refused(said)));
@@ -119,7 +174,13 @@ impl Server {
     }
 
     /// Kills it, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it went before, or something in it panicked.
     pub(crate) fn kill(mut self) -> Outcome<()> {
+        if let Some(status) = self.child.try_wait()? {
+            return Err(format!("it ended by itself with {status}: {}", self.told()).into());
+        }
         self.child.kill()?;
         self.child.wait()?;
         self.calm()
@@ -135,16 +196,21 @@ impl Server {
                 self.calm()?;
                 return match status.success() {
                     true => Ok(()),
-                    false => {
-                        Err(format!("it stopped with {status}: {:?}", self.said.lock()).into())
-                    }
+                    false => Err(format!("it stopped with {status}: {}", self.told()).into()),
                 };
             }
             tokio::time::sleep(step).await;
             waited += step;
         }
         let _ = self.child.kill();
-        Err(format!("it does not stop: {:?}", self.said.lock()).into())
+        Err(format!("it does not stop: {}", self.told()).into())
+    }
+
+    /// The last that it said.
+    fn told(&self) -> String {
+        let said = self.said.lock();
+        let from = said.len().saturating_sub(LINES_TOLD);
+        said[from..].join("\n")
     }
 
     /// Nothing may panic, whatever happens around it.

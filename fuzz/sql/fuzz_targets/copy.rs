@@ -1,4 +1,10 @@
 //! Fuzzes `lazybase_query::fuzz::read_copy`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lazybase_query::fuzz::read_copy(bytes));
+use lazybase_query::fuzz::memory;
+use lazybase_query::fuzz::read_copy;
+
+#[global_allocator]
+static COUNTED: memory::Counted = memory::Counted;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memory::bounded(bytes, read_copy));

@@ -1,5 +1,7 @@
 //! What the coordinator's loop hears.
 
+use std::collections::BTreeMap;
+
 use lazybase_engine::manifest::ProducerMark;
 use lazybase_engine::stages::ingest::Acknowledgement;
 use lazybase_model::{Error, Result, ScuNumber, ViewId};
@@ -39,10 +41,24 @@ pub(crate) enum Command {
         paused: bool,
         reply: oneshot::Sender<()>,
     },
-    /// A file that the error names is whole, but holds wrong rows: make it again.
-    Condemn { error: Error },
-    /// A secondary view shows wrong rows: build it again.
-    RebuildView { view: ViewId },
+    /// Seal the open SCU by age and size no more, or let it be sealed again: beside what operators
+    /// pause.
+    HoldSealing {
+        hold: bool,
+        reply: oneshot::Sender<()>,
+    },
+    /// Files that these errors name are whole, but hold wrong rows: make them again, and all that
+    /// was made of them. The answer names those files too.
+    Condemn {
+        errors: Vec<Error>,
+        reply: oneshot::Sender<BTreeMap<String, Error>>,
+    },
+    /// A secondary view shows wrong rows: build it again. The answer is the number of the manifest
+    /// from which on it holds nothing of what it held; none where there is no such view any more.
+    RebuildView {
+        view: ViewId,
+        reply: oneshot::Sender<Result<Option<u64>>>,
+    },
     /// Stop: no new attempts; the loop ends when the running ones have.
     Stop { reply: oneshot::Sender<()> },
 }

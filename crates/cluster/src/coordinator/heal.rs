@@ -20,11 +20,12 @@ use std::time::Duration;
 use lazybase_engine::manifest::{Edit, HealedRun, Manifest, RetiredRun, Run, RunId, ScuEntry};
 use lazybase_engine::read::DamagedFiles;
 use lazybase_engine::read::paths::segments_in;
-use lazybase_engine::read::remedy::{Piece, Remedy, damaged_files, remedy};
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span, TableId};
+use lazybase_engine::read::remedy::{Piece, Remedy, damaged_files, made_of, outlook, remedy};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span, TableId, ViewId};
 
 use super::policy::RunningTask;
 use super::run::Coordinator;
+use crate::condemned;
 use crate::shared::{DamageState, DamageStatus, is_log};
 use crate::task::{Heal, HealPiece, Output, Replaced, StageName, TaskId, TaskStatus, Work};
 
@@ -67,18 +68,23 @@ impl Coordinator {
             .filter(|run| !damaged_files(run, &damaged).is_empty())
             .cloned()
             .collect();
-        self.settle_states(&broken, &damaged);
+        self.settle_states(&broken, &damaged).await;
         self.healing.unhealed = broken.iter().map(|run| run.id).collect();
         self.healing.lost_tables.clear();
         if self.check_suspects(&manifest, &broken, &damaged)? {
             return Ok(());
         }
         let mut retired = Vec::new();
+        let lost = outlook(&manifest, &damaged).lost;
         for run in &broken {
             match remedy(&manifest, run, &damaged) {
                 Some(remedy) => self.start_heal(&manifest, run, remedy, &damaged)?,
                 None if manifest.is_view(run.view) => self.rebuild_view(run).await?,
-                None => retired.extend(self.lose(&manifest, run, &damaged)),
+                None if lost.contains(&run.id) => {
+                    retired.extend(self.lose(&manifest, run, &damaged));
+                }
+                // It waits for what it is made of, which is made again first.
+                None => self.note_state(run, &damaged, DamageState::Healing, None),
             }
         }
         self.retire_lost(retired).await
@@ -100,8 +106,9 @@ impl Coordinator {
             let layout = self.shared.layout_at(state, run.changes_through)?;
             for segment in &run.segments {
                 let file = &segment.file;
-                let suspected =
-                    damaged.contains_key(file) && !self.healing.confirmed.contains_key(file);
+                let suspected = damaged.contains_key(file)
+                    && !self.healing.confirmed.contains_key(file)
+                    && !self.shared.reader.damaged.is_condemned(file);
                 if suspected && seen.insert(file.clone()) {
                     segments.push((Arc::clone(&layout), Arc::clone(segment)));
                 }
@@ -133,7 +140,7 @@ impl Coordinator {
         self.shared
             .reader
             .damaged
-            .forget(whole.iter().map(String::as_str));
+            .found_whole(whole.iter().map(String::as_str));
         let mut board = self.shared.tasks.lock();
         for file in &whole {
             board.damage.remove(file);
@@ -143,14 +150,72 @@ impl Coordinator {
         self.healing.confirmed.extend(confirmed);
     }
 
-    /// A file holds wrong rows, though its checksums are right: it is made again as a damaged one.
-    pub(super) fn condemn(&mut self, error: &Error) {
-        if let Some(file) = error.damaged_file() {
-            self.shared.reader.damaged.note(error);
-            let now = self.shared.now();
-            self.healing.confirmed.insert(file.to_owned(), now);
+    /// Files hold wrong rows, though their checksums are right: they are made again as damaged ones
+    /// are, with everything that was made of them. What is being made of them now is dropped.
+    pub(super) async fn condemn(&mut self, errors: &[Error]) -> BTreeMap<String, Error> {
+        let manifest = self.shared.manifests.current();
+        let files = errors.iter().filter_map(Error::damaged_file);
+        let files: BTreeSet<String> = files.map(str::to_owned).collect();
+        let made = made_of(&manifest, &files);
+        for error in errors.iter().chain(made.values()) {
+            self.shared.reader.damaged.condemn(error);
             self.shared.report_trouble(error);
         }
+        for error in errors.iter().chain(made.values()) {
+            // Where it can't be kept, a restart forgets it: VERIFY TABLE finds it again.
+            if let Err(refused) = condemned::keep(&*self.shared.env.store, error).await {
+                self.shared.report_trouble(&refused);
+            }
+        }
+        self.drop_made_of(&manifest, &files, &made);
+        made
+    }
+
+    /// Drops what is being made of files that hold wrong rows.
+    fn drop_made_of(
+        &mut self,
+        manifest: &Manifest,
+        files: &BTreeSet<String>,
+        made: &BTreeMap<String, Error>,
+    ) {
+        let is_wrong = |run: &&Arc<Run>| {
+            let mut named = run.segments.iter().map(|segment| &segment.file);
+            named.any(|file| files.contains(file) || made.contains_key(file))
+        };
+        let wrong: BTreeMap<RunId, ViewId> = manifest
+            .runs
+            .values()
+            .filter(is_wrong)
+            .map(|run| (run.id, run.view))
+            .collect();
+        let views: BTreeSet<ViewId> = wrong.values().copied().collect();
+        let is_of_views = |view: ViewId| {
+            let table = manifest.table_of_view(view).and_then(|of| of.table.view_of);
+            let table = table.and_then(|table| manifest.tables.get(&table));
+            table.is_some_and(|table| views.contains(&table.table.primary.id))
+        };
+        let of_tables = |id: &RunId| {
+            let run = manifest.runs.get(id);
+            run.is_some_and(|run| views.contains(&run.view))
+        };
+        self.merged.retain(|output| match output {
+            Output::Merged { inputs, .. } => !inputs.iter().any(|id| wrong.contains_key(id)),
+            Output::Advanced { view, .. } => !is_of_views(*view),
+            _ => true,
+        });
+        let of_output = |output: &Output| match output {
+            Output::Healed { runs } => runs.iter().any(|replaced| of_tables(&replaced.run)),
+            _ => false,
+        };
+        self.healing.made.retain(|output| !of_output(output));
+        let outdated = self.running.iter().filter(|(_, task)| match &task.policy {
+            RunningTask::Merge { inputs, .. } => inputs.iter().any(|id| wrong.contains_key(id)),
+            RunningTask::Advance { view, .. } => is_of_views(*view),
+            RunningTask::Heal { runs } => runs.iter().any(of_tables),
+            RunningTask::Remap | RunningTask::Sort { .. } => false,
+        });
+        let outdated: Vec<TaskId> = outdated.map(|(id, _)| *id).collect();
+        self.outdated.extend(outdated);
     }
 
     fn start_heal(
@@ -206,7 +271,17 @@ impl Coordinator {
     }
 
     /// Brings the states of damaged files up to date, and forgets files that nothing names.
-    fn settle_states(&mut self, broken: &[Arc<Run>], damaged: &DamagedFiles) {
+    async fn settle_states(&mut self, broken: &[Arc<Run>], damaged: &DamagedFiles) {
+        for file in self.settle_board(broken, damaged) {
+            // What stays is forgotten when the database is opened again.
+            if let Err(refused) = condemned::forget(&*self.shared.env.store, &file).await {
+                self.shared.report_trouble(&refused);
+            }
+        }
+    }
+
+    /// The same; those of the files that were condemned.
+    fn settle_board(&mut self, broken: &[Arc<Run>], damaged: &DamagedFiles) -> Vec<String> {
         let manifest = self.shared.manifests.current();
         let mut named: BTreeSet<&str> = BTreeSet::new();
         let mut board = self.shared.tasks.lock();
@@ -247,7 +322,12 @@ impl Coordinator {
             .keys()
             .map(String::as_str)
             .filter(|file| !named.contains(file) && !pinned_files.contains(file) && !is_log(file));
-        self.shared.reader.damaged.forget(gone);
+        let gone: Vec<&str> = gone.collect();
+        let known = &self.shared.reader.damaged;
+        let condemned = gone.iter().filter(|file| known.is_condemned(file));
+        let condemned = condemned.map(|file| (*file).to_owned()).collect();
+        known.forget(gone);
+        condemned
     }
 
     /// A run that nothing is left to make again: said once. Where newer runs have replaced it,

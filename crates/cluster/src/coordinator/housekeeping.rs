@@ -131,6 +131,7 @@ impl Coordinator {
             .unreferenced(&listing, &waiting, &manifests, now, grace);
         for file in loose {
             store.delete(&file).await?;
+            self.shared.tasks.lock().files_collected += 1;
         }
         Ok(())
     }
@@ -138,15 +139,6 @@ impl Coordinator {
 
 /// The files that an output wrote or moved.
 fn files_of(output: &Output) -> Vec<String> {
-    let segments: Vec<_> = match output {
-        Output::Sorted { runs, .. } => runs.iter().flat_map(|(_, made)| made).collect(),
-        Output::Merged { segments, .. } => segments.iter().collect(),
-        Output::Advanced { parts, .. } => parts.iter().flatten().collect(),
-        Output::Healed { runs } => runs.iter().flat_map(|run| &run.segments).collect(),
-        Output::Remapped { .. } | Output::Checked { .. } => Vec::new(),
-    };
-    segments
-        .into_iter()
-        .map(|segment| segment.file.clone())
-        .collect()
+    let segments = output.segments().into_iter();
+    segments.map(|segment| segment.file.clone()).collect()
 }

@@ -18,6 +18,7 @@ use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
 use crate::shared::Shared;
 use crate::task::{Output, Report, StageName, Task, TaskId, TaskStatus, Work};
+use crate::trace::ScuSpans;
 use crate::worker::WorkerHandle;
 
 /// What a coordinator is made of.
@@ -63,6 +64,8 @@ pub(crate) struct Coordinator {
     pub(super) sealed: mpsc::UnboundedReceiver<Sealed>,
     workers: Vec<WorkerHandle>,
     pub(super) running: BTreeMap<TaskId, Running>,
+    /// Running tasks that may have read wrong rows: what they make is dropped.
+    pub(super) outdated: HashSet<TaskId>,
     /// Sealed SCUs whose edit is not committed yet, in order.
     pub(super) seals: VecDeque<Sealed>,
     /// Remapped SCUs whose edit could not be committed yet.
@@ -75,12 +78,15 @@ pub(crate) struct Coordinator {
     pub(super) hurry: Hurry,
     pub(super) policy: PolicySettings,
     pub(super) paused: HashSet<StageName>,
+    /// How many backups search their boundary.
+    sealing_held: usize,
     next_task: u64,
     /// Failed pieces of work, which are left alone for a while.
     resting: HashMap<String, Rest>,
     pub(super) healing: Healing,
     pub(super) housekept_micros: i64,
     pub(super) sweep: Sweep,
+    spans: ScuSpans,
     stopping: Option<oneshot::Sender<()>>,
 }
 
@@ -108,6 +114,7 @@ impl Coordinator {
             sealed: parts.sealed,
             workers: parts.workers,
             running: BTreeMap::new(),
+            outdated: HashSet::new(),
             seals: VecDeque::new(),
             remapped: VecDeque::new(),
             sorted: BTreeMap::new(),
@@ -115,11 +122,13 @@ impl Coordinator {
             ddl: VecDeque::new(),
             hurry: Hurry::default(),
             paused: HashSet::new(),
+            sealing_held: 0,
             next_task: 1,
             resting: HashMap::new(),
             healing: Healing::default(),
             housekept_micros: 0,
             sweep: Sweep::new(),
+            spans: ScuSpans::default(),
             stopping: None,
         }
     }
@@ -182,22 +191,33 @@ impl Coordinator {
                     true => self.paused.insert(stage),
                     false => self.paused.remove(&stage),
                 };
-                if stage == StageName::Ingest {
-                    self.shared.ingest.set_sealing(!paused);
-                }
+                self.let_seal();
                 self.shared.tasks.lock().paused = self.paused.iter().copied().collect();
                 let _ = reply.send(());
             }
-            Event::Asked(Command::Condemn { error }) => self.condemn(&error),
-            Event::Asked(Command::RebuildView { view }) => {
-                if self.shared.manifests.current().is_view(view)
-                    && let Err(error) = self.commit(Edit::ResetView { view }).await
-                {
-                    self.shared.report_trouble(&error);
-                }
+            Event::Asked(Command::HoldSealing { hold, reply }) => {
+                self.sealing_held = match hold {
+                    true => self.sealing_held + 1,
+                    false => self.sealing_held.saturating_sub(1),
+                };
+                self.let_seal();
+                let _ = reply.send(());
+            }
+            Event::Asked(Command::Condemn { errors, reply }) => {
+                let made = self.condemn(&errors).await;
+                let _ = reply.send(made);
+            }
+            Event::Asked(Command::RebuildView { view, reply }) => {
+                let _ = reply.send(self.reset_view(view).await);
             }
             Event::Asked(Command::Stop { reply }) => self.stopping = Some(reply),
         }
+    }
+
+    /// The open SCU is sealed by age and size unless the operator or a backup holds it.
+    fn let_seal(&self) {
+        let is_held = self.sealing_held > 0 || self.paused.contains(&StageName::Ingest);
+        self.shared.ingest.set_sealing(!is_held);
     }
 
     /// Everything that the new state allows. An error here means that the store refused an edit:
@@ -224,8 +244,14 @@ impl Coordinator {
     /// Commits an edit and lets everybody who waits for the pipeline look again.
     pub(super) async fn commit(&self, edit: Edit) -> Result<Arc<Manifest>> {
         let manifest = self.shared.manifests.commit(edit).await?;
-        self.shared.changed.send_replace(manifest.number);
+        self.note_committed(&manifest);
         Ok(manifest)
+    }
+
+    /// A manifest is durable: batches tell it from now on, and whoever waits looks again.
+    pub(super) fn note_committed(&self, manifest: &Manifest) {
+        self.shared.ingest.note_manifest(manifest.number);
+        self.shared.changed.send_replace(manifest.number);
     }
 
     pub(super) async fn commit_seals(&mut self) -> Result<()> {
@@ -235,7 +261,9 @@ impl Coordinator {
             if known < sealed.entry.scu {
                 self.commit(seal_edit(sealed)).await?;
             }
-            self.seals.pop_front();
+            if let Some(sealed) = self.seals.pop_front() {
+                self.spans.sealed(&sealed);
+            }
         }
         Ok(())
     }
@@ -286,6 +314,8 @@ impl Coordinator {
             }
             self.merged.pop_front();
         }
+        let manifest = self.shared.manifests.current();
+        self.spans.settled(&manifest);
         Ok(())
     }
 
@@ -297,6 +327,9 @@ impl Coordinator {
         self.shared.note_finished(&running.status, &report);
         let name = work_name(&running.policy);
         let failures = self.resting.remove(&name).map_or(0, |rest| rest.failures);
+        if self.outdated.remove(&report.task) {
+            return;
+        }
         match report.outcome {
             Ok(output @ Output::Remapped { .. }) => self.remapped.push_back(output),
             Ok(output @ Output::Sorted { scu, .. }) => {
@@ -403,10 +436,12 @@ impl Coordinator {
         }
         let id = TaskId(self.next_task);
         self.next_task += 1;
-        self.workers[worker].start(Task { id, work });
+        let status = TaskStatus { id, ..status };
+        let span = self.spans.attempt(&status);
+        self.workers[worker].start(Task { id, work, span });
         let running = Running {
             worker,
-            status: TaskStatus { id, ..status },
+            status,
             policy,
         };
         self.running.insert(id, running);

@@ -144,6 +144,26 @@ impl Coordinator {
         Ok(())
     }
 
+    /// A view that showed wrong rows begins again from nothing; what is being made of it, or for
+    /// it, is dropped. The number of the manifest in which it is empty.
+    pub(super) async fn reset_view(&mut self, view: ViewId) -> Result<Option<u64>> {
+        if !self.shared.manifests.current().is_view(view) {
+            return Ok(None);
+        }
+        let of_view = |output: &Output| match output {
+            Output::Advanced { view: of, .. } | Output::Merged { view: of, .. } => *of == view,
+            _ => false,
+        };
+        self.merged.retain(|output| !of_view(output));
+        let advances = self.running.iter().filter(
+            |(_, task)| matches!(task.policy, RunningTask::Advance { view: of, .. } if of == view),
+        );
+        let advances: Vec<TaskId> = advances.map(|(id, _)| *id).collect();
+        self.outdated.extend(advances);
+        let manifest = self.commit(Edit::ResetView { view }).await?;
+        Ok(Some(manifest.number))
+    }
+
     /// The boundaries that views of tables are being brought to: what leads on from there stays.
     pub(super) fn views_on_their_way(&self) -> Vec<(TableId, ScuNumber)> {
         let manifest = self.shared.manifests.current();

@@ -1,12 +1,16 @@
 //! What looks after the stored files: verification and backups.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use lazybase_engine::env::Env;
 use lazybase_engine::manifest::Pin;
+use lazybase_engine::read::DamagedFiles;
 use lazybase_model::{Error, ErrorKind, Result};
 
 use super::Instance;
 use crate::backup::{self, BackupReport};
-use crate::coordinator::Event;
+use crate::coordinator::{Command, Event};
 use crate::verify::{self, VerifyReport};
 use crate::verify_table::{self, TableReport};
 
@@ -48,7 +52,54 @@ impl Instance {
         target: &Env,
         progress: &(dyn Fn(f64) + Sync),
     ) -> Result<BackupReport> {
-        backup::take(self, target, progress).await
+        self.backup_without(target, &[], progress).await
+    }
+
+    /// The same without some tables, their views and key maps: where their rows are lost, the
+    /// others can still be backed up.
+    ///
+    /// # Errors
+    /// As [`Instance::backup`]; `NotFound` when there is no such table; `Conflict` when another
+    /// table needs it.
+    pub async fn backup_without(
+        &self,
+        target: &Env,
+        without: &[String],
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<BackupReport> {
+        backup::take(self, target, without, progress).await
+    }
+
+    /// Opens a folder to back up into: it is empty or holds backups, and lies apart from the
+    /// database's own.
+    ///
+    /// # Errors
+    /// `Conflict`, naming what is there; `Unavailable` if the system refuses.
+    pub fn open_backups(&self, folder: &Path) -> Result<Env> {
+        backup::open_folder(self, folder)
+    }
+
+    /// Has the status show what somebody should know who was not told otherwise.
+    pub fn note_trouble(&self, what: &str) {
+        self.shared.report_trouble(&Error::unavailable(what));
+    }
+
+    /// The open SCU is sealed on request only, until the same is said with `hold` false.
+    pub(crate) async fn hold_sealing(&self) -> Result<()> {
+        self.ask(|reply| Command::HoldSealing { hold: true, reply })
+            .await
+    }
+
+    /// Why a file holds wrong rows under right checksums, if it is known to.
+    pub(crate) fn condemned(&self, file: &str) -> Option<Error> {
+        let damaged = &self.shared.reader.damaged;
+        let is_condemned = damaged.is_condemned(file);
+        is_condemned.then(|| damaged.files().1.get(file).cloned())?
+    }
+
+    /// The files that are not to be trusted.
+    pub(crate) fn damaged(&self) -> Arc<DamagedFiles> {
+        self.shared.reader.damaged.files().1
     }
 
     pub(crate) fn send(&self, event: Event) -> Result<()> {

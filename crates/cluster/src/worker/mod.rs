@@ -17,6 +17,7 @@ use lazybase_engine::env::{ActorHandle, Env};
 use lazybase_engine::read::Damaged;
 use lazybase_engine::segment::SegmentCache;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use crate::coordinator::Event;
 use crate::settings::Settings;
@@ -82,32 +83,37 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
     while let Some(task) = inbox.recv().await {
         let started = context.env.clock.monotonic();
         let traffic = Traffic::default();
-        let outcome = match &task.work {
-            Work::Remap { ids, scus } => remap::attempt(&traffic, ids, scus).await,
-            Work::Sort {
-                ids,
-                scu,
-                layouts,
-                give_up,
-            } => sort::attempt(&context, &traffic, ids, scu, (layouts, *give_up)).await,
-            Work::Merge {
-                layout,
-                range,
-                inputs,
-                output,
-                expiry,
-            } => {
-                let expiry = expiry.as_ref();
-                merge::attempt(&context, &traffic, layout, range, inputs, (*output, expiry)).await
-            }
-            Work::Advance(advance) => advance::attempt(&context, &traffic, advance).await,
-            Work::Check { segments } => heal::check(&context, segments).await,
-            Work::Heal { layout, ids, heal } => {
-                heal::attempt(&context, &traffic, layout, ids, heal).await
+        let attempt = async {
+            match &task.work {
+                Work::Remap { ids, scus } => remap::attempt(&traffic, ids, scus).await,
+                Work::Sort {
+                    ids,
+                    scu,
+                    layouts,
+                    give_up,
+                } => sort::attempt(&context, &traffic, ids, scu, (layouts, *give_up)).await,
+                Work::Merge {
+                    layout,
+                    range,
+                    inputs,
+                    output,
+                    expiry,
+                } => {
+                    let expiry = expiry.as_ref();
+                    merge::attempt(&context, &traffic, layout, range, inputs, (*output, expiry))
+                        .await
+                }
+                Work::Advance(advance) => advance::attempt(&context, &traffic, advance).await,
+                Work::Check { segments } => heal::check(&context, segments).await,
+                Work::Heal { layout, ids, heal } => {
+                    heal::attempt(&context, &traffic, layout, ids, heal).await
+                }
             }
         };
+        let outcome = attempt.instrument(task.span.clone()).await;
         if let Err(error) = &outcome {
             context.damaged.note(error);
+            task.span.record("failed", error.message());
         }
         let elapsed = context.env.clock.monotonic().saturating_sub(started);
         let report = Report {

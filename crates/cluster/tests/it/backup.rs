@@ -6,8 +6,8 @@
     reason = "writers beside a backup are threads of the machine's own"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -149,6 +149,49 @@ fn backups_of_a_database_that_is_written_equal_the_model_at_every_boundary() {
     }
     let beyond = restored(&target, as_of(newest.next())).unwrap_err();
     assert_eq!(beyond.kind(), ErrorKind::NotFound, "{beyond}");
+}
+
+#[test]
+fn what_was_written_while_files_were_copied_is_in_no_time_of_that_backup() {
+    let target = MemoryStore::without_history();
+    let instance = open(Arc::new(MemoryStore::without_history()), keeping()).unwrap();
+    let t = create(&instance, "t");
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    let times = Mutex::new(Vec::new());
+    let write = |_: f64| {
+        let mut times = times.lock().unwrap();
+        if times.is_empty() {
+            thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    commit(&instance, &[(&t, &batch(1))]).unwrap();
+                    block_on(instance.seal()).unwrap();
+                    thread::sleep(Duration::from_millis(5));
+                });
+                writer.join().unwrap();
+            });
+            times.push(instance.now_micros());
+        }
+    };
+    let first = block_on(instance.backup(&env(&target), &write)).unwrap();
+    let second = backup(&instance, &target).unwrap();
+    block_on(instance.close()).unwrap();
+    let micros = times.lock().unwrap()[0];
+    let request = RestoreRequest {
+        at: Some(AsOf::Timestamp { micros }),
+        ..RestoreRequest::default()
+    };
+    let (store, report) = restored(&target, request).unwrap();
+    assert_eq!(
+        report.number, second.number,
+        "{first:?} {second:?} {report:?}"
+    );
+    let instance = open(Arc::new(store), keeping()).unwrap();
+    let mut model = Model::default();
+    model.apply(&batch(0));
+    model.apply(&batch(1));
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
 }
 
 /// Opens what was restored, compares it with the model, writes to it, and lets it settle.
@@ -424,4 +467,162 @@ fn a_crash_in_a_backup_or_a_restore_leaves_nothing_half() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{cut}: {error}"),
         }
     }
+}
+
+/// Flips a bit in the middle of a file.
+fn flip(store: &MemoryStore, file: &str) {
+    block_on(async {
+        let length = store.len(file).await.unwrap();
+        let mut bytes = store.read(file, 0..length).await.unwrap().to_vec();
+        bytes[length as usize / 2] ^= 4;
+        store.delete(file).await.unwrap();
+        store.put_if_absent(file, bytes.into()).await.unwrap();
+    });
+}
+
+#[test]
+fn what_rotted_in_the_folder_is_copied_again_by_the_next_backup() {
+    let target = MemoryStore::without_history();
+    let instance = open(Arc::new(MemoryStore::without_history()), keeping()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    for round in 0..3 {
+        commit(&instance, &[(&t, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        let report = backup(&instance, &target).unwrap();
+        assert_eq!(report.notes, Vec::<String>::new());
+    }
+    let segments = files(&target, "segments/");
+    flip(&target, &segments[0]);
+    flip(&target, "backups/00000002.backup");
+    commit(&instance, &[(&t, &batch(5))]).unwrap();
+    model.apply(&batch(5));
+    let report = backup(&instance, &target).unwrap();
+    assert_eq!(report.number, 4, "the others are worth keeping");
+    for what in [segments[0].as_str(), "backup 2"] {
+        let is_told = report.notes.iter().any(|note| note.contains(what));
+        assert!(is_told, "{what}: {report:?}");
+    }
+    block_on(instance.close()).unwrap();
+    for number in [1, 3, 4] {
+        let problems = block_on(verify_backups(&target, Some(number), &|_| {}))
+            .unwrap()
+            .2;
+        assert!(problems.is_empty(), "{number}: {problems:?}");
+    }
+    // What cannot be read is passed over where another one reaches the point.
+    let (store, restored_as) = restored(&target, as_of(report.newest)).unwrap();
+    assert_eq!(restored_as.number, 4);
+    let instance = open(Arc::new(store), keeping()).unwrap();
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    close_whole(&instance);
+    let asked = RestoreRequest {
+        number: Some(2),
+        ..RestoreRequest::default()
+    };
+    let refused = restored(&target, asked).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+}
+
+#[test]
+fn a_table_whose_rows_are_lost_is_left_out_when_that_is_said_and_blocks_no_other() {
+    let (source, target) = (
+        MemoryStore::without_history(),
+        MemoryStore::without_history(),
+    );
+    let forgetful = crate::harness::settings();
+    let instance = open(Arc::new(source.clone()), forgetful.clone()).unwrap();
+    let (t, u) = (create(&instance, "t"), create(&instance, "u"));
+    create_view(&instance, &t);
+    commit(&instance, &[(&t, &batch(0)), (&u, &batch(0))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    crate::damage::wait_for(&instance, "everything to be retired", |instance| {
+        let manifest = instance.manifest();
+        manifest.runs.len() == 3 && manifest.scus.is_empty()
+    });
+    let lost = crate::heal::files_of(&instance, &t, lazybase_engine::manifest::RunKind::Base);
+    block_on(instance.close()).unwrap();
+    flip(&source, &lost[0]);
+    let instance = open(Arc::new(source.clone()), forgetful).unwrap();
+    for _ in 0..2 {
+        let refused = backup(&instance, &target).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        let hint = refused.hint().unwrap_or_default();
+        assert!(hint.contains("--without \"t\""), "{refused}: {hint}");
+    }
+    let without = ["t".to_owned()];
+    let taken = block_on(instance.backup_without(&env(&target), &without, &|_| {})).unwrap();
+    assert!(
+        taken.notes.iter().any(|note| note.contains("\"t\"")),
+        "{taken:?}"
+    );
+    let unknown = block_on(instance.backup_without(&env(&target), &["x".to_owned()], &|_| {}));
+    assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
+    block_on(instance.close()).unwrap();
+    let (store, _) = restored(&target, RestoreRequest::default()).unwrap();
+    let instance = open(Arc::new(store), keeping()).unwrap();
+    assert!(instance.table("t").is_err() && instance.manifest().views.is_empty());
+    let mut model = Model::default();
+    model.apply(&batch(0));
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &u).unwrap();
+    assert_eq!(rows, model.rows());
+    close_whole(&instance);
+}
+
+#[test]
+fn a_view_that_has_a_name_which_a_table_had_then_is_left_out() {
+    let target = MemoryStore::without_history();
+    let instance = open(Arc::new(MemoryStore::without_history()), keeping()).unwrap();
+    let (t, x) = (create(&instance, "t"), create(&instance, "by_count"));
+    commit(&instance, &[(&t, &batch(0)), (&x, &batch(1))]).unwrap();
+    let before = block_on(instance.seal()).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let renamed = [Alteration::Rename("y".to_owned())];
+    block_on(instance.alter_table("by_count", &renamed)).unwrap();
+    create_view(&instance, &t);
+    commit(&instance, &[(&t, &batch(2))]).unwrap();
+    let report = backup(&instance, &target).unwrap();
+    block_on(instance.close()).unwrap();
+    assert!(report.oldest <= before, "{report:?}");
+    let (store, report) = restored(&target, as_of(before)).unwrap();
+    assert_eq!(report.dropped_views, ["by_count"]);
+    let instance = open(Arc::new(store), keeping()).unwrap();
+    let mut model = Model::default();
+    model.apply(&batch(1));
+    let x = instance.table("by_count").unwrap();
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &x).unwrap();
+    assert_eq!(rows, model.rows());
+    close_whole(&instance);
+}
+
+#[test]
+fn sealing_that_the_operator_paused_stays_paused_after_a_backup() {
+    let target = MemoryStore::without_history();
+    let quick = lazybase_cluster::Settings {
+        seal_age: Duration::from_millis(20),
+        ..keeping()
+    };
+    let instance = open(Arc::new(MemoryStore::without_history()), quick).unwrap();
+    let t = create(&instance, "t");
+    let write = |_: f64| {
+        // Said while the backup is at work.
+        thread::scope(|scope| {
+            let paused = scope.spawn(|| block_on(instance.pause(StageName::Ingest)));
+            paused.join().unwrap().unwrap();
+        });
+    };
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    block_on(instance.backup(&env(&target), &write)).unwrap();
+    backup(&instance, &target).unwrap();
+    assert!(instance.status().paused.contains(&StageName::Ingest));
+    let before = instance.manifest().sealed_through;
+    commit(&instance, &[(&t, &batch(1))]).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(instance.manifest().sealed_through, before);
+    block_on(instance.resume(StageName::Ingest)).unwrap();
+    crate::damage::wait_for(&instance, "the open SCU to be sealed", |instance| {
+        instance.manifest().sealed_through > before
+    });
+    block_on(instance.close()).unwrap();
 }

@@ -421,6 +421,21 @@ fn housekeeping_that_meets_damaged_old_times_keeps_the_rest_and_goes_on() {
     let report = block_on(instance.verify(&|_| {})).unwrap();
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert!(report.problems[0].contains(&damaged), "{report:?}");
+    // A backup is made without the file, and says so; what is restored is as the database is.
+    let target = MemoryStore::without_history();
+    let env = Env::system(Arc::new(target.clone()) as Arc<dyn Store>);
+    let taken = block_on(instance.backup(&env, &|_| {})).unwrap();
+    assert!(
+        taken.notes.iter().any(|note| note.contains(&damaged)),
+        "{taken:?}"
+    );
+    let restored = Env::system(Arc::new(MemoryStore::without_history()) as Arc<dyn Store>);
+    let request = lazybase_cluster::RestoreRequest::default();
+    let done = lazybase_cluster::restore(&target, &restored, request, &|_| {});
+    assert_eq!(block_on(done).unwrap().absent, [damaged.clone()]);
+    let copy = open(Arc::clone(&restored.store), keeping()).unwrap();
+    assert_eq!(copy.manifest().history, instance.manifest().history);
+    block_on(copy.close()).unwrap();
     // And the housekeeping goes on: writes and merges do not wait for it.
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &batch(1))]).unwrap();

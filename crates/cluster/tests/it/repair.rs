@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::executor::block_on;
 use lazybase_cluster::{
     Examination, Instance, Settings, SettleTo, SnapshotRequest, StageName, examine, set_aside,
 };
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
-use lazybase_model::{ErrorKind, ScuNumber};
+use lazybase_model::{ErrorKind, Freshness, ScuNumber};
 
 use crate::damage::files;
-use crate::harness::{at, commit, create, open, pause, scan, settings};
+use crate::harness::{at, commit, create, fresh, keeping, open, pause, scan, settings};
 use crate::heal::{batch, create_view};
 use crate::model::Model;
 
@@ -138,6 +139,16 @@ fn compare(instance: &Instance, name: &str, story: &Story, context: &str) -> (us
     }
 }
 
+/// All files with their bytes.
+fn contents(store: &MemoryStore) -> BTreeMap<String, Bytes> {
+    let content = |name: String| {
+        let length = block_on(store.len(&name)).unwrap();
+        let bytes = block_on(store.read(&name, 0..length)).unwrap();
+        (name, bytes)
+    };
+    files(store, "").into_iter().map(content).collect()
+}
+
 fn env(store: &MemoryStore) -> Env {
     Env::system(Arc::new(store.clone()) as Arc<dyn Store>)
 }
@@ -191,14 +202,21 @@ fn after_repair_each_answer_is_exact_or_its_loss_was_named() {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{context}");
             let opened = open(Arc::new(store.clone()), story.settings.clone());
             assert!(opened.is_err(), "{context}: {error}");
-            let count = files(&store, "").len();
+            let all = contents(&store);
             match block_on(set_aside(&env(&store))) {
                 Ok(aside) => {
                     assert!(
                         !aside.files.is_empty() && !aside.why.is_empty(),
                         "{context}"
                     );
-                    assert_eq!(files(&store, "").len(), count, "{context}: all is kept");
+                    // A file that was moved ends in ".kept", and holds what it held.
+                    let left = contents(&store);
+                    let moved = |name: &str| format!("set-aside/{name}.kept");
+                    for (name, bytes) in &all {
+                        let is_kept =
+                            left.get(name) == Some(bytes) || left.get(&moved(name)) == Some(bytes);
+                        assert!(is_kept, "{context}: {name}");
+                    }
                 }
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Corrupt, "{context}: {error}");
@@ -246,4 +264,222 @@ fn after_repair_each_answer_is_exact_or_its_loss_was_named() {
         whole > 5 && lost > 1 && closed > 1,
         "{whole} {lost} {closed}"
     );
+}
+
+/// Puts other bytes in the place of a log file.
+fn rewrite_log(store: &MemoryStore, file: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    block_on(async {
+        let length = store.len(file).await.unwrap();
+        let mut bytes = store.read(file, 0..length).await.unwrap().to_vec();
+        change(&mut bytes);
+        store.delete(file).await.unwrap();
+        let length = bytes.len() as u64;
+        let mut log = store.create_log(file, length, None).await.unwrap();
+        log.write_at(0, &bytes).await.unwrap();
+        log.sync().await.unwrap();
+    });
+}
+
+/// What is there when the process dies now.
+fn killed(store: &MemoryStore) -> MemoryStore {
+    store.crash_image(store.operations(), Unsynced::Everything)
+}
+
+/// The newest file that was made ready, and the one that is being written.
+fn newest_logs(instance: &Instance, store: &MemoryStore) -> (String, String) {
+    let is_ready = |file: &str| {
+        let first = block_on(store.read(file, 0..8));
+        first.is_ok_and(|bytes| bytes.as_ref() == b"LAZYRDY\n")
+    };
+    crate::damage::wait_for(instance, "the next log file", |_| {
+        let logs = files(store, "log/");
+        logs.last().is_some_and(|file| is_ready(file))
+    });
+    let mut logs = files(store, "log/");
+    (logs.pop().unwrap(), logs.pop().unwrap())
+}
+
+fn small_logs() -> Settings {
+    Settings {
+        log_file_bytes: 64 << 10,
+        ..keeping()
+    }
+}
+
+#[test]
+fn a_log_or_an_edit_that_is_gone_as_a_whole_is_missed() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), small_logs()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let before = model.clone();
+    // Nothing moves but what is asked for: the newest edit is that of CREATE TABLE.
+    let all = [StageName::Sort, StageName::Merge, StageName::Authority];
+    pause(&instance, &all);
+    let (u, edit) = (0..100)
+        .find_map(|number| {
+            let u = create(&instance, &format!("u{number}"));
+            let edit = files(&store, "manifest/").pop().unwrap();
+            commit(&instance, &[(&t, &batch(number + 1))]).unwrap();
+            model.apply(&batch(number + 1));
+            // Nothing else may have come after it.
+            let newest = files(&store, "manifest/").pop().unwrap();
+            (newest == edit).then_some((u, edit))
+        })
+        .unwrap();
+    let (_, log) = newest_logs(&instance, &store);
+    let whole = killed(&store);
+    let opened = open(Arc::new(killed(&store)), small_logs()).unwrap();
+    let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(opened.close()).unwrap();
+    for harm in ["delete", "cut", "edit"] {
+        let image = whole.crash_image(whole.operations(), Unsynced::Everything);
+        let missed = match harm {
+            "delete" => {
+                block_on(image.delete(&log)).unwrap();
+                &log
+            }
+            "cut" => {
+                rewrite_log(&image, &log, |bytes| bytes.truncate(32 << 10));
+                &log
+            }
+            _ => {
+                block_on(image.delete(&edit)).unwrap();
+                &edit
+            }
+        };
+        let refused = open(Arc::new(image.clone()), small_logs()).err();
+        let logs = files(&image, "");
+        let refused = refused.unwrap_or_else(|| panic!("{harm} of {missed}: {logs:?}"));
+        assert_eq!(
+            refused.damaged_file(),
+            Some(missed.as_str()),
+            "{harm}: {refused}"
+        );
+        let examined = looked_at(&image);
+        assert!(examined.closed.is_some(), "{harm}");
+        let history = instance.database().history;
+        block_on(set_aside(&env(&image))).unwrap();
+        let opened = open(Arc::new(image.clone()), small_logs()).unwrap();
+        assert_ne!(opened.database().history, history, "{harm}");
+        let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+        // Batches that stand before the cut are there, and those that stand in the log.
+        let known = match harm {
+            "delete" => &before,
+            _ => &model,
+        };
+        assert_eq!(rows, known.rows(), "{harm}");
+        assert_eq!(opened.table(&u.name).is_ok(), harm != "edit", "{harm}");
+        commit(&opened, &[(&t, &batch(200))]).unwrap();
+        let mut known = known.clone();
+        known.apply(&batch(200));
+        block_on(opened.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+        assert_eq!(rows, known.rows(), "{harm}");
+        crate::harness::close_whole(&opened);
+    }
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn a_log_is_cut_at_the_damage_and_what_the_manifest_has_sealed_stays() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), small_logs()).unwrap();
+    let t = create(&instance, "t");
+    let target = MemoryStore::without_history();
+    let mut model = Model::default();
+    let write = |model: &mut Model, round: i64| {
+        model.apply(&batch(round));
+        commit(&instance, &[(&t, &batch(round))]).unwrap()
+    };
+    write(&mut model, 0);
+    block_on(instance.backup(&env(&target), &|_| {})).unwrap();
+    pause(&instance, &[StageName::Sort]);
+    write(&mut model, 1);
+    let sealed = block_on(instance.seal()).unwrap();
+    crate::damage::wait_for(&instance, "the seal", |instance| {
+        instance.manifest().sealed_through >= sealed
+    });
+    let piece = instance.manifest().scus[&sealed].log[0].clone();
+    // The first batch of the open SCU is whole, the second one damaged.
+    write(&mut model, 2);
+    let kept = model.clone();
+    let size = |log: &str| {
+        let end = block_on(store.len(log)).unwrap();
+        let bytes = block_on(store.read(log, 0..end)).unwrap();
+        bytes.iter().rposition(|byte| *byte != 0).unwrap()
+    };
+    let damage = size(&piece.file) + 200;
+    let token = write(&mut model, 3);
+    write(&mut model, 4);
+    let image = killed(&store);
+    rewrite_log(&image, &piece.file, |bytes| bytes[damage] ^= 1);
+    let refused = open(Arc::new(image.clone()), small_logs()).err().unwrap();
+    assert_eq!(
+        refused.damaged_file(),
+        Some(piece.file.as_str()),
+        "{refused}"
+    );
+    let aside = block_on(set_aside(&env(&image))).unwrap();
+    assert!(aside.files.contains(&piece.file), "{aside:?}");
+    let examined = looked_at(&image);
+    assert!(examined.is_whole(), "{examined:?}");
+    for _ in 0..2 {
+        let opened = open(Arc::new(image.clone()), small_logs()).unwrap();
+        let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+        assert_eq!(rows, kept.rows());
+        // The SCU of the lost batches has its number again: it is one of another history.
+        assert_eq!(opened.manifest().sealed_through, token.scu);
+        assert_ne!(opened.database(), instance.database());
+        let refused = block_on(opened.backup(&env(&target), &|_| {})).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+        block_on(opened.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+        assert_eq!(rows, kept.rows());
+        crate::harness::close_whole(&opened);
+    }
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn a_log_that_was_set_aside_keeps_its_number() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), small_logs()).unwrap();
+    let t = create(&instance, "t");
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    commit(&instance, &[(&t, &batch(1))]).unwrap();
+    let (_, log) = newest_logs(&instance, &store);
+    let mut image = killed(&store);
+    block_on(instance.close()).unwrap();
+    let mut taken = Vec::new();
+    let mut log = log;
+    for round in 0..2 {
+        rewrite_log(&image, &log, |bytes| bytes[20] ^= 1);
+        let aside = block_on(set_aside(&env(&image))).unwrap();
+        assert!(aside.files.contains(&log), "{round}: {aside:?}");
+        assert_eq!(files(&image, "log/"), Vec::<String>::new(), "{round}");
+        taken.extend(aside.files);
+        let opened = open(Arc::new(image.clone()), small_logs()).unwrap();
+        commit(&opened, &[(&t, &batch(2))]).unwrap();
+        commit(&opened, &[(&t, &batch(3))]).unwrap();
+        log = newest_logs(&opened, &image).1;
+        let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+        let mut model = Model::default();
+        model.apply(&batch(2));
+        model.apply(&batch(3));
+        assert_eq!(rows, model.rows(), "{round}");
+        let names = files(&image, "log/");
+        assert!(
+            names.iter().all(|name| !taken.contains(name)),
+            "{names:?} {taken:?}"
+        );
+        // Nothing is sealed where the process is killed.
+        let next = killed(&image);
+        block_on(opened.close()).unwrap();
+        image = next;
+    }
 }

@@ -30,6 +30,7 @@ fn sample() -> Backup {
         taken_micros: 1_700_000_000_000_000,
         oldest: ScuNumber(1),
         files: files.collect(),
+        absent: Vec::new(),
         manifest: manifest.clone(),
     }
 }

@@ -13,6 +13,25 @@ pub(super) async fn check(store: &dyn Store) {
     logs(store).await;
     recycled_logs(store).await;
     names(store).await;
+    renames(store).await;
+}
+
+async fn renames(store: &dyn Store) {
+    let large = Bytes::from(vec![9; 5 << 20]);
+    store
+        .put_if_absent("renamed/a", large.clone())
+        .await
+        .unwrap();
+    store
+        .put_if_absent("renamed/b", bytes("two"))
+        .await
+        .unwrap();
+    store.rename("renamed/a", "renamed/to/c").await.unwrap();
+    assert!(is_missing(store.len("renamed/a").await));
+    assert_eq!(whole(store, "renamed/to/c").await.unwrap(), large);
+    assert!(is_missing(store.rename("renamed/a", "renamed/d").await));
+    assert!(is_found(store.rename("renamed/b", "renamed/to/c").await));
+    assert_eq!(whole(store, "renamed/b").await.unwrap(), "two");
 }
 
 fn bytes(text: &'static str) -> Bytes {

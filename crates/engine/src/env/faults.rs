@@ -9,6 +9,7 @@ mod plan;
 
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -128,6 +129,10 @@ impl Store for FaultyStore {
         after.report()?;
         let log = FaultyLog::over(inner, self.faults.clone(), name);
         Ok(Box::new(log))
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.inner.folder()
     }
 }
 

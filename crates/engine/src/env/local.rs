@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicU64;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use lazybase_model::Result;
+use lazybase_model::{Error, Result};
 use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 
@@ -78,6 +78,8 @@ struct Shared {
     root: PathBuf,
     /// None where the folder is only inspected.
     lock: Option<FolderLock>,
+    /// Keeps writers away while the folder is inspected, where that matters.
+    _looks: Option<File>,
     handles: Cache<String, Arc<File>>,
     /// Held for reading while a handle is opened and kept, for writing while a name goes away, so
     /// that no handle of a gone name stays in the cache.
@@ -106,7 +108,53 @@ impl LocalStore {
         folder::create_root(root)?;
         let lock = FolderLock::take(root)?;
         folder::settle(root).map_err(|error| folder::cannot_open(root, &error))?;
-        Ok(Self::over(root, Some(lock)))
+        Ok(Self::over(root, Some(lock), None))
+    }
+
+    /// Opens a folder that is empty but for these entries, and that neither is `other`, nor lies in
+    /// it, nor holds it: a folder of another kind than a database's, or one that is to be made.
+    /// Nothing is touched before that is known.
+    ///
+    /// # Errors
+    /// `Conflict`, naming what is there; as [`LocalStore::open`].
+    pub fn open_own(root: &Path, known: &[&str], other: Option<&Path>) -> Result<LocalStore> {
+        let true_path = |path: &Path| {
+            let found = folder::true_path(path);
+            found.map_err(|error| folder::cannot_open(path, &error))
+        };
+        if let Some(other) = other {
+            let (root, other) = (true_path(root)?, true_path(other)?);
+            if root.starts_with(&other) || other.starts_with(&root) {
+                let message = format!("{} and {} are one folder", root.display(), other.display());
+                return Err(Error::conflict(message)
+                    .with_detail(
+                        "or one of them lies in the other, which would take it for its own",
+                    )
+                    .with_hint("name a folder of its own"));
+            }
+        }
+        let strangers = folder::strangers(root, known);
+        let strangers = strangers.map_err(|error| folder::cannot_open(root, &error))?;
+        if let Some(first) = strangers.first() {
+            let message = format!("{}: {first} is there already", root.display());
+            let hint = match known.is_empty() {
+                true => "name an empty folder, or one that is to be made",
+                false => "name a folder of its own",
+            };
+            return Err(Error::conflict(message).with_hint(hint));
+        }
+        LocalStore::open(root)
+    }
+
+    /// Opens the folder to look at it while nobody uses it, and keeps everybody out meanwhile;
+    /// nothing is written.
+    ///
+    /// # Errors
+    /// `Conflict`, naming the owner, if a process uses the folder; `NotFound` if there is none.
+    pub fn open_to_look(root: &Path) -> Result<LocalStore> {
+        folder::check_root(root)?;
+        let looks = folder::lock_to_look(root)?;
+        Ok(Self::over(root, None, looks))
     }
 
     /// Opens the folder to look at it, whoever uses it; every write is refused. What it shows may
@@ -116,7 +164,7 @@ impl LocalStore {
     /// `NotFound` if there is no such folder; `Invalid` if `root` is no folder.
     pub fn open_read_only(root: &Path) -> Result<LocalStore> {
         folder::check_root(root)?;
-        Ok(Self::over(root, None))
+        Ok(Self::over(root, None, None))
     }
 
     /// Who uses the folder, as far as is known; None if nobody does.
@@ -140,10 +188,11 @@ impl LocalStore {
         &self.0.root
     }
 
-    fn over(root: &Path, lock: Option<FolderLock>) -> LocalStore {
+    fn over(root: &Path, lock: Option<FolderLock>, looks: Option<File>) -> LocalStore {
         LocalStore(Arc::new(Shared {
             root: root.to_owned(),
             lock,
+            _looks: looks,
             handles: Cache::new(files_kept_open()),
             names: RwLock::new(()),
             durable_folders: Mutex::new(HashSet::new()),
@@ -262,6 +311,20 @@ impl Store for LocalStore {
             Some(old) => log::recycle(&self.0, name, bytes, old)?,
         };
         Ok(Box::new(log))
+    }
+
+    async fn rename(&self, old: &str, new: &str) -> StoreResult<()> {
+        let (source, target) = (self.0.path_to_write(old)?, self.0.path_to_write(new)?);
+        let made = self.0.ensure_folder(write::folder_of(&target));
+        made.map_err(|error| refused(new, "make folder", &error))?;
+        match fs::symlink_metadata(&source) {
+            Ok(_) => log::rename(&self.0, (old, &source), (new, &target)),
+            Err(error) => Err(read_failed(old, "stat", &error)),
+        }
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.0.root)
     }
 }
 

@@ -18,6 +18,7 @@ mod conformance;
 
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-pub use name::LOG_SUFFIX;
+pub use name::{BACKUP_FOLDERS, LOG_SUFFIX};
 
 /// Everything that the engine takes from the world.
 #[derive(Clone)]
@@ -172,7 +173,30 @@ pub trait Store: Send + Sync + fmt::Debug {
         bytes: u64,
         recycle: Option<&str>,
     ) -> StoreResult<Box<dyn LogFile>>;
+
+    /// Gives a file a name that no other file has. A store that can does so without reading it: of
+    /// others, a file that can't be read keeps its name.
+    async fn rename(&self, old: &str, new: &str) -> StoreResult<()> {
+        let length = self.len(old).await?;
+        let mut writer = self.create(new).await?;
+        let mut at = 0;
+        while at < length {
+            let end = (at + RENAME_BYTES).min(length);
+            writer.write(self.read(old, at..end).await?).await?;
+            at = end;
+        }
+        writer.finish().await?;
+        self.delete(old).await
+    }
+
+    /// The folder of a file system that it keeps its files in, if it does.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
 }
+
+/// What is copied at once where a name can't be changed.
+const RENAME_BYTES: u64 = 4 << 20;
 
 /// A file that is being written.
 #[async_trait]

@@ -8,6 +8,20 @@ pub const LOG_SUFFIX: &str = ".log";
 /// Marks the temporary files of writers that have not finished.
 pub(super) const TEMP_MARK: &str = ".tmp-";
 
+/// What a store keeps in its folder, besides what it keeps for itself: only in these folders are
+/// unfinished files looked for.
+pub(super) const FOLDERS: [&str; 6] = [
+    "manifest",
+    "segments",
+    "log",
+    "backups",
+    "set-aside",
+    "condemned",
+];
+
+/// What a folder of backups holds.
+pub const BACKUP_FOLDERS: [&str; 2] = ["backups", "segments"];
+
 /// The file whose lock says that a folder is in use.
 pub(super) const LOCK_FILE: &str = "LOCK";
 
@@ -37,6 +51,15 @@ pub(super) fn check_log(name: &str) -> Result<(), &'static str> {
     } else {
         Err("the name of a log file must end in .log")
     }
+}
+
+/// Whether `name` is that of a writer's unfinished file: `{name}.tmp-{process}-{number}`.
+pub(super) fn is_unfinished(name: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = name.rsplit_once(TEMP_MARK);
+    let numbers = parts.and_then(|(of, numbers)| Some((of, numbers.split_once('-')?)));
+    numbers
+        .is_some_and(|(of, (process, number))| !of.is_empty() && digits(process) && digits(number))
 }
 
 /// Whether the store itself keeps something under `name`.

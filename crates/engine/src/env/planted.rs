@@ -49,6 +49,9 @@ planted! {
     LogPinIgnored "logs go that a snapshot still reads",
     ExpiredEarly "a merge drops rows that end later than its boundary",
     CombinedAsSet "a sum takes the last value alone",
+    IdGivenTwice "the next number is now and then the last one again",
+    IdShared "a key that an unsorted SCU gave a number gets another one",
+    ReferenceForgotten "a reference to a new key makes no row",
 }
 
 /// Whether faults can be planted in this build.

@@ -24,6 +24,7 @@ use super::state::{
 use crate::key::Key;
 use crate::schema::check_succession;
 
+mod access;
 mod views;
 
 pub(crate) use views::view_fits;
@@ -69,6 +70,7 @@ impl Manifest {
             last_remapped: ScuNumber::ZERO,
             next_ids: BTreeMap::new(),
             ddl_batch: None,
+            access: Arc::default(),
             tables: BTreeMap::new(),
             views: BTreeMap::new(),
             scus: BTreeMap::new(),
@@ -217,6 +219,7 @@ impl Manifest {
                 }
                 Ddl::CreateView { view } => self.create_view(view)?,
                 Ddl::DropView { view } => self.drop_view(*view)?,
+                Ddl::Access { change } => self.change_access(change)?,
             }
         }
         if let Some(number) = batch {
@@ -304,6 +307,7 @@ impl Manifest {
             self.drop_view(view)?;
         }
         self.tables.remove(&id);
+        self.forget_access(id);
         self.forget_next_ids();
         self.runs.retain(|_, run| run.view != view);
         Ok(())
@@ -352,6 +356,7 @@ impl Manifest {
                 table: before,
             });
         }
+        self.forget_columns(table);
         Ok(())
     }
 

@@ -29,7 +29,9 @@
 //! - MAN-16: the next numbers of a key map only grow, from SCU to SCU and from manifest to
 //!   manifest, each within its partition; they are of maps that are there and of SCUs that are
 //!   remapped.
-//! - MAN-16: what is kept of older times adjoins, and ends right before the first that is known.
+//! - MAN-17: what is kept of older times adjoins, and ends right before the first that is known.
+//! - MAN-18: whatever access control names is there: roles, tables, views and columns; names of
+//!   roles are of one role, and no role is a member of itself; ids of roles only grow.
 //!
 //! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
 //! with runs and entries, not with segments. Pure.
@@ -114,6 +116,7 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
             ("next_table", u64::from(m.next_table)),
             ("next_view", u64::from(m.next_view)),
             ("next_run", m.next_run),
+            ("next_role", u64::from(m.access.next_role.0)),
         ]
     };
     for ((name, before), (_, after)) in counters(old).into_iter().zip(counters(new)) {
@@ -141,6 +144,7 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     check_ddl_batch(new)?;
     check_next_ids(new, old)?;
     check_times(new)?;
+    check_access(new)?;
     check_runs(new, old)?;
     check_partitions(new, old)?;
     let mut views = BTreeSet::new();
@@ -183,6 +187,12 @@ fn check_scus(new: &Manifest) -> Checked {
         "MAN-8",
         || format!("an SCU after {sealed} has a log"),
     )
+}
+
+/// MAN-18.
+fn check_access(new: &Manifest) -> Checked {
+    let found = new.access.violation(|table, column| new.has(table, column));
+    require(found.is_none(), "MAN-18", || found.unwrap_or_default())
 }
 
 /// MAN-12.
@@ -241,7 +251,7 @@ fn check_next_ids(new: &Manifest, old: Option<&Manifest>) -> Checked {
     })
 }
 
-/// MAN-10.
+/// MAN-10 and MAN-17.
 fn check_times(new: &Manifest) -> Checked {
     let (first, last) = match (new.times.first_key_value(), new.times.last_key_value()) {
         (Some((first, _)), Some((last, _))) => (*first, *last),
@@ -263,7 +273,7 @@ fn check_times(new: &Manifest) -> Checked {
         .last()
         .is_none_or(|file| tail.is_none_or(|tail| file.last.next() == tail));
     let ends = new.history.last().is_none_or(|last| last.next() == first);
-    require(adjoin && follows && ends, "MAN-16", || {
+    require(adjoin && follows && ends, "MAN-17", || {
         format!(
             "older times end at {:?}, the next are of {first}",
             new.history.last()

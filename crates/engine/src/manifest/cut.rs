@@ -22,23 +22,39 @@ use crate::read::paths::{RangePaths, ReadIndex, segments_in};
 mod tests;
 
 impl Manifest {
-    /// The oldest boundary that all tables can still be read at.
+    /// The oldest boundary from which on all tables can be read at every boundary.
     pub fn oldest_readable(&self) -> ScuNumber {
         let index = ReadIndex::new(self);
-        let reaches = |boundary: &ScuNumber| {
-            self.tables.iter().all(|(id, state)| {
-                let mut ranges = index.ranges(*id).unwrap_or_default().iter();
-                state.created_after > *boundary
-                    || ranges.all(|range| range.least_work(*boundary).is_some())
-            })
-        };
-        let mut known = self.times.keys().copied();
-        known.find(reaches).unwrap_or(self.sorted_through)
+        let known = self.times.range(..=self.sorted_through).rev();
+        let readable = known.take_while(|(scu, _)| self.is_readable_in(&index, **scu));
+        let mut oldest = self.sorted_through;
+        for (scu, _) in readable {
+            if scu.next() < oldest {
+                break;
+            }
+            oldest = *scu;
+        }
+        oldest
+    }
+
+    /// Whether all tables that were there can be read at a boundary.
+    pub fn is_readable_at(&self, boundary: ScuNumber) -> bool {
+        boundary == self.sorted_through || self.is_readable_in(&ReadIndex::new(self), boundary)
+    }
+
+    fn is_readable_in(&self, index: &ReadIndex, boundary: ScuNumber) -> bool {
+        self.tables.iter().all(|(id, state)| {
+            let mut ranges = index.ranges(*id).unwrap_or_default().iter();
+            // What was made right at the boundary came after it.
+            state.created_after >= boundary
+                || ranges.all(|range| range.least_work(boundary).is_some())
+        })
     }
 
     /// The database as it was at the end of SCU `boundary`: nothing of what came after it is there.
     /// Tables that are gone by now stay away; secondary views begin again from nothing, and those
-    /// that do not fit their table as it was are left out.
+    /// that do not fit their table as it was are left out. Roles are those of now, and so is what
+    /// they may do with what is there.
     ///
     /// # Errors
     /// `NotFound` when the boundary lies outside what is kept; `Corrupt` when the rows that lead
@@ -65,13 +81,17 @@ impl Manifest {
         let mut views = std::mem::take(&mut cut.views);
         views.retain(|_, view| {
             let table = view.table.view_of.and_then(|of| cut.tables.get(&of));
-            table.is_some_and(|table| view_fits(&table.table, &view.table))
+            let mut tables = cut.tables.values();
+            // A view that came later may have a name that a table had then.
+            let is_taken = tables.any(|table| table.table.name == view.table.name);
+            !is_taken && table.is_some_and(|table| view_fits(&table.table, &view.table))
         });
         let ids: Vec<ViewId> = views.values().map(|view| view.table.primary.id).collect();
         cut.views = views;
         for view in ids {
             cut = cut.into_next(&Edit::ResetView { view })?;
         }
+        cut.prune_access();
         check_loaded(&cut)?;
         Ok(cut)
     }

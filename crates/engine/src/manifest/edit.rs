@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lazybase_model::access::AccessChange;
 use lazybase_model::table::Table;
 use lazybase_model::{
     DatabaseId, NextIds, PartitionChange, SchemaVersion, ScuNumber, TableId, ViewId,
@@ -175,7 +176,7 @@ pub struct VersionStep {
     pub next: SchemaVersion,
 }
 
-/// What happens to one table at the boundary `sealed_through`.
+/// What happens to one table at the boundary `sealed_through`, or to who may do what with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ddl {
@@ -225,6 +226,11 @@ pub enum Ddl {
     DropView {
         /// Which, by the id of its rows' definition.
         view: TableId,
+    },
+    /// Who may do what changes.
+    Access {
+        /// What happens.
+        change: AccessChange,
     },
 }
 

@@ -16,17 +16,15 @@ use serde::{Deserialize, Serialize};
 
 use super::edit::Edit;
 use super::state::Manifest;
+use crate::framed_json;
 
 /// The version of the format that this program writes, and the newest that it reads. Version 1
 /// knew no transactions with DDL, version 2 no schema changes, partitions, views, ID keys and merge
-/// operators.
-pub const FORMAT: u32 = 4;
+/// operators, version 4 nothing of who may do what.
+pub const FORMAT: u32 = 5;
 
 /// The folder of the manifest's files.
 pub const FOLDER: &str = "manifest/";
-
-/// The longest first line.
-const HEADER_BYTES_MAX: usize = 256;
 
 /// What a file of the manifest holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -128,48 +126,34 @@ pub fn encode_checkpoint(nonce: u64, manifest: &Manifest) -> Result<Bytes> {
 
 /// A file with this body, whatever that is, and a good checksum.
 pub(crate) fn framed(kind: FileKind, number: u64, body: &[u8]) -> Vec<u8> {
-    let header = Header {
-        lazybase: kind,
-        format: FORMAT,
-        number,
-        nonce: spell_nonce(1),
-        crc32c: "00000000".to_owned(),
-    };
-    let mut bytes = serde_json::to_vec(&header).unwrap_or_default();
-    let digits = bytes.len() - TAIL_BYTES..bytes.len() - 2;
-    bytes.push(b'\n');
-    bytes.extend_from_slice(body);
-    let sum = checksum(&bytes, &digits);
-    bytes[digits].copy_from_slice(sum.as_bytes());
-    bytes
+    let header = Header::new(kind, number, 1);
+    let framed = framed_json::encode(&header, |bytes| {
+        bytes.extend_from_slice(body);
+        Ok(())
+    });
+    framed.unwrap_or_default()
 }
 
 fn encode(kind: FileKind, number: u64, nonce: u64, body: &impl Serialize) -> Result<Bytes> {
-    let header = Header {
-        lazybase: kind,
-        format: FORMAT,
-        number,
-        nonce: spell_nonce(nonce),
-        crc32c: "00000000".to_owned(),
-    };
     let unwritable = |error| Error::internal(format!("a manifest can't be written: {error}"));
-    let mut bytes = serde_json::to_vec(&header).map_err(unwritable)?;
-    let digits = bytes.len() - TAIL_BYTES..bytes.len() - 2;
-    bytes.push(b'\n');
-    serde_json::to_writer(&mut bytes, body).map_err(unwritable)?;
-    bytes.push(b'\n');
-    let sum = checksum(&bytes, &digits);
-    bytes[digits].copy_from_slice(sum.as_bytes());
-    Ok(bytes.into())
+    let framed = framed_json::encode(&Header::new(kind, number, nonce), |bytes| {
+        serde_json::to_writer(&mut *bytes, body)?;
+        bytes.push(b'\n');
+        Ok(())
+    });
+    framed.map(Bytes::from).map_err(unwritable)
 }
 
-/// Eight digits, a quotation mark and a brace end the first line.
-const TAIL_BYTES: usize = 10;
-
-fn checksum(bytes: &[u8], digits: &std::ops::Range<usize>) -> String {
-    let before = crc32c::crc32c(&bytes[..digits.start]);
-    let sum = crc32c::crc32c_append(before, &bytes[digits.end..]);
-    format!("{sum:08x}")
+impl Header {
+    fn new(kind: FileKind, number: u64, nonce: u64) -> Header {
+        Header {
+            lazybase: kind,
+            format: FORMAT,
+            number,
+            nonce: spell_nonce(nonce),
+            crc32c: framed_json::NO_CHECKSUM.to_owned(),
+        }
+    }
 }
 
 /// Reads a file's first line and compares its checksum; the body follows.
@@ -182,15 +166,8 @@ pub fn decode_header<'b>(name: &str, bytes: &'b [u8]) -> Result<(Header, &'b [u8
         let error = Error::corrupt(format!("{name}: {what}"));
         Unreadable::Damaged(error.with_file(name))
     };
-    let start = &bytes[..bytes.len().min(HEADER_BYTES_MAX)];
-    let Some(end) = start.iter().position(|byte| *byte == b'\n') else {
-        return Err(damaged("the first line is damaged"));
-    };
-    let digits = end.saturating_sub(TAIL_BYTES)..end.saturating_sub(2);
-    if digits.len() != 8 || checksum(bytes, &digits).as_bytes() != &bytes[digits] {
-        return Err(damaged("the checksum does not match"));
-    }
-    let header: Header = serde_json::from_slice(&bytes[..end])
+    let (first, body) = framed_json::split(bytes).map_err(damaged)?;
+    let header: Header = serde_json::from_slice(first)
         .map_err(|error| damaged(&format!("the first line can't be read: {error}")))?;
     if header.format > FORMAT {
         let message = format!("{name}: written by a newer version of LazyBase");
@@ -203,7 +180,7 @@ pub fn decode_header<'b>(name: &str, bytes: &'b [u8]) -> Result<(Header, &'b [u8
     if FileKind::of_name(name) != Some((header.lazybase, header.number)) {
         return Err(damaged("the file stands under a wrong name"));
     }
-    Ok((header, &bytes[end + 1..]))
+    Ok((header, body))
 }
 
 /// Reads a file whole.

@@ -120,7 +120,7 @@ async fn read(store: &dyn Store, name: &str, bytes: u64) -> Result<Content, Fail
     match store.read(name, 0..bytes).await {
         Ok(bytes) => Ok(file::decode(name, &bytes)?.1),
         Err(StoreError::NotFound(name)) => Err(Failure::Gone(name)),
-        Err(error) => Err(Failure::Damaged(error.into())),
+        Err(error) => Err(Failure::Damaged(Error::from(error).with_file(name))),
     }
 }
 

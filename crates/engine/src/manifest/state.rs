@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use lazybase_model::access::Access;
 use lazybase_model::table::Table;
 use lazybase_model::{
     DatabaseId, Horizon, NextIds, SchemaVersion, ScuNumber, Span, TableId, TableName, ViewId,
@@ -412,6 +413,9 @@ pub struct Manifest {
     /// are as that transaction left them, so its rows are there too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ddl_batch: Option<DdlBatch>,
+    /// Who may do what.
+    #[serde(default, skip_serializing_if = "is_open")]
+    pub access: Arc<Access>,
     /// Tables by id.
     pub tables: BTreeMap<TableId, Arc<TableState>>,
     /// Secondary views by the id of their rows' definition: each holds rows of a table in another
@@ -429,6 +433,11 @@ pub struct Manifest {
     pub runs: BTreeMap<RunId, Arc<Run>>,
     /// Marks of named producers.
     pub producers: BTreeMap<String, ProducerMark>,
+}
+
+/// Nobody was granted or forbidden anything.
+fn is_open(access: &Arc<Access>) -> bool {
+    **access == Access::default()
 }
 
 fn is_zero(scu: &ScuNumber) -> bool {

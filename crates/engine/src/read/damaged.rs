@@ -6,9 +6,10 @@
 //! ```
 //!
 //! No I/O. Invariant DMG-1: a file that is noted is read by no snapshot taken, and no retry begun,
-//! after it, until it was read back in full and found whole, or was made again.
+//! after it, until it was read back in full and found whole, or was made again. A file that is
+//! condemned holds wrong rows under right checksums: reading it back proves nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,8 @@ struct Shared {
     /// Rises with every change of the set; 0 while nothing was ever noted.
     version: AtomicU64,
     files: RwLock<Arc<DamagedFiles>>,
+    /// Those of the files that are whole and wrong. Changed under the lock of `files`.
+    condemned: RwLock<BTreeSet<String>>,
 }
 
 impl Damaged {
@@ -54,14 +57,43 @@ impl Damaged {
         }
     }
 
-    /// Forgets files that are whole after all, or that nothing names any more.
+    /// Remembers the file that an error names as one that holds wrong rows, whatever its
+    /// checksums say.
+    pub fn condemn(&self, error: &Error) {
+        if let Some(file) = error.damaged_file() {
+            self.change(|files| {
+                self.0.condemned.write().insert(file.to_owned());
+                files.insert(file.to_owned(), error.clone());
+                true
+            });
+        }
+    }
+
+    /// Whether a file holds wrong rows under right checksums.
+    pub fn is_condemned(&self, file: &str) -> bool {
+        self.0.condemned.read().contains(file)
+    }
+
+    /// Forgets files that were read back in full and are whole after all. Those that are condemned
+    /// stay: their bytes were never in doubt.
+    pub fn found_whole<'f>(&self, names: impl IntoIterator<Item = &'f str>) {
+        self.change(|files| {
+            let condemned = self.0.condemned.read();
+            let names = names.into_iter().filter(|name| !condemned.contains(*name));
+            names.filter(|name| files.remove(*name).is_some()).count() > 0
+        });
+    }
+
+    /// Forgets files that nothing names any more.
     pub fn forget<'f>(&self, names: impl IntoIterator<Item = &'f str>) {
         self.change(|files| {
-            names
-                .into_iter()
-                .filter(|name| files.remove(*name).is_some())
-                .count()
-                > 0
+            let mut condemned = self.0.condemned.write();
+            let mut known = 0;
+            for name in names {
+                condemned.remove(name);
+                known += usize::from(files.remove(name).is_some());
+            }
+            known > 0
         });
     }
 
@@ -96,5 +128,18 @@ mod tests {
         damaged.forget(["segments/a", "segments/b"]);
         assert_eq!(damaged.version(), 2);
         assert!(damaged.files().1.is_empty());
+    }
+
+    #[test]
+    fn what_is_condemned_stays_though_it_is_whole() {
+        let damaged = Damaged::default();
+        damaged.note(&damage("segments/a"));
+        damaged.condemn(&damage("segments/b"));
+        damaged.found_whole(["segments/a", "segments/b"]);
+        let (_, files) = damaged.files();
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["segments/b"]);
+        assert!(damaged.is_condemned("segments/b"));
+        damaged.forget(["segments/b"]);
+        assert!(damaged.files().1.is_empty() && !damaged.is_condemned("segments/b"));
     }
 }

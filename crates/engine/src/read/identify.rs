@@ -20,6 +20,7 @@ use lazybase_model::{Error, NextIds, Result, ScuNumber, TableId};
 use super::key_map::find_in_map;
 use super::snapshot::Reader;
 use crate::change_batch::ChangeBatch;
+use crate::env::planted::{Planted, is_planted};
 use crate::manifest::{Manifest, Pin, TableState};
 use crate::segment::RowLayout;
 use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
@@ -348,6 +349,7 @@ impl Identifier {
                 open.retain(|at| {
                     let at = *at as usize;
                     let id = of.fresh(distinct.hash(at), distinct.key(at));
+                    let id = id.filter(|_| !is_planted(Planted::IdShared));
                     numbers[at] = id.unwrap_or(0);
                     id.is_none()
                 });

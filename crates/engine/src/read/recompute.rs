@@ -87,6 +87,17 @@ pub struct Comparison {
     pub files: BTreeSet<String>,
 }
 
+/// What comparing a view with its table showed.
+#[derive(Debug, Clone, Default)]
+pub struct WrongEntries {
+    /// Entries that were looked at.
+    pub compared: u64,
+    /// How many of them are those of no row.
+    pub wrong: u64,
+    /// The first of them in words.
+    pub told: Vec<String>,
+}
+
 /// All runs of a table or key map, oldest first, each with the two ways to its end.
 pub fn stage_pairs(manifest: &Manifest, table: &TableState) -> Vec<StagePair> {
     let mut pairs = Vec::new();
@@ -478,9 +489,8 @@ impl Side {
 }
 
 impl Snapshot {
-    /// The entries of a view that are not those of its table's rows, in words: up to a few of
-    /// them, and how many rows were looked at. Of the view's stretches of rows a share is drawn.
-    /// `None` where the view can't be read by itself.
+    /// The entries of a view that are not those of its table's rows. Of the view's stretches of
+    /// rows a share is drawn. `None` where the view can't be read by itself.
     ///
     /// # Errors
     /// As a scan.
@@ -489,7 +499,7 @@ impl Snapshot {
         view: TableId,
         share: f64,
         random: &dyn Random,
-    ) -> Result<Option<(u64, Vec<String>)>> {
+    ) -> Result<Option<WrongEntries>> {
         let Some(state) = self.view(view) else {
             return Ok(None);
         };
@@ -516,16 +526,18 @@ impl Snapshot {
         let mut rows = stream::iter(plan.parts)
             .flat_map(|part| part.stream())
             .boxed();
-        let (mut compared, mut wrong) = (0, Vec::new());
+        let mut found = WrongEntries::default();
         while let Some(batch) = rows.try_next().await? {
             if (random.next_u64() % SHARES) >= (share * SHARES as f64) as u64 {
                 continue;
             }
-            compared += batch.num_rows() as u64;
-            let found = self.wrong_among(&layout, (of, &codec), &batch).await?;
-            wrong.extend(found.into_iter().take(DIFFERENCES_TOLD - wrong.len()));
+            found.compared += batch.num_rows() as u64;
+            let wrong = self.wrong_among(&layout, (of, &codec), &batch).await?;
+            found.wrong += wrong.len() as u64;
+            let left = DIFFERENCES_TOLD - found.told.len();
+            found.told.extend(wrong.into_iter().take(left));
         }
-        Ok(Some((compared, wrong)))
+        Ok(Some(found))
     }
 
     /// Which of these entries of a view are not those of its table's rows.

@@ -8,13 +8,18 @@
 //! Reads a manifest and the set of damaged files; no I/O, no clock. Invariant HEAL-1: what a
 //! remedy reads holds, for the damaged keys, every change of the run once and no other.
 
-use lazybase_model::ScuNumber;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lazybase_model::{Error, ScuNumber};
 
 use super::damaged::DamagedFiles;
 use super::paths::{Edge, Share, edges_of, log_of, segments_in};
 use super::source::intersection;
 use crate::key::Key;
-use crate::manifest::{KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, TableState};
+use crate::manifest::{
+    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, SegmentMeta, TableState,
+};
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +96,99 @@ pub fn remedy(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Option<
         }
     }
     (!pieces.is_empty()).then_some(Remedy::Merge(pieces))
+}
+
+/// What becomes of runs with damaged files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// Runs that can be made again, or built anew, in an order in which each finds what it is made
+    /// of.
+    pub healable: Vec<RunId>,
+    /// Runs that nothing is left to make again, oldest first.
+    pub lost: Vec<RunId>,
+}
+
+/// What becomes of all runs with damaged files: what is made again serves to make others again.
+pub fn outlook(manifest: &Manifest, damaged: &DamagedFiles) -> Outlook {
+    let mut left = damaged.clone();
+    let mut healable = Vec::new();
+    loop {
+        let is_broken = |run: &&Arc<Run>| !damaged_files(run, &left).is_empty();
+        let broken: Vec<&Arc<Run>> = manifest.runs.values().filter(is_broken).collect();
+        let heals =
+            |run: &&&Arc<Run>| manifest.is_view(run.view) || remedy(manifest, run, &left).is_some();
+        let Some(run) = broken.iter().find(heals) else {
+            let lost = broken.iter().map(|run| run.id).collect();
+            return Outlook { healable, lost };
+        };
+        healable.push(run.id);
+        for segment in &run.segments {
+            left.remove(&segment.file);
+        }
+    }
+}
+
+/// The files that were made of what is in these files, each with an error that says so: those of
+/// all newer runs of the same keys over the same SCUs.
+pub fn made_of(manifest: &Manifest, files: &BTreeSet<String>) -> BTreeMap<String, Error> {
+    let mut made = BTreeMap::new();
+    for run in manifest.runs.values() {
+        let wrong: Vec<usize> = (0..run.segments.len())
+            .filter(|at| files.contains(&run.segments[*at].file))
+            .collect();
+        let (Some(first), Some(last)) = (wrong.first(), wrong.last()) else {
+            continue;
+        };
+        // A sort is made again as a whole: keys that it lacks can belong to any of its files.
+        let keys = match run.kind {
+            RunKind::Sorted => KeyRange::default(),
+            _ => KeyRange {
+                low: answered_by(&run.segments, *first).low,
+                high: answered_by(&run.segments, *last).high,
+            },
+        };
+        let table = manifest.table_of_view(run.view);
+        let ranges = table.into_iter().flat_map(|table| &table.ranges);
+        let named = |range: &&RangeState| range.runs.iter().any(|entry| entry.id == run.id);
+        for range in ranges.filter(named) {
+            for entry in &range.runs {
+                let Some(newer) = manifest.runs.get(&entry.id) else {
+                    continue;
+                };
+                if newer.id <= run.id || newer.kind == RunKind::Sorted || !overlap(run, newer) {
+                    continue;
+                }
+                let segments = segments_in(newer, &range.range);
+                for (at, segment) in segments.iter().enumerate() {
+                    let of_keys = intersection(&answered_by(segments, at), &keys).is_some();
+                    if of_keys && !files.contains(&segment.file) {
+                        let message = format!(
+                            "{} was made of SCUs {} as {} holds them, which is wrong",
+                            segment.file, run.span, run.segments[*first].file
+                        );
+                        let error = Error::corrupt(message).with_file(&segment.file);
+                        made.entry(segment.file.clone()).or_insert(error);
+                    }
+                }
+            }
+        }
+    }
+    made
+}
+
+/// The keys that a file of a run answers for: from its own least key, or from all before it where
+/// it is the first, to the next file's.
+fn answered_by(segments: &[Arc<SegmentMeta>], at: usize) -> KeyRange {
+    let next = segments.get(at + 1);
+    KeyRange {
+        low: (at > 0).then(|| segments[at].min_key.clone()),
+        high: next.map(|next| next.min_key.clone()),
+    }
+}
+
+fn overlap(a: &Run, b: &Run) -> bool {
+    let is_empty = a.span.is_empty() || b.span.is_empty();
+    !is_empty && a.span.first <= b.span.last && b.span.first <= a.span.last
 }
 
 /// The runs with data on a path of other edges that begins and ends as the run does.

@@ -19,12 +19,12 @@ struct Sum {
 }
 
 impl Snapshot {
-    /// What is wrong with a view, if anything; nothing is said of a view that can't be read here,
-    /// for its table answers then.
+    /// What is wrong with a view, if anything, and of how many rows at least; nothing is said of a
+    /// view that can't be read here, for its table answers then.
     ///
     /// # Errors
     /// As a scan.
-    pub async fn view_differs(&self, view: TableId) -> Result<Option<String>> {
+    pub async fn view_differs(&self, view: TableId) -> Result<Option<(u64, String)>> {
         let Some(state) = self.view(view) else {
             return Ok(None);
         };
@@ -49,10 +49,11 @@ impl Snapshot {
         let shown = sum(&layout, shown).await?;
         let held = sum(&layout, self.all_entries(&layout, of).await?).await?;
         Ok((shown != held).then(|| {
-            format!(
+            let what = format!(
                 "view {:?} does not show what its table holds: {} rows there, {} here",
                 layout.table.name, held.rows, shown.rows
-            )
+            );
+            (held.rows.abs_diff(shown.rows).max(1), what)
         }))
     }
 }

@@ -201,6 +201,22 @@ type Hasher = BuildHasherDefault<DefaultHasher>;
 #[derive(Debug)]
 pub struct SegmentCache {
     cache: Cache<CacheKey, CacheValue, ByBytes, Hasher>,
+    bytes_max: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// How a cache is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheUsage {
+    /// What was found in it since the opening.
+    pub hits: u64,
+    /// What had to be read and decoded.
+    pub misses: u64,
+    /// The bytes that are kept.
+    pub bytes: u64,
+    /// The bytes that may be.
+    pub bytes_max: u64,
 }
 
 impl SegmentCache {
@@ -215,12 +231,34 @@ impl SegmentCache {
         let lifecycle = DefaultLifecycle::default();
         SegmentCache {
             cache: Cache::with_options(options, ByBytes, Hasher::default(), lifecycle),
+            bytes_max: bytes,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
         }
     }
 
     /// The bytes that are kept.
     pub fn bytes(&self) -> u64 {
         self.cache.weight()
+    }
+
+    /// How it is used: extents and pages, not the indexes of segments.
+    pub fn usage(&self) -> CacheUsage {
+        CacheUsage {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            bytes: self.bytes(),
+            bytes_max: self.bytes_max,
+        }
+    }
+
+    fn hit(&self, counters: &ReadCounters) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        counters.add_hit();
+    }
+
+    fn miss(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Opens a segment, or takes it from the cache.
@@ -283,9 +321,10 @@ impl SegmentCache {
             part: part.clone(),
         };
         if let Some(CacheValue::Extent(found)) = self.cache.get(&key) {
-            counters.add_hit();
+            self.hit(counters);
             return Ok(found);
         }
+        self.miss();
         let load = async {
             let rows = match part {
                 None => segment.read_extent(extent, counters).await?,
@@ -328,7 +367,7 @@ impl SegmentCache {
         };
         let touches = match self.cache.get(&page) {
             Some(CacheValue::Extent(kept)) => {
-                counters.add_hit();
+                self.hit(counters);
                 return kept.found(codec, key);
             }
             Some(CacheValue::Touches(touches)) => touches.fetch_add(1, Ordering::Relaxed) + 1,
@@ -338,6 +377,7 @@ impl SegmentCache {
                 1
             }
         };
+        self.miss();
         if touches >= TOUCHES_TO_KEEP {
             let read = segment.read_rows(extent, rows, None, counters).await?;
             let kept = DecodedExtent::of(segment, extent, read);

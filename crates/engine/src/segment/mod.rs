@@ -40,7 +40,7 @@ pub mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{DecodedExtent, FoundRows, ReadCounters, SegmentCache};
+pub use cache::{CacheUsage, DecodedExtent, FoundRows, ReadCounters, SegmentCache};
 pub use describe::{describe_extents, describe_parquet};
 pub use encode::{Codec, EncodedExtent};
 pub use extent_index::{ExtentIndex, ExtentInfo};

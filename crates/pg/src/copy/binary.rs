@@ -17,16 +17,19 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::writer::StreamWriter;
 use bytes::{Buf, Bytes, BytesMut};
+use lazybase_model::limits::CELL_BYTES_MAX;
 use lazybase_model::{Error, Result};
-use lazybase_query::Value;
+use lazybase_query::{Value, put_array_element, put_hex};
 
 use crate::messages::{MESSAGE_BYTES_MAX, broken};
-use crate::{moments, parameters, types};
+use crate::{parameters, types};
 
 #[cfg(test)]
 mod tests;
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+/// The flags that whoever reads must know.
+const CRITICAL_FLAGS: u32 = 0xffff_0000;
 const BATCH_ROWS: usize = 8192;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -91,6 +94,9 @@ impl Binary {
 
     /// Takes some bytes; gives what they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Bytes> {
+        if self.ended && !bytes.is_empty() {
+            return Err(after_the_end());
+        }
         self.input.extend_from_slice(bytes);
         if !self.begun && !self.take_head()? {
             return Ok(Bytes::new());
@@ -100,12 +106,16 @@ impl Binary {
                 self.write_batch()?;
             }
         }
+        if self.ended && !self.input.is_empty() {
+            return Err(after_the_end());
+        }
         Ok(std::mem::take(self.writer.get_mut()).into())
     }
 
     /// All bytes have come; gives what is left.
     pub(super) fn finish(mut self) -> Result<Bytes> {
-        if !self.ended {
+        // Its end need not be marked, as long as no row is cut.
+        if !self.ended && (!self.begun || !self.input.is_empty()) {
             return Err(broken("a binary COPY ends amid its rows").with_sqlstate("22P04"));
         }
         self.write_batch()?;
@@ -123,12 +133,15 @@ impl Binary {
         if &self.input[..head] != SIGNATURE {
             return Err(Error::invalid("this is no binary COPY").with_sqlstate("22P04"));
         }
-        let more = u32::from_be_bytes([
-            self.input[head + 4],
-            self.input[head + 5],
-            self.input[head + 6],
-            self.input[head + 7],
-        ]) as usize;
+        let number = |at: usize| parameters::fixed(&self.input[at..at + 4]).map(u32::from_be_bytes);
+        if number(head)? & CRITICAL_FLAGS != 0 {
+            return Err(
+                Error::invalid("a binary COPY has flags that are not known here")
+                    .with_detail("rows with object numbers are not read")
+                    .with_sqlstate("22P04"),
+            );
+        }
+        let more = number(head + 4)? as usize;
         if more > 1 << 20 {
             return Err(
                 Error::invalid("the head of a binary COPY is too long").with_sqlstate("22P04")
@@ -152,6 +165,7 @@ impl Binary {
             return Ok(false);
         };
         if count == -1 {
+            self.input.advance(2);
             self.ended = true;
             return Ok(true);
         }
@@ -171,8 +185,11 @@ impl Binary {
             let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
             at += 4;
             match usize::try_from(length) {
-                Ok(length) if length > MESSAGE_BYTES_MAX => {
-                    return Err(broken("a value is too long"));
+                Ok(length) if length > CELL_BYTES_MAX => {
+                    return Err(too_long("a value", CELL_BYTES_MAX));
+                }
+                Ok(length) if at + length > MESSAGE_BYTES_MAX => {
+                    return Err(too_long("a row", MESSAGE_BYTES_MAX));
                 }
                 Ok(length) => {
                     ends.push(Some((at, at + length)));
@@ -235,15 +252,6 @@ impl Column {
     }
 
     fn append(&mut self, bytes: Option<&Bytes>) -> Result<()> {
-        let days = |days: i32| {
-            days.checked_add(moments::EPOCH_DAYS)
-                .ok_or_else(out_of_range)
-        };
-        let micros = |micros: i64| {
-            micros
-                .checked_add(moments::EPOCH_MICROS)
-                .ok_or_else(out_of_range)
-        };
         match &mut self.values {
             Values::Bool(values) => {
                 values.append_option(number(bytes, |[byte]: [u8; 1]| byte != 0)?)
@@ -255,13 +263,17 @@ impl Column {
             Values::F64(values) => values.append_option(number(bytes, f64::from_be_bytes)?),
             Values::Bytes(values) => values.append_option(bytes),
             Values::Date(values) => {
-                let given = number(bytes, i32::from_be_bytes)?;
-                values.append_option(given.map(days).transpose()?);
+                values.append_option(bytes.map(|bytes| parameters::days(bytes)).transpose()?);
             }
-            Values::Time(values) => values.append_option(number(bytes, i64::from_be_bytes)?),
+            Values::Time(values) => {
+                values.append_option(
+                    bytes
+                        .map(|bytes| parameters::micros_of_day(bytes))
+                        .transpose()?,
+                );
+            }
             Values::Timestamp(values, _) => {
-                let given = number(bytes, i64::from_be_bytes)?;
-                values.append_option(given.map(micros).transpose()?);
+                values.append_option(bytes.map(|bytes| parameters::micros(bytes)).transpose()?);
             }
             Values::Text(values) => {
                 let value = bytes.map(|bytes| parameters::from_binary(self.oid, bytes));
@@ -322,21 +334,19 @@ fn number<const N: usize, T>(
     bytes: Option<&Bytes>,
     read: impl Fn([u8; N]) -> T,
 ) -> Result<Option<T>> {
-    let Some(bytes) = bytes else {
-        return Ok(None);
-    };
-    let fixed: Result<[u8; N], _> = bytes.as_ref().try_into();
-    fixed.map(|fixed| Some(read(fixed))).map_err(|_| {
-        Error::invalid(format!("{} bytes where {N} make a value", bytes.len()))
-            .with_sqlstate("22P03")
-    })
+    let fixed = bytes.map(|bytes| parameters::fixed(bytes)).transpose()?;
+    Ok(fixed.map(read))
 }
 
-fn out_of_range() -> Error {
-    Error::invalid("the value is out of range").with_sqlstate("22008")
+fn too_long(what: &str, limit: usize) -> Error {
+    Error::invalid(format!("{what} is longer than {limit} bytes")).with_sqlstate("54000")
 }
 
-/// A value as INSERT takes it from a text: lists as JSON.
+fn after_the_end() -> Error {
+    Error::invalid("bytes come after the end of a binary COPY").with_sqlstate("22P04")
+}
+
+/// A value as COPY takes it from a text.
 fn text(value: &Value) -> Option<String> {
     Some(match value {
         Value::Null => return None,
@@ -346,32 +356,22 @@ fn text(value: &Value) -> Option<String> {
         Value::Float(value) => value.to_string(),
         Value::Decimal(text) | Value::Text(text) | Value::Typed(_, text) => text.clone(),
         Value::Bytes(bytes) => {
-            let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("\\x{}", digits.concat())
+            let mut text = "\\x".to_owned();
+            put_hex(bytes, &mut text);
+            text
         }
         Value::List(values) => {
-            let items = values.iter().map(|value| match (value, text(value)) {
-                (_, None) => "null".to_owned(),
-                (Value::Text(_) | Value::Typed(..) | Value::Bytes(_), Some(text)) => {
-                    json_text(&text)
+            let mut list = "{".to_owned();
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    list.push(',');
                 }
-                (_, Some(text)) => text,
-            });
-            format!("[{}]", items.collect::<Vec<_>>().join(","))
+                match text(value) {
+                    Some(text) => put_array_element(&text, &mut list),
+                    None => list.push_str("NULL"),
+                }
+            }
+            list + "}"
         }
     })
-}
-
-fn json_text(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", c as u32)),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

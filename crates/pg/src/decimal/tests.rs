@@ -54,3 +54,25 @@ fn other_bytes_are_refused() {
         assert!(text(&Bytes::copy_from_slice(bytes)).is_err(), "{bytes:?}");
     }
 }
+
+#[test]
+fn exponents_are_written_out() {
+    for (text, expected) in [
+        ("12", Some("12")),
+        ("+1.50", Some("1.50")),
+        ("-.5", Some("-0.5")),
+        ("5.", Some("5")),
+        ("1e3", Some("1000")),
+        ("1.25E1", Some("12.5")),
+        ("-12.5e-3", Some("-0.0125")),
+        ("", None),
+        (".", None),
+        ("1e", None),
+        ("1e99999", None),
+        ("0x10", None),
+        ("NaN", None),
+        ("--1", None),
+    ] {
+        assert_eq!(plain(text).as_deref(), expected, "{text:?}");
+    }
+}

@@ -70,13 +70,28 @@ fn every_cut_or_twisted_message_is_an_error_and_no_panic() {
     for (kind, body) in [
         (b'Q', &b"no end"[..]),
         (b'Q', b"two\0texts\0"),
-        (b'Q', b"\xff\xfe\0"),
         (b'E', b"\0\0\0"),
         (b'D', b"Xname\0"),
         (b'Z', b""),
         (0, b""),
     ] {
         assert!(take(&mut framed(kind, body)).is_err(), "{body:?}");
+    }
+    for kind in *b"QPS" {
+        let mut bytes = framed(kind, b"\xff\xfe\0\0\0");
+        if kind == b'Q' {
+            bytes = framed(kind, b"\xff\xfe\0");
+        }
+        let told = take(&mut bytes);
+        match kind {
+            b'S' => assert!(told.is_err(), "Sync has no text"),
+            _ => assert_eq!(
+                told.unwrap(),
+                Some(Message::Unreadable {
+                    query: kind == b'Q'
+                })
+            ),
+        }
     }
     let mut long = BytesMut::from(&b"Q\x7f\xff\xff\xff"[..]);
     assert!(take(&mut long).is_err());

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes};
 use lazybase_model::{Error, Result};
-use lazybase_query::Value;
+use lazybase_query::{Value, array_elements};
 
 use super::{from_binary as value_from_binary, from_text as value_from_text};
 use crate::messages::broken;
@@ -12,49 +12,16 @@ use crate::types;
 pub(super) fn from_text(oid: u32, text: &str) -> Result<Value> {
     let wrong = || Error::invalid("not an array of one dimension").with_sqlstate("22P02");
     let element = types::element_of(oid).ok_or_else(wrong)?;
-    let inside = text
-        .trim()
-        .strip_prefix('{')
-        .and_then(|text| text.strip_suffix('}'));
-    let inside = inside.ok_or_else(wrong)?;
-    if inside.trim().is_empty() {
-        return Ok(Value::List(vec![]));
-    }
-    let mut values = Vec::new();
-    let mut rest = inside.chars().peekable();
-    loop {
-        let (mut item, mut quoted) = (String::new(), false);
-        while rest.next_if(|c| c.is_whitespace()).is_some() {}
-        if rest.next_if_eq(&'"').is_some() {
-            quoted = true;
-            loop {
-                match rest.next().ok_or_else(wrong)? {
-                    '"' => break,
-                    '\\' => item.push(rest.next().ok_or_else(wrong)?),
-                    other => item.push(other),
-                }
-            }
-            while rest.next_if(|c| c.is_whitespace()).is_some() {}
-        } else {
-            while let Some(c) = rest.next_if(|c| *c != ',') {
-                match c {
-                    '{' | '}' | '"' => return Err(wrong()),
-                    '\\' => item.push(rest.next().ok_or_else(wrong)?),
-                    other => item.push(other),
-                }
-            }
-            item.truncate(item.trim_end().len());
-        }
-        values.push(match !quoted && item.eq_ignore_ascii_case("null") {
-            true => Value::Null,
-            false => value_from_text(element, &item)?,
-        });
-        match rest.next() {
-            None => return Ok(Value::List(values)),
-            Some(',') => {}
-            Some(_) => return Err(wrong()),
-        }
-    }
+    let elements = array_elements(text).ok_or_else(wrong)?;
+    let value = |text: Option<String>| match text {
+        Some(text) => value_from_text(element, &text),
+        None => Ok(Value::Null),
+    };
+    elements
+        .into_iter()
+        .map(value)
+        .collect::<Result<_>>()
+        .map(Value::List)
 }
 
 /// An array from PostgreSQL's binary format.
@@ -72,7 +39,10 @@ pub(super) fn from_binary(bytes: &Bytes) -> Result<Value> {
     }
     let count = number(&mut rest)?;
     number(&mut rest)?;
-    let one = |_| match number(&mut rest)? {
+    if count < 0 {
+        return Err(broken("an array has a negative count"));
+    }
+    let mut one = |_: i32| match number(&mut rest)? {
         -1 => Ok(Value::Null),
         length => match usize::try_from(length) {
             Ok(length) if length <= rest.len() => {
@@ -81,7 +51,11 @@ pub(super) fn from_binary(bytes: &Bytes) -> Result<Value> {
             _ => Err(broken("an array's element is cut off")),
         },
     };
-    (0..count).map(one).collect::<Result<_>>().map(Value::List)
+    let values = (0..count).map(&mut one).collect::<Result<_>>()?;
+    match rest.is_empty() {
+        true => Ok(Value::List(values)),
+        false => Err(broken("bytes are left over after an array")),
+    }
 }
 
 fn number(rest: &mut Bytes) -> Result<i32> {

@@ -18,7 +18,10 @@ fn texts_become_values_of_their_types() {
         text(types::NUMERIC, "-1.50").unwrap(),
         Value::Decimal("-1.50".to_owned())
     );
-    assert_eq!(text(types::NUMERIC, "1e3").unwrap(), Value::Float(1000.0));
+    assert_eq!(
+        text(types::NUMERIC, "1e3").unwrap(),
+        Value::Decimal("1000".to_owned())
+    );
     assert_eq!(
         text(types::BYTEA, "\\x00ff").unwrap(),
         Value::Bytes(vec![0, 255])
@@ -78,6 +81,12 @@ fn bytes_become_values_of_their_types() {
     for cut in 0..list.len() {
         assert!(binary(1007, &list[..cut]).is_err(), "{cut}");
     }
+    let mut longer = list.clone();
+    longer.push(0);
+    assert_eq!(binary(1007, &longer).unwrap_err().sqlstate(), "08P01");
+    let mut negative = list.clone();
+    negative[12..16].copy_from_slice(&(-1_i32).to_be_bytes());
+    assert_eq!(binary(1007, &negative).unwrap_err().sqlstate(), "08P01");
     list[8..12].copy_from_slice(&1007_i32.to_be_bytes());
     assert_eq!(binary(1007, &list).unwrap_err().sqlstate(), "0A000");
     assert_eq!(binary(types::INT8, &[1]).unwrap_err().sqlstate(), "22P03");

@@ -10,6 +10,13 @@ fn words_are_found_behind_comments() {
     assert_eq!(kind("insert into t values (1)"), Kind::Other);
     assert_eq!(kind(""), Kind::Other);
     assert_eq!(kind("/* never closed"), Kind::Other);
+    assert_eq!(kind("/* a /* nested */ one */ SELECT 1"), Kind::Read);
+    assert_eq!(kind("/* a /* nested one */ SELECT 1"), Kind::Other);
+    assert_eq!(kind("ROLLBACK WORK"), Kind::End);
+    assert_eq!(kind("rollback to s"), Kind::Savepoint);
+    assert_eq!(kind("ROLLBACK WORK TO s"), Kind::Savepoint);
+    assert_eq!(kind("ROLLBACK"), Kind::End);
+    assert_eq!(kind("DISCARD ALL"), Kind::Discard);
     assert_eq!(
         first("DEALLOCATE \"My Statement\"", 2),
         ["DEALLOCATE", "My Statement"]

@@ -1,21 +1,6 @@
 //! What clients ask of PostgreSQL's own tables.
 
-use crate::served::Served;
-
-/// The cells of a query's rows, `-` for NULL.
-async fn rows(client: &tokio_postgres::Client, sql: &str) -> Vec<Vec<String>> {
-    let messages = client.simple_query(sql).await;
-    let messages = messages.unwrap_or_else(|error| panic!("{error:?}\n{sql}"));
-    let rows = messages.iter().filter_map(|message| match message {
-        tokio_postgres::SimpleQueryMessage::Row(row) => Some(
-            (0..row.len())
-                .map(|at| row.get(at).unwrap_or("-").to_owned())
-                .collect(),
-        ),
-        _ => None,
-    });
-    rows.collect()
-}
+use crate::served::{Served, cells};
 
 /// What SQLAlchemy, pgJDBC, pgcli and dbt prepare, as recorded.
 const PREPARED: &str = include_str!("catalog/prepared.sql");
@@ -33,15 +18,8 @@ async fn recorded_statements_are_answered() {
              COMMENT ON TABLE ct IS 'things'",
         )
         .await
-        .unwrap_or(());
-    client
-        .batch_execute(
-            "CREATE TABLE IF NOT EXISTS ct (id BIGINT PRIMARY KEY, v VARCHAR(20) DEFAULT 'x', \
-             n DECIMAL(8, 2))",
-        )
-        .await
         .unwrap();
-    let oid = rows(&client, "SELECT 'ct'::regclass::oid").await[0][0].clone();
+    let oid = cells(&client, "SELECT 'ct'::regclass::oid").await[0][0].clone();
     let mut failed = Vec::new();
     for statement in RECORDED.split(";\n") {
         let sql = statement.replace("16404", &oid);
@@ -89,14 +67,14 @@ async fn tables_columns_and_keys_are_described() {
     let named = "SELECT c.relname, c.relkind, n.nspname FROM pg_class c \
                  JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1";
     assert_eq!(
-        rows(&client, named).await,
+        cells(&client, named).await,
         [["ct", "r", "public"], ["ct_pkey", "i", "public"]]
     );
     let columns = "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull \
                    FROM pg_catalog.pg_attribute a \
                    WHERE a.attrelid = 'ct'::regclass ORDER BY a.attnum";
     assert_eq!(
-        rows(&client, columns).await,
+        cells(&client, columns).await,
         [
             ["id", "bigint", "t"],
             ["part", "text", "t"],
@@ -108,7 +86,7 @@ async fn tables_columns_and_keys_are_described() {
     let key = "SELECT conname, pg_get_constraintdef(oid), conrelid::regclass, conkey \
                FROM pg_constraint";
     assert_eq!(
-        rows(&client, key).await,
+        cells(&client, key).await,
         [["ct_pkey", "PRIMARY KEY (part, id)", "ct", "{2,1}"]]
     );
     served.stop().await;

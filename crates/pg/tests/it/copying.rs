@@ -4,9 +4,15 @@ use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt, pin_mut};
 use tokio_postgres::Client;
 
-use crate::served::{Served, sqlstate};
+use crate::raw::Raw;
+use crate::served::{Served, count, sqlstate};
 
-async fn copy_in(client: &Client, sql: &str, data: &[u8]) -> Result<u64, tokio_postgres::Error> {
+/// Sends data in small pieces.
+pub(crate) async fn copy_in(
+    client: &Client,
+    sql: &str,
+    data: &[u8],
+) -> Result<u64, tokio_postgres::Error> {
     let sink = client.copy_in::<_, Bytes>(sql).await?;
     pin_mut!(sink);
     for piece in data.chunks(5) {
@@ -15,7 +21,7 @@ async fn copy_in(client: &Client, sql: &str, data: &[u8]) -> Result<u64, tokio_p
     sink.finish().await
 }
 
-async fn copy_out(client: &Client, sql: &str) -> Vec<u8> {
+pub(crate) async fn copy_out(client: &Client, sql: &str) -> Vec<u8> {
     let stream = client.copy_out(sql).await.unwrap();
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     pieces.concat()
@@ -93,11 +99,7 @@ async fn a_copy_that_fails_leaves_nothing_and_the_connection_goes_on() {
         sqlstate(copy_in(&client, "COPY nothing FROM STDIN", b"1\n").await),
         "42P01"
     );
-    let row = client
-        .query_one("SELECT count(*) FROM t", &[])
-        .await
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 0);
+    assert_eq!(count(&client, "t").await, 0);
     {
         let sink = client
             .copy_in::<_, Bytes>("COPY t FROM STDIN")
@@ -107,11 +109,7 @@ async fn a_copy_that_fails_leaves_nothing_and_the_connection_goes_on() {
         sink.send(Bytes::from_static(b"1\tone\n")).await.unwrap();
         // Dropped amid its data: the driver sends CopyFail.
     }
-    let row = client
-        .query_one("SELECT count(*) FROM t", &[])
-        .await
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 0);
+    assert_eq!(count(&client, "t").await, 0);
     served.stop().await;
 }
 
@@ -132,10 +130,91 @@ async fn a_copy_is_part_of_its_transaction() {
     sink.send(Bytes::from_static(b"1\tone\n")).await.unwrap();
     assert_eq!(sink.finish().await.unwrap(), 1);
     transaction.rollback().await.unwrap();
-    let row = client
-        .query_one("SELECT count(*) FROM t", &[])
-        .await
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 0);
+    assert_eq!(count(&client, "t").await, 0);
+    served.stop().await;
+}
+
+/// What a client sent before it gave up is never kept, also where the rows had ended by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_the_client_gives_up_is_not_kept() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let client = served.client().await;
+    let mut arrow = Vec::new();
+    {
+        let column: arrow::array::ArrayRef =
+            std::sync::Arc::new(arrow::array::Int32Array::from(vec![1]));
+        let batch = arrow::array::RecordBatch::try_from_iter([("k", column)]).unwrap();
+        let mut writer =
+            arrow::ipc::writer::StreamWriter::try_new(&mut arrow, &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+    }
+    let mut raw = Raw::new(&served).await;
+    for (format, data) in [
+        ("text", &b"1\n\\.\n"[..]),
+        ("csv", b"1\n\\.\n"),
+        ("arrow", &arrow),
+    ] {
+        for cancels in [false, true] {
+            raw.query(&format!("COPY t FROM STDIN (FORMAT {format})"));
+            raw.put(b'd', data).send().await;
+            // Time for the rows to be read, and for a reader that takes them to be all.
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            let told = match cancels {
+                true => {
+                    Raw::cancel(&raw.key.clone(), &served).await;
+                    raw.ready().await
+                }
+                false => raw.put(b'f', b"given up\0").ready().await,
+            };
+            assert_eq!(told.errors(b'C'), ["57014"], "{format}, {cancels}");
+            assert_eq!(told.status(), Some('I'));
+            assert_eq!(count(&client, "t").await, 0, "{format}, {cancels}");
+        }
+        raw.query(&format!("COPY t FROM STDIN (FORMAT {format})"));
+        let told = raw
+            .put(b'd', data)
+            .put(b'd', b"")
+            .put(b'c', b"")
+            .ready()
+            .await;
+        assert_eq!(told.tags(), ["COPY 1"], "{format}: {told:?}");
+        assert_eq!(count(&client, "t").await, 1, "{format}");
+        client.batch_execute("DELETE FROM t").await.unwrap();
+    }
+    served.stop().await;
+}
+
+/// psql sends the line that ends the data in CSV too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_ends_the_data_of_a_client() {
+    let served = Served::with("CREATE TABLE t (v TEXT)").await;
+    let client = served.client().await;
+    for sql in ["COPY t FROM STDIN CSV", "COPY t FROM STDIN"] {
+        let data = b"a\nb\n\\.\nnothing that counts\n";
+        assert_eq!(copy_in(&client, sql, data).await.unwrap(), 2, "{sql}");
+    }
+    let quoted = copy_in(&client, "COPY t FROM STDIN CSV", b"\"\\.\"\n").await;
+    assert_eq!(quoted.unwrap(), 1);
+    served.stop().await;
+}
+
+/// A client that does not go on has the time of a statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_waits_ends_in_its_time() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
+    let client = served.client().await;
+    let mut raw = Raw::new(&served).await;
+    raw.query("SET statement_timeout = 1000").ready().await;
+    raw.query("COPY t FROM STDIN");
+    let line = format!("1\t{}\n", "x".repeat(1 << 20));
+    for _ in 0..4 {
+        raw.put(b'd', line.as_bytes());
+    }
+    // It never says that this is all.
+    let told = raw.ready().await;
+    assert_eq!(told.errors(b'C'), ["57014"]);
+    assert_eq!(count(&client, "t").await, 0);
+    assert_eq!(raw.query("SELECT 1").ready().await.status(), Some('I'));
     served.stop().await;
 }

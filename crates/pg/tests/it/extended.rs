@@ -6,7 +6,8 @@ use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::served::{Served, sqlstate};
+use crate::raw::Raw;
+use crate::served::{ENDLESS, Served, count, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_get_the_types_of_their_columns() {
@@ -107,11 +108,7 @@ async fn an_error_ends_a_pipeline_and_nothing_else() {
         assert_eq!(done.unwrap(), 1);
     }
     assert_eq!(sqlstate(client.query("SELECT 1 / 0", &[]).await), "22012");
-    let row = client
-        .query_one("SELECT count(*) FROM t", &[])
-        .await
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 50);
+    assert_eq!(count(&client, "t").await, 50);
     served.stop().await;
 }
 
@@ -138,8 +135,7 @@ async fn a_cancel_request_ends_the_statement() {
     let served = Served::start().await;
     let client = served.client().await;
     let cancel = client.cancel_token();
-    let long = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
-    let running = client.query(long, &[]);
+    let running = client.query(ENDLESS, &[]);
     let cancelling = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
@@ -155,20 +151,19 @@ async fn a_cancel_request_ends_the_statement() {
         .batch_execute("SET statement_timeout = 200")
         .await
         .unwrap();
-    assert_eq!(sqlstate(client.query(long, &[]).await), "57014");
+    assert_eq!(sqlstate(client.query(ENDLESS, &[]).await), "57014");
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notices_come_on_demand() {
     let served = Served::start().await;
-    let text = format!(
-        "host=127.0.0.1 port={} user=x dbname=lazybase",
-        served.address.port()
-    );
-    let (client, mut connection) = tokio_postgres::connect(&text, tokio_postgres::NoTls)
-        .await
-        .unwrap();
+    let connecting = tokio_postgres::connect(
+        &format!("{} user=somebody", served.url()),
+        tokio_postgres::NoTls,
+    )
+    .await;
+    let (client, mut connection) = connecting.unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     let messages = futures::stream::poll_fn(move |context| connection.poll_message(context));
     tokio::spawn(messages.for_each(move |message| {
@@ -210,5 +205,118 @@ async fn notices_come_on_demand() {
         stamp.contains("horizon") || stamp.contains("as of"),
         "{stamp}"
     );
+    served.stop().await;
+}
+
+/// Rows are never taken for those of other columns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_whose_columns_changed_must_be_prepared_again() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, a INT, c INT)").await;
+    let other = served.client().await;
+    other
+        .batch_execute("INSERT INTO t VALUES (1, 10, 30)")
+        .await
+        .unwrap();
+    let mut raw = Raw::new(&served).await;
+    for (sql, old, new) in [
+        ("SELECT * FROM t", "a", "b"),
+        ("SELECT * FROM t WHERE k = 1", "b", "d"),
+    ] {
+        raw.parse("s", sql).describe("s");
+        let told = raw.bind("", "s").execute("", 0).sync().ready().await;
+        assert_eq!(told.rows().len(), 1, "{told:?}");
+        // As many columns, of the same types, but others.
+        let alter = format!("ALTER TABLE t DROP COLUMN {old}; ALTER TABLE t ADD COLUMN {new} INT");
+        other.batch_execute(&alter).await.unwrap();
+        let told = raw.bind("", "s").execute("", 0).sync().ready().await;
+        assert_eq!(told.errors(b'C'), ["0A000"], "{told:?}");
+        assert_eq!(told.errors(b'R'), ["RevalidateCachedQuery"]);
+        assert_eq!(
+            told.errors(b'M'),
+            ["cached plan must not change result type"]
+        );
+        assert!(told.rows().is_empty());
+        // A change that leaves the columns as they are is none.
+        raw.describe("s").sync().ready().await;
+        other
+            .batch_execute("COMMENT ON TABLE t IS 'seen'")
+            .await
+            .unwrap();
+        let told = raw.bind("", "s").execute("", 0).sync().ready().await;
+        assert_eq!(told.rows().len(), 1, "{told:?}");
+        raw.put(b'C', b"Ss\0").sync().ready().await;
+    }
+    served.stop().await;
+}
+
+/// The past has the columns that it had, as each of the statement's ways tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_past_is_described_as_it_was() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, a INT, b TEXT)").await;
+    let client = served.client().await;
+    // A change of tables ends an SCU.
+    for sql in [
+        "INSERT INTO t VALUES (1, 10, 'x')",
+        "ALTER TABLE t DROP COLUMN b",
+        "ALTER TABLE t RENAME COLUMN a TO aa",
+        "ALTER TABLE t ADD COLUMN c BIGINT",
+    ] {
+        client.batch_execute(sql).await.unwrap();
+    }
+    for sql in [
+        "SELECT * FROM t AS OF SCU 1",
+        "SELECT * FROM t WHERE k = 1 AS OF SCU 1",
+    ] {
+        let rows = client.query(sql, &[]).await.unwrap();
+        let names: Vec<&str> = rows[0].columns().iter().map(|c| c.name()).collect();
+        assert_eq!(names, ["k", "a", "b"], "{sql}");
+        assert_eq!(rows[0].get::<_, &str>(2), "x");
+    }
+    // A transaction goes on with the columns of its snapshot.
+    client.batch_execute("BEGIN").await.unwrap();
+    client.query("SELECT * FROM t", &[]).await.unwrap();
+    let other = served.client().await;
+    other
+        .batch_execute("ALTER TABLE t DROP COLUMN c")
+        .await
+        .unwrap();
+    let rows = client.query("SELECT * FROM t", &[]).await.unwrap();
+    assert_eq!(rows[0].len(), 3);
+    client.batch_execute("COMMIT").await.unwrap();
+    let rows = client.query("SELECT * FROM t", &[]).await.unwrap();
+    assert_eq!(rows[0].len(), 2);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_of_upkeep_tell_their_columns() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+    let client = served.client().await;
+    let rows = client.query("VERIFY TABLE t", &[]).await.unwrap();
+    assert!(rows.iter().all(|row| row.columns()[0].name() == "holds"));
+    let folder = tempfile::tempdir().unwrap();
+    let sql = format!("BACKUP TO '{}'", folder.path().join("b").display());
+    let rows = client.query(&sql, &[]).await.unwrap();
+    assert_eq!(rows[0].columns()[0].name(), "backup");
+    assert_eq!(rows[0].get::<_, i64>(0), 1);
+    served.stop().await;
+}
+
+/// What is known to have changed no rows is not called unknown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settling_that_is_cancelled_has_changed_nothing() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let client = served.client().await;
+    client
+        .batch_execute("INSERT INTO t SELECT value FROM generate_series(1, 50000)")
+        .await
+        .unwrap();
+    client
+        .batch_execute("SET statement_timeout = 1")
+        .await
+        .unwrap();
+    assert_eq!(sqlstate(client.batch_execute("SETTLE").await), "57014");
+    client.batch_execute("RESET ALL").await.unwrap();
+    assert_eq!(count(&client, "t").await, 50_000);
     served.stop().await;
 }

@@ -1,35 +1,7 @@
 //! Bytes that no driver sends.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use crate::served::Served;
-
-/// What the server answers to these bytes, up to its end or a short silence.
-async fn answer(served: &Served, bytes: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(served.address).await.unwrap();
-    // The server may have ended the connection before all was sent.
-    drop(stream.write_all(bytes).await);
-    let mut answer = Vec::new();
-    let reading = stream.read_to_end(&mut answer);
-    drop(tokio::time::timeout(std::time::Duration::from_millis(300), reading).await);
-    answer
-}
-
-fn startup() -> Vec<u8> {
-    let mut body = 196_608_u32.to_be_bytes().to_vec();
-    body.extend_from_slice(b"user\0x\0database\0lazybase\0\0");
-    let mut message = (body.len() as u32 + 4).to_be_bytes().to_vec();
-    message.extend_from_slice(&body);
-    message
-}
-
-fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
-    let mut message = vec![kind];
-    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    message.extend_from_slice(body);
-    message
-}
+use crate::raw::{Raw, framed, startup};
+use crate::served::{Served, count};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonsense_ends_its_own_connection_only() {
@@ -43,75 +15,66 @@ async fn nonsense_ends_its_own_connection_only() {
         &[0, 0, 0, 9, 0, 2, 0, 0, 0],
         b"",
     ] {
-        answer(&served, bytes).await;
+        let told = Raw::answer(&served, bytes).await;
+        assert_eq!(told.status(), None, "{bytes:?}");
     }
     for message in [
         framed(b'B', b"\0\0\xff\xff"),
         framed(b'Q', b"SELECT 1"),
         framed(b'Z', b""),
-        framed(b'Q', &[0xff, 0xfe, 0]),
         vec![b'Q', 0xff, 0xff, 0xff, 0xff],
         vec![b'P', 0, 0, 0, 3],
     ] {
-        let mut bytes = startup();
+        let mut bytes = startup("x");
         bytes.extend_from_slice(&message);
-        let told = answer(&served, &bytes).await;
-        assert!(
-            told.windows(5).any(|window| window == b"FATAL"),
-            "{message:?}"
-        );
+        let told = Raw::answer(&served, &bytes).await;
+        assert_eq!(told.errors(b'V'), ["FATAL"], "{message:?}");
     }
     client.batch_execute("SELECT 1").await.unwrap();
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_is_not_utf8_is_an_error_and_no_more() {
+    let served = Served::start().await;
+    let mut raw = Raw::new(&served).await;
+    let told = raw.put(b'Q', b"SELECT '\xff'\0").ready().await;
+    assert_eq!(told.errors(b'C'), ["22021"]);
+    assert_eq!(told.errors(b'V'), ["ERROR"]);
+    assert_eq!(told.status(), Some('I'));
+    raw.put(b'P', b"\0SELECT '\xff'\0\0\0");
+    let told = raw.bind("", "").execute("", 0).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["22021"]);
+    assert_eq!(raw.query("SELECT 7").ready().await.rows(), [["7"]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_out_of_their_order_are_errors() {
     let served = Served::start().await;
-    let mut bytes = startup();
-    bytes.extend(framed(b'E', b"none\0\0\0\0\0"));
-    bytes.extend(framed(b'Q', b"SELECT 1\0"));
-    bytes.extend(framed(b'S', b""));
-    bytes.extend(framed(b'c', b""));
-    bytes.extend(framed(b'd', b"data"));
-    bytes.extend(framed(b'Q', b"SELECT 42\0"));
-    let told = answer(&served, &bytes).await;
-    let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("34000"), "{told}");
-    assert!(told.contains("42"), "what comes after Sync is done: {told}");
-    assert!(!told.contains("FATAL"), "{told}");
+    let mut raw = Raw::new(&served).await;
+    raw.execute("none", 0).query("SELECT 1").sync();
+    let told = raw.ready().await;
+    assert_eq!(told.errors(b'C'), ["34000"]);
+    assert_eq!(told.kinds(), "EZ", "the query is left out");
+    raw.put(b'c', b"").put(b'd', b"data").query("SELECT 42");
+    let told = raw.ready().await;
+    assert_eq!(told.rows(), [["42"]], "{told:?}");
+    assert!(told.errors(b'C').is_empty(), "{told:?}");
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipeline_without_syncs_is_one_transaction() {
-    let served = Served::start().await;
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
     let client = served.client().await;
-    client
-        .batch_execute("CREATE TABLE t (k INT PRIMARY KEY)")
-        .await
-        .unwrap();
-    let insert = |value: &str| {
-        let mut bytes = framed(
-            b'P',
-            format!("\0INSERT INTO t VALUES ({value})\0\0\0").as_bytes(),
-        );
-        bytes.extend(framed(b'B', b"\0\0\0\0\0\0\0\0"));
-        bytes.extend(framed(b'E', b"\0\0\0\0\0"));
-        bytes
-    };
+    let mut raw = Raw::new(&served).await;
     for (second, kept) in [("'x'", 0), ("2", 2)] {
-        let mut bytes = startup();
-        bytes.extend(insert("1"));
-        bytes.extend(insert(second));
-        bytes.extend(framed(b'S', b""));
-        bytes.extend(framed(b'X', b""));
-        answer(&served, &bytes).await;
-        let row = client
-            .query_one("SELECT count(*) FROM t", &[])
-            .await
-            .unwrap();
-        assert_eq!(row.get::<_, i64>(0), kept, "{second}");
+        raw.run("INSERT INTO t VALUES (1)");
+        raw.run(&format!("INSERT INTO t VALUES ({second})"));
+        let told = raw.sync().ready().await;
+        assert_eq!(told.status(), Some('I'));
+        assert_eq!(count(&client, "t").await, kept, "{second}");
     }
     served.stop().await;
 }

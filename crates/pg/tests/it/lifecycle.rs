@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lazybase_pg::{Options, Server};
 
-use crate::served::{Served, sqlstate};
+use crate::raw::Raw;
+use crate::served::{ENDLESS, Served, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_told_so() {
@@ -18,16 +19,11 @@ async fn too_many_connections_are_told_so() {
     let refused = served.connect("").await;
     assert_eq!(sqlstate(refused.map(drop)), "53300");
     drop(first);
-    for _ in 0..100 {
-        if let Ok(client) = served.connect("").await {
-            client.batch_execute("SELECT 1").await.unwrap();
-            drop(second);
-            served.stop().await;
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the place of a connection that has ended was not given back");
+    let client = served.connects_within(Duration::from_secs(10)).await;
+    let client = client.expect("the place of a connection that has ended is given back");
+    client.batch_execute("SELECT 1").await.unwrap();
+    drop(second);
+    served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,16 +83,56 @@ async fn a_client_that_vanishes_frees_its_statement() {
     };
     let served = Served::start_with(options).await;
     let client = served.client().await;
-    let long = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
-    let running = tokio::spawn(async move { client.query(long, &[]).await.map(drop) });
+    let running = tokio::spawn(async move { client.query(ENDLESS, &[]).await.map(drop) });
     tokio::time::sleep(Duration::from_millis(200)).await;
     running.abort();
-    for _ in 0..200 {
-        if served.connect("").await.is_ok() {
-            served.stop().await;
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    let next = served.connects_within(Duration::from_secs(20)).await;
+    assert!(
+        next.is_some(),
+        "the statement of a client that has left ends"
+    );
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replication_is_refused_and_its_absence_is_not() {
+    let served = Served::start().await;
+    let mut raw = Raw::new(&served).await;
+    let told = raw.query("SELECT 1").ready().await;
+    assert_eq!(told.rows(), [["1"]]);
+    for (value, accepted) in [("false", true), ("off", true), ("true", false)] {
+        let mut body = 196_608_u32.to_be_bytes().to_vec();
+        let pairs = format!("user\0x\0database\0lazybase\0replication\0{value}\0\0");
+        body.extend_from_slice(pairs.as_bytes());
+        let told = Raw::begin(&served, &body).await;
+        assert_eq!(told.status().is_some(), accepted, "{value}: {told:?}");
     }
-    panic!("the statement of a client that has left goes on");
+    served.stop().await;
+}
+
+/// Connections that say nothing have a limit of their own, and take nobody's place for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_say_nothing_are_bounded() {
+    let options = Options {
+        connections_max: 1,
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    let mut silent = Vec::new();
+    for _ in 0..101 {
+        silent.push(
+            tokio::net::TcpStream::connect(served.address)
+                .await
+                .unwrap(),
+        );
+    }
+    let refused = served.connect("").await;
+    assert!(refused.is_err(), "one too many is closed");
+    drop(silent);
+    let next = served.connects_within(Duration::from_secs(5)).await;
+    assert!(
+        next.is_some(),
+        "those that have left have left their places"
+    );
+    served.stop().await;
 }

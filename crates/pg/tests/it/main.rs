@@ -8,10 +8,18 @@
 
 mod catalog;
 mod copying;
+mod encrypted;
+mod entry;
 mod extended;
+mod formats;
 mod hostile;
 mod lifecycle;
+mod pipelines;
+mod producers;
+mod raw;
 mod served;
+mod settings;
 mod simple;
+mod tools;
 mod values;
 mod ycsb;

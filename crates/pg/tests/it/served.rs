@@ -1,13 +1,18 @@
 //! A server on a port of its own, over a database in a temporary folder.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use lazybase_pg::{Options, Server};
 use lazybase_query::Database;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+/// A query that nobody waits for.
+pub(crate) const ENDLESS: &str =
+    "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
 
 /// A running server.
 pub(crate) struct Served {
@@ -44,6 +49,35 @@ impl Served {
         }
     }
 
+    /// A server whose database has what these statements make.
+    pub(crate) async fn with(sql: &str) -> Served {
+        let served = Served::start().await;
+        let client = served.client().await;
+        client.batch_execute(sql).await.unwrap();
+        served
+    }
+
+    /// Where clients connect to.
+    pub(crate) fn url(&self) -> String {
+        format!(
+            "host=127.0.0.1 port={} dbname=lazybase",
+            self.address.port()
+        )
+    }
+
+    /// Connects a client, as soon as one is let in; `None` when the time is over before.
+    pub(crate) async fn connects_within(&self, time: Duration) -> Option<Client> {
+        let trying = async {
+            loop {
+                match self.connect("").await {
+                    Ok(client) => break client,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        tokio::time::timeout(time, trying).await.ok()
+    }
+
     /// Connects a client.
     pub(crate) async fn client(&self) -> Client {
         self.connect("").await.unwrap()
@@ -51,10 +85,11 @@ impl Served {
 
     /// Connects a client with more parameters.
     pub(crate) async fn connect(&self, more: &str) -> Result<Client, tokio_postgres::Error> {
-        let text = format!(
-            "host=127.0.0.1 port={} user=somebody dbname=lazybase {more}",
-            self.address.port()
-        );
+        let user = match more.contains("user=") {
+            true => "",
+            false => "user=somebody",
+        };
+        let text = format!("{} {user} {more}", self.url());
         let (client, connection) = tokio_postgres::connect(&text, NoTls).await?;
         tokio::spawn(connection);
         Ok(client)
@@ -66,6 +101,31 @@ impl Served {
         (&mut self.serving).await.unwrap();
         self.database.close().await.unwrap();
     }
+}
+
+/// The cells of a query's rows, `-` for NULL.
+pub(crate) async fn cells(client: &Client, sql: &str) -> Vec<Vec<String>> {
+    let messages = client.simple_query(sql).await;
+    rows_of(&messages.unwrap_or_else(|error| panic!("{error:?}\n{sql}")))
+}
+
+/// The cells of all rows, `-` for NULL.
+pub(crate) fn rows_of(messages: &[SimpleQueryMessage]) -> Vec<Vec<String>> {
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(
+            (0..row.len())
+                .map(|at| row.get(at).unwrap_or("-").to_owned())
+                .collect(),
+        ),
+        _ => None,
+    });
+    rows.collect()
+}
+
+/// How many rows a table has.
+pub(crate) async fn count(client: &Client, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    client.query_one(&sql, &[]).await.unwrap().get(0)
 }
 
 /// The SQLSTATE of what must have failed.

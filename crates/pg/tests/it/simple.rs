@@ -2,22 +2,15 @@
 
 use tokio_postgres::SimpleQueryMessage;
 
-use crate::served::{Served, sqlstate};
+use crate::served::{Served, cells, count, rows_of, sqlstate};
 
-/// The cells of all rows, `-` for NULL, and the counts of rows in tags.
+/// The cells of all rows, and the counts of rows in tags.
 fn told(messages: &[SimpleQueryMessage]) -> (Vec<Vec<String>>, Vec<u64>) {
-    let (mut rows, mut counts) = (Vec::new(), Vec::new());
-    for message in messages {
-        match message {
-            SimpleQueryMessage::Row(row) => {
-                let cells = (0..row.len()).map(|at| row.get(at).unwrap_or("-").to_owned());
-                rows.push(cells.collect());
-            }
-            SimpleQueryMessage::CommandComplete(count) => counts.push(*count),
-            _ => {}
-        }
-    }
-    (rows, counts)
+    let counts = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::CommandComplete(count) => Some(*count),
+        _ => None,
+    });
+    (rows_of(messages), counts.collect())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,7 +28,7 @@ async fn several_statements_answer_one_after_the_other() {
     let (rows, counts) = told(&messages);
     assert_eq!(rows, [["1", "one"], ["2", "-"]]);
     assert_eq!(counts, [0, 2, 2]);
-    assert!(told(&client.simple_query("").await.unwrap()).0.is_empty());
+    assert!(cells(&client, "").await.is_empty());
     served.stop().await;
 }
 
@@ -51,8 +44,7 @@ async fn several_statements_are_one_transaction() {
         .batch_execute("INSERT INTO t VALUES (1); INSERT INTO t VALUES ('x'); SELECT 1")
         .await;
     assert_eq!(sqlstate(failed), "22P02");
-    let rows = client.query("SELECT * FROM t", &[]).await.unwrap();
-    assert!(rows.is_empty(), "nothing of it is kept");
+    assert_eq!(count(&client, "t").await, 0, "nothing of it is kept");
     // A transaction of the text's own is left as it is.
     client
         .batch_execute("BEGIN; INSERT INTO t VALUES (2)")
@@ -63,8 +55,7 @@ async fn several_statements_are_one_transaction() {
         .await
         .unwrap();
     client.batch_execute("ROLLBACK").await.unwrap();
-    let rows = client.query("SELECT * FROM t", &[]).await.unwrap();
-    assert!(rows.is_empty());
+    assert_eq!(count(&client, "t").await, 0);
     served.stop().await;
 }
 
@@ -93,10 +84,7 @@ async fn errors_have_state_hint_and_place() {
         .unwrap_err();
     let error = error.as_db_error().unwrap();
     assert_eq!(error.hint(), Some("perhaps lazybase.freshness is meant"));
-    assert_eq!(
-        told(&client.simple_query("SELECT 3").await.unwrap()).0,
-        [["3"]]
-    );
+    assert_eq!(cells(&client, "SELECT 3").await, [["3"]]);
     served.stop().await;
 }
 
@@ -127,13 +115,10 @@ async fn transactions_go_on_after_a_savepoint() {
         .batch_execute("INSERT INTO t VALUES (2); COMMIT")
         .await
         .unwrap();
-    let (rows, _) = told(
-        &client
-            .simple_query("SELECT k FROM t ORDER BY k")
-            .await
-            .unwrap(),
+    assert_eq!(
+        cells(&client, "SELECT k FROM t ORDER BY k").await,
+        [["1"], ["2"]]
     );
-    assert_eq!(rows, [["1"], ["2"]]);
     served.stop().await;
 }
 
@@ -155,8 +140,11 @@ async fn what_drivers_set_and_ask_for_as_they_start_is_there() {
         ("search_path", "public"),
         ("transaction isolation level", "snapshot"),
     ] {
-        let (rows, _) = told(&client.simple_query(&format!("SHOW {name}")).await.unwrap());
-        assert_eq!(rows, [[value]], "{name}");
+        assert_eq!(
+            cells(&client, &format!("SHOW {name}")).await,
+            [[value]],
+            "{name}"
+        );
     }
     client
         .batch_execute(
@@ -175,5 +163,44 @@ async fn what_drivers_set_and_ask_for_as_they_start_is_there() {
             .get::<_, String>(0)
             .starts_with("PostgreSQL 15.0 (LazyBase")
     );
+    served.stop().await;
+}
+
+/// A text with COMMIT and BEGIN in it, as PostgreSQL takes it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_may_end_and_begin_inside_a_text() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let client = served.client().await;
+    let text = "INSERT INTO t VALUES (1); COMMIT; INSERT INTO t VALUES (2); SELECT 1 / 0";
+    assert_eq!(sqlstate(client.batch_execute(text).await), "22012");
+    assert_eq!(cells(&client, "SELECT k FROM t").await, [["1"]]);
+    // What comes before BEGIN is part of what it begins.
+    client
+        .batch_execute("INSERT INTO t VALUES (3); BEGIN; INSERT INTO t VALUES (4)")
+        .await
+        .unwrap();
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(cells(&client, "SELECT k FROM t").await, [["1"]]);
+    // What can't stand in a transaction ends it.
+    client
+        .batch_execute("INSERT INTO t VALUES (5); SETTLE; SELECT 1")
+        .await
+        .unwrap();
+    assert_eq!(count(&client, "t").await, 2);
+    let refused = client
+        .batch_execute("INSERT INTO t VALUES (6); SAVEPOINT s; SELECT 1")
+        .await;
+    assert_eq!(sqlstate(refused), "25P01");
+    assert_eq!(count(&client, "t").await, 2);
+    let refused = client
+        .batch_execute("SELECT 1; BEGIN READ ONLY; INSERT INTO t VALUES (7)")
+        .await;
+    assert_eq!(sqlstate(refused), "25006");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    let refused = client
+        .batch_execute("SELECT 1; BEGIN ISOLATION LEVEL SERIALIZABLE")
+        .await;
+    assert_eq!(sqlstate(refused), "0A000");
+    assert_eq!(count(&client, "t").await, 2);
     served.stop().await;
 }

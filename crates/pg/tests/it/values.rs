@@ -1,6 +1,7 @@
 //! Values of all types, as text and binary, both ways.
 
-use crate::served::Served;
+use crate::raw::Raw;
+use crate::served::{Served, cells, sqlstate};
 
 const ROW: &str = "INSERT INTO t VALUES (1, true, 2, 3, 4, 1.5, 2.25, 12345.67, 'text', X'00ff', \
      '0a0b0c0d-0e0f-1011-1213-141516171819', '2013-01-02', '03:04:05.5', \
@@ -112,5 +113,147 @@ async fn values_are_bound_as_binary() {
         .await
         .unwrap();
     assert_eq!(found.len(), 1);
+    served.stop().await;
+}
+
+/// `$1::type` says what the client is to send, as asyncpg and others rely on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cast_says_the_type_of_its_parameter() {
+    use tokio_postgres::types::Type;
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute("CREATE TABLE c (k INT PRIMARY KEY, t TEXT)")
+        .await
+        .unwrap();
+    client
+        .batch_execute("INSERT INTO c VALUES (5, 'five'), (6, 'six')")
+        .await
+        .unwrap();
+    let list = client
+        .prepare("SELECT k FROM c WHERE k = ANY($1::int[]) AND t = ANY($2::text[])")
+        .await
+        .unwrap();
+    assert_eq!(list.params(), [Type::INT4_ARRAY, Type::TEXT_ARRAY]);
+    let found = client
+        .query(&list, &[&vec![5_i32, 6], &vec!["six"]])
+        .await
+        .unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].get::<_, i32>(0), 6);
+    let number = client
+        .prepare("SELECT $1::bigint + 1, $2::varchar")
+        .await
+        .unwrap();
+    assert_eq!(number.params(), [Type::INT8, Type::TEXT]);
+    let found = client.query_one(&number, &[&41_i64, &"a"]).await.unwrap();
+    assert_eq!(found.get::<_, i64>(0), 42);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_of_nested_types_are_sent_as_json() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    for (value, shown) in [
+        ("map(['a'], [1])", "{\"a\":1}"),
+        (
+            "arrow_cast([[1], [NULL]], 'LargeList(List(Int64))')",
+            "[[1],[null]]",
+        ),
+        (
+            "arrow_cast([[1, 2]], 'FixedSizeList(1, List(Int64))')",
+            "[[1,2]]",
+        ),
+        (
+            "named_struct('n', 1, 't', 'a\"b')",
+            "{\"n\":1,\"t\":\"a\\\"b\"}",
+        ),
+        (
+            "[named_struct('x', CAST('NaN' AS DOUBLE))]",
+            "[{\"x\":\"NaN\"}]",
+        ),
+    ] {
+        let sql = format!("SELECT {value}");
+        assert_eq!(cells(&client, &sql).await, [[shown]], "{value}");
+        let row = client.query_one(&sql, &[]).await;
+        row.unwrap_or_else(|error| panic!("{value}: {error:?}"));
+    }
+    // JSON has no keys that are numbers: then it is shown in another way.
+    let other = cells(&client, "SELECT map([1], [2])").await;
+    assert!(other[0][0].contains('1'), "{other:?}");
+    served.stop().await;
+}
+
+/// What a client's type can't hold is an error, and never NULL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_do_not_fit_are_errors() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let late = "SELECT arrow_cast(9223372036854775807, 'Timestamp(Second, None)') AS late";
+    assert_eq!(sqlstate(client.query(late, &[]).await), "22008");
+    assert_eq!(sqlstate(client.simple_query(late).await), "22008");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decimal_numbers_keep_their_digits() {
+    let served = Served::with("CREATE TABLE n (k INT PRIMARY KEY, n DECIMAL(38, 18))").await;
+    let client = served.client().await;
+    client
+        .batch_execute("INSERT INTO n VALUES (1, '12345678901234567890.123456789012345678')")
+        .await
+        .unwrap();
+    let mut raw = Raw::new(&served).await;
+    let mut asked = async |sql: &str, oid: u32, value: &str| {
+        let mut parse = format!("\0{sql}\0\0\x01").into_bytes();
+        parse.extend_from_slice(&oid.to_be_bytes());
+        let mut bind = b"\0\0\0\0\0\x01".to_vec();
+        bind.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        bind.extend_from_slice(value.as_bytes());
+        bind.extend_from_slice(&[0, 0]);
+        raw.put(b'P', &parse).put(b'B', &bind).execute("", 0).sync();
+        let told = raw.ready().await;
+        match told.errors(b'C').pop() {
+            Some(error) => error,
+            None => told
+                .rows()
+                .first()
+                .map_or(String::new(), |row| row[0].clone()),
+        }
+    };
+    let whole = "12345678901234567890.123456789012345678";
+    assert_eq!(
+        asked("SELECT k FROM n WHERE n = $1", 1700, whole).await,
+        "1"
+    );
+    let near = "12345678901234567890.123456789012345679";
+    assert_eq!(asked("SELECT k FROM n WHERE n = $1", 1700, near).await, "");
+    assert_eq!(asked("SELECT $1", 1700, whole).await, whole);
+    assert_eq!(asked("SELECT $1", 1700, "-0.10").await, "-0.10");
+    assert_eq!(asked("SELECT $1", 1700, "1.5e3").await, "1500");
+    assert_eq!(asked("SELECT $1 + 1", 1700, "2e-3").await, "1.002");
+    assert_eq!(asked("SELECT $1", 1700, "1e100").await, "22003");
+    assert_eq!(asked("SELECT $1", 701, "1e400").await, "22003");
+    assert_eq!(asked("SELECT $1", 700, "1e40").await, "22003");
+    assert_eq!(asked("SELECT $1", 701, "Infinity").await, "Infinity");
+    assert_eq!(asked("SELECT $1", 20, "9223372036854775808").await, "22003");
+    assert_eq!(
+        asked("SELECT $1", 1186, "1 mon 00:00:03").await,
+        "1 mon 00:00:03"
+    );
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_has_as_many_columns_as_clients_take() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let select = |count: usize| {
+        let columns: Vec<String> = (0..count).map(|at| format!("1 AS c{at}")).collect();
+        format!("SELECT {}", columns.join(", "))
+    };
+    assert_eq!(sqlstate(client.simple_query(&select(1665)).await), "54011");
+    assert_eq!(cells(&client, &select(1664)).await[0].len(), 1664);
     served.stop().await;
 }

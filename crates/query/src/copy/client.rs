@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
+use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
 
 use super::{Format, ascii, delimiter, null_of, query_of};
@@ -127,9 +128,17 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
         } if file.place == CopyPlace::Input => {
             let table = session.table(&table)?;
             let given = columns_given(&table, &columns)?;
+            let format = Format::of(&file, plain)?;
+            // What is wrong with the spelling is said before the client sends anything.
+            delimiter(&file, format)?;
+            ascii(file.quote, "quote values")?;
+            ascii(file.escape, "escape quotes")?;
+            session
+                .gate_now()
+                .write(Privilege::Insert, &table, &given)?;
             Ok(CopyPlan::FromClient {
                 schema: Shape::new(table, given).schema,
-                format: Format::of(&file, plain)?.into(),
+                format: format.into(),
             })
         }
         Ours::CopyTo { file, .. } if file.place == CopyPlace::Output => {

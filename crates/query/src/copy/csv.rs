@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::limits::CELL_BYTES_MAX;
 use lazybase_model::{Error, Result};
 
-use super::io;
+use super::{drain, io};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -37,6 +37,8 @@ pub(super) struct Dialect {
     pub(super) null: Vec<u8>,
     /// Whether the first line holds names; it is skipped.
     pub(super) header: bool,
+    /// Whether a line of `\\.` ends the data, as clients send it.
+    pub(super) has_end: bool,
 }
 
 /// One record: its fields' bytes one after the other.
@@ -77,6 +79,11 @@ impl Record {
     /// Line ends inside quotes.
     fn lines_inside(&self) -> u64 {
         self.bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    }
+
+    /// Whether the line is the one that ends what clients send.
+    fn is_end(&self) -> bool {
+        self.bytes == b"\\." && self.fields.len() == 1 && !self.fields[0].1
     }
 
     /// Whether the line was empty.
@@ -206,6 +213,11 @@ impl<R: BufRead> Records<R> {
             let line = self.line;
             if !self.read_record()? {
                 self.ended = true;
+                break;
+            }
+            if self.dialect.has_end && self.record.is_end() {
+                self.ended = true;
+                drain(&mut self.input)?;
                 break;
             }
             if width > 1 && self.record.is_blank() {

@@ -17,9 +17,9 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::csv::{Dialect, Records};
 use super::text::Lines;
-use super::{Format, ascii, delimiter, io, null_of};
+use super::{Format, ascii, delimiter, drain, io, null_of};
 use crate::dml::insert::{column, columns_given};
-use crate::error::from_arrow;
+use crate::error::from_given;
 use crate::parse::{CopyFile, CopyPlace};
 use crate::scan::Shape;
 
@@ -99,13 +99,7 @@ pub(super) fn rows(
     match format {
         Format::Csv => {
             let given = columns_given(table, columns)?;
-            let dialect = Dialect {
-                delimiter: delimiter(file, format)?,
-                quote: ascii(file.quote, "quote values")?,
-                escape: ascii(file.escape, "escape quotes")?,
-                null: null_of(file, format).into_bytes(),
-                header: file.header,
-            };
+            let dialect = dialect(file, format)?;
             let names = given.iter().map(|at| table.columns[*at].name.clone());
             let records = Records::new(source.reader(), dialect, names.collect())?;
             Ok((given, stream::iter(records).boxed()))
@@ -142,7 +136,7 @@ pub(super) fn rows(
                 .with_batch_size(BATCH_ROWS)
                 .with_strict_mode(true)
                 .build(source.reader())
-                .map_err(|error| from_arrow(&error))?;
+                .map_err(|error| from_given(&error))?;
             Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
         }
         Format::Parquet => {
@@ -164,7 +158,33 @@ pub(super) fn rows(
                 Error::invalid(format!("no Arrow data: {error}")).with_sqlstate("22P04")
             })?;
             let given = given_by(table, columns, &reader.schema())?;
-            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
+            Ok((given, stream::iter(ArrowBatches(reader)).boxed()))
+        }
+    }
+}
+
+/// How a file of CSV is written.
+fn dialect(file: &CopyFile, format: Format) -> Result<Dialect> {
+    Ok(Dialect {
+        delimiter: delimiter(file, format)?,
+        quote: ascii(file.quote, "quote values")?,
+        escape: ascii(file.escape, "escape quotes")?,
+        null: null_of(file, format).into_bytes(),
+        header: file.header,
+        has_end: file.place == CopyPlace::Input,
+    })
+}
+
+/// The batches of a stream of Arrow's; after its end the bytes are read to theirs.
+struct ArrowBatches(StreamReader<Input>);
+
+impl Iterator for ArrowBatches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        match self.0.next() {
+            Some(batch) => Some(arrow_batch(batch)),
+            None => drain(self.0.get_mut()).err().map(Err),
         }
     }
 }
@@ -206,5 +226,5 @@ fn given_by(table: &Table, columns: &[String], schema: &Schema) -> Result<Vec<us
 }
 
 fn arrow_batch(batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch> {
-    batch.map_err(|error| from_arrow(&error))
+    batch.map_err(|error| from_given(&error))
 }

@@ -9,7 +9,6 @@
 //!
 //! Pure.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -20,6 +19,8 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Sche
 use arrow::error::ArrowError;
 use arrow::json::writer::{NullableEncoder, make_encoder};
 use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
+
+use crate::hex::put_hex;
 
 /// Whether CSV can't hold a type.
 pub(super) fn csv_lacks(data_type: &DataType) -> bool {
@@ -71,7 +72,7 @@ pub(super) fn rows_with(
 fn spelt(field: &FieldRef, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
         DataType::Binary => Ok(hexadecimal(column)),
-        nested if nested.is_nested() => json(field, column),
+        nested if nested.is_nested() => Ok(Arc::new(json_texts(field, column)?)),
         _ => cast(column, &DataType::Utf8),
     }
 }
@@ -79,16 +80,18 @@ fn spelt(field: &FieldRef, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 fn hexadecimal(column: &ArrayRef) -> ArrayRef {
     let spell = |bytes: &[u8]| {
         let mut text = "\\x".to_owned();
-        for byte in bytes {
-            write!(text, "{byte:02x}").expect("writing to a string cannot fail");
-        }
+        put_hex(bytes, &mut text);
         text
     };
     let bytes = column.as_binary::<i32>().iter();
     Arc::new(bytes.map(|bytes| bytes.map(spell)).collect::<StringArray>())
 }
 
-fn json(field: &FieldRef, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+/// The values of a column as JSON.
+///
+/// # Errors
+/// When JSON has no such values: maps whose keys are no texts.
+pub fn json_texts(field: &FieldRef, column: &ArrayRef) -> Result<StringArray, ArrowError> {
     let options = EncoderOptions::default()
         .with_explicit_nulls(true)
         .with_encoder_factory(Arc::new(NumbersAsText));
@@ -104,7 +107,7 @@ fn json(field: &FieldRef, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let text = std::str::from_utf8(&text);
         texts.append_value(text.map_err(|error| ArrowError::JsonError(error.to_string()))?);
     }
-    Ok(Arc::new(texts.finish()))
+    Ok(texts.finish())
 }
 
 /// Writes floating-point values that JSON has no numbers for as texts.

@@ -2,7 +2,9 @@
 //! backslashes before what would mean something else.
 //!
 //! Reads bytes; gives batches of text columns, so that an error of a value can name its row.
-//! Invariant TXT-1: memory holds one batch and one line, and a line has a limit.
+//! Invariant TXT-1: memory holds one batch and one line, and a line has a limit. Invariant TXT-2:
+//! the rows end with the bytes, also where `\\.` ended them before: whoever sends them may still
+//! say that they don't count.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::{Error, Result};
 
-use super::io;
+use super::{drain, io};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -103,20 +105,23 @@ impl<R: BufRead> Lines<R> {
                 self.line.push(b'\n');
             } else if end.is_some() {
                 self.number += 1;
-                return Ok(self.is_data());
+                return self.is_data();
             }
         }
         self.number += 1;
-        Ok(!self.line.is_empty() && self.is_data())
+        Ok(!self.line.is_empty() && self.is_data()?)
     }
 
     /// Whether the line is none that ends the data.
-    fn is_data(&mut self) -> bool {
+    fn is_data(&mut self) -> Result<bool> {
         if self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
-        self.ended |= self.line == b"\\.";
-        !self.ended
+        if self.line == b"\\." {
+            self.ended = true;
+            drain(&mut self.input)?;
+        }
+        Ok(!self.ended)
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {

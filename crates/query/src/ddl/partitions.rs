@@ -107,6 +107,7 @@ fn bounds_of(table: &Table, bounds: &BoundsClause) -> Result<RangeBounds> {
 pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterPartition) -> Result<AnswerStream> {
     let visible = session.visible();
     let table = visible.require(&alter.table)?;
+    session.gate_now().own(&table)?;
     let bounds = bounds_of(&table, &alter.bounds)?;
     let rule = table
         .partitioning
@@ -139,7 +140,7 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterPartition) -> Resul
         after: Arc::new(changed.table),
         change,
         emptied,
-    });
+    })?;
     let token = match sink.finish(session).await {
         // Somebody else was quicker.
         Err(error) if alter.lenient && error.kind() == ErrorKind::NotFound && !alter.adds => None,

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, Statement, TableWithJoins, WildcardAdditionalOptions,
-    visit_expressions,
+    Expr, Ident, Query, SelectItem, SetExpr, Statement, TableWithJoins, Visit, Visitor,
+    WildcardAdditionalOptions, visit_expressions,
 };
 use futures::stream::StreamExt;
 use lazybase_engine::stages::remap::MentionedKeys;
+use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
@@ -29,7 +30,7 @@ use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
 use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
 use crate::read::{self, Opened};
-use crate::session::{Shared, ours};
+use crate::session::{Shared, Target, ours};
 
 /// UPDATE.
 pub(crate) async fn update(
@@ -57,11 +58,15 @@ pub(crate) async fn update(
         needs_query |= reads || has_subquery(&value);
         set.push((at, value));
     }
+    let exprs = set.iter().map(|(_, value)| value).chain(&update.selection);
+    check_read(session, &table, &alias, exprs)?;
     let named = match (&update.selection, needs_query) {
         (Some(predicate), false) => taken_keys(predicate, &table, &alias)?,
         _ => None,
     };
     let mut sink = Sink::of(session);
+    let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
+    sink.permit(Privilege::Update, &table, &columns)?;
     let rows = match named {
         Some(keys) => {
             let rows = keys.encoded.len();
@@ -98,11 +103,13 @@ pub(crate) async fn delete(
 ) -> Result<AnswerStream> {
     let table = session.table(&delete.table)?;
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.clone());
+    let mut sink = Sink::of(session);
+    sink.permit(Privilege::Delete, &table, &[])?;
+    check_read(session, &table, &alias, delete.selection.iter())?;
     let named = match &delete.selection {
         Some(predicate) => taken_keys(predicate, &table, &alias)?,
         None => None,
     };
-    let mut sink = Sink::of(session);
     let rows = match named {
         Some(keys) => {
             sink.delete(&table, &keys.columns).await?;
@@ -137,6 +144,65 @@ fn reads_stored(name: &str) -> Error {
             "SET lazybase.read_modify_write = on accepts that; a merge operator on the column \
              needs no reading at all",
         )
+}
+
+/// Whether the session may read the columns that expressions name. Those inside queries of theirs
+/// are asked for where these are read.
+fn check_read<'e>(
+    session: &Shared,
+    table: &Table,
+    alias: &str,
+    exprs: impl Iterator<Item = &'e Expr>,
+) -> Result<()> {
+    let mut named = Named {
+        table,
+        alias,
+        depth: 0,
+        columns: Vec::new(),
+    };
+    for expr in exprs.filter(|expr| !is_default(expr)) {
+        let _ = expr.visit(&mut named);
+    }
+    match named.columns.is_empty() {
+        true => Ok(()),
+        false => session.gate_now().read(table, &named.columns),
+    }
+}
+
+/// Collects the columns of a table that an expression names outside of queries.
+struct Named<'n> {
+    table: &'n Table,
+    alias: &'n str,
+    depth: usize,
+    columns: Vec<usize>,
+}
+
+impl Visitor for Named<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let name = match expr {
+            Expr::Identifier(name) => Some(folded(name)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] if folded(qualifier) == self.alias => Some(folded(name)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let at = name.and_then(|name| self.table.column_index(&name));
+        self.columns.extend(at.filter(|_| self.depth == 0));
+        ControlFlow::Continue(())
+    }
 }
 
 /// Whether an expression names a column of the table.
@@ -207,6 +273,17 @@ impl Found<'_> {
                 alias: Ident::with_quote('"', format!("__key_{place}")),
             });
         }
+        // Where the table is read once, and for nothing else, its key is shown to nobody.
+        let alone = self.from.is_empty() && !values.iter().chain(&self.selection).any(has_subquery);
+        let keys = self.table.key_indices().into_iter();
+        let target = Target {
+            table: self.table.id,
+            hidden_key: self.table.hidden_key,
+            free: match alone {
+                true => keys.map(|at| self.table.columns[at].id).collect(),
+                false => Vec::new(),
+            },
+        };
         for (place, expr) in values.into_iter().enumerate() {
             items.push(SelectItem::ExprWithAlias {
                 expr,
@@ -221,11 +298,10 @@ impl Found<'_> {
             self.selection,
         )?;
         let statement = Statement::Query(query);
-        let tables = stored_tables(&statement, session)?;
+        let tables = stored_tables(&statement, session, Some(self.table.id))?;
         let ids = tables.iter().map(|table| table.id).collect();
         let snapshot = session.newest(Some(ids)).await?;
-        let hidden = self.table.hidden_key.then_some(self.table.id);
-        read::run(session, statement, Some(snapshot), hidden, sql).await
+        read::run(session, statement, Some(snapshot), Some(target), sql).await
     }
 }
 

@@ -26,6 +26,7 @@ use futures::stream::{BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::stages::ingest::check_partitions;
 use lazybase_engine::stages::remap::KeyedChanges;
+use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
@@ -71,11 +72,17 @@ pub(crate) async fn insert(
     let table = session.table(&insert.table)?;
     let given = columns_given(&table, &insert.columns)?;
     let conflict = conflict(&table, insert.on_conflict)?;
+    let given = match &insert.source {
+        InsertSource::Values(rows) if !rows.iter().flatten().any(has_subquery) => {
+            values_given(given, &insert.columns, rows)?
+        }
+        _ => given,
+    };
     let mut sink = Sink::of(session);
+    permit(session, &mut sink, &table, &given, &conflict)?;
     let mut stamp = None;
     let rows = match insert.source {
         InsertSource::Values(rows) if !rows.iter().flatten().any(has_subquery) => {
-            let given = values_given(given, &insert.columns, &rows)?;
             write_values(session, &table, &given, &rows, &conflict, &mut sink).await?
         }
         InsertSource::Values(rows) => {
@@ -101,6 +108,28 @@ pub(crate) async fn insert(
     Ok(AnswerStream::done(format!("INSERT 0 {rows}"), rows)
         .with_token(token)
         .with_stamp(stamp))
+}
+
+/// Asks whether the session may write such rows. A row that is met has its columns set, and tells
+/// by the count of rows that it is there.
+pub(crate) fn permit(
+    session: &Shared,
+    sink: &mut Sink,
+    table: &Table,
+    given: &[usize],
+    conflict: &Conflict,
+) -> Result<()> {
+    let set = match conflict {
+        Conflict::Replace => return sink.permit(Privilege::Insert, table, given),
+        Conflict::Keep => Vec::new(),
+        Conflict::Set(set) => set.clone(),
+        Conflict::SetOther(set) => set.iter().map(|(at, _)| *at).collect(),
+    };
+    session.gate_now().read(table, &table.key_indices())?;
+    if !set.is_empty() {
+        sink.permit(Privilege::Update, table, &set)?;
+    }
+    sink.permit(Privilege::Insert, table, given)
 }
 
 /// The positions of the columns that an INSERT names; all, where it names none.
@@ -147,7 +176,11 @@ pub(crate) fn column(table: &Table, name: &str) -> Result<usize> {
 }
 
 /// The columns that rows of VALUES give: without a list of columns, a row may be shorter.
-fn values_given(given: Vec<usize>, names: &[String], rows: &[Vec<Expr>]) -> Result<Vec<usize>> {
+pub(crate) fn values_given(
+    given: Vec<usize>,
+    names: &[String],
+    rows: &[Vec<Expr>],
+) -> Result<Vec<usize>> {
     let width = rows.first().map_or(0, Vec::len);
     if let Some(row) = rows.iter().position(|row| row.len() != width) {
         return Err(Error::invalid(format!(
@@ -199,7 +232,7 @@ fn check_arity(given: &[usize], width: usize) -> Result<()> {
     }
 }
 
-fn conflict(table: &Table, on_conflict: Option<OnConflict>) -> Result<Conflict> {
+pub(crate) fn conflict(table: &Table, on_conflict: Option<OnConflict>) -> Result<Conflict> {
     let Some(on_conflict) = on_conflict else {
         return Ok(Conflict::Replace);
     };

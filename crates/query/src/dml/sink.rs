@@ -1,10 +1,10 @@
 //! Where the changes of one statement go, to rows and to tables: a transaction of its own, or the
-//! session's buffer.
+//! session's buffer. It asks the session's gate for each table that is changed.
 //!
 //! Invariant SNK-1: a statement that fails leaves nothing: a batch that is dropped is rolled
 //! back, and what is staged reaches the buffer only at the end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
@@ -13,16 +13,30 @@ use lazybase_cluster::{BatchNumber, BatchWriter, Instance};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
-use lazybase_model::{Error, Result, Table, Token};
+use lazybase_model::access::{AccessChange, Privilege, RoleId};
+use lazybase_model::{Error, Result, Table, TableId, Token};
 
+use crate::access::Gate;
 use crate::changes::{deletes, updates};
 use crate::session::Shared;
 use crate::transaction::{RowId, Staged, is_own};
 use crate::visible::TableChange;
 
 /// Takes the changes of one statement.
+pub(crate) struct Sink {
+    to: Destination,
+    gate: Gate,
+    /// Whose tables are that the statement makes.
+    creator: Option<RoleId>,
+    /// Tables whose rows the gate lets the statement write.
+    permitted: BTreeSet<TableId>,
+    /// Tables that the statement makes.
+    made: BTreeSet<TableId>,
+}
+
+/// Where changes go.
 #[expect(clippy::large_enum_variant, reason = "there is one a statement")]
-pub(crate) enum Sink {
+enum Destination {
     Batch {
         instance: Instance,
         /// What happens to tables, together with the batch.
@@ -38,23 +52,109 @@ pub(crate) enum Sink {
 impl Sink {
     /// The transaction's buffer, if there is a transaction; a batch otherwise.
     pub(crate) fn of(session: &Shared) -> Sink {
+        let gate = session.gate_now();
         let state = session.state.lock();
-        match state.transaction.is_some() {
-            true => Sink::Transaction(Vec::new()),
-            false => Sink::Batch {
+        let to = match state.transaction.is_some() {
+            true => Destination::Transaction(Vec::new()),
+            false => Destination::Batch {
                 instance: session.instance().clone(),
                 ddl: Vec::new(),
                 writer: None,
                 number: state.batch_number(),
             },
+        };
+        Sink {
+            to,
+            gate,
+            creator: state.identity.current,
+            permitted: BTreeSet::new(),
+            made: BTreeSet::new(),
         }
     }
 
+    /// Whether a producer numbers the batch.
+    pub(crate) fn is_numbered(&self) -> bool {
+        matches!(
+            self.to,
+            Destination::Batch {
+                number: Some(_),
+                ..
+            }
+        )
+    }
+
+    /// Whether anything happens to tables.
+    pub(crate) fn changes_tables(&self) -> bool {
+        matches!(&self.to, Destination::Batch { ddl, .. } if !ddl.is_empty())
+    }
+
+    /// Whether the changes go to the transaction's buffer.
+    pub(crate) fn in_transaction(&self) -> bool {
+        matches!(self.to, Destination::Transaction(_))
+    }
+
+    /// Whether the statement makes the table itself.
+    pub(crate) fn makes(&self, table: TableId) -> bool {
+        self.made.contains(&table)
+    }
+
+    /// Asks the gate whether columns of a table's rows may be written, or its rows deleted; rows
+    /// that nobody asked for are not written (GATE-1).
+    ///
+    /// # Errors
+    /// `Invalid` (42501) if not.
+    pub(crate) fn permit(
+        &mut self,
+        does: Privilege,
+        table: &Table,
+        columns: &[usize],
+    ) -> Result<()> {
+        match does {
+            Privilege::Insert | Privilege::Update => self.gate.write(does, table, columns)?,
+            _ => self.gate.table(does, table)?,
+        }
+        self.permitted.insert(table.id);
+        Ok(())
+    }
+
     /// Does something to a table; what is appended later is for the table as it is then.
-    pub(crate) fn change_table(&mut self, change: TableChange) {
-        match self {
-            Sink::Batch { ddl, .. } => ddl.push(change.ddl()),
-            Sink::Transaction(staged) => staged.push(Staged::Table(change)),
+    ///
+    /// # Errors
+    /// `Invalid` (42501) when the session may not.
+    pub(crate) fn change_table(&mut self, change: TableChange) -> Result<()> {
+        let mut made = None;
+        match &change {
+            TableChange::Create(table) => {
+                self.gate.create()?;
+                self.permitted.insert(table.id);
+                self.made.insert(table.id);
+                made = Some(table.id).filter(|_| table.key_map.is_none());
+            }
+            TableChange::CreateView(view) => {
+                // It is work for the pipeline with each row of its table.
+                self.gate.own(view)?;
+                made = Some(view.id);
+            }
+            TableChange::Alter { before, .. } | TableChange::Partition { before, .. } => {
+                self.gate.own(before)?;
+            }
+            TableChange::Drop(table) | TableChange::DropView(table) => self.gate.own(table)?,
+            TableChange::Truncate(table) => self.gate.table(Privilege::Truncate, table)?,
+            // Whoever made it asked.
+            TableChange::Access(_) => {}
+        }
+        self.push(change);
+        if let (Some(table), Some(owner)) = (made, self.creator) {
+            let owner = Some(owner);
+            self.push(TableChange::Access(AccessChange::Own { table, owner }));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, change: TableChange) {
+        match &mut self.to {
+            Destination::Batch { ddl, .. } => ddl.push(change.ddl()),
+            Destination::Transaction(staged) => staged.push(Staged::Table(change)),
         }
     }
 
@@ -68,11 +168,15 @@ impl Sink {
         table: &Arc<Table>,
         changes: KeyedChanges,
     ) -> Result<()> {
+        if !self.permitted.contains(&table.id) {
+            let message = format!("rows of {:?} are written past the gate", table.name);
+            return Err(Error::internal(message));
+        }
         if changes.changes.rows() == 0 {
             return Ok(());
         }
-        match self {
-            Sink::Batch {
+        match &mut self.to {
+            Destination::Batch {
                 instance,
                 writer,
                 number,
@@ -81,7 +185,7 @@ impl Sink {
                 let writer = writer.get_or_insert_with(|| instance.begin(number.take()));
                 writer.append_keyed(table, changes).await
             }
-            Sink::Transaction(staged) => {
+            Destination::Transaction(staged) => {
                 staged.push(Staged::Changes(Arc::clone(table), changes));
                 Ok(())
             }
@@ -90,8 +194,8 @@ impl Sink {
 
     /// Deletes the rows of keys.
     pub(crate) async fn delete(&mut self, table: &Arc<Table>, keys: &[ArrayRef]) -> Result<()> {
-        let keys = match (&mut *self, table.hidden_key) {
-            (Sink::Transaction(staged), true) => {
+        let keys = match (&mut self.to, table.hidden_key) {
+            (Destination::Transaction(staged), true) => {
                 let own: HashSet<RowId> = own_rows(&keys[0]).map(|(_, id)| id).collect();
                 let stored = stored_rows(&keys[0]);
                 staged.push(Staged::RemoveOwn(Arc::clone(table), own));
@@ -110,8 +214,8 @@ impl Sink {
         set: &[(usize, ArrayRef)],
         mentioned: Vec<MentionedKeys>,
     ) -> Result<()> {
-        let changes = match (&mut *self, table.hidden_key) {
-            (Sink::Transaction(staged), true) => {
+        let changes = match (&mut self.to, table.hidden_key) {
+            (Destination::Transaction(staged), true) => {
                 let own: HashMap<RowId, usize> =
                     own_rows(&keys[0]).map(|(row, id)| (id, row)).collect();
                 staged.push(Staged::UpdateOwn(Arc::clone(table), own, set.to_vec()));
@@ -131,17 +235,15 @@ impl Sink {
 
     /// Commits the batch, or hands what is staged to the transaction.
     pub(crate) async fn finish(self, session: &Shared) -> Result<Option<Token>> {
-        match self {
-            Sink::Batch { ddl, writer, .. } => session.write(ddl, writer).await,
-            Sink::Transaction(staged) => {
+        match self.to {
+            Destination::Batch { ddl, writer, .. } => session.write(ddl, writer).await,
+            Destination::Transaction(staged) => {
                 let mut state = session.state.lock();
                 let transaction = state.transaction.as_mut().ok_or_else(|| {
                     Error::internal("a transaction ended while its statement ran")
                 })?;
-                // A buffer that grew too large must not keep half of a statement.
-                let mut buffer = transaction.buffer.clone();
-                buffer.apply(staged)?;
-                transaction.buffer = buffer;
+                transaction.wrote = true;
+                transaction.buffer.apply(staged)?;
                 Ok(None)
             }
         }

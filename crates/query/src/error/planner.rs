@@ -72,6 +72,9 @@ pub(super) fn from_plan(message: &str) -> Error {
     Error::invalid(line).with_sqlstate(sqlstate)
 }
 
+/// The SQLSTATE where nothing better is known than that a function does not take a value.
+pub(super) const UNKNOWN_VALUE: &str = "22023";
+
 /// A message that a value's way met.
 pub(super) fn from_execution(message: &str) -> Error {
     if let Some(error) = not_cast(message) {
@@ -86,7 +89,7 @@ pub(super) fn from_execution(message: &str) -> Error {
     } else if lower.contains("cast") || lower.contains("pars") {
         "22P02"
     } else {
-        "22000"
+        UNKNOWN_VALUE
     };
     Error::new(ErrorKind::Invalid, line).with_sqlstate(sqlstate)
 }

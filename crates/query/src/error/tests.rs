@@ -46,6 +46,17 @@ fn our_own_error_comes_back_as_it_went_in() {
     assert_eq!(back.sqlstate(), "25006");
 }
 
+/// Columns that do not fit are nothing that a user can mend; a pattern that is none is.
+#[test]
+fn columns_of_ours_that_do_not_fit_are_internal() {
+    let error = ArrowError::InvalidArgumentError("number of columns".to_owned());
+    assert_eq!(from_arrow(&error).sqlstate(), "XX000");
+    assert_eq!(from_given(&error).sqlstate(), "22023");
+    let error = ArrowError::ComputeError("no regular expression".to_owned());
+    let error = DataFusionError::ArrowError(Box::new(error), None);
+    assert_eq!(from_datafusion(&error, "").sqlstate(), "22023");
+}
+
 #[test]
 fn a_misplaced_clause_says_where_it_stands() {
     let error = ParserError::ParserError("Expected: end of statement, found: 0".to_owned());

@@ -388,6 +388,8 @@ fn no_column(column: &Expr) -> Error {
 async fn look_up(session: &Arc<Shared>, id_key: IdKeyColumn, given: &[Expr]) -> Result<i64> {
     let owner = Owner::of(&session.visible(), id_key)?;
     let key = owner.table.key_indices();
+    // Whether a key has a number is told by it.
+    session.gate_now().read(&owner.table, &key)?;
     if given.len() != key.len() {
         let what = format!("a natural key has {} values", given.len());
         return Err(Error::invalid(what)

@@ -496,6 +496,8 @@ fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
             CopyOption::Quote(quote) => file.quote = *quote,
             CopyOption::Escape(given) => escape = Some(*given),
             CopyOption::Null(null) => file.null = Some(null.clone()),
+            // It spares PostgreSQL a later pass over the rows, and decides no answer.
+            CopyOption::Freeze(_) => {}
             CopyOption::Encoding(name)
                 if matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8") => {}
             other => {

@@ -325,6 +325,11 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
         }
         ("comment", _) => table.comment = Some(text),
         ("ttl", _) => table.ttl.0 = Some(time_to_live(&text)?),
+        // How full PostgreSQL's pages are to be. There are none here, and it decides no answer.
+        ("fillfactor", percent)
+            if percent
+                .parse::<u8>()
+                .is_ok_and(|percent| (10..=100).contains(&percent)) => {}
         ("ttl_column", _) => table.ttl.1 = Some(text),
         _ => {
             return Err(

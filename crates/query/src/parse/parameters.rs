@@ -14,6 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::{Error, Result};
 
 use super::folded;
+use crate::hex::put_hex;
+use crate::moments::spelt_interval;
 use crate::value::Value;
 
 /// The most parameters that a statement may have, as with PostgreSQL.
@@ -79,7 +81,7 @@ fn constant(value: &Value) -> Expr {
         Value::Bool(value) => of(Constant::Boolean(*value)),
         Value::Int(value) => number(&value.to_string()),
         Value::UInt(value) => number(&value.to_string()),
-        Value::Decimal(text) => number(text),
+        Value::Decimal(text) => decimal(text),
         Value::Float(value) if value.is_finite() => number(&format!("{value:?}")),
         Value::Float(value) => Expr::Cast {
             kind: CastKind::Cast,
@@ -90,7 +92,8 @@ fn constant(value: &Value) -> Expr {
         },
         Value::Text(text) => of(Constant::SingleQuotedString(text.clone())),
         Value::Bytes(bytes) => {
-            let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut digits = String::with_capacity(2 * bytes.len());
+            put_hex(bytes, &mut digits);
             of(Constant::HexStringLiteral(digits))
         }
         Value::Typed(data_type, text) => typed(data_type, text),
@@ -101,9 +104,33 @@ fn constant(value: &Value) -> Expr {
     }
 }
 
+/// The most digits that a decimal number of SQL has.
+const DECIMAL_DIGITS_MAX: usize = 76;
+
+/// A decimal number with all of its digits: a plain number in SQL's text, with a point or long,
+/// would be a floating-point number.
+fn decimal(text: &str) -> Expr {
+    let plain = text.trim_start_matches('-');
+    let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
+    let precision = (whole.len() + fraction.len()).max(1);
+    if text.parse::<i64>().is_ok() || precision > DECIMAL_DIGITS_MAX {
+        return number(text);
+    }
+    let (precision, scale) = (precision as u64, fraction.len() as i64);
+    Expr::TypedString(TypedString {
+        data_type: DataType::Decimal(ExactNumberInfo::PrecisionAndScale(precision, scale)),
+        value: Constant::SingleQuotedString(text.to_owned()).into(),
+        uses_odbc_syntax: false,
+    })
+}
+
 /// A text as a constant of a type: `TIMESTAMP '...'`.
 fn typed(data_type: &Stored, text: &str) -> Expr {
-    let value = Constant::SingleQuotedString(text.to_owned());
+    let spelt = match data_type {
+        Stored::Interval(_) => spelt_interval(text),
+        _ => None,
+    };
+    let value = Constant::SingleQuotedString(spelt.unwrap_or_else(|| text.to_owned()));
     match sql_name(data_type) {
         Some(data_type) => Expr::TypedString(TypedString {
             data_type,
@@ -194,6 +221,24 @@ pub(crate) fn lists(statement: &Statement) -> Vec<(usize, String)> {
                 _ => String::new(),
             };
             found.push((number, name));
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(visited.is_continue(), "nothing ends the visit");
+    found
+}
+
+/// The parameters that are cast where they stand (`$1::INT[]`), with the type: that of the value
+/// which is to be given, as with PostgreSQL.
+pub(crate) fn cast(statement: &Statement) -> Vec<(usize, DataType)> {
+    let mut found = Vec::new();
+    let visited: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::Cast {
+            expr, data_type, ..
+        } = expr
+            && let Some(number) = number_of(expr)
+        {
+            found.push((number, data_type.clone()));
         }
         ControlFlow::Continue(())
     });

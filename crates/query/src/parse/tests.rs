@@ -211,8 +211,13 @@ fn settings_are_read() {
         ),
     ] {
         match statement(sql) {
-            Statement::Set { name: n, value: v } => {
+            Statement::Set {
+                name: n,
+                value: v,
+                local,
+            } => {
                 assert_eq!((n.as_str(), v.as_deref()), (name, value), "{sql}");
+                assert_eq!(local, sql.contains("LOCAL"), "{sql}");
             }
             other => panic!("{other:?}"),
         }

@@ -23,6 +23,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "BACKUP" => backup(rest, &tokens[1..], words).map(Some),
         "PAUSE" => Ok(Some(Statement::Pause(stage(rest)?))),
         "RESUME" => Ok(Some(Statement::Resume(stage(rest)?))),
+        "VACUUM" | "ANALYZE" | "ANALYSE" => vacuum(*first == "VACUUM", &tokens[1..]).map(Some),
         "ABORT" => Ok(Some(Statement::Rollback)),
         "RESET" => reset(rest, words).map(Some),
         "SET" => set(rest, &tokens[1..], words).map(Some),
@@ -31,7 +32,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
     }
 }
 
-fn spelt(token: &Token) -> String {
+pub(super) fn spelt(token: &Token) -> String {
     match token {
         Token::Word(word) => word.value.clone(),
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text.clone(),
@@ -83,6 +84,44 @@ fn backup(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<S
     }
 }
 
+/// VACUUM and ANALYZE: their options say how thoroughly, and all here is done by itself.
+fn vacuum(is_vacuum: bool, tokens: &[TokenWithSpan]) -> Result<Statement> {
+    let wrong = || usage("VACUUM [ANALYZE] [t, ...] or ANALYZE [t, ...]");
+    let is_option = |token: &Token| match token {
+        Token::Word(word) => matches!(
+            word.value.to_ascii_uppercase().as_str(),
+            "FULL" | "FREEZE" | "VERBOSE" | "ANALYZE" | "ANALYSE"
+        ),
+        _ => false,
+    };
+    let mut rest = tokens;
+    if rest
+        .first()
+        .is_some_and(|token| token.token == Token::LParen)
+    {
+        let end = rest.iter().position(|token| token.token == Token::RParen);
+        rest = &rest[end.ok_or_else(wrong)? + 1..];
+    }
+    let options = rest.iter().take_while(|token| is_option(&token.token));
+    rest = &rest[options.count()..];
+    let mut tables = Vec::new();
+    for named in rest.split(|token| token.token == Token::Comma) {
+        let columns = named.iter().position(|token| token.token == Token::LParen);
+        let named = &named[..columns.unwrap_or(named.len())];
+        if named.is_empty() && !rest.is_empty() {
+            return Err(wrong());
+        }
+        if !named.is_empty() {
+            tables.push(name(named).map_err(|error| match error.sqlstate() {
+                "42601" => wrong(),
+                _ => error,
+            })?);
+        }
+    }
+    let tag = if is_vacuum { "VACUUM" } else { "ANALYZE" };
+    Ok(Statement::Vacuum { tag, tables })
+}
+
 fn stage(rest: &[&str]) -> Result<StageName> {
     match rest {
         ["STAGE", "REMAP"] => Ok(StageName::Remap),
@@ -117,16 +156,19 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
             return Err(unsupported("SET SESSION CHARACTERISTICS is not supported")
                 .with_hint("write the mode with BEGIN"));
         }
-        ["TIME", "ZONE", ..] => {
-            return Ok(Statement::Set {
-                name: "datafusion.execution.time_zone".to_owned(),
-                value: Some(words[2..].join("")),
-            });
-        }
         _ => {}
     }
     let skipped = usize::from(matches!(rest, ["SESSION" | "LOCAL", _, ..]) && rest[1] != "=");
-    let (tokens, words) = (&tokens[skipped..], &words[skipped..]);
+    let local = skipped > 0 && rest[0] == "LOCAL";
+    let (rest, tokens, words) = (&rest[skipped..], &tokens[skipped..], &words[skipped..]);
+    if let ["TIME", "ZONE", zone @ ..] = rest {
+        let is_default = matches!(zone, ["DEFAULT" | "LOCAL"]);
+        return Ok(Statement::Set {
+            name: "datafusion.execution.time_zone".to_owned(),
+            value: (!is_default).then(|| words[2..].join("")),
+            local,
+        });
+    }
     let equals = tokens.iter().position(|token| match &token.token {
         Token::Eq => true,
         Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("to"),
@@ -146,7 +188,7 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
                 false => "",
             };
             let value = (!is_default).then(|| words[at + 1..].join(separator));
-            Ok(Statement::Set { name, value })
+            Ok(Statement::Set { name, value, local })
         }
         _ => Err(usage("SET name = value")),
     }

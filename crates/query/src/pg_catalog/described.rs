@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use lazybase_model::access::Access;
 use lazybase_model::{ColumnDefault, Table};
 
-use super::fixed::{ACCESS_METHOD, KEY_METHOD, OWNER, PUBLIC};
+use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
+use super::privileges::{acl, column_acl, oid_of};
 use super::types::of_column;
 use super::{Cell, Row};
+use crate::access::name_of;
 use crate::definition::identifier;
-use crate::parse::{CATALOG, SCHEMA};
+use crate::parse::SCHEMA;
 use crate::visible::Visible;
 
 pub(super) const COLUMNS: [(&str, &str); 10] = [
@@ -199,6 +202,14 @@ impl Numbered {
             .map(|t| of_key(&t))
     }
 
+    /// The table or view that a name or a number means.
+    pub(super) fn table(&self, text: &str) -> Option<Arc<Table>> {
+        match self.thing(self.oid(text)?) {
+            Some(Thing::Table(table) | Thing::View(table)) => Some(table),
+            _ => None,
+        }
+    }
+
     /// The name of what has a number; the number itself where nothing has.
     pub(super) fn name(&self, text: &str) -> String {
         let Ok(oid) = text.trim().parse::<i64>() else {
@@ -258,6 +269,20 @@ impl Numbered {
         }
     }
 
+    /// The bytes that the stored runs of a table or a view take.
+    pub(super) fn bytes(&self, oid: i64) -> Option<u64> {
+        let view = match self.thing(oid)? {
+            Thing::Table(table) => table.primary.id,
+            Thing::View(view) => view.primary.id,
+            Thing::Key(_) | Thing::Constraint(_) => return Some(0),
+        };
+        let manifest = &self.visible.manifest;
+        let live = manifest.current_runs();
+        let runs = manifest.runs.values();
+        let runs = runs.filter(|run| run.view == view && live.contains(&run.id));
+        Some(runs.map(|run| run.bytes()).sum())
+    }
+
     /// The comment of a table, or of its column of that number.
     pub(super) fn comment(&self, oid: i64, column: i64) -> Option<String> {
         let Some(Thing::Table(table)) = self.thing(oid) else {
@@ -274,12 +299,12 @@ impl Numbered {
 }
 
 /// The rows of one of these tables.
-pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
+pub(super) fn rows(name: &str, visible: &Visible, access: &Access) -> Vec<Row> {
     let tables = visible.tables();
     let keyed = || tables.iter().filter(|table| !table.hidden_key);
     match name {
-        "pg_class" => classes(visible, &tables),
-        "pg_attribute" => attributes(visible, &tables),
+        "pg_class" => classes(visible, access, &tables),
+        "pg_attribute" => attributes(visible, access, &tables),
         "pg_attrdef" => tables.iter().flat_map(|table| defaults(table)).collect(),
         "pg_index" => keyed().map(|table| index(table)).collect(),
         "pg_constraint" => keyed().map(|table| constraint(table)).collect(),
@@ -290,7 +315,7 @@ pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
                 vec![
                     ("schemaname", SCHEMA.into()),
                     ("tablename", table.name.clone().into()),
-                    ("tableowner", CATALOG.into()),
+                    ("tableowner", owner(access, table).into()),
                     ("hasindexes", (!table.hidden_key).into()),
                 ]
             })
@@ -302,7 +327,7 @@ pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
                 vec![
                     ("schemaname", SCHEMA.into()),
                     ("matviewname", view.name.clone().into()),
-                    ("matviewowner", CATALOG.into()),
+                    ("matviewowner", owner(access, view).into()),
                     ("ispopulated", true.into()),
                     ("definition", crate::views::definition(visible, view).into()),
                 ]
@@ -332,13 +357,23 @@ pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
     }
 }
 
-fn classes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
-    let class = |oid: i64, name: String, kind: &str, method: i64, columns: usize| -> Row {
-        vec![
+/// The name of a table's owner.
+fn owner(access: &Access, table: &Table) -> String {
+    name_of(access, access.owner_of(table.id))
+}
+
+fn classes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row> {
+    let class = |of: &Table, oid: i64, name: String, kind: &str, columns: usize| -> Row {
+        let method = if kind == "i" {
+            KEY_METHOD
+        } else {
+            ACCESS_METHOD
+        };
+        let mut row: Row = vec![
             ("oid", oid.into()),
             ("relname", name.into()),
             ("relnamespace", PUBLIC.into()),
-            ("relowner", OWNER.into()),
+            ("relowner", oid_of(access.owner_of(of.id)).into()),
             ("relam", method.into()),
             ("relfilenode", oid.into()),
             // How many rows there are is known once they are counted.
@@ -348,39 +383,37 @@ fn classes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
             ("relnatts", (columns as i64).into()),
             ("relispopulated", true.into()),
             ("relreplident", if kind == "i" { "n" } else { "d" }.into()),
-        ]
+        ];
+        if kind != "i" {
+            row.extend(acl(access, of).map(|acl| ("relacl", acl)));
+        }
+        row
     };
     let mut rows = Vec::new();
     for table in tables {
         let (oid, columns) = (of_table(table), table.visible_columns());
-        let mut row = class(oid, table.name.clone(), "r", ACCESS_METHOD, columns);
+        let mut row = class(table, oid, table.name.clone(), "r", columns);
         row.push(("relhasindex", (!table.hidden_key).into()));
         rows.push(row);
         if !table.hidden_key {
             let columns = table.key_indices().len();
-            rows.push(class(
-                of_key(table),
-                key_name(table),
-                "i",
-                KEY_METHOD,
-                columns,
-            ));
+            rows.push(class(table, of_key(table), key_name(table), "i", columns));
         }
     }
     for view in visible.views() {
         let columns = view.visible_columns();
         rows.push(class(
+            &view,
             of_view(&view),
             view.name.clone(),
             "m",
-            ACCESS_METHOD,
             columns,
         ));
     }
     rows
 }
 
-fn attributes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
+fn attributes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |oid: i64, table: &Table, columns: &[usize]| {
         for (at, column) in columns.iter().enumerate() {
@@ -391,7 +424,7 @@ fn attributes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
                 .find(|known| known.oid == data_type);
             let length = known.map_or(-1, |known| known.length);
             let has_default = matches!(column.default, ColumnDefault::Expression(_));
-            rows.push(vec![
+            let mut row: Row = vec![
                 ("attrelid", oid.into()),
                 ("attname", column.name.clone().into()),
                 ("atttypid", i64::from(data_type).into()),
@@ -406,7 +439,9 @@ fn attributes(visible: &Visible, tables: &[Arc<Table>]) -> Vec<Row> {
                 ("attnotnull", (!column.nullable).into()),
                 ("atthasdef", has_default.into()),
                 ("attislocal", true.into()),
-            ]);
+            ];
+            row.extend(column_acl(access, table, column.id).map(|acl| ("attacl", acl)));
+            rows.push(row);
         }
     };
     for table in tables {

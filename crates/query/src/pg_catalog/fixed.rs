@@ -1,9 +1,8 @@
-//! Tables that are the same for every statement: types, schemas, the one database, and those that
-//! never have a row here.
+//! Tables that are the same for every statement: types, schemas, and those that never have a row
+//! here.
 
 use super::types::TYPES;
 use super::{Cell, Row};
-use crate::parse::CATALOG;
 
 /// The numbers of the schemas.
 pub(super) const PG_NAMESPACE: i64 = 11;
@@ -17,7 +16,7 @@ pub(super) const ACCESS_METHOD: i64 = 2;
 /// How keys are.
 pub(super) const KEY_METHOD: i64 = 403;
 
-pub(super) const COLUMNS: [(&str, &str); 8] = [
+pub(super) const COLUMNS: [(&str, &str); 4] = [
     ("pg_namespace", "oid o, nspname t, nspowner o, nspacl T?"),
     (
         "pg_type",
@@ -29,39 +28,13 @@ pub(super) const COLUMNS: [(&str, &str); 8] = [
     ),
     ("pg_am", "oid o, amname t, amhandler t, amtype t"),
     (
-        "pg_database",
-        "oid o, datname t, datdba o, encoding i, datlocprovider t, datistemplate b, \
-         datallowconn b, datconnlimit i, datfrozenxid o, datminmxid o, dattablespace o, \
-         datcollate t, datctype t, daticulocale t?, datcollversion t?, datacl T?",
-    ),
-    (
-        "pg_roles",
-        "oid o, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
-         rolcanlogin b, rolreplication b, rolconnlimit i, rolpassword t?, rolvaliduntil t?, \
-         rolbypassrls b, rolconfig T?",
-    ),
-    (
-        "pg_user",
-        "usename t, usesysid o, usecreatedb b, usesuper b, userepl b, usebypassrls b, \
-         passwd t?, valuntil t?, useconfig T?",
-    ),
-    (
-        "pg_authid",
-        "oid o, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
-         rolcanlogin b, rolreplication b, rolbypassrls b, rolconnlimit i",
-    ),
-    (
         "pg_tablespace",
         "oid o, spcname t, spcowner o, spcacl T?, spcoptions T?",
     ),
 ];
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 31] = [
-    (
-        "pg_auth_members",
-        "roleid o, member o, grantor o, admin_option b",
-    ),
+pub(super) const EMPTY: [(&str, &str); 30] = [
     (
         "pg_cast",
         "oid o, castsource o, casttarget o, castfunc o, castcontext t, castmethod t",
@@ -204,31 +177,6 @@ pub(super) fn rows(name: &str) -> Vec<Row> {
                 row
             })
             .collect(),
-        "pg_database" => vec![vec![
-            ("oid", 1.into()),
-            ("datname", CATALOG.into()),
-            ("datdba", OWNER.into()),
-            ("encoding", 6.into()),
-            ("datlocprovider", "c".into()),
-            ("datallowconn", true.into()),
-            ("datconnlimit", (-1).into()),
-            ("dattablespace", 1663.into()),
-            ("datcollate", "C".into()),
-            ("datctype", "C".into()),
-        ]],
-        "pg_roles" | "pg_authid" => vec![vec![
-            ("oid", OWNER.into()),
-            ("rolname", CATALOG.into()),
-            ("rolsuper", true.into()),
-            ("rolinherit", true.into()),
-            ("rolcanlogin", true.into()),
-            ("rolconnlimit", (-1).into()),
-        ]],
-        "pg_user" => vec![vec![
-            ("usename", CATALOG.into()),
-            ("usesysid", OWNER.into()),
-            ("usesuper", true.into()),
-        ]],
         "pg_tablespace" => vec![named(1663, "spcname", "pg_default")],
         _ => Vec::new(),
     }

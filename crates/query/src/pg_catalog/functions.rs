@@ -15,11 +15,14 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use lazybase_model::Error;
+
 use super::described::Numbered;
-use super::types;
+use super::{privileges, types};
+use crate::catalog::Names;
+use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
 use crate::settings::{SERVER_VERSION, Settings};
-use crate::visible::Visible;
 
 /// The names that casts to `regclass` and `regtype` are rewritten to.
 pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
@@ -29,8 +32,8 @@ pub(super) const DEFAULT_OF: &str = "pg_default_of";
 pub(super) const REGTYPE_OID: &str = "pg_regtype_oid";
 pub(super) const REGTYPE_NAME: &str = "pg_regtype_name";
 
-type Arguments<'a> = [Option<&'a str>];
-type Tell = dyn Fn(&Arguments) -> Option<String> + Send + Sync;
+pub(super) type Arguments<'a> = [Option<&'a str>];
+type Tell = dyn Fn(&Arguments) -> lazybase_model::Result<Option<String>> + Send + Sync;
 
 /// A function from texts to a text, which is then what the function gives.
 struct Told {
@@ -88,13 +91,14 @@ impl ScalarUDFImpl for Told {
                 .iter()
                 .map(|column| column.is_valid(row).then(|| column.value(row)))
                 .collect();
-            (self.tell)(&arguments)
+            (self.tell)(&arguments).map_err(into_datafusion)
         });
+        let told: Vec<Option<String>> = told.collect::<Result<_>>()?;
         let array: ArrayRef = match &self.gives {
             DataType::List(_) => {
                 let mut lists = ListBuilder::new(StringBuilder::new());
-                for text in told {
-                    lists.append_option(text.map(|text| {
+                for text in &told {
+                    lists.append_option(text.as_ref().map(|text| {
                         let items = text.split(',').map(|item| Some(item.to_owned()));
                         items.collect::<Vec<_>>()
                     }));
@@ -102,7 +106,7 @@ impl ScalarUDFImpl for Told {
                 Arc::new(lists.finish())
             }
             gives => {
-                let texts: ArrayRef = Arc::new(told.collect::<StringArray>());
+                let texts: ArrayRef = Arc::new(StringArray::from(told));
                 cast(&texts, gives).map_err(failed)?
             }
         };
@@ -110,10 +114,21 @@ impl ScalarUDFImpl for Told {
     }
 }
 
-fn function(
+pub(super) fn function(
     name: &str,
     gives: DataType,
     tell: impl Fn(&Arguments) -> Option<String> + Send + Sync + 'static,
+) -> ScalarUDF {
+    let tell = move |arguments: &Arguments<'_>| Ok(tell(arguments));
+    failing(name, gives, Volatility::Stable, tell)
+}
+
+/// A function that may refuse its arguments.
+fn failing(
+    name: &str,
+    gives: DataType,
+    volatility: Volatility,
+    tell: impl Fn(&Arguments) -> lazybase_model::Result<Option<String>> + Send + Sync + 'static,
 ) -> ScalarUDF {
     ScalarUDF::from(Told {
         name: name.to_owned(),
@@ -123,14 +138,14 @@ fn function(
                 datafusion::logical_expr::TypeSignature::VariadicAny,
                 datafusion::logical_expr::TypeSignature::Nullary,
             ],
-            Volatility::Stable,
+            volatility,
         ),
         tell: Arc::new(tell),
     })
 }
 
 /// The argument at a place.
-fn argument<'a>(arguments: &Arguments<'a>, at: usize) -> Option<&'a str> {
+pub(super) fn argument<'a>(arguments: &Arguments<'a>, at: usize) -> Option<&'a str> {
     arguments.get(at).copied().flatten()
 }
 
@@ -160,14 +175,14 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
         function("pg_my_temp_schema", DataType::Int64, |_| {
             Some("0".to_owned())
         }),
-        function("pg_get_userbyid", DataType::Utf8, |_| {
-            Some(CATALOG.to_owned())
-        }),
         function("pg_encoding_to_char", DataType::Utf8, |_| {
             Some("UTF8".to_owned())
         }),
         function("pg_get_expr", DataType::Utf8, |a| {
             argument(a, 0).map(str::to_owned)
+        }),
+        function("pg_size_pretty", DataType::Utf8, |a| {
+            argument(a, 0)?.parse().ok().map(size)
         }),
         function("quote_ident", DataType::Utf8, |a| {
             argument(a, 0).map(crate::definition::identifier)
@@ -206,12 +221,21 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
     all
 }
 
-/// The functions that tell every caller the same: who it is, that it may, that there is nothing.
+/// A number of bytes as people read it.
+fn size(bytes: i64) -> String {
+    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut left, mut unit) = (bytes, 0);
+    // The next unit is taken when more than four digits would be shown.
+    while left.abs() >= 10 * 1024 && unit + 1 < units.len() {
+        left = (left + left.signum() * 512) / 1024;
+        unit += 1;
+    }
+    format!("{left} {}", units[unit])
+}
+
+/// The functions that tell every caller the same: that it may, that there is nothing.
 fn always() -> Vec<ScalarUDF> {
     let mut all = Vec::new();
-    for name in ["current_user", "session_user", "current_role"] {
-        all.push(function(name, DataType::Utf8, |_| Some(CATALOG.to_owned())));
-    }
     for name in [
         "pg_table_is_visible",
         "pg_type_is_visible",
@@ -220,14 +244,8 @@ fn always() -> Vec<ScalarUDF> {
         "pg_opclass_is_visible",
         "pg_operator_is_visible",
         "pg_statistics_obj_is_visible",
-        "has_table_privilege",
-        "has_column_privilege",
-        "has_any_column_privilege",
-        "has_schema_privilege",
-        "has_database_privilege",
         "has_function_privilege",
         "has_sequence_privilege",
-        "pg_has_role",
     ] {
         all.push(function(name, DataType::Boolean, |_| {
             Some("true".to_owned())
@@ -250,18 +268,24 @@ fn always() -> Vec<ScalarUDF> {
 }
 
 /// The functions over what a statement sees.
-pub(crate) fn over(visible: &Visible, settings: &Settings) -> Vec<ScalarUDF> {
-    let numbered = Arc::new(Numbered::new(visible.clone()));
+pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
+    let numbered = Arc::new(Numbered::new(names.visible.clone()));
     let with = |name: &str, gives: DataType, tell: fn(&Numbered, &Arguments) -> Option<String>| {
         let numbered = Arc::clone(&numbered);
         function(name, gives, move |arguments| tell(&numbered, arguments))
     };
-    let settings = settings.clone();
+    let bytes_of: fn(&Numbered, &Arguments) -> Option<String> =
+        |numbered, a| numbered.bytes(number(a, 0)?).map(|bytes| bytes.to_string());
+    let (settings, setting) = (settings.clone(), settings.clone());
     let number_of: fn(&Numbered, &Arguments) -> Option<String> =
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
-    vec![
+    let mut all = privileges::functions(names, &numbered);
+    all.extend([
         with(REGCLASS_OID, DataType::Int64, number_of),
         with("to_regclass", DataType::Int64, number_of),
+        with("pg_table_size", DataType::Int64, bytes_of),
+        with("pg_relation_size", DataType::Int64, bytes_of),
+        with("pg_total_relation_size", DataType::Int64, bytes_of),
         with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
             Some(numbered.name(argument(a, 0)?))
         }),
@@ -283,8 +307,41 @@ pub(crate) fn over(visible: &Visible, settings: &Settings) -> Vec<ScalarUDF> {
         with("col_description", DataType::Utf8, |numbered, a| {
             numbered.comment(number(a, 0)?, number(a, 1)?)
         }),
-        function("current_setting", DataType::Utf8, move |a| {
-            settings.show(&argument(a, 0)?.to_lowercase()).ok()
-        }),
-    ]
+        failing(
+            "current_setting",
+            DataType::Utf8,
+            Volatility::Stable,
+            move |a| {
+                let Some(name) = argument(a, 0) else {
+                    return Ok(None);
+                };
+                match settings.show(&name.to_lowercase()) {
+                    Ok(value) => Ok(Some(value)),
+                    Err(_) if argument(a, 1) == Some("true") => Ok(None),
+                    Err(error) => Err(error),
+                }
+            },
+        ),
+        failing(
+            "set_config",
+            DataType::Utf8,
+            Volatility::Volatile,
+            move |a| {
+                let Some(name) = argument(a, 0) else {
+                    return Err(
+                        Error::invalid("a setting's name can't be NULL").with_sqlstate("22004")
+                    );
+                };
+                if argument(a, 2) == Some("true") {
+                    return Err(Error::invalid(
+                        "set_config for a transaction alone is not supported",
+                    )
+                    .with_hint("the third argument false sets it for the session")
+                    .with_sqlstate("0A000"));
+                }
+                setting.ask(&name.to_lowercase(), argument(a, 1)).map(Some)
+            },
+        ),
+    ]);
+    all
 }

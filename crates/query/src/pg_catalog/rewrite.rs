@@ -12,6 +12,7 @@
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
+//! | `ARRAY(SELECT ... FROM pg_auth_members)`  | `pg_member_of(role)`                       |
 //!
 //! Rewrites sqlparser's tree and does nothing else. Invariant RWR-1: what is rewritten in general
 //! means the same to everybody; the last two are done only where all tables are of `pg_catalog`.
@@ -25,6 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::functions::{DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
+use super::privileges::MEMBER_OF;
 use super::{PG_CATALOG, has, is_empty};
 use crate::parse::folded;
 
@@ -134,7 +136,10 @@ fn rewrite_expr(expr: &mut Expr) {
                 **right = Expr::Value(none.into());
             }
         }
-        Expr::Function(function) => rewrite_function(function),
+        Expr::Function(function) => match members_of(function) {
+            Some(role) => *expr = call(MEMBER_OF, vec![role]),
+            None => rewrite_function(function),
+        },
         Expr::Like {
             escape_char,
             pattern,
@@ -178,6 +183,34 @@ fn rewrite_expr(expr: &mut Expr) {
             right: Box::new(one()),
         };
         *expr = call("unnest", vec![call("range", vec![one(), end])]);
+    }
+}
+
+/// The role whose memberships `ARRAY(SELECT ... FROM pg_auth_members m ... WHERE m.member = role)`
+/// asks for.
+fn members_of(function: &Function) -> Option<Expr> {
+    let FunctionArguments::Subquery(query) = &function.args else {
+        return None;
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let mut tables = relations(select).filter_map(catalog_table);
+    if !tables.any(|name| name == "pg_auth_members") {
+        return None;
+    }
+    match select.selection.as_ref()? {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Eq,
+            right,
+        } => match left.as_ref() {
+            Expr::CompoundIdentifier(parts) if folded(parts.last()?) == "member" => {
+                Some(right.as_ref().clone())
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -70,12 +70,18 @@ fn every_table_has_its_columns() {
     );
     let visible = Visible::stored(Arc::new(manifest));
     for name in names() {
-        let batch = rows(name, &visible).unwrap().expect("it is there");
+        let batch = rows(name, &visible, &visible.access())
+            .unwrap()
+            .expect("it is there");
         assert!(batch.num_columns() > 1, "{name}");
         assert!(has(name));
         assert!(!is_empty(name) || batch.num_rows() == 0, "{name}");
     }
-    assert!(rows("pg_nothing", &visible).unwrap().is_none());
+    assert!(
+        rows("pg_nothing", &visible, &visible.access())
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]

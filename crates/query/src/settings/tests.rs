@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn what_is_set_is_shown() {
-    let mut settings = Settings::default();
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
     for (name, value, shown) in [
         ("lazybase.freshness", "30", "30s"),
         ("lazybase.freshness", "best effort", "best effort"),
@@ -14,24 +14,39 @@ fn what_is_set_is_shown() {
         ("datafusion.execution.batch_size", "1024", "1024"),
         ("application_name", "tests", "tests"),
     ] {
-        settings.set(name, Some(value)).unwrap();
+        settings.set(name, Some(value), &defaults).unwrap();
         assert_eq!(settings.show(name).unwrap(), shown, "{name}");
     }
     settings
-        .set("datafusion.execution.batch_size", None)
+        .set("datafusion.execution.batch_size", None, &defaults)
         .unwrap();
     assert_eq!(
         settings.show("datafusion.execution.batch_size").unwrap(),
         "8192"
     );
-    settings.reset();
+    let fresh = Settings::default();
+    settings.set("lazybase.freshness", None, &fresh).unwrap();
     assert_eq!(settings.show("lazybase.freshness").unwrap(), "0");
+    // What a connection began with is its own default.
+    let mut began = Settings::default();
+    for (name, value) in [
+        ("lazybase.freshness", "30"),
+        ("lazybase.copy_format", "text"),
+        ("statement_timeout", "5s"),
+        ("datafusion.execution.batch_size", "77"),
+    ] {
+        began.set(name, Some(value), &fresh).unwrap();
+        settings.set(name, None, &began).unwrap();
+        assert_eq!(settings.show(name).unwrap(), began.show(name).unwrap());
+    }
 }
 
 #[test]
 fn unknown_names_hint_at_known_ones() {
-    let mut settings = Settings::default();
-    let error = settings.set("lazybase.freshnes", Some("1")).unwrap_err();
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
+    let error = settings
+        .set("lazybase.freshnes", Some("1"), &defaults)
+        .unwrap_err();
     assert_eq!(error.hint(), Some("perhaps lazybase.freshness is meant"));
     assert_eq!(error.sqlstate(), "42704");
     let error = settings.show("datafusion.execution.batchsize").unwrap_err();
@@ -43,7 +58,7 @@ fn unknown_names_hint_at_known_ones() {
 
 #[test]
 fn wrong_values_are_refused() {
-    let mut settings = Settings::default();
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
     for (name, value) in [
         ("lazybase.freshness", "soon"),
         ("lazybase.on_miss", "panic"),
@@ -51,14 +66,20 @@ fn wrong_values_are_refused() {
         ("datafusion.execution.batch_size", "many"),
     ] {
         assert_eq!(
-            settings.set(name, Some(value)).unwrap_err().sqlstate(),
+            settings
+                .set(name, Some(value), &defaults)
+                .unwrap_err()
+                .sqlstate(),
             "22023",
             "{name}"
         );
     }
     for name in ["lazybase.last_answer", "datafusion.catalog.default_schema"] {
         assert_eq!(
-            settings.set(name, Some("x")).unwrap_err().sqlstate(),
+            settings
+                .set(name, Some("x"), &defaults)
+                .unwrap_err()
+                .sqlstate(),
             "55P02"
         );
     }

@@ -3,9 +3,27 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array};
+use lazybase_cluster::lag::Lag;
 use lazybase_cluster::{HeldPin, Status};
 
 use super::{Columns, counts, moments, texts};
+
+/// How far stages are behind what is sealed, of all tables or of each.
+pub(super) fn lag(lags: &[Lag], of_tables: bool) -> Columns {
+    let mut columns: Columns = Vec::with_capacity(5);
+    if of_tables {
+        let tables = lags.iter().map(|lag| lag.table.clone());
+        columns.push(("table_name", texts(tables)));
+    }
+    columns.push(("stage", texts(lags.iter().map(|lag| Some(lag.stage)))));
+    let through = lags.iter().map(|lag| lag.through.0);
+    columns.push(("through_scu", counts(through)));
+    let behind = lags.iter().map(|lag| lag.scus_behind);
+    columns.push(("scus_behind", counts(behind)));
+    let behind = lags.iter().map(|lag| lag.micros_behind as f64 / 1e6);
+    columns.push(("seconds_behind", seconds(behind)));
+    columns
+}
 
 /// The last things that went wrong in the background.
 pub(super) fn troubles(status: &Status) -> Columns {

@@ -28,7 +28,8 @@ fn manifest() -> Manifest {
 
 #[test]
 fn lag_is_the_age_of_the_first_scu_that_waits() {
-    let columns = lag(&manifest(), 10_000_000);
+    let stages = lag::of_stages(&manifest(), 10_000_000);
+    let columns = status::lag(&stages, false);
     let behind = columns[2].1.as_primitive::<arrow::datatypes::UInt64Type>();
     assert_eq!(behind.values(), &[0, 2, 2, 0]);
     let seconds = columns[3].1.as_primitive::<arrow::datatypes::Float64Type>();

@@ -86,12 +86,12 @@ fn savepoints_cut_the_buffer() {
         .buffer
         .apply(vec![insert(&table, &[1])])
         .unwrap();
-    transaction.savepoint("s".to_owned());
+    transaction.savepoint("s".to_owned(), Settings::default());
     transaction
         .buffer
         .apply(vec![insert(&table, &[2])])
         .unwrap();
-    transaction.savepoint("u".to_owned());
+    transaction.savepoint("u".to_owned(), Settings::default());
     transaction.failed = true;
     transaction.rollback_to("s").unwrap();
     assert_eq!(values(&transaction.buffer), [1]);

@@ -1,18 +1,20 @@
 //! Limits that hold: a query that wants more memory than there is fails alone; a reader
 //! that stands still stops nobody, and one that lost its pin is told so.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use lazybase_cluster::{Settings, SettleTo};
 use lazybase_engine::env::memory::MemoryStore;
-use lazybase_engine::env::{Clock, Env};
+use lazybase_engine::env::{Clock, Env, Store};
+use lazybase_engine::manifest::collect::files_of;
 use lazybase_model::ErrorKind;
-use lazybase_model::limits::PIN_LIFETIME;
-use lazybase_query::Database;
+use lazybase_model::limits::{DELETE_GRACE, PIN_LIFETIME};
+use lazybase_query::{AnswerStream, Database, OpenOptions};
 
 use crate::rows;
 
@@ -29,65 +31,43 @@ const BIG: &str = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_past_its_memory_fails_alone() {
     let database = open(Settings {
-        query_memory: 12 << 20,
+        query_memory: 24 << 20,
         ..Settings::default()
     })
     .await;
     let session = database.session();
     session.execute(BIG).await.unwrap();
+    let over = AtomicBool::new(false);
     // The build side of a join can't be spilt.
+    let greedy = async {
+        for _ in 0..3 {
+            let sql = "SELECT count(*) FROM big AS a JOIN big AS b ON a.v = b.v";
+            let refused = session.execute(sql).await.unwrap_err();
+            assert_eq!(refused.sqlstate(), "53200", "{refused:?}");
+            assert_eq!(refused.kind(), ErrorKind::Unavailable);
+            assert!(refused.hint().is_some(), "{refused:?}");
+            // The detail names what wanted it.
+            let detail = refused.detail().unwrap_or_default();
+            assert!(detail.contains("HashJoin"), "{refused:?}");
+        }
+        over.store(true, Ordering::SeqCst);
+    };
+    // One that sorts takes of the same memory, all the while.
     let other = database.session();
-    let greedy = session.execute("SELECT count(*) FROM big AS a JOIN big AS b ON a.v = b.v");
-    let modest = rows(&other, "SELECT count(*) FROM big WHERE k <= 1000");
-    let (refused, counted) = tokio::join!(greedy, modest);
-    let refused = refused.unwrap_err();
-    assert_eq!(refused.sqlstate(), "53200", "{refused:?}");
-    assert_eq!(refused.kind(), ErrorKind::Unavailable);
-    assert!(refused.hint().is_some(), "{refused:?}");
-    assert_eq!(counted, [["1000"]]);
+    let modest = async {
+        let mut answered = 0;
+        while !over.load(Ordering::SeqCst) || answered == 0 {
+            let sql = "SELECT k FROM big WHERE k <= 4000 ORDER BY v DESC, k OFFSET 3999";
+            assert_eq!(rows(&other, sql).await, [["1"]]);
+            answered += 1;
+        }
+        answered
+    };
+    let ((), answered) = tokio::join!(greedy, modest);
+    assert!(answered > 0);
     // Nothing of it is left: the same session goes on.
     let after = rows(&session, "SELECT max(k) FROM big WHERE v LIKE '%7'");
     assert_eq!(after.await, [["199997"]]);
-    database.close().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_stands_still_stops_nobody() {
-    let database = open(Settings {
-        retention: Duration::ZERO,
-        ..Settings::default()
-    })
-    .await;
-    let session = database.session();
-    session.execute(BIG).await.unwrap();
-    let reader = database.session();
-    let mut standing = reader.query("SELECT k, v FROM big").await.unwrap();
-    let first = standing.next().await.unwrap().unwrap();
-    let mut seen = first.num_rows();
-    // Everything is written anew, comes to the authority, and is collected, while it stands.
-    for part in 0..20 {
-        let sql = format!(
-            "UPDATE big SET v = 'new' WHERE k > {0} AND k <= {0} + 10000",
-            part * 10_000
-        );
-        session.execute(&sql).await.unwrap();
-    }
-    let settled = database
-        .instance()
-        .settle(None, SettleTo::Authority, &|_| {});
-    settled.await.unwrap();
-    assert_eq!(
-        rows(&session, "SELECT count(*) FROM big WHERE v = 'new'").await,
-        [["200000"]]
-    );
-    // It reads on at its own horizon: all rows, and none of the new.
-    let mut texts = rows_of(&first);
-    while let Some(batch) = standing.next().await {
-        let batch = batch.unwrap();
-        seen += batch.num_rows();
-        texts += rows_of(&batch);
-    }
-    assert_eq!((seen, texts), (200_000, 200_000));
     database.close().await.unwrap();
 }
 
@@ -122,29 +102,175 @@ impl Clock for Hurried {
     }
 }
 
+/// A database whose files can be listed, whose clock can be moved on, and that keeps little in
+/// memory and nothing for later.
+struct World {
+    database: Database,
+    store: MemoryStore,
+    clock: Arc<Hurried>,
+}
+
+impl World {
+    async fn open() -> World {
+        let store = MemoryStore::without_history();
+        let system = Env::system(Arc::new(store.clone()));
+        let clock = Arc::new(Hurried {
+            inner: Arc::clone(&system.clock),
+            ahead_ms: AtomicU64::new(0),
+        });
+        let env = Env {
+            clock: clock.clone(),
+            ..system
+        };
+        let settings = Settings {
+            retention: Duration::ZERO,
+            cache_bytes: 1 << 20,
+            ..Settings::default()
+        };
+        World {
+            database: Database::open_env(env, settings).await.unwrap(),
+            store,
+            clock,
+        }
+    }
+
+    async fn settle(&self) {
+        let instance = self.database.instance();
+        instance
+            .settle(None, SettleTo::Authority, &|_| {})
+            .await
+            .unwrap();
+    }
+
+    /// The segments that are there.
+    async fn segments(&self) -> BTreeSet<String> {
+        let listed = self.store.list("segments/").await.unwrap();
+        listed.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Those that the newest manifest names.
+    fn named(&self) -> BTreeSet<String> {
+        let manifest = self.database.instance().manifest();
+        files_of(&manifest).map(str::to_owned).collect()
+    }
+
+    fn hurry(&self, by: Duration) {
+        let by = by.as_millis() as u64;
+        self.clock.ahead_ms.fetch_add(by, Ordering::SeqCst);
+    }
+
+    /// Moves the clock on, in steps of `step`, until the collector has done something.
+    async fn until(&self, what: &str, step: Duration, done: impl Fn(&BTreeSet<String>) -> bool) {
+        for _ in 0..200 {
+            if done(&self.segments().await) {
+                return;
+            }
+            self.hurry(step);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{what}: {:?}", self.segments().await);
+    }
+
+    /// The table, once nothing but what it needs is there; and a reader that has begun to read it.
+    async fn with_reader(&self) -> (BTreeSet<String>, AnswerStream) {
+        let session = self.database.session();
+        session.execute(BIG).await.unwrap();
+        self.settle().await;
+        let whole = |there: &BTreeSet<String>| *there == self.named();
+        self.until("only the base is kept", DELETE_GRACE, whole)
+            .await;
+        let reader = self.database.session();
+        let sql = "SET datafusion.execution.batch_size = 1000;
+            SET datafusion.execution.target_partitions = 1";
+        reader.execute(sql).await.unwrap();
+        let standing = reader.query("SELECT k, v FROM big").await.unwrap();
+        (self.segments().await, standing)
+    }
+
+    /// Writes everything anew, in so many parts, each brought to the authority.
+    async fn write_anew(&self, parts: u32) -> BTreeSet<String> {
+        let session = self.database.session();
+        let mut seen = BTreeSet::new();
+        let rows = 200_000 / parts;
+        for part in 0..parts {
+            let from = part * rows;
+            let sql = format!(
+                "UPDATE big SET v = 'new' WHERE k > {from} AND k <= {}",
+                from + rows
+            );
+            session.execute(&sql).await.unwrap();
+            self.settle().await;
+            seen.append(&mut self.segments().await);
+        }
+        seen
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_lost_its_pin_is_told_so_and_misses_no_row() {
-    let system = Env::system(Arc::new(MemoryStore::new()));
-    let clock = Arc::new(Hurried {
-        inner: Arc::clone(&system.clock),
-        ahead_ms: AtomicU64::new(0),
-    });
-    let env = Env {
-        clock: clock.clone(),
-        ..system
+async fn a_reader_that_stands_still_stops_nobody() {
+    let world = World::open().await;
+    let (pinned, mut standing) = world.with_reader().await;
+    let first = standing.next().await.unwrap().unwrap();
+    let mut seen = first.num_rows();
+    // Everything is written anew, comes to the authority, and is collected, while it stands.
+    let written = world.write_anew(4).await;
+    let loose = |there: &BTreeSet<String>| {
+        let named = world.named();
+        let kept = |file: &&String| named.contains(*file) || pinned.contains(*file);
+        written
+            .iter()
+            .filter(|file| !kept(file))
+            .all(|file| !there.contains(file))
     };
-    let database = Database::open_env(env, Settings::default()).await.unwrap();
-    let session = database.session();
-    session.execute(BIG).await.unwrap();
-    session.execute("SETTLE").await.unwrap();
-    session
-        .execute("SET datafusion.execution.batch_size = 1000")
-        .await
-        .unwrap();
-    let mut standing = session.query("SELECT k, v FROM big").await.unwrap();
+    // What a merge superseded is named until the coordinator's next look.
+    let superseded = |_: &BTreeSet<String>| pinned.is_disjoint(&world.named());
+    world
+        .until("the base is another one", DELETE_GRACE, superseded)
+        .await;
+    let now = world.named();
+    assert!(
+        !written.is_subset(&(&pinned | &now)),
+        "something is to be collected"
+    );
+    world
+        .until("what nobody needs goes", DELETE_GRACE, loose)
+        .await;
+    let there = world.segments().await;
+    assert!(pinned.is_subset(&there), "what is pinned stays: {there:?}");
+    let session = world.database.session();
+    assert_eq!(
+        rows(&session, "SELECT count(*) FROM big WHERE v = 'new'").await,
+        [["200000"]]
+    );
+    // It reads on at its own horizon: all rows, and none of the new.
+    let mut texts = rows_of(&first);
+    while let Some(batch) = standing.next().await {
+        let batch = batch.unwrap();
+        seen += batch.num_rows();
+        texts += rows_of(&batch);
+    }
+    assert_eq!((seen, texts), (200_000, 200_000));
+    // The pin alone kept them.
+    drop(standing);
+    let gone = |there: &BTreeSet<String>| pinned.is_disjoint(there);
+    world
+        .until("what was pinned goes", DELETE_GRACE, gone)
+        .await;
+    world.database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_lost_its_pin_is_told_so() {
+    let world = World::open().await;
+    let (pinned, mut standing) = world.with_reader().await;
     let mut seen = standing.next().await.unwrap().unwrap().num_rows();
-    let ahead_ms = PIN_LIFETIME.as_millis() as u64 * 3;
-    clock.ahead_ms.store(ahead_ms, Ordering::SeqCst);
+    world.write_anew(1).await;
+    // It stands for so long that its pin is taken away, and the files with it.
+    world.hurry(PIN_LIFETIME * 3);
+    let gone = |there: &BTreeSet<String>| pinned.is_disjoint(there);
+    world
+        .until("what was pinned goes", DELETE_GRACE, gone)
+        .await;
     let lost = loop {
         match standing.next().await {
             None => break None,
@@ -152,17 +278,53 @@ async fn a_reader_that_lost_its_pin_is_told_so_and_misses_no_row() {
             Some(Err(error)) => break Some(error),
         }
     };
-    match lost {
-        Some(error) => {
-            assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error:?}");
-            assert!(seen < 200_000);
-        }
-        None => assert_eq!(seen, 200_000, "an end without an error has all rows"),
-    }
+    let lost = lost.unwrap_or_else(|| panic!("an answer of {seen} rows ends without an error"));
+    assert_eq!(lost.kind(), ErrorKind::SnapshotTooOld, "{lost:?}");
+    assert!(seen < 200_000, "{seen}");
     // Asked again, it gets all.
+    let session = world.database.session();
     assert_eq!(
         rows(&session, "SELECT count(*) FROM big").await,
         [["200000"]]
     );
+    world.database.close().await.unwrap();
+}
+
+/// What sorts past its memory spills into the database's folder, and nothing stays there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_spilt_lies_in_the_databases_folder_and_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let options = OpenOptions {
+        create: true,
+        settings: Settings {
+            query_memory: 32 << 20,
+            ..Settings::default()
+        },
+        ..OpenOptions::default()
+    };
+    let database = Database::open_with(&path, options.clone()).await.unwrap();
+    let session = database.session();
+    // One sort alone: several, and what merges them, would have parts of the memory each.
+    let alone = "SET datafusion.execution.target_partitions = 1";
+    session.execute(alone).await.unwrap();
+    session.execute(BIG).await.unwrap();
+    // As much again: twice what the sort may hold, beside what it may not spill.
+    let more = "INSERT INTO big SELECT k + 200000, concat(v, 'more') FROM big";
+    session.execute(more).await.unwrap();
+    let sql = "EXPLAIN ANALYZE SELECT k FROM big ORDER BY v OFFSET 399999";
+    let plan = rows(&session, sql).await.concat().join("\n");
+    assert!(
+        plan.contains("spill_count=") && !plan.contains("spill_count=0,"),
+        "{plan}"
+    );
+    database.close().await.unwrap();
+    drop((session, database));
+    // What a process left that was killed.
+    let left = path.join("tmp/datafusion-left");
+    std::fs::create_dir_all(&left).unwrap();
+    std::fs::write(left.join("spilt"), "rows").unwrap();
+    let database = Database::open_with(&path, options).await.unwrap();
+    assert!(!left.exists());
     database.close().await.unwrap();
 }

@@ -14,6 +14,7 @@ mod definitions;
 mod limits;
 mod mixed;
 mod partitions;
+mod roles;
 mod stages;
 mod ttl;
 mod types;

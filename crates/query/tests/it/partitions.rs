@@ -464,3 +464,26 @@ proptest! {
         runtime.block_on(story(rule, mix, &ops, &past))?;
     }
 }
+
+/// Groups of their own are for rows whose order is of use: others come in as many as are wanted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_without_an_order_come_in_as_few_groups_as_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let session = database.session();
+    let made = "CREATE TABLE p (k INT, v INT, PRIMARY KEY (k)) PARTITION BY HASH (k) PARTITIONS 6;
+        INSERT INTO p SELECT x, x FROM generate_series(1, 600) AS s (x);
+        SETTLE;
+        SET datafusion.execution.target_partitions = 1";
+    session.execute(made).await.unwrap();
+    let scan = async |sql: &str| {
+        let lines = crate::rows(&session, sql).await.concat();
+        let scan = lines.into_iter().find(|line| line.contains("LazyScanExec"));
+        scan.expect("the table is scanned")
+    };
+    let unordered = scan("EXPLAIN SELECT sum(v) FROM p WHERE v > 3").await;
+    assert!(unordered.contains("partitions=1,"), "{unordered}");
+    let ordered = scan("EXPLAIN SELECT k FROM p ORDER BY k LIMIT 3").await;
+    assert!(ordered.contains("partitions=6,"), "{ordered}");
+    database.close().await.unwrap();
+}

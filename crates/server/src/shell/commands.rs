@@ -7,9 +7,10 @@ use lazybase_engine::manifest::Manifest;
 use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
 
 use super::meta::{self, Meta};
-use super::{Next, Shell};
+use super::{Here, Next, Shell, Target};
 use crate::failure;
 use crate::figures::{bytes, counted, thousands};
+use crate::names::quoted;
 use crate::render::{print_rows, sql_type};
 use crate::status::TableFigures;
 
@@ -18,15 +19,23 @@ impl Shell {
         match meta::parse(line)? {
             Meta::Quit => return Ok(Next::Quit),
             Meta::Help => put(meta::HELP)?,
-            Meta::Status => put(&crate::status::text(self.database.instance()))?,
+            Meta::Status => match &self.target {
+                Target::Here(here) => put(&crate::status::text(here.database.instance()))?,
+                Target::There(wire) => put(&crate::status::page::text(wire).await?)?,
+            },
+            Meta::Tables | Meta::Describe(_) if self.target.here().is_err() => {
+                self.tables_there(line).await?;
+            }
             Meta::Tables => {
-                let manifest = self.database.instance().manifest();
-                put(&list_tables(&manifest, &self.session.tables()))?;
+                let Here { database, session } = self.target.here()?;
+                let manifest = database.instance().manifest();
+                put(&list_tables(&manifest, &session.tables()))?;
             }
             Meta::Describe(name) => {
-                let table = self.session.table(&name);
+                let Here { database, session } = self.target.here()?;
+                let table = session.table(&name);
                 let table = table.map_err(|error| error.with_hint("\\d lists the tables"))?;
-                put(&describe(&self.database.instance().manifest(), &table))?;
+                put(&describe(&database.instance().manifest(), &table))?;
             }
             Meta::Timing(choice) => {
                 self.timing = choice.unwrap_or(!self.timing);
@@ -48,13 +57,33 @@ impl Shell {
             }
             Meta::ShowFreshness => self.run_sql("SHOW lazybase.freshness").await?,
             Meta::SetFreshness(bound) => {
-                self.session.execute(&meta::set_freshness(bound)).await?;
+                self.set(&meta::set_freshness(bound)).await?;
                 self.remark(&format!("queries ask {bound} when they name no freshness"));
             }
         }
         Ok(Next::Continue)
     }
 }
+
+impl Shell {
+    /// `\d` of a server: as statements that say the same.
+    async fn tables_there(&mut self, line: &str) -> Result<()> {
+        let quiet = std::mem::replace(&mut self.quiet, true);
+        let done = match meta::parse(line)? {
+            Meta::Describe(name) => {
+                let described = self.run_sql(&format!("DESCRIBE {}", quoted(&name))).await;
+                described.map_err(|error| error.with_hint("\\d lists the tables"))
+            }
+            _ => self.run_sql(TABLES_THERE).await,
+        };
+        self.quiet = quiet;
+        done
+    }
+}
+
+/// The tables of a server.
+const TABLES_THERE: &str = "SELECT name AS \"table\", coalesce(key, '(hidden)') AS key, \
+    stored_rows AS \"stored rows\", bytes FROM lazybase.tables ORDER BY name";
 
 fn put(text: &str) -> Result<()> {
     let written = io::stdout().lock().write_all(text.as_bytes());

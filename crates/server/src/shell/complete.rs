@@ -1,8 +1,12 @@
 //! What Tab offers: keywords, tables, columns, the shell's commands.
 
 use lazybase_engine::manifest::Manifest;
+use lazybase_model::Result;
 use lazybase_query::Database;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
+
+use super::{Shell, Target};
+use crate::render::cell_texts;
 
 /// Words that begin or join clauses; those of freshness first.
 const KEYWORDS: &str = "\
@@ -28,22 +32,47 @@ const COMMANDS: [&str; 10] = [
     "\\help",
 ];
 
-/// Completes from the newest manifest.
-pub(super) struct Words {
-    database: Database,
+/// Completes names of tables and columns.
+pub(super) enum Words {
+    /// From the newest manifest.
+    Here(Box<Database>),
+    /// From what a server had when the shell began.
+    There(Names),
 }
 
-impl Words {
-    /// For the tables of `database`.
-    pub(super) fn new(database: Database) -> Words {
-        Words { database }
+impl Shell {
+    /// The names that Tab offers.
+    pub(super) async fn words(&self) -> Result<Words> {
+        let wire = match &self.target {
+            Target::Here(here) => return Ok(Words::Here(Box::new(here.database.clone()))),
+            Target::There(wire) => wire,
+        };
+        let mut names = Names::default();
+        for (sql, found) in [
+            ("SELECT name FROM lazybase.tables", &mut names.tables),
+            (
+                "SELECT DISTINCT column_name FROM lazybase.columns ORDER BY 1",
+                &mut names.columns,
+            ),
+        ] {
+            let (_, batches) = wire.collect(sql).await?;
+            for batch in batches {
+                found.extend(cell_texts(batch.column(0))?.into_iter().flatten());
+            }
+        }
+        Ok(Words::There(names))
     }
 }
 
 impl Completer for Words {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
-        let manifest = self.database.instance().manifest();
-        let (start, words) = offered(&line[..position], &names(&manifest));
+        let (start, words) = match self {
+            Words::There(names) => offered(&line[..position], names),
+            Words::Here(database) => {
+                let manifest = database.instance().manifest();
+                offered(&line[..position], &names(&manifest))
+            }
+        };
         let suggestion = |word| Suggestion {
             value: word,
             span: Span::new(start, position),
@@ -55,7 +84,8 @@ impl Completer for Words {
 }
 
 /// Tables and their columns.
-struct Names {
+#[derive(Default)]
+pub(super) struct Names {
     tables: Vec<String>,
     columns: Vec<String>,
 }

@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use futures::StreamExt;
-use lazybase_model::Result;
-use lazybase_query::{AnswerStream, CopyInput, split_statements};
+use lazybase_model::{ErrorKind, Result};
+use lazybase_query::{CopyInput, split_statements};
 
-use super::{Shell, pointer};
+use super::target::Answered;
+use super::{Shell, Target, pointer};
 use crate::cli::Format;
 use crate::failure;
 use crate::figures;
@@ -21,6 +21,12 @@ impl Shell {
             let stopwatch = Stopwatch::start();
             let run = until_interrupted(self.run_statement(&statement)).await;
             self.wait.clear();
+            if run
+                .as_ref()
+                .is_err_and(|error| error.kind() == ErrorKind::Cancelled)
+            {
+                self.target.cancel().await;
+            }
             run.map_err(|error| pointer::pointed(error, &statement))?;
             if self.timing {
                 self.remark(&format!("time {}", figures::micros(stopwatch.micros())));
@@ -32,8 +38,14 @@ impl Shell {
     /// Writes rows as they come: a result may be larger than memory.
     async fn run_statement(&self, statement: &str) -> Result<()> {
         let mut answer = match lazybase_query::copy_input(statement) {
-            None => self.session.query(statement).await?,
             Some(kind) => self.copy_from(statement, kind).await?,
+            None => match &self.target {
+                Target::There(wire) if sends_copy(statement) => {
+                    let mut out = BufWriter::with_capacity(64 << 10, io::stdout());
+                    Answered::There(wire.copy_out(statement, &mut out).await?)
+                }
+                target => target.query(statement).await?,
+            },
         };
         if answer.returns_rows() {
             let mut writer = self.result_writer(answer.schema());
@@ -45,27 +57,38 @@ impl Shell {
             while let Some(batch) = answer.next().await {
                 batch?;
             }
-            match answer.token() {
-                Some(token) => self.remark(&format!("{}, token {token}", answer.tag())),
-                None => self.remark(&answer.tag()),
+            let told = answer.told();
+            match told.token {
+                Some(token) => self.remark(&format!("{}, token {token}", told.tag)),
+                None => self.remark(&told.tag),
             }
         }
-        for notice in answer.notices() {
+        let told = answer.told();
+        for notice in told.notices {
             self.remark(&format!("notice: {notice}"));
         }
-        if let Some(stamp) = answer.stamp() {
-            self.remark(&stamp.to_string());
+        if let Some(stamp) = told.stamp {
+            self.remark(&stamp);
+        }
+        Ok(())
+    }
+
+    /// Runs a statement whose answer nobody needs to see.
+    pub(super) async fn set(&self, statement: &str) -> Result<()> {
+        let mut answer = self.target.query(statement).await?;
+        while let Some(batch) = answer.next().await {
+            batch?;
         }
         Ok(())
     }
 
     /// Sends what follows the statement, up to the line that ends it.
-    async fn copy_from(&self, statement: &str, kind: CopyInput) -> Result<AnswerStream> {
+    async fn copy_from(&self, statement: &str, kind: CopyInput) -> Result<Answered> {
         if self.data.is_terminal() {
             self.remark("give the rows, a line each; a line with \\. alone ends them");
         }
         let data = self.data.copy_data(kind)?;
-        let copied = self.session.copy_from(statement, data).await;
+        let copied = self.target.copy_from(statement, data).await;
         if copied.is_err() && self.data.is_terminal() {
             // What is still to come are rows, and no statements.
             self.data.skip_copy_data(kind)?;
@@ -98,6 +121,16 @@ impl Shell {
         // Nobody can be told that standard error is gone.
         drop(io::stderr().lock().write_all(line.as_bytes()));
     }
+}
+
+/// Whether a statement is a COPY whose data come here.
+fn sends_copy(statement: &str) -> bool {
+    let words: Vec<String> = statement
+        .split_whitespace()
+        .map(str::to_ascii_uppercase)
+        .collect();
+    words.first().is_some_and(|word| word == "COPY")
+        && words.windows(2).any(|pair| pair == ["TO", "STDOUT"])
 }
 
 /// The columns of the terminal that results go to, if they do.

@@ -21,7 +21,8 @@ const MENU: &str = "completion";
 
 /// Reads and runs statements until the user leaves.
 pub(super) fn run(runtime: &Runtime, mut shell: Shell) -> Result<()> {
-    let mut editor = editor(&shell)?;
+    let words = runtime.block_on(shell.words())?;
+    let mut editor = editor(words)?;
     shell.remark(concat!(
         "LazyBase ",
         env!("CARGO_PKG_VERSION"),
@@ -29,7 +30,7 @@ pub(super) fn run(runtime: &Runtime, mut shell: Shell) -> Result<()> {
     ));
     loop {
         let prompt = Marker {
-            in_transaction: shell.session.in_transaction(),
+            in_transaction: shell.target.in_transaction(),
         };
         let signal = editor.read_line(&prompt);
         match signal.map_err(|error| failure::io("terminal", &error))? {
@@ -61,7 +62,7 @@ fn run_text(runtime: &Runtime, shell: &mut Shell, text: &str) -> Next {
     }
 }
 
-fn editor(shell: &Shell) -> Result<Reedline> {
+fn editor(words: Words) -> Result<Reedline> {
     let mut keys = default_emacs_keybindings();
     keys.add_binding(
         KeyModifiers::NONE,
@@ -74,7 +75,7 @@ fn editor(shell: &Shell) -> Result<Reedline> {
     let menu = ColumnarMenu::default().with_name(MENU);
     let editor = Reedline::create()
         .with_validator(Box::new(UntilSemicolon))
-        .with_completer(Box::new(Words::new(shell.database.clone())))
+        .with_completer(Box::new(words))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
         .with_edit_mode(Box::new(Emacs::new(keys)))
         .with_quick_completions(true)

@@ -326,6 +326,39 @@ fn a_database_that_does_not_open_is_opened_by_setting_aside() {
 }
 
 #[test]
+fn repair_names_who_has_the_database_and_looks_at_nothing() {
+    let place = filled();
+    let store = lazybase_engine::env::local::LocalStore::open(&place.path("db")).unwrap();
+    for args in [&["repair"][..], &["repair", "--dry-run"]] {
+        let said = place.fails(args);
+        let process = format!("is in use by process {}", std::process::id());
+        assert!(said.contains(&process), "{said}");
+    }
+    drop(store);
+    assert_eq!(status(&place, &["repair", "--dry-run"]), Some(0));
+}
+
+#[test]
+fn a_backup_goes_into_a_folder_of_its_own() {
+    let place = filled();
+    let foreign = place.path("photos");
+    std::fs::create_dir_all(&foreign).unwrap();
+    let photo = foreign.join("photo.tmp-1-2");
+    std::fs::write(&photo, b"x").unwrap();
+    for folder in ["db", "db/backups", "db/../db/segments/deep", "photos", ""] {
+        let folder = place.path(folder);
+        let folder = text(&folder);
+        place.fails(&["backup", "--to", folder]);
+        place.fails(&["sql", "-c", &format!("BACKUP TO '{folder}'")]);
+        let said = alone(&["--db", folder, "restore", "--from", text(&place.path("db"))]);
+        assert!(!said.ok, "{folder}");
+    }
+    assert!(photo.exists());
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+}
+
+#[test]
 fn a_backup_is_restored_to_an_scu_and_to_a_time() {
     let place = filled();
     place.ok(&["sql", "-c", "SETTLE"]);

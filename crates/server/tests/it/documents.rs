@@ -161,8 +161,23 @@ fn the_guide_to_partitions_runs() {
 }
 
 #[test]
+fn who_may_do_what() {
+    runs("docs/user/security.md");
+}
+
+#[test]
 fn the_guide_to_backups_runs() {
     runs("docs/user/backup.md");
+}
+
+#[test]
+fn the_guide_to_configuration_runs() {
+    runs("docs/user/configuration.md");
+}
+
+#[test]
+fn the_guide_to_monitoring_runs() {
+    runs("docs/user/monitoring.md");
 }
 
 #[test]
@@ -176,12 +191,15 @@ fn every_document_is_here() {
     let here = [
         "backup.md",
         "cli.md",
+        "configuration.md",
         "connecting.md",
         "damage.md",
         "freshness.md",
         "guarantees.md",
+        "monitoring.md",
         "partitions.md",
         "rust.md",
+        "security.md",
         "sql.md",
         "tour.md",
     ];

@@ -1,53 +1,127 @@
 //! `lazybase serve` as a process: its first lines, a client, a signal, its end.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::run::Place;
+use crate::server::Server;
 
 #[test]
 fn it_says_where_it_listens_and_stops_when_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Command::new(env!("CARGO_BIN_EXE_lazybase"))
-        .arg("--db")
-        .arg(folder.path().join("db"))
-        .args(["serve", "--pg-listen", "127.0.0.1:0"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
-    let mut next = || lines.next().unwrap().unwrap();
-    assert!(next().contains("serving"));
-    let told = next();
-    let port = told.split(" -p ").nth(1).unwrap();
-    let port: u16 = port.split(' ').next().unwrap().parse().unwrap();
-    assert!(next().starts_with("ready"));
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let said = server.said();
+    let at = |words: &str| said.iter().position(|line| line.contains(words)).unwrap();
+    assert!(at("serving") < at(" -p ") && at(" -p ") < at("HTTP: "));
+    assert!(at("HTTP: ") < at("ready; Ctrl-C stops"));
+    let flight = &said[at("Arrow Flight SQL clients: ")];
+    TcpStream::connect(flight.split("grpc://").nth(1).unwrap()).unwrap();
 
-    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut client = TcpStream::connect(&server.pg).unwrap();
     client.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
     let mut answer = [0];
     client.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"N", "encryption is declined");
 
-    let told = Command::new("kill")
-        .args(["-TERM", &server.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(told.success());
-    assert!(next().starts_with("stopping"));
-    assert!(next().starts_with("stopped"));
-    assert!(server.wait().unwrap().success());
+    let said = server.stop();
+    assert!(said.iter().any(|line| line.starts_with("stopping")));
 }
 
 #[test]
 fn an_address_that_others_reach_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let refused = Command::new(env!("CARGO_BIN_EXE_lazybase"))
-        .arg("--db")
-        .arg(folder.path().join("db"))
-        .args(["serve", "--pg-listen", "0.0.0.0:0"])
-        .output()
-        .unwrap();
-    assert!(!refused.status.success());
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("hint:") && said.contains("ssh"), "{said}");
+    let place = Place::new();
+    let said = place.run(&["serve", "--pg-listen", "0.0.0.0:0", "--http-listen", "off"]);
+    assert!(!said.ok);
+    let err = said.err;
+    assert!(err.contains("hint:") && err.contains("ssh"), "{err}");
+    let args = [
+        "serve",
+        "--pg-listen",
+        "127.0.0.1:0",
+        "--http-listen",
+        "off",
+    ];
+    let err = place.fails(&[&args[..], &["--flight-listen", "0.0.0.0:0"]].concat());
+    assert!(err.contains("hint:") && err.contains("31337"), "{err}");
+}
+
+#[test]
+fn a_folder_in_use_names_the_server() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let err = place.fails(&["sql", "-c", "SELECT 1"]);
+    let address = format!("postgresql://{}/lazybase", server.pg);
+    assert!(err.contains("in use by process"), "{err}");
+    assert!(err.contains(&format!("serves {address}")), "{err}");
+    let hint = format!("hint: speak to it: lazybase sql --url {address}");
+    assert!(err.contains(&hint), "{err}");
+}
+
+#[test]
+fn an_address_of_http_must_be_had_only_where_somebody_chose_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let place = Place::new();
+    let pg = [
+        "serve",
+        "--pg-listen",
+        "127.0.0.1:0",
+        "--flight-listen",
+        "off",
+    ];
+    let err = place.fails(&[&pg[..], &["--http-listen", &address]].concat());
+    assert!(err.contains("--http-listen"), "{err}");
+    let off = Server::spawn(&mut place.command(&[&pg[..], &["--http-listen", "off"]].concat()));
+    assert!(off.line("HTTP: ").contains("off"));
+    off.stop();
+}
+
+#[test]
+fn nothing_to_serve_is_an_error() {
+    let place = Place::new();
+    let err = place.fails(&["serve", "--pg-listen", "off", "--flight-listen", "off"]);
+    assert!(err.contains("nothing is to be served"), "{err}");
+}
+
+#[test]
+fn the_configuration_is_printed_and_read_back() {
+    let place = Place::new();
+    let args = ["serve", "--workers", "3", "--print-config"];
+    let mut command = place.command(&args);
+    let printed = command.env("LAZYBASE_SEAL_AGE", "3 s").output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert!(printed.contains("workers = 3\n"), "{printed}");
+    assert!(printed.contains("seal_age = \"3 s\"\n"), "{printed}");
+    assert!(printed.contains("set by the flag"), "{printed}");
+    let file = place.file("lazybase.toml", &printed);
+    let again = place.ok(&["--config", &file, "serve", "--print-config"]);
+    let values = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(values(&again), values(&printed));
+    // The same options hold for what opens the folder itself.
+    let file = place.file("small.toml", "batch_bytes_max = \"1 KiB\"\n");
+    let insert = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT);
+        INSERT INTO t SELECT x, repeat('v', 100) FROM generate_series(1, 100) AS s (x)";
+    let err = place.fails(&["--config", &file, "sql", "-c", insert]);
+    assert!(err.contains("batch"), "{err}");
+    let file = place.file("wrong.toml", "max_conections = 5\n");
+    let err = place.fails(&["--config", &file, "serve"]);
+    assert!(err.contains("hint: perhaps max_connections"), "{err}");
+}
+
+#[test]
+fn sessions_begin_with_the_timeout_that_is_configured() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--statement-timeout", "250 ms"]);
+    assert_eq!(
+        server.rows("SHOW statement_timeout").lines().nth(1),
+        Some("250")
+    );
+    let long = "SELECT count(*) FROM generate_series(1, 1000000000) AS s (x) WHERE x % 7 = 3";
+    let said = server.sql(&["-c", long]);
+    assert!(said.err.contains("statement_timeout"), "{}", said.err);
+    let reset = "SET statement_timeout = '5s'; RESET statement_timeout; SHOW statement_timeout";
+    assert!(server.rows(reset).ends_with("250\n"));
 }

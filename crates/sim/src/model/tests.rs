@@ -7,8 +7,8 @@ use crate::schema::{ColumnDraw, Kind, TableDraw};
 
 fn table() -> TableDraw {
     let column = |merge| ColumnDraw {
-        kind: Kind::Long,
         merge,
+        ..ColumnDraw::plain(Kind::Long)
     };
     TableDraw {
         name: "t".to_owned(),
@@ -19,6 +19,7 @@ fn table() -> TableDraw {
         cut: None,
         ttl: None,
         views: Vec::new(),
+        owned: None,
     }
 }
 
@@ -27,6 +28,8 @@ fn batch(parts: Vec<(usize, Vec<Change>)>) -> Batch {
         writer: 0,
         parts,
         empties: None,
+        alters: None,
+        given: Default::default(),
         fate: Fate::Sent,
         place: None,
         sent_micros: 0,
@@ -59,7 +62,11 @@ fn batches_apply_in_their_order_and_not_in_that_of_their_sending() {
         model.see_times(&Default::default()).unwrap();
         assert!(model.knows(horizon));
         let count = model.count_to(horizon);
-        model.rows_after(count, 0).get(&[1, 0]).map(|row| row[1])
+        model
+            .held_after(count, 0)
+            .rows
+            .get(&[1, 0])
+            .map(|row| row[1])
     };
     assert_eq!(at(&mut model, 1), Some(Some(7)));
     assert_eq!(at(&mut model, 2), Some(Some(12)));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use lazybase_cluster::AsOf;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::Key as EncodedKey;
 use lazybase_engine::manifest::KeyRange;
@@ -11,12 +12,19 @@ use lazybase_engine::read::{ScanPlan, Snapshot};
 use lazybase_model::{Error, Horizon};
 
 use super::scan_request;
+use crate::alter::adapted;
 use crate::dice::Dice;
 use crate::life::{Answer, Life};
 use crate::marks::Mark;
 use crate::model::{Cell, Change, OnRow, Row, Rows, apply};
-use crate::rows::{decode, encode, project};
+use crate::rows::{Known, decode, project};
+use crate::schema::{Kind, TableDraw};
 use crate::writer::draw_change;
+
+mod ids;
+
+/// A column that was read: which of the drawn ones, and how it is spelt.
+type Shown = (usize, Kind);
 
 /// A way to read a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,23 +39,50 @@ pub(super) enum Way {
     Own,
     /// Through a secondary view.
     View,
+    /// Its key map, if it owns an ID.
+    Map,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// When.
+    pub since: Duration,
+    /// The past, if it was one.
+    pub at: Option<AsOf>,
 }
 
 /// A table at a snapshot, as it should be.
 struct Expected {
     table: usize,
     rows: Arc<Rows>,
+    /// What is known of the table at the horizon.
+    known: Known,
     as_of_micros: i64,
     horizon: Horizon,
 }
 
-/// Reads a table in every way and compares: what is done when everything is at rest.
+/// Reads all tables in every way and compares: what is done when everything is at rest.
 pub(crate) async fn compare_all(life: &Life, dice: &mut Dice, snapshot: &Snapshot) -> Answer<()> {
-    let since = life.world().now();
-    for table in 0..life.tables.len() {
-        for way in [Way::Scan, Way::Point, Way::View] {
-            compare(life, dice, snapshot, table, way, since).await?;
-        }
+    for table in 0..life.maps.len() {
+        compare_one(life, dice, snapshot, table).await?;
+    }
+    Ok(())
+}
+
+/// Reads a table in every way and compares.
+pub(crate) async fn compare_one(
+    life: &Life,
+    dice: &mut Dice,
+    snapshot: &Snapshot,
+    table: usize,
+) -> Answer<()> {
+    let asked = Asked {
+        since: life.world().now(),
+        at: None,
+    };
+    for way in [Way::Scan, Way::Point, Way::View, Way::Map] {
+        compare(life, dice, snapshot, table, way, asked).await?;
     }
     Ok(())
 }
@@ -59,28 +94,32 @@ pub(super) fn compare<'a>(
     snapshot: &'a Snapshot,
     table: usize,
     way: Way,
-    since: Duration,
+    asked: Asked,
 ) -> BoxFuture<'a, Answer<()>> {
-    let expected = expected(life, snapshot, table);
-    let comparing = Comparing {
-        life,
-        snapshot,
-        expected,
-        since,
-    };
     Box::pin(async move {
+        let comparing = Comparing {
+            life,
+            snapshot,
+            expected: expected(life, snapshot, table, asked)?,
+            since: asked.since,
+        };
         match way {
             Way::Scan => comparing.scan(dice).await,
             Way::Range => comparing.range(dice).await,
             Way::Point => comparing.point(dice).await,
             Way::Own => comparing.own(dice).await,
             Way::View => comparing.view(dice).await,
+            Way::Map => comparing.map().await,
         }
     })
 }
 
-fn expected(life: &Life, snapshot: &Snapshot, table: usize) -> Expected {
+fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Answer<Expected> {
+    let since = asked.since;
     let horizon = snapshot.horizon();
+    let id = life.known(table).table.id;
+    let definition = snapshot.definition(id);
+    let definition = definition.map_err(|error| life.judge("a definition", since, error))?;
     let mut model = life.run.model.lock();
     let count = model.count_to(horizon);
     // What empties a table has a boundary of its own, right before its batch.
@@ -88,16 +127,43 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize) -> Expected {
     let emptied = next.is_some_and(|(scu, emptied)| {
         emptied == table && horizon == Horizon::end_of(scu.previous())
     });
+    let held = model.held_after(count, table);
+    let known = life.known_as(table, definition)?;
+    let draw = &life.run.story.tables[table];
+    let next = model.altered_after(count);
+    let next = next.filter(|(scu, altered, _)| {
+        *altered == table && horizon == Horizon::end_of(scu.previous())
+    });
+    let next = next.map(|(_, _, alter)| alter.version(draw, &held.version));
+    let fits = match asked.at {
+        Some(AsOf::Scu(_)) => known.version == *held.version,
+        // A change at the horizon may have come before the moment, or before the question.
+        Some(AsOf::Timestamp { .. }) | None => {
+            known.version == *held.version || next.as_ref() == Some(&known.version)
+        }
+    };
+    if !fits {
+        return Err(format!(
+            "table {:?} at {horizon}, asked for {:?}, has the columns {:?}, not {:?}",
+            draw.name, asked.at, known.version, held.version
+        )
+        .into());
+    }
+    let newest = life.known(table).table.version;
+    if asked.at.is_some() && known.table.version < newest {
+        life.world().meet(Mark::AsOfOlder);
+    }
     let rows = match emptied {
         true => Arc::default(),
-        false => model.rows_after(count, table),
+        false => held.rows,
     };
-    Expected {
+    Ok(Expected {
         table,
-        rows,
+        rows: adapted(&rows, draw, &held.version, &known.version),
+        known,
         as_of_micros: snapshot.stamp().as_of_micros,
         horizon,
-    }
+    })
 }
 
 struct Comparing<'a> {
@@ -108,12 +174,18 @@ struct Comparing<'a> {
 }
 
 impl Comparing<'_> {
-    fn draw(&self) -> &crate::schema::TableDraw {
+    fn draw(&self) -> &TableDraw {
         &self.life.run.story.tables[self.expected.table]
     }
 
-    fn known(&self) -> &crate::rows::Known {
-        &self.life.tables[self.expected.table]
+    fn known(&self) -> &Known {
+        &self.expected.known
+    }
+
+    /// The columns at some places of the table's.
+    fn columns(&self, projection: &[usize]) -> Vec<Shown> {
+        let all: Vec<Shown> = self.known().version.columns().collect();
+        projection.iter().map(|at| all[*at]).collect()
     }
 
     fn failed(&self, what: &str, error: Error) -> crate::life::Trouble {
@@ -136,7 +208,7 @@ impl Comparing<'_> {
 
     /// All columns, or some of them.
     fn projection(&self, dice: &mut Dice) -> Vec<usize> {
-        let all = 0..self.draw().columns.len();
+        let all = 0..self.known().version.columns().len();
         match dice.percent(60) {
             true => all.collect(),
             false => {
@@ -149,12 +221,12 @@ impl Comparing<'_> {
         }
     }
 
-    async fn read(&self, plan: &ScanPlan, columns: &[usize]) -> Answer<Vec<Vec<Cell>>> {
+    async fn read(&self, plan: &ScanPlan, columns: &[Shown]) -> Answer<Vec<Vec<Cell>>> {
         let batches = self.life.rows(plan).await;
         let batches = batches.map_err(|error| self.failed("a scan", error))?;
         let mut rows = Vec::new();
         for batch in &batches {
-            decode(self.draw(), columns, batch, &mut rows)?;
+            decode(columns, batch, &mut rows)?;
         }
         if let Some(exact) = plan.exact_rows {
             self.life.world().meet(Mark::ReadExact);
@@ -171,27 +243,30 @@ impl Comparing<'_> {
     }
 
     async fn scan(&self, dice: &mut Dice) -> Answer<()> {
-        let columns = self.projection(dice);
-        let request = scan_request(self.known().table.id, columns.clone());
+        let projection = self.projection(dice);
+        let columns = self.columns(&projection);
+        let request = scan_request(self.known().table.id, projection);
         let plan = self.snapshot.plan_scan(request).await;
         let plan = plan.map_err(|error| self.failed("planning a scan", error))?;
         let rows = self.read(&plan, &columns).await?;
         let wanted = self.alive(&self.expected.rows);
         let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
-        self.same("a scan", &columns, self.draw().is_ordered(), rows, wanted)
+        let ordered = self.draw().is_ordered();
+        self.same("a scan", &columns, ordered, rows, wanted).await
     }
 
     async fn range(&self, dice: &mut Dice) -> Answer<()> {
         let bounds = [0, 1].map(|_| draw_change(dice, self.draw(), 0));
-        let mut bounds = self.encoded(&bounds)?;
+        let mut bounds = self.encoded(&bounds).await?;
         bounds.sort();
         let [low, high] = [bounds[0].clone(), bounds[1].clone()];
         let range = KeyRange {
             low: Some(low),
             high: Some(high),
         };
-        let columns: Vec<usize> = (0..self.draw().columns.len()).collect();
-        let mut request = scan_request(self.known().table.id, columns.clone());
+        let columns: Vec<Shown> = self.known().version.columns().collect();
+        let all = (0..columns.len()).collect();
+        let mut request = scan_request(self.known().table.id, all);
         request.range = range.clone();
         let plan = self.snapshot.plan_scan(request).await;
         let plan = plan.map_err(|error| self.failed("planning a range", error))?;
@@ -205,18 +280,19 @@ impl Comparing<'_> {
                 on_absent: Some(Arc::clone(row)),
             })
             .collect();
-        let keys = self.encoded(&upserts)?;
+        let keys = self.encoded(&upserts).await?;
         let inside = keys
             .iter()
             .zip(&alive)
             .filter(|(key, _)| range.contains(key));
-        let wanted = inside.map(|(_, row)| row.to_vec()).collect();
+        let wanted = inside.map(|(_, row)| project(row, &columns)).collect();
         self.life.world().meet(Mark::ReadRange);
-        self.same("a range", &columns, self.draw().is_ordered(), rows, wanted)
+        let ordered = self.draw().is_ordered();
+        self.same("a range", &columns, ordered, rows, wanted).await
     }
 
     /// The keys of changes as files have them.
-    fn encoded(&self, changes: &[Change]) -> Result<Vec<EncodedKey>, String> {
+    async fn encoded(&self, changes: &[Change]) -> Answer<Vec<EncodedKey>> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -226,7 +302,8 @@ impl Comparing<'_> {
             on_absent: None,
         });
         let whole: Vec<Change> = whole.collect();
-        let batch = encode(self.draw(), self.known(), &whole)?;
+        self.learn_numbers(&whole).await?;
+        let batch = self.with_numbers(&whole)?;
         let keys = self.known().layout.codec.encode(&batch.data);
         let keys = keys.map_err(|error| error.to_string())?;
         let count = batch.rows();
@@ -240,13 +317,14 @@ impl Comparing<'_> {
         let asked: Vec<Change> = (0..count)
             .map(|_| draw_change(dice, self.draw(), 0))
             .collect();
-        let keys = self.encoded(&asked)?;
-        let columns = self.projection(dice);
+        let keys = self.encoded(&asked).await?;
+        let projection = self.projection(dice);
+        let columns = self.columns(&projection);
         let id = self.known().table.id;
-        let found = self.snapshot.get(id, &keys, &columns, &[]).await;
+        let found = self.snapshot.get(id, &keys, &projection, &[]).await;
         let found = found.map_err(|error| self.failed("a point read", error))?;
         let mut rows = Vec::new();
-        decode(self.draw(), &columns, &found, &mut rows)?;
+        decode(&columns, &found, &mut rows)?;
         let mut held = Rows::new();
         for change in &asked {
             if let Some(row) = self.expected.rows.get(&change.key) {
@@ -264,10 +342,12 @@ impl Comparing<'_> {
             .collect();
         self.life.world().meet(Mark::ReadPoint);
         self.same("a point read", &columns, false, rows, wanted)
+            .await
     }
 
-    /// A transaction sees its own changes, and nobody else does.
-    fn own_changes(&self, dice: &mut Dice) -> Result<(Vec<ChangeBatch>, Rows), String> {
+    /// A transaction sees its own changes, and nobody else does. Those that name keys that have no
+    /// number yet are left out: they get one when it commits.
+    async fn own_changes(&self, dice: &mut Dice) -> Answer<(Vec<ChangeBatch>, Rows)> {
         let now = self.life.instance.now_micros();
         let mut rows = self.expected.rows.as_ref().clone();
         let mut buffered = Vec::new();
@@ -276,18 +356,24 @@ impl Comparing<'_> {
             let changes: Vec<Change> = (0..count)
                 .map(|_| draw_change(dice, self.draw(), now))
                 .collect();
-            changes
-                .iter()
-                .for_each(|change| apply(&mut rows, self.draw(), change));
-            buffered.push(encode(self.draw(), self.known(), &changes)?);
+            self.learn_numbers(&changes).await?;
+            let known = |change: &Change| self.has_numbers(change);
+            let changes: Vec<Change> = changes.into_iter().filter(known).collect();
+            let version = &self.known().version;
+            let applied = changes.iter();
+            applied.for_each(|change| apply(&mut rows, self.draw(), version, change));
+            if !changes.is_empty() {
+                buffered.push(self.with_numbers(&changes)?);
+            }
         }
         Ok((buffered, rows))
     }
 
     async fn own(&self, dice: &mut Dice) -> Answer<()> {
-        let (buffered, held) = self.own_changes(dice)?;
-        let columns = self.projection(dice);
-        let mut request = scan_request(self.known().table.id, columns.clone());
+        let (buffered, held) = self.own_changes(dice).await?;
+        let projection = self.projection(dice);
+        let columns = self.columns(&projection);
+        let mut request = scan_request(self.known().table.id, projection);
         request.buffered = buffered;
         let plan = self.snapshot.plan_scan(request).await;
         let plan = plan.map_err(|error| self.failed("planning a transaction's scan", error))?;
@@ -296,7 +382,8 @@ impl Comparing<'_> {
         let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
         self.life.world().meet(Mark::ReadOwn);
         let ordered = self.draw().is_ordered();
-        self.same("a transaction's scan", &columns, ordered, rows, wanted)
+        let what = "a transaction's scan";
+        self.same(what, &columns, ordered, rows, wanted).await
     }
 
     async fn view(&self, dice: &mut Dice) -> Answer<()> {
@@ -304,7 +391,7 @@ impl Comparing<'_> {
         for (view, draw) in views.iter().zip(&self.draw().views) {
             let own = dice.percent(20);
             let (buffered, held) = match own {
-                true => self.own_changes(dice)?,
+                true => self.own_changes(dice).await?,
                 false => (Vec::new(), self.expected.rows.as_ref().clone()),
             };
             let mut request = scan_request(view.id, (0..draw.columns.len()).collect());
@@ -315,16 +402,16 @@ impl Comparing<'_> {
                 self.life.world().meet(Mark::ViewAside);
                 continue;
             };
-            let rows = self.read(&plan, &draw.columns).await?;
+            let columns = draw.columns.iter();
+            let columns = columns.map(|at| (*at, self.draw().columns[*at].kind));
+            let columns: Vec<Shown> = columns.collect();
+            let rows = self.read(&plan, &columns).await?;
             let wanted = self.alive(&held);
-            let wanted = wanted
-                .iter()
-                .map(|row| project(row, &draw.columns))
-                .collect();
+            let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
             self.life.world().meet(Mark::ReadView);
             let name = format!("view {:?}", draw.name);
-            self.in_order(&name, &draw.columns, &draw.key, &rows)?;
-            self.same(&name, &draw.columns, false, rows, wanted)?;
+            self.in_order(&name, &columns, &draw.key, &rows)?;
+            self.same(&name, &columns, false, rows, wanted).await?;
         }
         Ok(())
     }
@@ -333,13 +420,13 @@ impl Comparing<'_> {
     fn in_order(
         &self,
         what: &str,
-        columns: &[usize],
+        columns: &[Shown],
         key: &[usize],
         rows: &[Vec<Cell>],
     ) -> Result<(), String> {
         let places = key
             .iter()
-            .map(|at| columns.iter().position(|column| column == at));
+            .map(|at| columns.iter().position(|(column, _)| column == at));
         let Some(places) = places.collect::<Option<Vec<usize>>>() else {
             return Ok(());
         };
@@ -357,10 +444,11 @@ impl Comparing<'_> {
         }
     }
 
-    fn same(
+    /// Compares the rows that came with those that should, once IDs are the keys they stand for.
+    async fn same(
         &self,
         what: &str,
-        columns: &[usize],
+        columns: &[Shown],
         ordered: bool,
         mut rows: Vec<Vec<Cell>>,
         mut wanted: Vec<Vec<Cell>>,
@@ -378,6 +466,7 @@ impl Comparing<'_> {
             let key: Vec<usize> = (0..self.draw().keys).collect();
             self.in_order(what, columns, &key, &rows)?;
         }
+        self.name_rows(columns, &mut rows).await?;
         rows.sort();
         wanted.sort();
         if rows == wanted {

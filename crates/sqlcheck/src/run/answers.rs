@@ -4,10 +4,10 @@ use datafusion::prelude::SessionContext;
 use lazybase_model::{Error, Horizon};
 use lazybase_query::Answer;
 
-use super::{KEPT_MAX, Kept, Run, World, check_error, is_of_rows, timely, wrong};
-use crate::compare::Table;
+use super::{KEPT_MAX, Kept, Run, World, check_error, known, timely, wrong};
+use crate::compare::{Class, Table};
 use crate::plain;
-use crate::query::{Order, Query};
+use crate::query::Query;
 use crate::rows::State;
 use crate::story::Ask;
 
@@ -28,42 +28,51 @@ impl World {
             // Both fail whatever the version, but for what rows hold.
             Err(_) => self.newest(),
         };
-        let whole = match &query.order {
-            Order::Some { whole, .. } => whole,
-            _ => &query.sql,
-        };
-        let expected = self.expected(ask, version, whole).await;
+        let expected = self.expected(ask, version, query.asked()).await;
         match (expected, answer) {
             (Ok(expected), Ok(answer)) => {
                 self.count(&answer);
                 let got = Table::new(&answer.schema, &answer.batches);
-                if let Some(difference) = expected.differs(&got, &query.order)
-                    && !self.is_planners(ask, version, query, Some(&got)).await
-                {
-                    let stamp = answer
-                        .stamp
-                        .map_or(String::new(), |stamp| stamp.to_string());
-                    return wrong(format!("{}\n{stamp}\n{difference}", query.sql));
+                if let Some(difference) = expected.differs(&got, &query.order) {
+                    let stamp = answer.stamp.as_ref().map(ToString::to_string);
+                    let what =
+                        format!("{}\n{}\n{difference}", query.sql, stamp.unwrap_or_default());
+                    self.is_planners(ask, version, query, Ok(&got), what)
+                        .await?;
                 }
                 if ask != Ask::Writer || self.transaction.is_none() {
                     self.keep(query, version, expected);
                 }
                 Ok(())
             }
-            (Err(_), Err(error)) => self.refused(ask, &error).await,
-            (Ok(_), Err(error)) if is_of_rows(&error) => {
+            (Err((_, class)), Err(error)) if class == Class::of(&error) => {
+                self.refused(ask, &error).await
+            }
+            (Err((plain, class)), Err(error)) => wrong(format!(
+                "refused: {}: for {:?}: {error:?}, not for {class:?}: {plain}",
+                query.sql,
+                Class::of(&error)
+            )),
+            (Ok(_), Err(error)) if Class::of(&error) == Class::Rows => {
                 self.outcome.tally.of_rows += 1;
                 self.refused(ask, &error).await
             }
-            (Ok(_), Err(error)) => match self.is_planners(ask, version, query, None).await {
-                true => self.refused(ask, &error).await,
-                false => wrong(format!("refused: {}: {error:?}", query.sql)),
-            },
-            (Err((_, true)), Ok(_)) => {
+            (Ok(_), Err(error)) => {
+                let what = format!("refused: {}: {error:?}", query.sql);
+                self.is_planners(ask, version, query, Err(Class::of(&error)), what)
+                    .await?;
+                self.refused(ask, &error).await
+            }
+            (Err((_, Class::Rows)), Ok(_)) => {
                 self.outcome.tally.of_rows += 1;
                 Ok(())
             }
-            (Err((error, false)), Ok(_)) => wrong(format!(
+            // What it was asked in other words, it planned wrongly by itself.
+            (Err((error, _)), Ok(_)) if known::mistake(&error).is_some() => {
+                self.outcome.tally.planner += 1;
+                Ok(())
+            }
+            (Err((error, _)), Ok(_)) => wrong(format!(
                 "only the plain engine failed: {}: {error}",
                 query.sql
             )),
@@ -99,7 +108,7 @@ impl World {
     fn version_of(&mut self, ask: Ask, answer: &Answer) -> Run<usize> {
         let newest = self.newest();
         let Some(stamp) = &answer.stamp else {
-            return Ok(newest);
+            return wrong("the answer has no stamp");
         };
         let version = self.version_at(stamp.horizon);
         let pinned = ask == Ask::Pinned && self.pin.flatten().is_some();
@@ -141,16 +150,16 @@ impl World {
         Ok(version)
     }
 
-    /// What the plain engine says; or its error, and whether that may come of the rows alone.
+    /// What the plain engine says; or its error, and what that is about.
     async fn expected(
         &mut self,
         ask: Ask,
         version: usize,
         sql: &str,
-    ) -> Result<Table, (String, bool)> {
+    ) -> Result<Table, (String, Class)> {
         let told = |error: datafusion::error::DataFusionError| {
-            let of_rows = plain::is_of_rows(&error);
-            (error.to_string(), of_rows)
+            let class = plain::class_of(&error);
+            (error.to_string(), class)
         };
         let sql = plain::with_numbers(sql, &self.numbers);
         if let (Ask::Writer, Some(transaction)) = (ask, &self.transaction) {
@@ -162,39 +171,45 @@ impl World {
         plain::answer(&context, &sql).await.map_err(told)
     }
 
-    /// Whether the plain engine gives this answer, or fails, where it works on as many partitions.
+    /// What is wrong (`what`), unless the plain engine answers or fails like this too, where it
+    /// works on as many partitions, and the planner is known to make this mistake.
     async fn is_planners(
         &mut self,
         ask: Ask,
         version: usize,
         query: &Query,
-        got: Option<&Table>,
-    ) -> bool {
+        got: Result<&Table, Class>,
+        what: String,
+    ) -> Run {
         let state = match (ask, &self.transaction) {
             (Ask::Writer, Some(transaction)) => transaction.state.clone(),
             _ => self.state_with_today(version),
         };
-        let whole = match &query.order {
-            Order::Some { whole, .. } => whole,
-            _ => &query.sql,
-        };
-        let sql = plain::with_numbers(whole, &self.numbers);
+        let sql = plain::with_numbers(query.asked(), &self.numbers);
         let wide = self.plain.wide(self.width.0, self.width.1);
         for cut in [1, self.width.0] {
             let Ok(context) = wide.context_cut(&state, &self.numbers, cut) else {
-                return false;
+                break;
             };
-            let same = match (plain::answer(&context, &sql).await, got) {
-                (Ok(expected), Some(got)) => expected.differs(got, &query.order).is_none(),
-                (Err(_), None) => true,
+            let answered = plain::answer(&context, &sql).await;
+            let same = match (&answered, got) {
+                (Ok(expected), Ok(got)) => expected.differs(got, &query.order).is_none(),
+                (Err(error), Err(class)) => plain::class_of(error) == class,
                 _ => false,
             };
             if same {
+                let plan = match answered {
+                    Ok(_) => plain::plan(&context, &sql).await.unwrap_or_default(),
+                    Err(error) => error.to_string(),
+                };
+                if known::mistake(&plan).is_none() {
+                    return wrong(format!("the planner's, and not known: {what}\n{plan}"));
+                }
                 self.outcome.tally.planner += 1;
-                return true;
+                return Ok(());
             }
         }
-        false
+        wrong(what)
     }
 
     /// What a version holds, with the tables and views of today.
@@ -252,7 +267,7 @@ impl World {
                 Ok(mut answers) => answers.remove(0),
                 // A view may have gone since.
                 Err(error) if error.sqlstate() == "42P01" => continue,
-                Err(error) if is_of_rows(&error) => continue,
+                Err(error) if Class::of(&error) == Class::Rows => continue,
                 Err(error) => return wrong(format!("refused now: {sql}: {error:?}")),
             };
             self.count(&answer);

@@ -20,6 +20,7 @@ fn answer(session: u64, began: u64, bound: Option<u64>, reached: [(u64, u64); 2]
         ended: began + 5,
         bound,
         after: None,
+        at: None,
         reached: (1..)
             .zip(reached.map(|(greatest, count)| Reached { greatest, count }))
             .collect(),
@@ -117,6 +118,21 @@ fn each_broken_promise_is_found() {
         history.answers.push(other);
     });
     assert!(apart.contains("no order has both"), "{apart}");
+}
+
+#[test]
+fn stamps_that_lie_are_found() {
+    let stamp = |stamps: [u64; 2]| {
+        found(|history, _| {
+            history.answers[2].at = Some((stamps[0], 0));
+            history.answers[3].at = Some((stamps[1], 0));
+        })
+    };
+    assert_eq!(stamp([1, 2]), "");
+    for lying in [[2, 1], [2, 2]] {
+        let found = stamp(lying);
+        assert!(found.contains("stamps order"), "{found}");
+    }
 }
 
 #[test]

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use lazybase_model::{Error, Result};
 
-use crate::env::name::{LOCK_FILE, LOG_SUFFIX, OWNER_FILE, TEMP_MARK, is_own};
+use crate::env::name::{
+    FOLDERS, LOCK_FILE, LOG_SUFFIX, OWNER_FILE, TEMP_MARK, is_own, is_unfinished,
+};
 
 /// One who asks for the owner holds the lock for a moment, and an owner that starts has not yet
 /// written its name: so a taken lock is tried again, this often and after such a pause.
@@ -105,16 +107,7 @@ pub(super) struct FolderLock {
 impl FolderLock {
     pub(super) fn take(root: &Path) -> Result<FolderLock> {
         let file = open_lock(root, true).map_err(|error| cannot_open(root, &error))?;
-        let mut tries = 1;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => tries += 1,
-                Err(TryLockError::WouldBlock) => return Err(in_use(root)),
-                Err(TryLockError::Error(error)) => return Err(cannot_open(root, &error)),
-            }
-            std::thread::sleep(LOCK_PAUSE);
-        }
+        lock(root, &file)?;
         write_owner(root, None);
         Ok(FolderLock {
             root: root.to_owned(),
@@ -143,13 +136,16 @@ fn in_use(root: &Path) -> Error {
     if let Some(host) = &owner.host {
         detail.push(format!("on host {host}"));
     }
-    if let Some(address) = &owner.address {
-        detail.push(format!("listening at {address}"));
-    }
     let root = root.display();
     let error = Error::conflict(format!("database folder {root} is in use by {owner}"))
-        .with_sqlstate("55006")
-        .with_hint("one process at a time has a database: end that one first");
+        .with_sqlstate("55006");
+    let error = match &owner.address {
+        None => error.with_hint("one process at a time has a database: end that one first"),
+        Some(address) => {
+            detail.push(format!("which serves {address}"));
+            error.with_hint(format!("speak to it: lazybase sql --url {address}"))
+        }
+    };
     if detail.is_empty() {
         error
     } else {
@@ -233,21 +229,99 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 
 /// Removes what unfinished writers left, and makes durable what a killed process may have left in
 /// the page cache alone: the entries of folders, and logs. Other files were durable before they
-/// were linked.
+/// were linked. Looks into the store's own folders only, and follows no link out of them.
 pub(super) fn settle(root: &Path) -> io::Result<()> {
-    walk(root, "", &mut |found| match found {
-        Found::File { name, path } => {
-            let last = name.rsplit('/').next().unwrap_or(name);
-            if last.contains(TEMP_MARK) {
-                fs::remove_file(path)
-            } else if last.ends_with(LOG_SUFFIX) {
-                File::open(path)?.sync_data()
-            } else {
-                Ok(())
+    let temp = root.join(format!("{OWNER_FILE}{TEMP_MARK}0"));
+    if fs::symlink_metadata(&temp).is_ok() {
+        fs::remove_file(temp)?;
+    }
+    for folder in FOLDERS {
+        walk(root, folder, Links::Passed, &mut |found| match found {
+            Found::File { name, path } => {
+                let last = name.rsplit('/').next().unwrap_or(name);
+                if is_unfinished(last) {
+                    fs::remove_file(path)
+                } else if last.ends_with(LOG_SUFFIX) {
+                    File::open(path)?.sync_data()
+                } else {
+                    Ok(())
+                }
             }
+            Found::FolderEnd { path } => sync_folder(path),
+        })?;
+    }
+    sync_folder(root)
+}
+
+/// Names of what lies in a folder that is neither the store's own nor among `known`; nothing where
+/// there is no folder.
+pub(super) fn strangers(root: &Path, known: &[&str]) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut strangers = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        // A file system of its own has such a folder from the beginning.
+        let is_known = is_own(&name) || name == "lost+found" || known.contains(&name.as_str());
+        if !is_known && !name.starts_with(&format!("{OWNER_FILE}{TEMP_MARK}")) {
+            strangers.push(name);
         }
-        Found::FolderEnd { path } => sync_folder(path),
-    })
+    }
+    strangers.sort_unstable();
+    Ok(strangers)
+}
+
+/// A folder's path without links and relative parts, also where its end is not there yet.
+pub(super) fn true_path(path: &Path) -> io::Result<PathBuf> {
+    let mut missing = Vec::new();
+    let mut there = std::path::absolute(path)?;
+    loop {
+        match there.canonicalize() {
+            Ok(found) => {
+                let parts = missing.iter().rev();
+                return Ok(parts.fold(found, |path: PathBuf, part| path.join(part)));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let (Some(name), Some(parent)) = (there.file_name(), there.parent()) else {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        };
+        missing.push(name.to_owned());
+        there = parent.to_owned();
+    }
+}
+
+/// The lock of a folder that is only looked at: nothing is written, and nobody begins to write.
+/// None where the folder never had an owner.
+pub(super) fn lock_to_look(root: &Path) -> Result<Option<File>> {
+    let file = match open_lock(root, false) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A folder that can't be written has no writer.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => return Ok(None),
+        Err(error) => return Err(cannot_open(root, &error)),
+    };
+    lock(root, &file)?;
+    Ok(Some(file))
+}
+
+/// Locks the file for this handle alone.
+fn lock(root: &Path, file: &File) -> Result<()> {
+    let mut tries = 1;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => tries += 1,
+            Err(TryLockError::WouldBlock) => return Err(in_use(root)),
+            Err(TryLockError::Error(error)) => return Err(cannot_open(root, &error)),
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
 }
 
 /// Names and lengths of the files whose names start with `prefix`, sorted.
@@ -257,7 +331,7 @@ pub(super) fn list(root: &Path, prefix: &str) -> io::Result<Vec<(String, u64)>> 
     if folder.split('/').any(|part| part == "..") || folder.starts_with('/') {
         return Ok(files);
     }
-    walk(root, folder, &mut |found| {
+    walk(root, folder, Links::Followed, &mut |found| {
         if let Found::File { name, path } = found
             && name.starts_with(prefix)
             && !name.contains(TEMP_MARK)
@@ -276,6 +350,13 @@ pub(super) fn list(root: &Path, prefix: &str) -> io::Result<Vec<(String, u64)>> 
     Ok(files)
 }
 
+/// What a walk does with links below the folder that it begins in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Followed,
+    Passed,
+}
+
 /// What a walk meets.
 enum Found<'a> {
     File {
@@ -292,6 +373,7 @@ enum Found<'a> {
 fn walk(
     root: &Path,
     folder: &str,
+    links: Links,
     visit: &mut dyn FnMut(Found<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let path = if folder.is_empty() {
@@ -316,14 +398,14 @@ fn walk(
             format!("{folder}/{part}")
         };
         let mut kind = entry.file_type()?;
-        if kind.is_symlink() {
+        if kind.is_symlink() && links == Links::Followed {
             match fs::metadata(entry.path()) {
                 Ok(metadata) => kind = metadata.file_type(),
                 Err(_) => continue,
             }
         }
         if kind.is_dir() {
-            walk(root, &name, visit)?;
+            walk(root, &name, links, visit)?;
         } else if kind.is_file() {
             visit(Found::File {
                 name: &name,

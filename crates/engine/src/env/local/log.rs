@@ -103,7 +103,8 @@ fn zeros(bytes: u64) -> Vec<u8> {
     vec![0; bytes.min(ZEROS_BYTES as u64) as usize]
 }
 
-fn rename(
+/// Gives a file a name that no other file has, durably.
+pub(super) fn rename(
     shared: &Shared,
     (old, source): (&str, &Path),
     (name, target): (&str, &Path),

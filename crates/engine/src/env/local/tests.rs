@@ -45,7 +45,8 @@ fn second_opener_is_told_the_owner() {
     );
     assert!(error.message().starts_with(&start), "{error}");
     let detail = error.detail().unwrap();
-    assert!(detail.ends_with("listening at 127.0.0.1:5432"), "{error}");
+    assert!(detail.ends_with("which serves 127.0.0.1:5432"), "{error}");
+    assert!(error.hint().unwrap().ends_with("--url 127.0.0.1:5432"));
     let owner = LocalStore::owner(root).unwrap().unwrap();
     assert_eq!(owner.pid, Some(pid));
     assert_eq!(owner.address.as_deref(), Some("127.0.0.1:5432"));
@@ -236,4 +237,110 @@ fn few_files_are_kept_open_where_few_are_allowed() {
     );
     assert_eq!(super::soft_limit(""), None);
     assert!(super::files_kept_open() >= super::OPEN_FILES_MIN);
+}
+
+#[test]
+fn opening_removes_what_its_own_writers_left_and_nothing_else() {
+    let (folder, elsewhere) = (folder(), folder());
+    let root = folder.path();
+    let write = |path: &Path| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    };
+    let kept = [
+        root.join("notes.tmp-1"),
+        root.join("photos/a.tmp-1-2"),
+        root.join("segments/report.tmp-final"),
+        root.join("segments/.tmp-1-2"),
+        root.join("segments/a.tmp-1-b"),
+        elsewhere.path().join("b.tmp-1-2"),
+    ];
+    kept.iter().for_each(|path| write(path));
+    std::os::unix::fs::symlink(elsewhere.path(), root.join("segments/link")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), root.join("link")).unwrap();
+    let gone = [
+        root.join("segments/a.tmp-77-0"),
+        root.join("log/0.log.tmp-7-12"),
+    ];
+    gone.iter().for_each(|path| write(path));
+    drop(LocalStore::open(root).unwrap());
+    for path in &kept {
+        assert!(path.exists(), "{}", path.display());
+    }
+    for path in &gone {
+        assert!(!path.exists(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_folder_of_its_own_is_empty_or_known_and_apart_from_the_other() {
+    let folder = folder();
+    let database = folder.path().join("db");
+    drop(LocalStore::open(&database).unwrap());
+    let refuses = |root: &Path| {
+        let opened = LocalStore::open_own(root, &["backups"], Some(&database));
+        assert_eq!(
+            opened.unwrap_err().kind(),
+            ErrorKind::Conflict,
+            "{}",
+            root.display()
+        );
+    };
+    refuses(&database);
+    refuses(folder.path());
+    refuses(&database.join("segments/new/deep"));
+    refuses(&database.join("../db/backups"));
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&database, &link).unwrap();
+    refuses(&link.join("below"));
+    assert!(!database.join("segments").exists(), "nothing was made");
+
+    let foreign = folder.path().join("foreign");
+    fs::create_dir_all(foreign.join("photos")).unwrap();
+    refuses(&foreign);
+    assert!(!foreign.join("LOCK").exists(), "nothing was made");
+    let own = folder.path().join("own/deep");
+    for _ in 0..2 {
+        drop(LocalStore::open_own(&own, &["backups"], Some(&database)).unwrap());
+        fs::create_dir_all(own.join("backups")).unwrap();
+    }
+}
+
+#[test]
+fn who_looks_is_told_the_owner_and_keeps_writers_out() {
+    let folder = folder();
+    let root = folder.path();
+    let missing = LocalStore::open_to_look(&root.join("none")).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let looker = LocalStore::open_to_look(root).unwrap();
+    assert_eq!(fs::read_dir(root).unwrap().count(), 0, "nothing is written");
+    drop(looker);
+    let store = LocalStore::open(root).unwrap();
+    let refused = LocalStore::open_to_look(root).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    let process = format!("process {}", std::process::id());
+    assert!(refused.message().contains(&process), "{refused}");
+    drop(store);
+    let looker = LocalStore::open_to_look(root).unwrap();
+    assert!(LocalStore::open(root).is_err());
+    assert!(block_on(looker.put_if_absent("a", Bytes::new())).is_err());
+    drop(looker);
+    LocalStore::open(root).unwrap();
+}
+
+#[test]
+fn a_file_that_can_t_be_read_gets_another_name() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let store = LocalStore::open(folder.path()).unwrap();
+    block_on(store.put_if_absent("log/a.log", Bytes::from_static(b"one"))).unwrap();
+    block_on(store.put_if_absent("log/b.log", Bytes::from_static(b"two"))).unwrap();
+    let path = folder.path().join("log/a.log");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    block_on(store.rename("log/a.log", "set-aside/log/a.log.kept")).unwrap();
+    let missing = block_on(store.rename("log/a.log", "set-aside/log/c.kept"));
+    assert!(matches!(missing, Err(StoreError::NotFound(_))));
+    let taken = block_on(store.rename("log/b.log", "set-aside/log/a.log.kept"));
+    assert!(matches!(taken, Err(StoreError::AlreadyExists(_))));
+    assert_eq!(names(&store), ["log/b.log", "set-aside/log/a.log.kept"]);
 }

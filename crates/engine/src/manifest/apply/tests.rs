@@ -351,6 +351,47 @@ fn ids_may_be_left_out_and_come_late_but_not_be_used_twice() {
     assert_eq!(kind_of(story.try_apply(used)), ErrorKind::Conflict);
 }
 
+#[test]
+fn what_was_granted_goes_with_what_it_is_for() {
+    use lazybase_model::access::{AccessChange, Object, Privilege, Role, RoleId};
+
+    let mut story = Story::new();
+    story.create_table("t");
+    let role = RoleId(1);
+    let access = |change| transaction(vec![Ddl::Access { change }], None);
+    story.apply(access(AccessChange::CreateRole {
+        role: Role::new(role, "anna"),
+    }));
+    let table = story.manifest.table_named("t").unwrap().table.clone();
+    let grant = |on| AccessChange::Grant {
+        on,
+        to: role,
+        privileges: [Privilege::Select].into(),
+    };
+    let column = table.columns.last().unwrap().id;
+    story.apply(access(grant(Object::Table(table.id))));
+    story.apply(access(grant(Object::Column(table.id, column))));
+    let gone = access(grant(Object::Table(TableId(99))));
+    assert_eq!(kind_of(story.try_apply(gone)), ErrorKind::NotFound);
+    let gone = access(grant(Object::Column(
+        table.id,
+        lazybase_model::ColumnId(99),
+    )));
+    assert_eq!(kind_of(story.try_apply(gone)), ErrorKind::NotFound);
+    let name = table.columns.last().unwrap().name.clone();
+    let drop = story.alter_edit(&table, &[crate::schema::Alteration::DropColumn(name)]);
+    story.apply(drop);
+    let left = &story.manifest.access.objects[&table.id];
+    assert!(left.columns.is_empty() && left.grants.len() == 1);
+    story.apply(transaction(vec![Ddl::Drop { table: table.id }], None));
+    assert!(story.manifest.access.objects.is_empty());
+    // An id that is taken meanwhile, and an order that can't be kept.
+    let again = access(AccessChange::CreateRole {
+        role: Role::new(role, "bert"),
+    });
+    assert_eq!(kind_of(story.try_apply(again)), ErrorKind::Conflict);
+}
+
 /// What each run holds, by what made it: the SCUs that changed its view.
 #[derive(Default)]
 struct Contents {

@@ -91,6 +91,7 @@ impl Manifest {
         };
         let view = state.table.primary.id;
         self.runs.retain(|_, run| run.view != view);
+        self.forget_access(id);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use lazybase_model::{ErrorKind, ScuNumber};
 
+use crate::manifest::literal;
 use crate::manifest::testing::{Draw, Story};
 
 #[test]
@@ -41,4 +42,43 @@ fn a_cut_keeps_every_invariant_or_says_what_is_kept() {
         }
     }
     assert!(cuts > 100 && refused > 10, "{cuts} cuts, {refused} refused");
+}
+
+#[test]
+fn what_is_restorable_is_one_stretch_up_to_the_newest() {
+    let oldest = |text: &str| literal::manifest(text).unwrap().oldest_readable().0;
+    // The old base leads to its own end alone: between it and the new one there is a gap.
+    let gap = "sealed 112 sorted 112
+        table t
+          range ..
+            base 1..=100 64M old=105
+            base 1..=110 64M
+            sorted 111 1M
+            sorted 112 1M";
+    assert_eq!(oldest(gap), 110);
+    let manifest = literal::manifest(gap).unwrap();
+    assert!(manifest.is_readable_at(ScuNumber(100)));
+    assert!(!manifest.is_readable_at(ScuNumber(105)));
+    let whole = "sealed 103 sorted 103
+        table t
+          range ..
+            base 1..=100 64M old=105
+            base 1..=103 64M
+            sorted 101 1M old=104
+            sorted 102 1M old=104
+            sorted 103 1M old=105";
+    assert_eq!(oldest(whole), 100);
+    // A table that came later holds nothing back.
+    let later = "sealed 103 sorted 103
+        table t
+          range ..
+            base 1..=100 64M old=105
+            base 1..=103 64M
+            sorted 101 1M old=104
+            sorted 102 1M old=104
+            sorted 103 1M old=105
+        table u after 102
+          range ..
+            base 1..=103 64M";
+    assert_eq!(oldest(later), 100);
 }

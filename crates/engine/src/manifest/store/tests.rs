@@ -7,6 +7,9 @@ use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
 use futures::FutureExt;
 use futures::executor::block_on;
+use lazybase_model::access::{
+    AccessChange, Object, Privilege, Role, RoleAttribute, RoleId, Verifier,
+};
 use lazybase_model::partition::{
     BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
@@ -490,6 +493,7 @@ fn files_of_earlier_versions_are_read() {
         (1, golden_story()),
         (2, golden_story_2()),
         (3, golden_story_3()),
+        (4, golden_story_4()),
     ];
     for (version, story) in stories {
         let world = Env::test(1);
@@ -560,6 +564,93 @@ fn golden_story_4() -> Story {
         ddl: ddl.collect(),
         batch: None,
         own_scu: true,
+        clock_micros: story.now_micros,
+    });
+    story
+}
+
+/// And who may do what.
+fn golden_story_5() -> Story {
+    let mut story = golden_story_4();
+    let table = Arc::clone(&story.manifest.tables.values().next().unwrap().table);
+    let (staff, anna) = (RoleId(1), RoleId(2));
+    let member = Role {
+        login: true,
+        inherit: false,
+        connection_limit: Some(3),
+        valid_until_micros: Some(1_700_000_000_000_000),
+        password: Some(Verifier::new(
+            "SCRAM-SHA-256$4096:c2FsdA==$c3RvcmVk:c2VydmVy",
+        )),
+        settings: [("lazybase.freshness".to_owned(), "best effort".to_owned())].into(),
+        ..Role::new(anna, "anna")
+    };
+    let grant = |on, to, privileges: &[Privilege]| AccessChange::Grant {
+        on,
+        to,
+        privileges: privileges.iter().copied().collect(),
+    };
+    let column = Object::Column(table.id, table.columns[0].id);
+    let attributes = [
+        RoleAttribute::Superuser(true),
+        RoleAttribute::CreateRole(true),
+        RoleAttribute::Name("operators".to_owned()),
+    ];
+    let alter = |attribute| AccessChange::AlterRole {
+        role: staff,
+        attribute,
+    };
+    let mut changes = vec![
+        AccessChange::CreateRole {
+            role: Role::new(staff, "staff"),
+        },
+        AccessChange::CreateRole { role: member },
+        AccessChange::Join {
+            member: anna,
+            role: staff,
+            admin: true,
+        },
+        grant(Object::Database, staff, &[Privilege::Create]),
+        grant(
+            Object::Table(table.id),
+            RoleId::PUBLIC,
+            &Privilege::OF_TABLES,
+        ),
+        grant(column, anna, &Privilege::OF_COLUMNS),
+        AccessChange::Own {
+            table: table.id,
+            owner: Some(staff),
+        },
+        AccessChange::Revoke {
+            on: column,
+            from: anna,
+            privileges: [Privilege::Insert].into(),
+        },
+        AccessChange::Setting {
+            name: Some("lazybase.on_miss".to_owned()),
+            value: Some("stale".to_owned()),
+        },
+    ];
+    changes.extend(attributes.map(alter));
+    let access = |change| Ddl::Access { change };
+    story.apply(Edit::Transaction {
+        ddl: changes.into_iter().map(access).collect(),
+        batch: None,
+        own_scu: false,
+        clock_micros: story.now_micros,
+    });
+    let left = [
+        AccessChange::Leave {
+            member: anna,
+            role: staff,
+            only_admin: false,
+        },
+        AccessChange::DropRole { role: anna },
+    ];
+    story.apply(Edit::Transaction {
+        ddl: left.into_iter().map(access).collect(),
+        batch: None,
+        own_scu: false,
         clock_micros: story.now_micros,
     });
     story
@@ -706,9 +797,9 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 9] = [10, 24, 28, 31, 33, 34, 37, 40, 44];
+    const CHECKPOINTS: [u64; 10] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
-    let story = golden_story_4();
+    let story = golden_story_5();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {

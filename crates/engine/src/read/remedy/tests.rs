@@ -65,3 +65,78 @@ fn nothing_newer_replaces_the_oldest() {
 fn a_sorted_run_needs_its_log() {
     assert_eq!(remedy_of(STORY, 7, &[]), None);
 }
+
+fn damage_of(manifest: &Manifest, ids: &[u64]) -> DamagedFiles {
+    let runs = ids.iter().map(|id| &manifest.runs[&RunId(*id)]);
+    let files = runs.flat_map(|run| &run.segments);
+    files
+        .map(|segment| {
+            let error = Error::corrupt("damaged").with_file(&segment.file);
+            (segment.file.clone(), error)
+        })
+        .collect()
+}
+
+#[test]
+fn what_can_be_made_again_serves_to_make_others_again() {
+    let story = "sealed 103 sorted 103
+        table t
+          range ..
+            base 1..=100 64M old=105
+            base 1..=103 64M
+            merged 101..=102 2M old=104
+            sorted 101 1M old=104
+            sorted 102 1M old=104
+            merged 101..=103 3M old=105
+            sorted 103 1M old=104";
+    let manifest = literal::manifest(story).unwrap();
+    let ids = |runs: Vec<RunId>| runs.into_iter().map(|run| run.0).collect::<Vec<_>>();
+    let of = |damaged: &[u64]| {
+        let found = outlook(&manifest, &damage_of(&manifest, damaged));
+        (ids(found.healable), ids(found.lost))
+    };
+    assert_eq!(of(&[2, 6]), (vec![2, 6], vec![]));
+    // Alone, neither 2 nor 6 could be made again without 3 or what it was made of.
+    assert_eq!(of(&[2, 3, 6]), (vec![2, 3, 6], vec![]));
+    assert_eq!(of(&[3, 4, 6]), (vec![], vec![3, 4, 6]));
+    assert_eq!(of(&[2, 7]), (vec![2], vec![7]));
+    assert_eq!(of(&[1, 2]), (vec![], vec![1, 2]));
+}
+
+#[test]
+fn what_was_made_of_a_file_are_newer_runs_of_its_keys_and_scus() {
+    let story = "sealed 103 sorted 103
+        table t
+          sorted 101 a..z:1M old=104
+          sorted 102 a..z:1M old=104
+          range ..m
+            base 1..=100 a..c:32M d..l:32M old=105
+            merged 101..=102 a..l:1M
+          range m..
+            base 1..=100 m..p:32M q..z:32M old=105
+            base 1..=101 m..p:32M q..z:32M
+            sorted 103 m..z:1M";
+    let manifest = literal::manifest(story).unwrap();
+    let made = |id: u64, at: usize| -> Vec<(u64, String)> {
+        let file = manifest.runs[&RunId(id)].segments[at].file.clone();
+        let made = made_of(&manifest, &BTreeSet::from([file]));
+        let runs = manifest.runs.values();
+        let segments = runs.flat_map(|run| run.segments.iter().map(|segment| (run.id, segment)));
+        segments
+            .filter(|(_, segment)| made.contains_key(&segment.file))
+            .map(|(run, segment)| {
+                let key = String::from_utf8_lossy(segment.min_key.as_bytes());
+                (run.0, key.into_owned())
+            })
+            .collect()
+    };
+    let of = |found: &[(u64, &str)]| -> Vec<(u64, String)> {
+        let owned = |(id, key): &(u64, &str)| (*id, (*key).to_owned());
+        found.iter().map(owned).collect()
+    };
+    assert_eq!(made(1, 0), of(&[(4, "a"), (6, "m"), (6, "q")]));
+    assert_eq!(made(2, 0), of(&[(4, "a")]));
+    assert_eq!(made(5, 1), of(&[(6, "q")]));
+    assert_eq!(made(4, 0), of(&[]));
+    assert_eq!(made(6, 0), of(&[]));
+}

@@ -231,13 +231,11 @@ impl Committer {
             self.settle().await;
         }
         let answers = mem::take(&mut self.closing);
-        if !answers.is_empty() {
-            // What can't be sealed the next opening seals, as the log turns out to hold it.
-            let _ = self.seal().await;
-        }
+        // What can't be sealed the next opening seals, as the log turns out to hold it.
+        let sealed = !answers.is_empty() && self.seal().await.is_ok();
         // Those who still wait in the queue hear that the database is closed.
         queue.close();
-        self.files.close().await;
+        self.files.close(sealed).await;
         for answer in answers {
             // Whoever asked may have stopped waiting.
             let _ = answer.send(self.sealed_through);
@@ -595,6 +593,8 @@ impl Committer {
 
     fn note_failure(&self, what: &str) {
         *self.shared.last_failure.lock() = Some(what.to_owned());
+        let now = self.env.clock.monotonic();
+        *self.shared.failing.lock() = Some((now, what.to_owned()));
     }
 
     /// Seals the open SCU if it has a batch.

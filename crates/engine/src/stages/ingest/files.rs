@@ -5,12 +5,14 @@
 //! where the file before it ends. Invariant LOG-4: a file whose sync failed is never synced again
 //! and never used again. Invariant LOG-5: files are begun in the order of their numbers. Invariant
 //! LOG-6: no file goes that was begun after one that holds a batch which the manifest may not have.
+//! Invariant LOG-7: a file of which another one's header says that it was being written is there as
+//! long as that header is; so if it is not, somebody took it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::frame::{FILE_HEADER_BYTES, FileHeader, LogEnd, log_name};
+use super::frame::{FILE_HEADER_BYTES, FileHeader, LogEnd, ReadyHeader, log_name};
 use crate::env::{Env, LogFile, StoreError, StoreResult};
 
 /// How many files that nothing needs are kept to be written again.
@@ -32,7 +34,17 @@ type Made = StoreResult<(u64, Box<dyn LogFile>)>;
 struct MakeFile {
     number: u64,
     recycle: Option<u64>,
+    /// What its header says until it is begun.
+    ready: Option<ReadyHeader>,
     made: oneshot::Sender<Made>,
+}
+
+/// The next file, while it is being made.
+struct Spare {
+    number: u64,
+    /// The file that it is made of.
+    recycled: Option<u64>,
+    made: oneshot::Receiver<Made>,
 }
 
 /// The log's files.
@@ -43,7 +55,12 @@ pub(super) struct LogFiles {
     previous: Option<LogEnd>,
     pub(super) current: Option<CurrentFile>,
     /// The next file, while it is being made.
-    spare: Option<(u64, oneshot::Receiver<Made>)>,
+    spare: Option<Spare>,
+    /// Files that were made ready, and the one that each says was being written then.
+    claims: BTreeMap<u64, u64>,
+    /// Of those, the ones that were deleted, or made into others: a power cut may bring them back,
+    /// until the next file is durable.
+    going: BTreeSet<u64>,
     maker: mpsc::UnboundedSender<MakeFile>,
     /// Closed files by number, with their bytes.
     closed: BTreeMap<u64, u64>,
@@ -65,6 +82,8 @@ pub struct LogStart {
     pub(crate) previous: Option<LogEnd>,
     /// All log files there are, with their bytes.
     pub(crate) files: Vec<(u64, u64)>,
+    /// Files that are ready and not begun, and the one that each says was being written then.
+    pub(crate) claims: BTreeMap<u64, u64>,
 }
 
 impl LogFiles {
@@ -88,6 +107,8 @@ impl LogFiles {
             previous: start.previous,
             current: None,
             spare: None,
+            claims: start.claims,
+            going: BTreeSet::new(),
             maker,
             closed: start.files.into_iter().collect(),
             pool: Vec::new(),
@@ -115,11 +136,15 @@ impl LogFiles {
     /// Closes the current file, all of which is durable, and begins one with room for `bytes`.
     pub(super) async fn rotate(&mut self, bytes: u64) -> StoreResult<()> {
         let needed = FILE_HEADER_BYTES + bytes;
+        let capacity = match needed <= self.file_bytes {
+            true => self.file_bytes,
+            false => needed.next_multiple_of(4096),
+        };
         let next = match needed <= self.file_bytes {
             true => self.next_file().await?,
             false => {
                 self.set_spare_aside().await;
-                self.make(needed.next_multiple_of(4096)).await?
+                self.make(capacity).await?
             }
         };
         self.close_current();
@@ -133,11 +158,20 @@ impl LogFiles {
             },
             header_written: false,
             file,
-            capacity: needed.next_multiple_of(4096).max(self.file_bytes),
+            capacity,
             end: FILE_HEADER_BYTES,
         });
         self.prepare_spare();
         Ok(())
+    }
+
+    /// The current file's header is durable.
+    pub(super) fn note_begun(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.header_written = true;
+            self.claims.remove(&current.header.number);
+        }
+        self.end_in_doubt = false;
     }
 
     /// Gives the current file up after a failure: what is not durable in it does not count once
@@ -150,11 +184,20 @@ impl LogFiles {
         self.close_current();
     }
 
-    /// Waits until nothing writes to the log's folder any more.
-    pub(super) async fn close(mut self) {
-        if let Some((_, made)) = self.spare.take() {
-            // Whether there is a spare file or not: it holds nothing.
-            let _ = made.await;
+    /// Waits until nothing writes to the log's folder any more; `sealed` says that no batch stands
+    /// in the log alone.
+    pub(super) async fn close(mut self, sealed: bool) {
+        if let Some(spare) = self.spare.take()
+            && let Ok(Ok((number, mut file))) = spare.made.await
+            && sealed
+            && self.claims.contains_key(&number)
+        {
+            // Everything is sealed: what a file that is gone held is told by the manifest. Where
+            // this fails it stays as after a crash.
+            let no_header = [0; FILE_HEADER_BYTES as usize];
+            if file.write_at(0, &no_header).await.is_ok() {
+                let _ = file.sync().await;
+            }
         }
     }
 
@@ -179,21 +222,35 @@ impl LogFiles {
             return;
         }
         let (made, receiver) = oneshot::channel();
+        let number = self.take_number();
+        let ready = self.current.as_ref().map(|current| ReadyHeader {
+            number,
+            begun: current.header.number,
+            begun_bytes: current.capacity,
+        });
         let request = MakeFile {
-            number: self.take_number(),
+            number,
             recycle: self.pool.pop(),
+            ready,
             made,
         };
-        let number = request.number;
+        let recycled = request.recycle;
         if self.maker.send(request).is_ok() {
-            self.spare = Some((number, receiver));
+            // It may be there from now on.
+            self.claims.extend(ready.map(|ready| (number, ready.begun)));
+            self.spare = Some(Spare {
+                number,
+                recycled,
+                made: receiver,
+            });
         }
     }
 
     async fn next_file(&mut self) -> Made {
-        if let Some((_, receiver)) = self.spare.take()
-            && let Ok(Ok(made)) = receiver.await
+        if let Some(spare) = self.spare.take()
+            && let Ok(Ok(made)) = spare.made.await
         {
+            self.forget_gone(spare.recycled);
             return Ok(made);
         }
         self.make(self.file_bytes).await
@@ -202,10 +259,11 @@ impl LogFiles {
     /// Gives up the file that was made ready, because one with a higher number is begun first:
     /// recovery takes the highest number that was begun for the log's end (LOG-5).
     async fn set_spare_aside(&mut self) {
-        if let Some((_, receiver)) = self.spare.take()
-            && let Ok(Ok((number, _))) = receiver.await
+        if let Some(spare) = self.spare.take()
+            && let Ok(Ok(_)) = spare.made.await
         {
-            self.closed.insert(number, self.file_bytes);
+            self.forget_gone(spare.recycled);
+            self.closed.insert(spare.number, self.file_bytes);
         }
     }
 
@@ -215,7 +273,18 @@ impl LogFiles {
             true => self.pool.pop(),
             false => None,
         };
-        make_file(&self.env, number, bytes, recycle).await
+        let made = make_file(&self.env, number, bytes, recycle, None).await;
+        if made.is_ok() {
+            self.forget_gone(recycle);
+        }
+        made
+    }
+
+    /// A file has become durable: what was deleted before it, and what it was made of, stays away.
+    fn forget_gone(&mut self, recycled: Option<u64>) {
+        self.going.extend(recycled);
+        let going = std::mem::take(&mut self.going);
+        self.claims.retain(|number, _| !going.contains(number));
     }
 
     fn take_number(&mut self) -> u64 {
@@ -230,7 +299,11 @@ impl LogFiles {
         let unneeded =
             |number: &u64| !needed.contains(number) && chain_from.is_none_or(|from| *number < from);
         let numbers: Vec<u64> = self.closed.keys().copied().filter(unneeded).collect();
-        for number in numbers {
+        // The newest first: what says that another one is there goes before that one.
+        for number in numbers.into_iter().rev() {
+            if self.claims.values().any(|claimed| *claimed == number) {
+                continue;
+            }
             let bytes = self.closed.remove(&number);
             let usable = bytes == Some(self.file_bytes) && !self.failed.contains(&number);
             if usable && self.pool.len() < POOL_FILES_MAX {
@@ -238,29 +311,56 @@ impl LogFiles {
             } else if self.env.store.delete(&log_name(number)).await.is_err() {
                 // Tried again with the next collection.
                 self.closed.insert(number, bytes.unwrap_or(0));
+            } else {
+                self.going.insert(number);
             }
         }
     }
 }
 
-async fn make_file(env: &Env, number: u64, bytes: u64, recycle: Option<u64>) -> Made {
+async fn make_file(
+    env: &Env,
+    number: u64,
+    bytes: u64,
+    recycle: Option<u64>,
+    ready: Option<ReadyHeader>,
+) -> Made {
+    let mut file = create_file(env, number, bytes, recycle).await?;
+    if let Some(ready) = ready {
+        file.write_at(0, &ready.encode()).await?;
+        file.sync().await?;
+    }
+    Ok((number, file))
+}
+
+async fn create_file(
+    env: &Env,
+    number: u64,
+    bytes: u64,
+    recycle: Option<u64>,
+) -> StoreResult<Box<dyn LogFile>> {
     let name = log_name(number);
     if let Some(old) = recycle {
         let old = log_name(old);
         match env.store.create_log(&name, bytes, Some(&old)).await {
-            Ok(file) => return Ok((number, file)),
             Err(error @ StoreError::Maybe { .. }) => return Err(error),
+            Ok(file) => return Ok(file),
             Err(_) => {}
         }
     }
-    let file = env.store.create_log(&name, bytes, None).await?;
-    Ok((number, file))
+    env.store.create_log(&name, bytes, None).await
 }
 
 /// Makes log files one after the other, so that a writer seldom waits for one.
 async fn make_files(env: Env, file_bytes: u64, mut requests: mpsc::UnboundedReceiver<MakeFile>) {
     while let Some(request) = requests.recv().await {
-        let made = make_file(&env, request.number, file_bytes, request.recycle).await;
+        let MakeFile {
+            number,
+            recycle,
+            ready,
+            ..
+        } = request;
+        let made = make_file(&env, number, file_bytes, recycle, ready).await;
         // The receiver is gone when the log was closed meanwhile: the file stays, empty, and the
         // next opening takes it.
         let _ = request.made.send(made);

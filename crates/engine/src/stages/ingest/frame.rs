@@ -10,11 +10,13 @@
 pub(crate) mod commit;
 pub(crate) mod data;
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use lazybase_model::{Error, Result, ScuNumber};
 
 use crate::env::planted::{Planted, is_planted};
-use crate::env::{Store, StoreError};
+use crate::env::{Store, StoreError, StoreResult};
 use crate::ipc::lz4_raw_bytes_max;
 
 #[cfg(test)]
@@ -30,8 +32,10 @@ pub(crate) const FRAME_ALIGNMENT: usize = 16;
 pub(crate) const LOG_FOLDER: &str = "log/";
 
 const FILE_MAGIC: [u8; 8] = *b"LAZYLOG\n";
-/// Version 1 knew no commit frames that carry a number.
-const FORMAT_VERSION: u32 = 2;
+const READY_MAGIC: [u8; 8] = *b"LAZYRDY\n";
+/// Version 1 knew no commit frames that carry a number, version 2 none that name a manifest, and no
+/// headers of files that are ready.
+const FORMAT_VERSION: u32 = 3;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LBFR");
 const FLAG_LZ4: u8 = 1;
 /// The reversed polynomial of CRC-32C.
@@ -81,6 +85,44 @@ pub(crate) struct FileHeader {
     pub(crate) durable: u64,
 }
 
+/// The header of a file that was made ready while another one was being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadyHeader {
+    /// The file's number.
+    pub(crate) number: u64,
+    /// The number of the file that was being written: it is there as long as this header is.
+    pub(crate) begun: u64,
+    /// Its length.
+    pub(crate) begun_bytes: u64,
+}
+
+impl ReadyHeader {
+    /// The header as stored.
+    pub(crate) fn encode(&self) -> [u8; FILE_HEADER_BYTES as usize] {
+        let mut bytes = [0; FILE_HEADER_BYTES as usize];
+        bytes[0..8].copy_from_slice(&READY_MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.begun.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.begun_bytes.to_le_bytes());
+        let crc = file_header_crc(&bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the header of file `number`, if it has one of this kind.
+    pub(crate) fn decode(bytes: &[u8], number: u64) -> Option<ReadyHeader> {
+        let bytes = bytes.get(..FILE_HEADER_BYTES as usize)?;
+        let header = ReadyHeader {
+            number: u64_at(bytes, 16),
+            begun: u64_at(bytes, 24),
+            begun_bytes: u64_at(bytes, 32),
+        };
+        let is_whole = bytes[0..8] == READY_MAGIC && u32_at(bytes, 12) == file_header_crc(bytes);
+        (is_whole && header.number == number).then_some(header)
+    }
+}
+
 /// What the first bytes of a log file say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderState {
@@ -119,6 +161,9 @@ impl FileHeader {
             return HeaderState::Absent;
         };
         if bytes.iter().all(|byte| *byte == 0) {
+            return HeaderState::Absent;
+        }
+        if bytes[0..8] == READY_MAGIC && u32_at(bytes, 12) == file_header_crc(bytes) {
             return HeaderState::Absent;
         }
         if bytes[0..8] != FILE_MAGIC || u32_at(bytes, 12) != file_header_crc(bytes) {
@@ -459,7 +504,7 @@ pub(crate) async fn read_frame(
     place: FramePlace,
 ) -> Result<(FrameHeader, Bytes)> {
     let name = place.file_name();
-    let bytes = match store.read(&name, place.offset..place.end()).await {
+    let bytes = match read_again(store, &name, place.offset..place.end()).await {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound(_)) => {
             return Err(damaged(&name, place.offset, "the file is gone"));
@@ -478,6 +523,28 @@ pub(crate) async fn read_frame(
     Ok((header, payload))
 }
 
+/// How often bytes of the log are read before they count as damaged: where all of many frames are
+/// needed, one read that fails for a moment must not make the whole of them unreadable.
+const READS: usize = 3;
+
+/// Bytes of the log, read again at once where the store could not read them.
+///
+/// # Errors
+/// As the store's last try.
+pub(crate) async fn read_again(
+    store: &dyn Store,
+    name: &str,
+    range: Range<u64>,
+) -> StoreResult<Bytes> {
+    let mut reads = 1;
+    loop {
+        match store.read(name, range.clone()).await {
+            Err(StoreError::Read { .. }) if reads < READS => reads += 1,
+            read => return read,
+        }
+    }
+}
+
 impl FrameDamage {
     /// The damage in words.
     pub(crate) fn describe(self) -> &'static str {
@@ -492,6 +559,7 @@ impl FrameDamage {
 pub(crate) fn damaged(file: &str, offset: u64, what: &str) -> Error {
     Error::corrupt(format!("{file} at offset {offset}: {what}"))
         .with_file(file)
+        .with_offset(offset)
         .with_hint("run `lazybase verify` to see what is damaged")
 }
 

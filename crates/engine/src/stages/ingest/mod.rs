@@ -35,7 +35,7 @@
 //! 7. A table's schema version is checked when the commit is ordered, so that no batch is
 //!    acknowledged under a schema that a DDL statement has already replaced.
 //!
-//! Invariants: LOG-1..6 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
+//! Invariants: LOG-1..7 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
 //! GRP-1 (`committer/group.rs`), DDL-1 (`prepared.rs`), REC-1..2 (`recover.rs`), CLK-1
 //! (`clock.rs`).
 
@@ -77,7 +77,7 @@ pub use files::LogStart;
 pub use frame::FramePlace;
 pub(crate) use fuzz::{log_of_payloads, read_payload};
 pub use prepared::Prepared;
-pub use recover::{Recovered, examine, open_sealed, recover};
+pub use recover::{Recovered, examine, keep_whole_frames, open_sealed, recover};
 pub use waiting::WaitingWriter;
 pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
 
@@ -89,6 +89,9 @@ use waiting::{Waiting, WaitsFor};
 
 #[cfg(test)]
 mod tests;
+
+/// The folder of files that were set aside: their numbers are never used again.
+pub const SET_ASIDE: &str = "set-aside/";
 
 /// How log frames are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -207,6 +210,8 @@ pub struct Opening {
     pub last_ack_micros: i64,
     /// What was met in the logs of sealed SCUs that no longer tell what they held.
     pub lost: Vec<Error>,
+    /// The number of the manifest.
+    pub manifest: u64,
 }
 
 /// Recovers the log of a database: the SCUs that the coordinator must still seal in the manifest,
@@ -225,6 +230,7 @@ pub async fn open_log(env: &Env, manifest: &Manifest) -> Result<(Vec<Sealed>, Op
         batches_through: 0,
         last_ack_micros: 0,
         lost: Vec::new(),
+        manifest: manifest.number,
     };
     if let Some(time) = manifest.times.values().next_back() {
         opening.batches_through = time.batches_through;
@@ -272,6 +278,10 @@ pub(crate) struct Shared {
     pub(crate) log_bytes_written: AtomicU64,
     pub(crate) log_bytes_kept: AtomicU64,
     pub(crate) last_failure: Mutex<Option<String>>,
+    /// The last failure and its time on the monotonic clock, unless a group was durable since.
+    pub(crate) failing: Mutex<Option<(Duration, String)>>,
+    /// The newest manifest that is known to be durable: commit frames name it.
+    pub(crate) manifest: AtomicU64,
 }
 
 impl Shared {
@@ -339,9 +349,16 @@ pub struct IngestStatus {
     pub throttled: Option<String>,
     /// The writers that wait at this moment.
     pub waiting: Vec<WaitingWriter>,
+    /// How often writers had to wait since the opening.
+    pub waits: u64,
     /// What the log's store last failed with.
     pub last_failure: Option<String>,
+    /// The same, if that was a short time ago and nothing was made durable since.
+    pub failing: Option<String>,
 }
+
+/// How long a failure of the log counts when nobody tries again.
+const FAILING: Duration = Duration::from_secs(30);
 
 /// A producer's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -386,6 +403,8 @@ impl Ingest {
             log_bytes_written: AtomicU64::new(0),
             log_bytes_kept: AtomicU64::new(0),
             last_failure: Mutex::new(None),
+            failing: Mutex::new(None),
+            manifest: AtomicU64::new(opening.manifest),
         });
         let (events, queue) = mpsc::unbounded_channel();
         let committer = Committer::open(
@@ -523,6 +542,12 @@ impl Ingest {
         let _ = self.events.send(Event::Retire { scus });
     }
 
+    /// A manifest is durable: batches that are written from now on tell it, so that a later loss of
+    /// its file shows.
+    pub fn note_manifest(&self, number: u64) {
+        self.shared.manifest.fetch_max(number, Ordering::Relaxed);
+    }
+
     /// Makes writers wait, and says why; `None` lets them go on.
     pub fn set_throttle(&self, reason: Option<String>) {
         self.shared.throttle.send_if_modified(|current| {
@@ -557,8 +582,17 @@ impl Ingest {
             log_bytes_kept: shared.log_bytes_kept.load(Ordering::Relaxed),
             throttled: shared.throttle.borrow().clone(),
             waiting: shared.waiting_writers(),
+            waits: shared.waiting.entered(),
             last_failure: shared.last_failure.lock().clone(),
+            failing: self.failing(),
         }
+    }
+
+    fn failing(&self) -> Option<String> {
+        let failing = self.shared.failing.lock();
+        let (since, what) = failing.as_ref()?;
+        let age = self.env.clock.monotonic().saturating_sub(*since);
+        (age < FAILING).then(|| what.clone())
     }
 
     /// Commits what is queued, seals the open SCU, and stops; later calls fail.

@@ -18,9 +18,13 @@
 //!    group, which may not be on the disk yet, are copied to a fresh file first; that file's
 //!    header, written when the copies are durable, ends the old one.
 //!
+//! 4. What is gone as a whole shows in what is left: a file that was made ready says which one was
+//!    being written then, and each commit frame names the newest manifest that was durable.
+//!
 //! The fact behind 2, against a simpler rule ("a bad frame with a good one after it is damage"): a
 //! group is several pages, and a crash of the machine may keep the later ones and lose the earlier.
 
+mod keep;
 mod relocate;
 mod scan;
 
@@ -29,17 +33,22 @@ use std::sync::Arc;
 
 use lazybase_model::{Error, Result, ScuNumber};
 
+use super::SET_ASIDE;
 use super::Sealed;
 use super::accepted::{UnsortedScu, accept_commit};
 use super::files::LogStart;
 use super::frame::commit::Commit;
 use super::frame::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, FramePlace,
-    HeaderState, LOG_FOLDER, LogEnd, at, damaged, log_name, log_number, read_frame,
+    HeaderState, LOG_FOLDER, LogEnd, ReadyHeader, at, damaged, log_name, log_number, read_again,
+    read_frame,
 };
-use crate::env::{Env, Store};
+use crate::env::{Env, Store, StoreError};
+use crate::manifest::file::FileKind;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry};
 use scan::{FileScan, scan_file};
+
+pub use keep::keep_whole_frames;
 
 /// What recovery found.
 #[derive(Debug)]
@@ -66,11 +75,16 @@ pub(super) struct FoundCommit {
 pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
     let listed = list_log(&*env.store).await?;
     let (scans, mut commits) = read_log(&*env.store, manifest, &listed).await?;
-    let next_number = listed.last().map_or(1, |(number, _)| number + 1);
+    let mut claims = BTreeMap::new();
+    for file in &listed {
+        let ready = ready_header(&*env.store, *file).await;
+        claims.extend(ready.map(|ready| (file.0, ready.begun)));
+    }
     let mut log = LogStart {
-        next_number,
+        next_number: next_number(&*env.store, manifest, &listed).await?,
         previous: scans.last().map(FileScan::durable_end),
         files: listed,
+        claims,
     };
     relocate::relocate(env, &mut log, &mut commits).await?;
     Ok(Recovered {
@@ -95,17 +109,19 @@ async fn read_log(
     manifest: &Manifest,
     listed: &[(u64, u64)],
 ) -> Result<(Vec<FileScan>, Vec<FoundCommit>)> {
+    check_begun(store, listed).await?;
     let chain = read_chain(store, manifest, listed).await?;
     let mut scans = Vec::new();
     for file in &chain {
         scans.push(scan_file(store, manifest, file).await?);
     }
+    check_manifest(manifest, &scans)?;
     let mut commits = Vec::new();
     for scan in &mut scans {
         commits.append(&mut scan.commits);
     }
     check_order(manifest, &commits)?;
-    check_ddl_batch(manifest, &commits)?;
+    check_ddl_batch(manifest, &scans, &commits)?;
     check_parts(store, &scans, &commits).await?;
     Ok((scans, commits))
 }
@@ -115,6 +131,89 @@ async fn list_log(store: &dyn Store) -> Result<Vec<(u64, u64)>> {
     let listed = store.list(LOG_FOLDER).await?;
     let file = |(name, bytes): &(String, u64)| log_number(name).map(|number| (number, *bytes));
     Ok(listed.iter().filter_map(file).collect())
+}
+
+/// Above the number of every log file that there is, that was set aside, or that an SCU names.
+async fn next_number(store: &dyn Store, manifest: &Manifest, listed: &[(u64, u64)]) -> Result<u64> {
+    let mut newest = listed.last().map_or(0, |(number, _)| *number);
+    for (name, _) in store.list(SET_ASIDE).await? {
+        let name = name.trim_start_matches(SET_ASIDE).trim_end_matches(".kept");
+        newest = newest.max(log_number(name).unwrap_or(0));
+    }
+    for entry in manifest.scus.values() {
+        let pieces = entry.log.iter().map(|piece| &piece.file);
+        for name in pieces.chain(&entry.files) {
+            newest = newest.max(log_number(name).unwrap_or(0));
+        }
+    }
+    Ok(newest + 1)
+}
+
+/// The header of a file that is ready and not begun, if it has one that can be read.
+async fn ready_header(store: &dyn Store, (number, bytes): (u64, u64)) -> Option<ReadyHeader> {
+    if bytes < FILE_HEADER_BYTES {
+        return None;
+    }
+    let first = store.read(&log_name(number), 0..FILE_HEADER_BYTES).await;
+    ReadyHeader::decode(&first.ok()?, number)
+}
+
+/// A file of which a part can't be read.
+fn unreadable(name: &str, error: StoreError) -> Error {
+    Error::from(error).with_file(name)
+}
+
+/// Checks that the file is there, and as long as it was made, which was being written when the
+/// newest one was made ready (LOG-7).
+async fn check_begun(store: &dyn Store, listed: &[(u64, u64)]) -> Result<()> {
+    let mut newest = listed.last().copied();
+    while let Some(file) = newest {
+        let Some(ready) = ready_header(store, file).await else {
+            return Ok(());
+        };
+        let name = log_name(ready.begun);
+        let because = format!(
+            "{} was made ready while it was being written",
+            log_name(file.0)
+        );
+        newest = listed
+            .iter()
+            .find(|(number, _)| *number == ready.begun)
+            .copied();
+        match newest {
+            None => {
+                return Err(damaged(&name, 0, "the file is missing").with_detail(because));
+            }
+            Some((_, bytes)) if bytes < ready.begun_bytes => {
+                let what = "the file is shorter than it was";
+                return Err(damaged(&name, bytes, what).with_detail(because));
+            }
+            // Each step goes to a lower number.
+            Some((begun, _)) if begun >= file.0 => return Ok(()),
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the manifest is not older than one that a batch was written under.
+fn check_manifest(manifest: &Manifest, scans: &[FileScan]) -> Result<()> {
+    let newest = scans.iter().max_by_key(|scan| scan.manifest);
+    match newest.filter(|scan| scan.manifest > manifest.number) {
+        None => Ok(()),
+        Some(scan) => {
+            let missing = FileKind::Edit.file_name(scan.manifest);
+            Err(Error::corrupt(format!("{missing}: the file is missing"))
+                .with_file(&missing)
+                .with_detail(format!(
+                    "{} holds a batch that was written after it; the manifest's files end with \
+                     number {}",
+                    log_name(scan.header.number),
+                    manifest.number
+                ))
+                .with_hint("restore the file, or a backup"))
+        }
+    }
 }
 
 /// A file of the chain that may hold batches of SCUs after the manifest's last.
@@ -179,7 +278,8 @@ async fn read_header(
     if bytes < FILE_HEADER_BYTES {
         return Ok(None);
     }
-    let first = store.read(&name, 0..FILE_HEADER_BYTES).await?;
+    let first = store.read(&name, 0..FILE_HEADER_BYTES).await;
+    let first = first.map_err(|error| unreadable(&name, error))?;
     match FileHeader::decode(&first, number) {
         HeaderState::Valid(header) => Ok(Some(header)),
         HeaderState::Absent => Ok(None),
@@ -188,7 +288,8 @@ async fn read_header(
         ))
         .with_hint("open the database with that version")),
         HeaderState::Damaged => {
-            let content = store.read(&name, 0..bytes).await?;
+            let content = store.read(&name, 0..bytes).await;
+            let content = content.map_err(|error| unreadable(&name, error))?;
             let lost = scan::any_life(&content, number);
             let needed = lost.newest_scu > manifest.sealed_through;
             let durable = named || lost.synced || FileHeader::is_one_bit_off(&first, number);
@@ -210,7 +311,8 @@ async fn first_frame(
         return Ok(None);
     }
     let name = log_name(header.number);
-    let read = store.read(&name, FILE_HEADER_BYTES..end).await?;
+    let read = store.read(&name, FILE_HEADER_BYTES..end).await;
+    let read = read.map_err(|error| unreadable(&name, error))?;
     let first = FrameHeader::decode(&read, header.number, FILE_HEADER_BYTES);
     Ok(first.filter(|first| first.identity == header.identity))
 }
@@ -238,15 +340,20 @@ fn check_order(manifest: &Manifest, commits: &[FoundCommit]) -> Result<()> {
 }
 
 /// Checks that the batch is there that the newest transaction with DDL committed.
-fn check_ddl_batch(manifest: &Manifest, commits: &[FoundCommit]) -> Result<()> {
+fn check_ddl_batch(manifest: &Manifest, scans: &[FileScan], commits: &[FoundCommit]) -> Result<()> {
     let next = manifest.sealed_through.next();
     match manifest.ddl_batch.filter(|batch| batch.scu == next) {
         Some(batch)
             if commits.first().and_then(|found| found.commit.ddl_batch) != Some(batch.number) =>
         {
+            // It is not known where it stood: the log ends there.
+            let newest = scans.last();
+            let file = newest.map_or(LOG_FOLDER.to_owned(), |scan| log_name(scan.header.number));
             Err(Error::corrupt(format!(
-                "the log does not hold the first batch of SCU {next}, which a transaction committed"
+                "{file}: the log does not hold the first batch of SCU {next}, which a transaction \
+                 committed"
             ))
+            .with_file(file)
             .with_hint("run `lazybase verify` to see what is damaged"))
         }
         _ => Ok(()),
@@ -389,7 +496,7 @@ async fn header_at(
 ) -> Result<FrameHeader> {
     let name = log_name(number);
     let end = offset + FRAME_HEADER_BYTES as u64;
-    let bytes = match store.read(&name, offset..end).await {
+    let bytes = match read_again(store, &name, offset..end).await {
         Ok(bytes) => bytes,
         Err(error) => return Err(damaged(&name, offset, &error.to_string())),
     };

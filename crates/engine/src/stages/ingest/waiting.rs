@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -28,12 +29,16 @@ pub struct WaitingWriter {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Mutex<BTreeMap<u64, (String, WaitsFor)>>);
+pub(super) struct Waiting {
+    now: Mutex<BTreeMap<u64, (String, WaitsFor)>>,
+    entered: AtomicU64,
+}
 
 impl Waiting {
     /// A writer waits until the guard is dropped.
     pub(super) fn enter(self: &Arc<Self>, batch: u64, who: String, what: WaitsFor) -> Entered {
-        self.0.lock().insert(batch, (who, what));
+        self.now.lock().insert(batch, (who, what));
+        self.entered.fetch_add(1, Ordering::Relaxed);
         Entered {
             all: Arc::clone(self),
             batch,
@@ -42,7 +47,12 @@ impl Waiting {
 
     /// Who waits, in the order of their batches, and for what.
     pub(super) fn list(&self) -> Vec<(String, WaitsFor)> {
-        self.0.lock().values().cloned().collect()
+        self.now.lock().values().cloned().collect()
+    }
+
+    /// How often somebody had to wait.
+    pub(super) fn entered(&self) -> u64 {
+        self.entered.load(Ordering::Relaxed)
     }
 }
 
@@ -55,6 +65,6 @@ pub(super) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.all.0.lock().remove(&self.batch);
+        self.all.now.lock().remove(&self.batch);
     }
 }

@@ -19,6 +19,7 @@ use lazybase_model::{Error, Result, TableId};
 use super::assign::Assigned;
 use super::mention::with_columns;
 use crate::change_batch::ChangeBatch;
+use crate::env::planted::{Planted, is_planted};
 use crate::key::normalised;
 use crate::schema::decode_cell;
 use crate::stages::ingest::data_schema;
@@ -113,7 +114,8 @@ impl MentionRows<'_> {
         let codes = codes.as_primitive::<Int64Type>();
         let (mut kept, mut kept_ids) = (Vec::new(), Vec::new());
         for (row, id) in rows.values().iter().zip(ids.values()) {
-            if Mention::Reference.has_code(codes.value(*row as usize)) {
+            let by_reference = Mention::Reference.has_code(codes.value(*row as usize));
+            if by_reference && !is_planted(Planted::ReferenceForgotten) {
                 kept.push(*row);
                 kept_ids.push(*id);
             }
@@ -146,7 +148,7 @@ pub fn rows_of_owner(
             return Ok(Arc::clone(&ids));
         }
         match map.columns.iter().position(|of_map| of_map.id == column.id) {
-            Some(at) => cast_to(mentioned.column(at), &column.data_type),
+            Some(at) => cast_to(mentioned.column(at), &column.stored_type()),
             None => of_older(column, rows),
         }
     });
@@ -156,16 +158,20 @@ pub fn rows_of_owner(
 
 /// What a column that was added after the key map was made holds in rows that give it nothing.
 fn of_older(column: &Column, rows: usize) -> Result<ArrayRef> {
+    let stored = column.stored_type();
     match &column.older {
-        None => Ok(new_null_array(&column.data_type, rows)),
+        None => Ok(new_null_array(&stored, rows)),
         cell => {
             let value = decode_cell(cell.as_ref(), &column.data_type)?;
-            taken(&value, &UInt32Array::from(vec![0; rows]))
+            taken(
+                &cast_to(&value, &stored)?,
+                &UInt32Array::from(vec![0; rows]),
+            )
         }
     }
 }
 
-/// Cells of a type that a schema change has widened since.
+/// Cells of a type that a schema change has widened since, or that is stored wider.
 fn cast_to(cells: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match cells.data_type() == data_type {
         true => Ok(Arc::clone(cells)),

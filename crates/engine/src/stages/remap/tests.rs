@@ -4,17 +4,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
 use lazybase_model::id_key::{assign_one_by_one, temporary_id};
 use lazybase_model::table::{Column, Table};
-use lazybase_model::{IdKeyColumn, NextIds, ScuNumber, TableId, ViewId};
+use lazybase_model::{
+    ColumnDefault, IdKeyColumn, MergeOperator, NextIds, SchemaVersion, ScuNumber, TableId, ViewId,
+};
 use proptest::prelude::*;
 
 use super::key_table::KeyTable;
-use super::{Assigned, BatchKeys, KeyedChanges, Known, MentionedKeys, Mentions};
+use super::{Assigned, BatchKeys, KeyedChanges, Known, MentionedKeys, Mentions, rows_of_owner};
 use crate::change_batch::ChangeBatch;
 use crate::key::KeyCodec;
+use crate::schema::{Alteration, altered, encode_cell};
 use crate::segment::key_hash;
 use crate::stages::ingest::data_schema;
 
@@ -48,6 +51,44 @@ fn sizes() -> Table {
         Column::new("n", DataType::Int64),
     ];
     Table::new(TableId(3), ViewId(3), "sizes", columns, &[2])
+}
+
+/// Sums are stored wider than they are declared, in the rows that references make too: of a column
+/// that gets its default, of one without, and of one that was added later.
+#[test]
+fn a_reference_makes_rows_of_an_owner_that_has_sums() {
+    let sum = |name: &str, default: ColumnDefault| Column {
+        merge: Some(MergeOperator::Sum),
+        default,
+        ..Column::new(name, DataType::Int32)
+    };
+    let seven: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+    let mut columns = owner().columns;
+    columns.push(sum("given", ColumnDefault::Expression("5".to_owned())));
+    columns.push(sum("empty", ColumnDefault::Null));
+    let owner = Table::new(TableId(1), ViewId(1), "files", columns, &[1]);
+    let map = owner.key_map_table(TableId(2), ViewId(2));
+    let later = Column {
+        older: encode_cell(&seven).unwrap(),
+        ..sum("later", ColumnDefault::Null)
+    };
+    let add = [Alteration::AddColumn(later)];
+    let owner = altered(&owner, &add, SchemaVersion(9)).unwrap();
+    let mentioned: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec!["a", "b"])),
+        Arc::new(Int64Array::from(vec![0, 0])),
+        Arc::new(Int32Array::from(vec![5, 5])),
+    ];
+    let mentioned = RecordBatch::try_new(data_schema(&map), mentioned).unwrap();
+    let ids = Int64Array::from(vec![16, 17]);
+    let made = rows_of_owner(&owner, &map, &mentioned, ids).unwrap();
+    let sums = |at: usize| -> Vec<Option<i128>> {
+        let cells = made.data.column(at).as_primitive::<Decimal128Type>();
+        cells.iter().collect()
+    };
+    assert_eq!(sums(2), [Some(5); 2]);
+    assert_eq!(sums(3), [None; 2]);
+    assert_eq!(sums(4), [Some(7); 2]);
 }
 
 /// Rows of the map for keys.

@@ -50,10 +50,13 @@ fn rows_are_read_however_they_are_cut() {
 #[test]
 fn broken_data_is_refused() {
     let whole = two_rows();
+    // Between rows it may end without its mark: behind the head, the first row and the second.
+    let (head, row) = (SIGNATURE.len() + 8, 24);
+    let between = [head, head + row, head + row + 10];
     for cut in 0..whole.len() - 1 {
         let mut binary = Binary::new(&schema()).unwrap();
         binary.push(&whole[..cut]).unwrap();
-        assert!(binary.finish().is_err(), "{cut}");
+        assert_eq!(binary.finish().is_ok(), between.contains(&cut), "{cut}");
     }
     for at in 0..whole.len() {
         let mut twisted = whole.clone();

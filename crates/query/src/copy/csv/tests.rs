@@ -13,6 +13,7 @@ fn dialect() -> Dialect {
         escape: b'"',
         null: Vec::new(),
         header: false,
+        has_end: false,
     }
 }
 
@@ -83,6 +84,7 @@ fn the_options_are_kept() {
         escape: b'\\',
         null: b"n/a".to_vec(),
         header: true,
+        has_end: false,
     };
     let rows = rows_of("k;v\n1;n/a\n'n/a';''\n'it\\'s';\n", &other, 2).unwrap();
     let text = |text: &str| Some(text.to_owned());
@@ -112,4 +114,20 @@ fn what_is_broken_is_named() {
     let error = records.next().unwrap().unwrap_err();
     assert_eq!(error.sqlstate(), "22021");
     assert!(records.next().is_none());
+}
+
+#[test]
+fn a_line_ends_what_clients_send() {
+    let client = Dialect {
+        has_end: true,
+        ..dialect()
+    };
+    let text = "a\n\"\\.\"\n\\.\nmore \"that is no CSV\n";
+    let rows = rows_of(text, &client, 1).unwrap();
+    assert_eq!(
+        rows.concat(),
+        [Some("a".to_owned()), Some("\\.".to_owned())]
+    );
+    let rows = rows_of("a\n\\.\nb\n", &dialect(), 1).unwrap();
+    assert_eq!(rows.len(), 3, "in a file it is a value");
 }

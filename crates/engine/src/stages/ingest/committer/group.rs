@@ -185,6 +185,7 @@ impl Committer {
         let failed = match self.write_group(&mut group).await {
             Written::All => None,
             Written::Some(count, error) => {
+                self.note_failure(&error.to_string());
                 self.fail_items(group.items.split_off(count), &error.into());
                 if group.items.is_empty() {
                     return;
@@ -253,8 +254,7 @@ impl Committer {
         };
         match durable {
             Ok(()) => {
-                file.header_written = true;
-                self.files.end_in_doubt = false;
+                self.files.note_begun();
                 Ok(())
             }
             Err(error) => {
@@ -363,6 +363,7 @@ impl Committer {
                         position,
                         producer: pending.producer.clone(),
                         ddl_batch: pending.answer.number(),
+                        manifest: Some(self.shared.manifest.load(Ordering::Relaxed)),
                         parts,
                     };
                     let frame = commit.encode();
@@ -386,15 +387,15 @@ impl Committer {
                 synced => synced?,
             }
         }
-        file.header_written = true;
-        self.files.end_in_doubt = false;
         let lengths = group.items.iter().map(|item| item.frame().frame_length());
         file.end += lengths.sum::<u64>();
+        self.files.note_begun();
         Ok(())
     }
 
     /// The group is durable: readers see its batches, then their writers hear of it.
     async fn publish(&mut self, group: Group) {
+        *self.shared.failing.lock() = None;
         let open = self.shared.open_scu();
         let before = open.acknowledged();
         let ack_micros = self.clock.now_micros().max(self.last_ack_micros);

@@ -12,6 +12,9 @@ use super::super::frame::commit::ProducerStamp;
 use crate::env::planted::{Planted, is_planted};
 use crate::manifest::state::ProducerMark;
 
+/// The SQLSTATE of a producer's session that a newer one has taken over from.
+const FENCED: &str = "57L01";
+
 /// What to make of a numbered batch.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -125,5 +128,9 @@ impl Producers {
 fn fenced(name: &str, epoch: u64) -> Error {
     Error::conflict(format!("a newer session of producer {name:?} was opened"))
         .with_detail(format!("its epoch is {epoch}"))
-        .with_hint("only the newest session of a producer may write")
+        .with_hint(
+            "only the newest session of a producer may write; naming the producer again takes it \
+             over",
+        )
+        .with_sqlstate(FENCED)
 }

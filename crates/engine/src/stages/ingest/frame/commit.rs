@@ -12,6 +12,10 @@ use super::{EncodedFrame, FrameKind, FramePlace, aligned, u32_at, u64_at};
 const FIXED_BYTES: usize = 48;
 const PART_BYTES: usize = 64;
 const PRODUCER_BYTES: usize = 24;
+const MANIFEST_BYTES: usize = 8;
+/// What follows the parts: a producer, and the number of a manifest.
+const FLAG_PRODUCER: u32 = 1;
+const FLAG_MANIFEST: u32 = 2;
 
 /// One data frame of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,14 +58,21 @@ pub(crate) struct Commit {
     pub(crate) producer: Option<ProducerStamp>,
     /// The number of a batch that came with DDL: the frame counts only if the manifest names it.
     pub(crate) ddl_batch: Option<u64>,
+    /// The newest manifest that was durable when the frame was made; none in frames of version 2.
+    pub(crate) manifest: Option<u64>,
     /// Its data frames, in order.
     pub(crate) parts: Vec<CommitPart>,
 }
 
-/// The bytes of a commit frame's payload, before it is made.
+/// The bytes of a commit frame's payload that names a manifest, before it is made.
 pub(crate) fn commit_payload_bytes(parts: usize, producer: Option<&ProducerStamp>) -> usize {
+    payload_bytes(parts, producer, true)
+}
+
+fn payload_bytes(parts: usize, producer: Option<&ProducerStamp>, has_manifest: bool) -> usize {
     let producer = producer.map_or(0, |stamp| PRODUCER_BYTES + stamp.name.len());
-    aligned(FIXED_BYTES + parts * PART_BYTES + producer)
+    let manifest = if has_manifest { MANIFEST_BYTES } else { 0 };
+    aligned(FIXED_BYTES + parts * PART_BYTES + manifest + producer)
 }
 
 impl Commit {
@@ -77,7 +88,12 @@ impl Commit {
 
     /// The commit frame.
     pub(crate) fn encode(&self) -> EncodedFrame {
-        let length = commit_payload_bytes(self.parts.len(), self.producer.as_ref());
+        let has_manifest = self.manifest.is_some();
+        let length = payload_bytes(self.parts.len(), self.producer.as_ref(), has_manifest);
+        let flags = match self.producer {
+            Some(_) => FLAG_PRODUCER,
+            None => 0,
+        } | if has_manifest { FLAG_MANIFEST } else { 0 };
         let mut bytes = Vec::with_capacity(length);
         let name_bytes = self.producer.as_ref().map_or(0, |stamp| stamp.name.len());
         bytes.extend_from_slice(&self.ack_micros.to_le_bytes());
@@ -85,7 +101,7 @@ impl Commit {
         bytes.extend_from_slice(&self.raw_bytes().to_le_bytes());
         bytes.extend_from_slice(&self.position.to_le_bytes());
         bytes.extend_from_slice(&(self.parts.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&u32::from(self.producer.is_some()).to_le_bytes());
+        bytes.extend_from_slice(&flags.to_le_bytes());
         bytes.extend_from_slice(&(name_bytes as u32).to_le_bytes());
         bytes.extend_from_slice(&self.ddl_batch.unwrap_or(0).to_le_bytes());
         for part in &self.parts {
@@ -104,6 +120,9 @@ impl Commit {
             numbers
                 .iter()
                 .for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        }
+        if let Some(manifest) = self.manifest {
+            bytes.extend_from_slice(&manifest.to_le_bytes());
         }
         if let Some(stamp) = &self.producer {
             bytes.extend_from_slice(&stamp.number.to_le_bytes());
@@ -125,7 +144,8 @@ impl Commit {
             return Err(malformed());
         }
         let parts = u32_at(bytes, 28) as usize;
-        let has_producer = u32_at(bytes, 32) != 0;
+        let flags = u32_at(bytes, 32);
+        let (has_producer, has_manifest) = (flags & FLAG_PRODUCER != 0, flags & FLAG_MANIFEST != 0);
         let name_bytes = u32_at(bytes, 36) as usize;
         let parts_end = FIXED_BYTES + parts * PART_BYTES;
         let producer_bytes = if has_producer {
@@ -133,15 +153,18 @@ impl Commit {
         } else {
             0
         };
-        if bytes.len() != aligned(parts_end + producer_bytes) {
+        let manifest_bytes = if has_manifest { MANIFEST_BYTES } else { 0 };
+        if bytes.len() != aligned(parts_end + manifest_bytes + producer_bytes) {
             return Err(malformed());
         }
+        let manifest = has_manifest.then(|| u64_at(bytes, parts_end));
+        let at = parts_end + manifest_bytes;
         let producer = match has_producer {
             true => Some(ProducerStamp {
-                number: u64_at(bytes, parts_end),
-                content_hash: u64_at(bytes, parts_end + 8),
-                epoch: u64_at(bytes, parts_end + 16),
-                name: std::str::from_utf8(&bytes[parts_end + 24..parts_end + 24 + name_bytes])
+                number: u64_at(bytes, at),
+                content_hash: u64_at(bytes, at + 8),
+                epoch: u64_at(bytes, at + 16),
+                name: std::str::from_utf8(&bytes[at + 24..at + 24 + name_bytes])
                     .map_err(|_| malformed())?
                     .to_owned(),
             }),
@@ -152,6 +175,7 @@ impl Commit {
             position: u32_at(bytes, 24),
             producer,
             ddl_batch: Some(u64_at(bytes, 40)).filter(|number| *number != 0),
+            manifest,
             parts: bytes[FIXED_BYTES..parts_end]
                 .chunks_exact(PART_BYTES)
                 .map(decode_part)

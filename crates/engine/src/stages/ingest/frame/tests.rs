@@ -1,13 +1,18 @@
-//! Frames as bytes.
+//! Frames as bytes; golden files pin those of a log.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the golden files are written by the test that compares them, when it is asked to"
+)]
 
 use bytes::Bytes;
 use lazybase_model::{SchemaVersion, ScuNumber, TableId};
 
 use super::commit::{Commit, CommitPart, ProducerStamp};
 use super::{
-    EncodedFrame, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, FramePlace, FrameStamp,
-    HeaderState, LogEnd, flip_in_header, flip_in_payload, log_name, log_number, payload_of,
-    verify_frame,
+    EncodedFrame, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
+    FramePlace, FrameStamp, HeaderState, LogEnd, ReadyHeader, flip_in_header, flip_in_payload,
+    log_name, log_number, payload_of, verify_frame,
 };
 
 fn header() -> FileHeader {
@@ -144,6 +149,7 @@ fn a_commit_reads_back() {
                 position: 2,
                 producer: producer.clone(),
                 ddl_batch: (parts > 0).then_some(13),
+                manifest: (parts != 1).then_some(14),
                 parts: vec![part; parts],
             };
             let bytes = commit.encode().head;
@@ -151,4 +157,116 @@ fn a_commit_reads_back() {
             assert!(Commit::decode(&bytes[..bytes.len() - 16]).is_err());
         }
     }
+}
+
+#[test]
+fn a_header_of_a_ready_file_belongs_to_its_file_and_is_none_of_a_begun_one() {
+    let ready = ReadyHeader {
+        number: 8,
+        begun: 7,
+        begun_bytes: 4096,
+    };
+    let bytes = ready.encode();
+    assert_eq!(ReadyHeader::decode(&bytes, 8), Some(ready));
+    assert_eq!(ReadyHeader::decode(&bytes, 9), None);
+    assert_eq!(FileHeader::decode(&bytes, 8), HeaderState::Absent);
+    assert_eq!(ReadyHeader::decode(&header().encode(), 7), None);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(ReadyHeader::decode(&flipped, 8), None, "bit {bit}");
+    }
+}
+
+/// A log file of one batch: header, data frame, commit frame, and the space behind them.
+fn sample_log(manifest: Option<u64>) -> Vec<u8> {
+    let header = FileHeader {
+        number: 3,
+        identity: 0x0123_4567_89ab_cdef,
+        previous: Some(LogEnd {
+            number: 2,
+            identity: 0xfedc_ba98_7654_3210,
+            end: 4160,
+        }),
+        durable: FILE_HEADER_BYTES,
+    };
+    let stamp = FrameStamp {
+        identity: header.identity,
+        scu: ScuNumber(5),
+        batch: 77,
+        durable: FILE_HEADER_BYTES,
+    };
+    let mut bytes = header.encode().to_vec();
+    let mut place = FramePlace {
+        file: 3,
+        identity: header.identity,
+        offset: bytes.len() as u64,
+        length: 0,
+    };
+    let push = |bytes: &mut Vec<u8>, frame: &EncodedFrame| {
+        let offset = bytes.len() as u64;
+        bytes.extend_from_slice(&frame.header(stamp).encode(3, offset));
+        bytes.extend_from_slice(&frame.head);
+        bytes.extend_from_slice(&frame.body);
+    };
+    let data = frame(false);
+    place.length = data.frame_length();
+    push(&mut bytes, &data);
+    let commit = Commit {
+        ack_micros: 1_700_000_000_000_000,
+        position: 1,
+        producer: Some(ProducerStamp {
+            name: "feed".to_owned(),
+            number: 10,
+            content_hash: 11,
+            epoch: 12,
+        }),
+        ddl_batch: None,
+        manifest,
+        parts: vec![CommitPart {
+            table: TableId(1),
+            version: SchemaVersion(2),
+            rows: 3,
+            raw_bytes: 4,
+            first_row: 0,
+            place,
+        }],
+    };
+    push(&mut bytes, &commit.encode());
+    bytes.resize(1024, 0);
+    bytes
+}
+
+#[test]
+fn the_golden_log_is_what_is_written() {
+    let root = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/log");
+    let ready = ReadyHeader {
+        number: 4,
+        begun: 3,
+        begun_bytes: 1024,
+    };
+    let files = [
+        ("format-3/0000000000000003.log", sample_log(Some(19))),
+        ("format-3/0000000000000004.log", ready.encode().to_vec()),
+    ];
+    for (name, bytes) in files {
+        let path = root.join(name);
+        if std::env::var("LAZYBASE_GOLDEN").is_ok() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            bytes,
+            "{name}: the format changed"
+        );
+    }
+    // What version 2 wrote is read as it is: its commit frames name no manifest.
+    let older = sample_log(None);
+    let offset = (FILE_HEADER_BYTES + frame(false).frame_length()) as usize;
+    let rest = Bytes::copy_from_slice(&older[offset..]);
+    let header = FrameHeader::decode(&rest, 3, offset as u64).unwrap();
+    let payload = payload_of(&rest.slice(..header.frame_length() as usize), &header).unwrap();
+    let commit = Commit::decode(&payload).unwrap();
+    assert_eq!((commit.manifest, commit.parts.len()), (None, 1));
 }

@@ -14,7 +14,7 @@ use super::super::frame::{
     FrameKind, FramePlace, LogEnd, at, damaged, flip_in_header, flip_in_payload, log_name,
     payload_of, verify_frame,
 };
-use super::{ChainFile, FoundCommit};
+use super::{ChainFile, FoundCommit, unreadable};
 use crate::env::Store;
 use crate::manifest::state::Manifest;
 
@@ -36,6 +36,8 @@ pub(super) struct FileScan {
     /// The commit frames of SCUs that the manifest does not have, but for those of transactions
     /// that it does not know.
     pub(super) commits: Vec<FoundCommit>,
+    /// The newest manifest that any of the file's batches was written under.
+    pub(super) manifest: u64,
 }
 
 impl FileScan {
@@ -50,7 +52,7 @@ impl FileScan {
 }
 
 /// One frame, or a stretch without one.
-enum Found {
+pub(super) enum Found {
     Good(u64, FrameHeader),
     /// A good header with a payload that is not.
     BadPayload(u64, FrameHeader, FrameDamage),
@@ -73,7 +75,8 @@ pub(super) async fn scan_file(
             "the file is shorter than it was",
         ));
     }
-    let content = store.read(&name, 0..end).await?;
+    let content = store.read(&name, 0..end).await;
+    let content = content.map_err(|error| unreadable(&name, error))?;
     let found = walk(&content, &file.header);
     let durable = match file.end {
         Some(end) => end,
@@ -84,6 +87,7 @@ pub(super) async fn scan_file(
         durable,
         data: BTreeMap::new(),
         commits: Vec::new(),
+        manifest: 0,
     };
     for found in &found {
         let unneeded = |scu: ScuNumber| scu <= manifest.sealed_through;
@@ -128,13 +132,18 @@ impl FileScan {
             self.data.insert(offset, length);
             return Ok(());
         }
+        let name = log_name(self.header.number);
+        let frame = content.slice(offset as usize..(offset + length) as usize);
+        let payload = payload_of(&frame, header).map_err(|error| at(error, &name, offset));
+        let commit = payload
+            .and_then(|payload| Commit::decode(&payload).map_err(|error| at(error, &name, offset)));
+        if let Ok(commit) = &commit {
+            self.manifest = self.manifest.max(commit.manifest.unwrap_or(0));
+        }
         if header.scu <= manifest.sealed_through {
             return Ok(());
         }
-        let name = log_name(self.header.number);
-        let frame = content.slice(offset as usize..(offset + length) as usize);
-        let payload = payload_of(&frame, header).map_err(|error| at(error, &name, offset))?;
-        let commit = Commit::decode(&payload).map_err(|error| at(error, &name, offset))?;
+        let commit = commit?;
         if !manifest.counts(header.scu, commit.ddl_batch) {
             return Ok(());
         }
@@ -154,7 +163,7 @@ impl FileScan {
 }
 
 /// All frames of one life of a file, in order, and what lies between them.
-fn walk(content: &Bytes, file: &FileHeader) -> Vec<Found> {
+pub(super) fn walk(content: &Bytes, file: &FileHeader) -> Vec<Found> {
     let mut found = Vec::new();
     let mut offset = FILE_HEADER_BYTES;
     while offset < content.len() as u64 {

@@ -1,0 +1,260 @@
+//! The listener: a limit of connections, and a graceful end.
+//!
+//! Invariant FLS-2: it listens on loopback only, for what it is sent is not encrypted.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use futures::stream::{self, Stream};
+use lazybase_model::{Error, Result};
+use lazybase_query::Database;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tonic::transport::server::{Connected, Router, TcpConnectInfo};
+
+use crate::clock::{pause, within};
+use crate::service::Service;
+use crate::sessions::Sessions;
+use crate::statements::Statements;
+
+/// The longest message that is taken.
+const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// What a client may send before it is read: of one call, and of a connection.
+const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+/// The most calls of a connection at a time.
+const CALLS_MAX: u32 = 256;
+/// The most sessions that are kept for clients.
+const SESSIONS_MAX: usize = 10_000;
+/// The most statements and transactions that clients have handles of.
+const HANDLES_MAX: usize = 100_000;
+/// How often a silent client is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// How a server serves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The most connections at a time; others are closed at once.
+    pub connections_max: usize,
+    /// How long statements that run may go on after the server was told to stop.
+    pub grace: Duration,
+    /// How long a session, a prepared statement or a transaction that nobody uses is kept.
+    pub idle: Duration,
+    /// Whether roles need no password.
+    pub trusts_loopback: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            connections_max: 500,
+            grace: Duration::from_secs(10),
+            idle: Duration::from_secs(30 * 60),
+            trusts_loopback: false,
+        }
+    }
+}
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    database: Database,
+    options: Options,
+}
+
+impl Server {
+    /// Listens on an address of this machine alone.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that others can reach; `Unavailable` when it can't be had.
+    pub async fn bind(database: Database, address: SocketAddr, options: Options) -> Result<Server> {
+        if !address.ip().is_loopback() {
+            return Err(
+                Error::invalid(format!("{address} can be reached from other machines"))
+                    .with_detail(
+                        "passwords and rows would be sent for everybody to read: loopback only",
+                    )
+                    .with_hint(
+                        "listen on 127.0.0.1, and let others come through a tunnel: \
+                         ssh -L 31337:127.0.0.1:31337 THIS-MACHINE",
+                    ),
+            );
+        }
+        let unavailable = |error: io::Error| {
+            Error::unavailable(format!("can't listen on {address}: {error}"))
+                .with_hint("choose another port, --flight-listen 127.0.0.1:31338, or off")
+        };
+        let listener = TcpListener::bind(address).await.map_err(unavailable)?;
+        let address = listener.local_addr().map_err(unavailable)?;
+        Ok(Server {
+            listener,
+            address,
+            database,
+            options,
+        })
+    }
+
+    /// Where it listens: with the port that was found, where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` ends. Then nobody new is let in, and calls that run have the time of
+    /// [`Options::grace`]; what was acknowledged stays.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Server {
+            listener,
+            database,
+            options,
+            ..
+        } = self;
+        let (ending, ended) = (watch::Sender::new(false), watch::Sender::new(false));
+        let sessions = Sessions::new(
+            database,
+            options.idle,
+            SESSIONS_MAX,
+            options.trusts_loopback,
+        );
+        let (sessions, statements) = (
+            Arc::new(sessions),
+            Arc::new(Statements::new(options.idle, HANDLES_MAX)),
+        );
+        let service = Service {
+            sessions: Arc::clone(&sessions),
+            statements: Arc::clone(&statements),
+            stop: ended.subscribe(),
+        };
+        let mut told = ending.subscribe();
+        let draining = async move {
+            // Whoever would tell has gone: then the end has come too.
+            drop(told.wait_for(|on| *on).await);
+        };
+        let incoming = Box::pin(connections(listener, options.connections_max));
+        let serving = router(service).serve_with_incoming_shutdown(incoming, draining);
+        let sweeping = async {
+            let every =
+                (options.idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(30));
+            loop {
+                pause(every).await;
+                sessions.sweep();
+                statements.sweep();
+            }
+        };
+        tokio::pin!(serving);
+        tokio::select! {
+            _ = &mut serving => return,
+            () = stop => {}
+            () = sweeping => {}
+        }
+        ending.send_replace(true);
+        if within(options.grace, &mut serving).await.is_none() {
+            // What runs is told to end, and has a moment to tell its client.
+            ended.send_replace(true);
+            within(Duration::from_secs(2), &mut serving).await;
+        }
+    }
+}
+
+fn router(service: Service) -> Router {
+    let service = FlightServiceServer::new(service)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(usize::MAX);
+    tonic::transport::Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(CALLS_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .add_service(service)
+}
+
+/// The connections that come, as long as there is a place for them.
+fn connections(
+    listener: TcpListener,
+    connections_max: usize,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let places = Arc::new(Semaphore::new(connections_max));
+    stream::unfold((listener, places), |(listener, places)| async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // A client without a place sees that the connection is closed.
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                        continue;
+                    };
+                    // Answers are sent in large pieces: waiting for more only delays them.
+                    drop(stream.set_nodelay(true));
+                    let connection = Connection {
+                        stream,
+                        _place: place,
+                    };
+                    return Some((Ok(connection), (listener, places)));
+                }
+                // A connection that failed before it was one concerns nobody else; without
+                // files for it, others must end first.
+                Err(_) => pause(Duration::from_millis(20)).await,
+            }
+        }
+    })
+}
+
+/// A connection with its place.
+struct Connection {
+    stream: TcpStream,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

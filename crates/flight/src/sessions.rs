@@ -1,0 +1,403 @@
+//! Whose session a call runs in.
+//!
+//! ```text
+//!   no name            -> a session of its own; the answer's cookie names it, with its floor
+//!   cookie f<id>.<floor> -> the same session, if anything of it is left, else one with that floor:
+//!                           a client that comes back keeps it from here on, under k<id>
+//!   cookie k<id>, header lazybase-session, Bearer k<id> -> the kept session, or an error
+//! ```
+//!
+//! A client without cookies costs nothing that stays. Invariant FLS-1: a session that a client
+//! knows of is the same with each call, or the call is refused; it never silently begins anew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::{DecodePaddingMode, Engine};
+use lazybase_model::limits::NAME_BYTES_MAX;
+use lazybase_model::{Error, Result, Token};
+use lazybase_query::{Authenticated, Database, Session};
+use parking_lot::Mutex;
+use tonic::metadata::{MetadataMap, MetadataValue};
+
+use crate::calls;
+use crate::clock::now;
+use crate::failure::SESSION_GONE;
+
+/// The name of the cookie, and of the header.
+const NAME: &str = "lazybase-session";
+
+/// A number that nobody guesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Id(u128);
+
+impl Id {
+    pub(crate) fn random() -> Result<Id> {
+        let half = || {
+            getrandom::u64()
+                .map_err(|error| Error::unavailable(format!("no random numbers: {error}")))
+        };
+        Ok(Id((u128::from(half()?) << 64) | u128::from(half()?)))
+    }
+
+    pub(crate) fn text(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    /// The id that a text or the bytes of a handle are.
+    pub(crate) fn read(text: &[u8]) -> Option<Id> {
+        let text = std::str::from_utf8(text).ok()?;
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        digits.then(|| u128::from_str_radix(text, 16).ok().map(Id))?
+    }
+}
+
+struct Entry {
+    session: Weak<Session>,
+    /// There once the client has shown that it comes back, or has something to lose.
+    kept: Option<Arc<Session>>,
+    used: Instant,
+}
+
+/// All sessions that clients know of.
+pub(crate) struct Sessions {
+    database: Database,
+    idle: Duration,
+    sessions_max: usize,
+    /// Whether roles need no password: who reaches the loopback address is trusted.
+    trusts: bool,
+    entries: Mutex<HashMap<Id, Entry>>,
+}
+
+/// The session of a call.
+pub(crate) struct Caller {
+    pub(crate) session: Arc<Session>,
+    pub(crate) id: Id,
+    /// Whether the client named its session: it will find it again.
+    pub(crate) named: bool,
+    /// Whether the client is to be told the name under which it is kept.
+    renamed: bool,
+}
+
+/// What a call says of its session.
+enum Name {
+    None,
+    Kept(Id),
+    Fresh(Id, Option<Token>),
+}
+
+impl Sessions {
+    pub(crate) fn new(
+        database: Database,
+        idle: Duration,
+        sessions_max: usize,
+        trusts: bool,
+    ) -> Sessions {
+        Sessions {
+            database,
+            idle,
+            sessions_max,
+            trusts,
+            entries: Mutex::default(),
+        }
+    }
+
+    /// The session that a call belongs to. Its name, which nobody guesses, shows who the caller
+    /// is; one that begins needs credentials where the database has roles.
+    ///
+    /// # Errors
+    /// `NotFound` (08003) for a session that has ended, `Invalid` for what is no name of one and
+    /// for a caller who is not let in.
+    pub(crate) async fn of_call(&self, metadata: &MetadataMap) -> Result<Caller> {
+        match name(metadata)? {
+            Name::None => {
+                let who = self.let_in(credentials(metadata)?).await?;
+                self.begin(&who, Id::random()?, None, false)
+            }
+            Name::Kept(id) => self
+                .find(id)
+                .map(|session| Caller {
+                    session,
+                    id,
+                    named: true,
+                    renamed: false,
+                })
+                .ok_or_else(gone),
+            Name::Fresh(id, floor) => match self.find(id) {
+                Some(session) => Ok(Caller {
+                    session,
+                    id,
+                    named: true,
+                    renamed: true,
+                }),
+                None => {
+                    let who = self.let_in(credentials(metadata)?).await?;
+                    self.begin(&who, id, floor, true)
+                }
+            },
+        }
+    }
+
+    /// Lets somebody in by a name and a password, or not.
+    ///
+    /// # Errors
+    /// `Invalid`: 28000 for nobody where roles are asked for, and for a name that nobody can have;
+    /// 28P01 for a password that is not right.
+    pub(crate) async fn let_in(&self, given: Option<Credentials>) -> Result<Authenticated> {
+        let asks = self.database.asks_for_passwords();
+        let Some(Credentials { user, password }) = given else {
+            return match asks {
+                false => self.database.trust(""),
+                true => Err(
+                    Error::invalid("who are you? a name and a password are needed")
+                        .with_hint("give the client a user name and a password of a role")
+                        .with_sqlstate("28000"),
+                ),
+            };
+        };
+        if user.len() > NAME_BYTES_MAX || user.contains('\0') {
+            return Err(Error::invalid("no user has this name").with_sqlstate("28000"));
+        }
+        match asks && !self.trusts {
+            true => self.database.authenticate_password(&user, &password).await,
+            false => self.database.trust(&user),
+        }
+    }
+
+    /// A session that is kept from its beginning on, for a client that is told its name.
+    pub(crate) fn open(&self, who: &Authenticated) -> Result<Caller> {
+        self.begin(who, Id::random()?, None, true)
+    }
+
+    /// The session of a client that does not know it yet, to be kept from now on.
+    pub(crate) fn stay(&self, caller: Caller) -> Result<Caller> {
+        self.keep(caller.id, &caller.session)?;
+        Ok(Caller {
+            named: true,
+            renamed: true,
+            ..caller
+        })
+    }
+
+    fn begin(
+        &self,
+        who: &Authenticated,
+        id: Id,
+        floor: Option<Token>,
+        kept: bool,
+    ) -> Result<Caller> {
+        let session = Arc::new(self.database.session_of(who));
+        session.set("application_name", "Arrow Flight")?;
+        session.set("lazybase.copy_format", "text")?;
+        if let Some(floor) = floor {
+            session.raise_floor(floor).map_err(|_| gone())?;
+        }
+        if kept {
+            self.keep(id, &session)?;
+        }
+        Ok(Caller {
+            session,
+            id,
+            named: kept,
+            renamed: kept,
+        })
+    }
+
+    fn keep(&self, id: Id, session: &Arc<Session>) -> Result<()> {
+        let mut entries = self.entries.lock();
+        let kept = entries
+            .values()
+            .filter(|entry| entry.kept.is_some())
+            .count();
+        if kept >= self.sessions_max && !entries.contains_key(&id) {
+            return Err(Error::unavailable("too many sessions")
+                .with_detail(format!("the limit is {}", self.sessions_max))
+                .with_hint("close those that are not needed: the others end when they are idle")
+                .with_sqlstate("53300"));
+        }
+        let entry = Entry {
+            session: Arc::downgrade(session),
+            kept: Some(Arc::clone(session)),
+            used: now(),
+        };
+        entries.insert(id, entry);
+        Ok(())
+    }
+
+    /// A session that is still there; it is kept from now on.
+    fn find(&self, id: Id) -> Option<Arc<Session>> {
+        let mut entries = self.entries.lock();
+        let entry = entries.get_mut(&id)?;
+        let session = entry.session.upgrade()?;
+        entry.used = now();
+        entry.kept = Some(Arc::clone(&session));
+        Some(session)
+    }
+
+    /// Remembers a session whose client does not know it yet, as long as something of it is held:
+    /// a statement, a transaction.
+    pub(crate) fn note(&self, caller: &Caller) {
+        if !caller.named {
+            let entry = Entry {
+                session: Arc::downgrade(&caller.session),
+                kept: None,
+                used: now(),
+            };
+            self.entries.lock().entry(caller.id).or_insert(entry);
+        }
+    }
+
+    /// Ends a session; false when there is none.
+    pub(crate) fn close(&self, id: Id) -> bool {
+        self.entries.lock().remove(&id).is_some()
+    }
+
+    /// Forgets what nobody has used for long. What a session's transaction held goes with it.
+    pub(crate) fn sweep(&self) {
+        let now = now();
+        let mut ended = Vec::new();
+        self.entries.lock().retain(|_, entry| match &entry.kept {
+            Some(session) => {
+                let unused = Arc::strong_count(session) == 1;
+                let stays = !unused || now.duration_since(entry.used) <= self.idle;
+                if !stays {
+                    ended.push(Arc::clone(session));
+                }
+                stays
+            }
+            None => entry.session.strong_count() > 0,
+        });
+    }
+}
+
+impl Caller {
+    /// Tells the client the name of its session, where it does not know it.
+    pub(crate) fn put(&self, metadata: &mut MetadataMap) {
+        let id = self.id.text();
+        let value = match (self.named, self.renamed) {
+            (true, false) => return,
+            (true, true) => format!("k{id}"),
+            (false, _) => format!("f{id}.{}", self.session.floor()),
+        };
+        let cookie = format!("{NAME}={value}; Path=/; HttpOnly; SameSite=Strict");
+        if let Ok(cookie) = MetadataValue::try_from(cookie) {
+            metadata.append("set-cookie", cookie);
+        }
+    }
+
+    /// What a client that has no cookies names its session with.
+    pub(crate) fn bearer(&self) -> String {
+        format!("k{}", self.id.text())
+    }
+
+    /// Refuses what would be lost with the call.
+    ///
+    /// # Errors
+    /// `Invalid` (55000) for a client whose session ends with the call.
+    pub(crate) fn check_kept(&self, what: &str) -> Result<()> {
+        match self.named {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("{what} would end with this call"))
+                .with_detail("the client does not say which session it belongs to")
+                .with_hint(
+                    "let it keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware=true), \
+                     or give a user name; settings of one call are headers, lazybase-freshness",
+                )
+                .with_sqlstate("55000")),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::not_found("the session has ended")
+        .with_detail("it was closed, or idle for too long, or the server was started again")
+        .with_hint("connect again")
+        .with_sqlstate(SESSION_GONE)
+}
+
+/// Lets the client forget its session's name.
+pub(crate) fn forget(metadata: &mut MetadataMap) {
+    if let Ok(cookie) = MetadataValue::try_from(format!("{NAME}=; Path=/; Max-Age=0")) {
+        metadata.append("set-cookie", cookie);
+    }
+}
+
+/// The name that a call gives.
+fn name(metadata: &MetadataMap) -> Result<Name> {
+    if let Some(name) = calls::header(metadata, NAME)? {
+        return read(name);
+    }
+    for cookies in metadata.get_all("cookie") {
+        // Cookies of others may be anything.
+        let cookies = cookies.to_str().unwrap_or_default().split(';');
+        let mut pairs = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+        if let Some((_, value)) = pairs.find(|(name, _)| *name == NAME) {
+            let value = value.trim_matches('"');
+            return match value.is_empty() {
+                true => Ok(Name::None),
+                false => read(value),
+            };
+        }
+    }
+    match calls::header(metadata, "authorization")? {
+        Some(value) => match value.strip_prefix("Bearer ") {
+            Some(token) => read(token),
+            None => credentials(metadata).map(|_| Name::None),
+        },
+        None => Ok(Name::None),
+    }
+}
+
+/// A name and what shows that somebody may use it.
+pub(crate) struct Credentials {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+/// The credentials of a call; `None` when it has none, or names a session by them.
+///
+/// # Errors
+/// `Invalid` (28000) for credentials that can't be read.
+pub(crate) fn credentials(metadata: &MetadataMap) -> Result<Option<Credentials>> {
+    let Some(value) = calls::header(metadata, "authorization")? else {
+        return Ok(None);
+    };
+    if value.starts_with("Bearer ") {
+        return Ok(None);
+    }
+    let wrong = || Error::invalid("the credentials can't be read").with_sqlstate("28000");
+    let encoded = value.strip_prefix("Basic ").ok_or_else(wrong)?;
+    // Some clients pad, others don't.
+    let config =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let engine = GeneralPurpose::new(&alphabet::STANDARD, config);
+    let pair = engine.decode(encoded.trim()).map_err(|_| wrong())?;
+    let pair = String::from_utf8(pair).map_err(|_| wrong())?;
+    let (user, password) = pair.split_once(':').ok_or_else(wrong)?;
+    Ok(Some(Credentials {
+        user: user.to_owned(),
+        password: password.to_owned(),
+    }))
+}
+
+fn read(name: &str) -> Result<Name> {
+    let unknown = || {
+        Error::invalid("this is no session of this server")
+            .with_hint("connect again")
+            .with_sqlstate("28000")
+    };
+    if let Some(id) = name.strip_prefix('k') {
+        return Id::read(id.as_bytes()).map(Name::Kept).ok_or_else(unknown);
+    }
+    let fresh = name.strip_prefix('f').ok_or_else(unknown)?;
+    let (id, floor) = fresh.split_once('.').unwrap_or((fresh, ""));
+    let id = Id::read(id.as_bytes()).ok_or_else(unknown)?;
+    let floor = match floor {
+        "" => None,
+        floor => Some(floor.parse().map_err(|_| unknown())?),
+    };
+    Ok(Name::Fresh(id, floor))
+}

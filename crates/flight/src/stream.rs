@@ -1,0 +1,240 @@
+//! Running statements: they end when they are cancelled, take too long, or the server stops.
+//!
+//! Invariant FLR-1: a statement whose client leaves is dropped with its call or its stream, and
+//! what it wrote in a transaction fails that transaction.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::SchemaRef;
+use futures::StreamExt;
+use lazybase_model::{Error, ErrorKind, Result};
+use lazybase_query::{AnswerStream, Prepared, Session, TransactionStatus, Value};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::calls::Told;
+use crate::clock::pause;
+use crate::failure::timed_out;
+use crate::statements::Fetched;
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// When a session's statement must have ended.
+fn deadline(session: &Session) -> Wait {
+    let limit = session.setting("statement_timeout").unwrap_or_default();
+    match limit.parse().ok().filter(|limit| *limit > 0) {
+        Some(limit) => Box::pin(pause(Duration::from_millis(limit))),
+        None => Box::pin(std::future::pending()),
+    }
+}
+
+async fn told(mut signal: watch::Receiver<bool>) {
+    if signal.wait_for(|on| *on).await.is_err() {
+        // Whoever would tell has gone.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn stopping() -> Error {
+    Error::unavailable("the server stops").with_sqlstate("57P01")
+}
+
+/// Fails the transaction of a statement that is dropped in its middle.
+struct Begun<'s>(Option<&'s Session>);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.0 {
+            session.fail_transaction();
+        }
+    }
+}
+
+/// Does a statement that is no query, unless it is given up; `reads` is one that leaves no trace.
+pub(crate) async fn limited<T>(
+    session: &Session,
+    reads: bool,
+    stop: &watch::Receiver<bool>,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut begun = Begun(Some(session));
+    let buffered = session.transaction_status() != TransactionStatus::None;
+    let why = tokio::select! {
+        biased;
+        done = work => {
+            begun.0 = None;
+            return done;
+        }
+        () = deadline(session) => timed_out(),
+        () = told(stop.clone()) => stopping(),
+    };
+    match reads || buffered {
+        true => Err(why),
+        // It may have been on its way to the log.
+        false => Err(Error::new(ErrorKind::MaybeHappened, why.message())
+            .with_detail("whether what it wrote is kept is not known")
+            .with_hint("look, or write under a producer's number, which counts once")),
+    }
+}
+
+/// A query whose rows are being sent.
+pub(crate) struct Running {
+    session: Arc<Session>,
+    prepared: Arc<Prepared>,
+    /// The parameters of the runs that follow.
+    pending: std::vec::IntoIter<Vec<Value>>,
+    answer: Option<AnswerStream>,
+    /// The columns that the client was told of.
+    schema: SchemaRef,
+    deadline: Wait,
+    cancelled: Wait,
+    stopping: Wait,
+    told: Arc<Mutex<Told>>,
+    /// Forgets the statement when this ends.
+    _fetched: Fetched,
+}
+
+impl Running {
+    /// Begins a query: its first answer is there when this returns.
+    ///
+    /// # Errors
+    /// Whatever the query meets before its first row.
+    pub(crate) async fn begin(
+        session: Arc<Session>,
+        prepared: Arc<Prepared>,
+        values: Vec<Vec<Value>>,
+        schema: SchemaRef,
+        fetched: Fetched,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Running> {
+        let (session, prepared) = one_snapshot(session, prepared, values.len()).await?;
+        let mut running = Running {
+            deadline: deadline(&session),
+            cancelled: Box::pin(told(fetched.cancel.clone())),
+            stopping: Box::pin(told(stop.clone())),
+            session,
+            prepared,
+            pending: values.into_iter(),
+            answer: None,
+            schema,
+            told: Arc::default(),
+            _fetched: fetched,
+        };
+        running.next_answer().await?;
+        Ok(running)
+    }
+
+    /// What the answers tell, once the rows have come to their end.
+    pub(crate) fn told(&self) -> Arc<Mutex<Told>> {
+        Arc::clone(&self.told)
+    }
+
+    /// Begins the next of the runs; false when there is none.
+    async fn next_answer(&mut self) -> Result<bool> {
+        let Some(values) = self.pending.next() else {
+            return Ok(false);
+        };
+        let mut begun = Begun(Some(&self.session));
+        let answer = tokio::select! {
+            biased;
+            answer = self.prepared.query(&values) => answer,
+            () = &mut self.cancelled => Err(Error::new(ErrorKind::Cancelled, CANCELLED)),
+            () = &mut self.deadline => Err(timed_out()),
+            () = &mut self.stopping => Err(stopping()),
+        };
+        if answer.is_ok() {
+            begun.0 = None;
+        }
+        drop(begun);
+        self.answer = Some(answer?);
+        Ok(true)
+    }
+
+    /// The next rows.
+    pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            let Some(answer) = &mut self.answer else {
+                match self.next_answer().await {
+                    Ok(true) => continue,
+                    Ok(false) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+            };
+            let next = tokio::select! {
+                biased;
+                () = &mut self.cancelled => Some(Err(Error::new(ErrorKind::Cancelled, CANCELLED))),
+                () = &mut self.deadline => Some(Err(timed_out())),
+                () = &mut self.stopping => Some(Err(stopping())),
+                next = answer.next() => next,
+            };
+            match next {
+                Some(Ok(rows)) if rows.num_rows() == 0 => {}
+                Some(Ok(rows)) => return Some(conform(rows, &self.schema)),
+                Some(Err(error)) => {
+                    self.session.fail_transaction();
+                    return Some(Err(error));
+                }
+                None => {
+                    let rows = self.told.lock().rows;
+                    let mut told = Told::of(answer, &self.session);
+                    told.rows += rows;
+                    *self.told.lock() = told;
+                    self.answer = None;
+                }
+            }
+        }
+    }
+}
+
+const CANCELLED: &str = "the statement was cancelled";
+
+/// A session in which several runs of a query see the same snapshot.
+async fn one_snapshot(
+    session: Arc<Session>,
+    prepared: Arc<Prepared>,
+    runs: usize,
+) -> Result<(Arc<Session>, Arc<Prepared>)> {
+    if runs < 2 || session.in_transaction() {
+        return Ok((session, prepared));
+    }
+    let own = Arc::new(session.branch());
+    own.query("BEGIN TRANSACTION READ ONLY")
+        .await?
+        .collect()
+        .await?;
+    let prepared = Arc::new(own.adopt(&prepared));
+    Ok((own, prepared))
+}
+
+/// Rows as the columns that the client was told of.
+fn conform(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if rows.schema_ref() == schema {
+        return Ok(rows);
+    }
+    let wrong = |what: String| {
+        Error::conflict("the columns have changed since the statement was described")
+            .with_detail(what)
+            .with_hint("run it again")
+            .with_sqlstate("0A000")
+    };
+    if rows.num_columns() != schema.fields().len() {
+        return Err(wrong("there are more or fewer of them".to_owned()));
+    }
+    let columns = rows.columns().iter().zip(schema.fields());
+    let columns = columns.map(
+        |(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => cast(column, field.data_type()),
+        },
+    );
+    let columns: Result<Vec<_>, _> = columns.collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let columns = columns.map_err(|error| wrong(error.to_string()))?;
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,60 @@
+//! The first word of a statement, as far as the protocol must know it.
+
+/// Whether a statement changes the session alone: its settings, or where its transaction stands.
+pub(crate) fn is_of_session(sql: &str) -> bool {
+    let first = first(sql).to_ascii_uppercase();
+    let words = [
+        "SET",
+        "RESET",
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "SAVEPOINT",
+        "RELEASE",
+    ];
+    words.contains(&first.as_str())
+}
+
+/// Whether a statement reads, and can be given up without a trace.
+pub(crate) fn only_reads(sql: &str) -> bool {
+    let first = first(sql).to_ascii_uppercase();
+    let words = [
+        "SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE",
+    ];
+    words.contains(&first.as_str())
+}
+
+/// The first word, past blanks, comments and parentheses.
+fn first(sql: &str) -> &str {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
+        if let Some(comment) = rest.strip_prefix("--") {
+            rest = comment.split_once('\n').map_or("", |(_, after)| after);
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = comment.split_once("*/").map_or("", |(_, after)| after);
+        } else {
+            let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+            return &rest[..end.unwrap_or(rest.len())];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_is_found_past_comments() {
+        assert!(is_of_session(" -- so\n /* and */ set x = 1"));
+        assert!(is_of_session("BEGIN"));
+        assert!(!is_of_session("SETTLE"));
+        assert!(!is_of_session("SELECT 'SET'"));
+        assert!(only_reads("((select 1))"));
+        assert!(!only_reads("/* select */ INSERT INTO t VALUES (1)"));
+        assert!(!only_reads("/*"));
+    }
+}

@@ -1,0 +1,16 @@
+//! The server as clients meet it: arrow-flight's own client for Flight SQL, and messages that no
+//! client would send, against a server on a port of its own.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests make their own worlds, and fail where they stand"
+)]
+
+mod catalog;
+mod hostile;
+mod ingest;
+mod prepared;
+mod queries;
+mod served;
+mod sessions;
+mod types;

@@ -1,0 +1,263 @@
+//! Who is let in: by name alone while there are no roles, by a client's certificate, or by a
+//! password in a SCRAM-SHA-256 exchange, bound to the server's certificate where there is one.
+//!
+//! ```text
+//!   no role may log in   -> trusted, on this machine alone
+//!   certificate          -> the role of its common name
+//!   SASL -> client first -> server first (salt, iterations) -> client final (proof)
+//!        -> server final (its own proof) | 28P01, whatever was not right
+//! ```
+//!
+//! Invariant ENT-1: nothing of what a client sends before it is let in is longer than
+//! [`PASSWORD_BYTES_MAX`], and how long an answer takes does not tell what was wrong.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use lazybase_model::{Error, Result};
+use lazybase_query::{Authenticated, Database, wrong_password};
+use parking_lot::Mutex;
+use pgwire::api::auth::sasl::scram::ScramServerAuth;
+use pgwire::messages::startup::Authentication;
+
+use crate::input::{Gone, Wire};
+use crate::messages::broken;
+
+/// The longest message of an exchange.
+const PASSWORD_BYTES_MAX: usize = 4096;
+
+const PLAIN: &str = "SCRAM-SHA-256";
+const BOUND: &str = "SCRAM-SHA-256-PLUS";
+
+/// How a client is let in.
+pub(crate) struct Door<'d> {
+    pub(crate) database: &'d Database,
+    /// Roles are let in by name alone where the client is on this machine.
+    pub(crate) trusts_loopback: bool,
+    pub(crate) attempts: &'d Attempts,
+    pub(crate) peer: SocketAddr,
+}
+
+impl Door<'_> {
+    /// Finds out who a client is.
+    ///
+    /// # Errors
+    /// `Gone` when it leaves; inside, `Invalid` with 28000 or 28P01 for who is not let in.
+    pub(crate) async fn open(
+        &self,
+        wire: &mut Wire,
+        user: &str,
+    ) -> Result<Result<Authenticated>, Gone> {
+        let is_local = self.peer.ip().to_canonical().is_loopback();
+        if !is_local && !wire.is_encrypted() {
+            return Ok(Err(Error::invalid(
+                "connections from other machines are encrypted",
+            )
+            .with_hint("connect with sslmode=verify-full, or sslmode=require")
+            .with_sqlstate("28000")));
+        }
+        if !self.database.asks_for_passwords() {
+            return Ok(match is_local {
+                true => self.database.trust(user),
+                false => Err(Error::invalid("nobody can log in from other machines")
+                    .with_detail("no role has LOGIN")
+                    .with_sqlstate("28000")),
+            });
+        }
+        if let Some(name) = wire.certified() {
+            return Ok(match name == user {
+                true => self.database.trust(user),
+                false => Err(Error::invalid(format!(
+                    "the certificate is that of {name:?}, not of {user:?}"
+                ))
+                .with_sqlstate("28000")),
+            });
+        }
+        if is_local && self.trusts_loopback {
+            return Ok(self.database.trust(user));
+        }
+        let proved = self.exchange(wire, user).await?;
+        match &proved {
+            Ok(_) => self.attempts.succeeded(self.peer.ip()),
+            Err(_) => self
+                .attempts
+                .failed(self.peer.ip(), self.database.instance().now_micros()),
+        }
+        Ok(proved)
+    }
+
+    /// The SCRAM exchange.
+    async fn exchange(&self, wire: &mut Wire, user: &str) -> Result<Result<Authenticated>, Gone> {
+        let challenge = match self.database.challenge(user) {
+            Ok(challenge) => challenge,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut server = ScramServerAuth::new();
+        if let Some(certificate) = wire.certificate() {
+            // A certificate that passwords can't be bound to is one without that.
+            drop(server.configure_certificate(&certificate));
+        }
+        let binds = server.supports_channel_binding();
+        let mechanisms: &[&str] = if binds { &[BOUND, PLAIN] } else { &[PLAIN] };
+        let mechanisms = mechanisms.iter().map(|name| (*name).to_owned()).collect();
+        wire.put(Authentication::SASL(mechanisms));
+        wire.flush().await?;
+        let first = match message(wire).await? {
+            Ok(first) => first,
+            Err(error) => return Ok(Err(error)),
+        };
+        let first = match initial(first, binds) {
+            Ok(first) => first,
+            Err(error) => return Ok(Err(error)),
+        };
+        let passed = challenge.passed(self.database);
+        let begun = server.on_client_first_message_with_secret(&first, challenge.secret);
+        let Ok((answer, waiting)) = begun else {
+            return Ok(Err(malformed()));
+        };
+        wire.put(Authentication::SASLContinue(answer.into()));
+        wire.flush().await?;
+        let last = match message(wire).await? {
+            Ok(last) => last,
+            Err(error) => return Ok(Err(error)),
+        };
+        let now = self.database.instance().now_micros();
+        wait(self.attempts.delay(self.peer.ip(), now)).await;
+        let proved = waiting.on_client_final_message(&last);
+        Ok(match proved {
+            // Of a password that is right, why else the role can't log in may be told.
+            Ok(proof) => passed.inspect(|_| wire.put(Authentication::SASLFinal(proof.into()))),
+            Err(_) => Err(wrong_password(user)),
+        })
+    }
+}
+
+fn malformed() -> Error {
+    broken("the SASL message is malformed")
+}
+
+/// The next message of an exchange.
+async fn message(wire: &mut Wire) -> Result<Result<Bytes>, Gone> {
+    loop {
+        if let Some(header) = wire.input.get(..5) {
+            if header[0] != b'p' {
+                return Ok(Err(broken("a password is expected")));
+            }
+            let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]);
+            let length = length as usize;
+            if !(4..=PASSWORD_BYTES_MAX).contains(&length) {
+                return Ok(Err(broken(
+                    "the message is too long or too short for a password",
+                )));
+            }
+            if wire.input.len() > length {
+                let mut message = wire.input.split_to(length + 1).freeze();
+                message.advance(5);
+                return Ok(Ok(message));
+            }
+        }
+        wire.fill().await?;
+    }
+}
+
+/// What a SASLInitialResponse holds: the name of the mechanism, then the client's first message.
+fn initial(mut message: Bytes, binds: bool) -> Result<Bytes> {
+    let end = message
+        .iter()
+        .position(|byte| *byte == 0)
+        .ok_or_else(malformed)?;
+    let mechanism = message.split_to(end);
+    message.advance(1);
+    let is_bound = mechanism == BOUND.as_bytes();
+    if mechanism != PLAIN.as_bytes() && !(is_bound && binds) {
+        return Err(broken("this SASL mechanism was not offered"));
+    }
+    let length = message.first_chunk::<4>().copied().map(i32::from_be_bytes);
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    if length.map(|length| length + 4) != Some(message.len()) {
+        return Err(malformed());
+    }
+    message.advance(4);
+    // The mechanism and what the message says of it go together.
+    match message.starts_with(b"p=") == is_bound {
+        true => Ok(message),
+        false => Err(malformed()),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long people on a network are waited for is no part of what is simulated"
+)]
+async fn wait(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// Failed attempts, by the address that they came from.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    failed: Mutex<HashMap<IpAddr, (u32, i64)>>,
+}
+
+/// How many addresses are remembered.
+const ADDRESSES_MAX: usize = 4096;
+/// How long a failure is remembered.
+const REMEMBERED_MICROS: i64 = 60_000_000;
+/// So many failures cost nothing: fingers slip.
+const FREE: u32 = 2;
+const DELAY_MAX: Duration = Duration::from_secs(3);
+
+impl Attempts {
+    /// How long the next attempt from an address is kept waiting.
+    fn delay(&self, address: IpAddr, now: i64) -> Duration {
+        let failed = self.failed.lock();
+        let (count, last) = match failed.get(&whose(address)) {
+            Some(known) => *known,
+            // So many addresses fail at once that this may be one of them.
+            None if failed.len() >= ADDRESSES_MAX => (FREE + 2, now),
+            None => return Duration::ZERO,
+        };
+        if now - last > REMEMBERED_MICROS {
+            return Duration::ZERO;
+        }
+        let doubled = count.saturating_sub(FREE).min(10);
+        match doubled {
+            0 => Duration::ZERO,
+            doubled => Duration::from_millis(100 << (doubled - 1)).min(DELAY_MAX),
+        }
+    }
+
+    fn failed(&self, address: IpAddr, now: i64) {
+        let mut failed = self.failed.lock();
+        if failed.len() >= ADDRESSES_MAX {
+            failed.retain(|_, (_, last)| now - *last <= REMEMBERED_MICROS);
+        }
+        if failed.len() < ADDRESSES_MAX || failed.contains_key(&whose(address)) {
+            let (count, last) = failed.entry(whose(address)).or_default();
+            *count = count.saturating_add(1);
+            *last = now;
+        }
+    }
+
+    fn succeeded(&self, address: IpAddr) {
+        self.failed.lock().remove(&whose(address));
+    }
+}
+
+/// The address that stands for a client: one client has a whole network of version 6 for itself.
+fn whose(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! What is no SASL message, and how failures slow down the next attempt.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{ADDRESSES_MAX, Attempts, DELAY_MAX, REMEMBERED_MICROS, initial};
+
+fn sasl(mechanism: &str, length: i32, data: &str) -> Bytes {
+    let parts = [
+        mechanism.as_bytes(),
+        &[0],
+        &length.to_be_bytes(),
+        data.as_bytes(),
+    ];
+    parts.concat().into()
+}
+
+#[test]
+fn a_first_message_is_whole_and_of_a_mechanism_that_was_offered() {
+    let first = "n,,n=,r=abc";
+    let length = first.len() as i32;
+    let taken = initial(sasl("SCRAM-SHA-256", length, first), false).unwrap();
+    assert_eq!(taken, first.as_bytes());
+    let bound = "p=tls-server-end-point,,n=,r=abc";
+    let bound_length = bound.len() as i32;
+    assert!(initial(sasl("SCRAM-SHA-256-PLUS", bound_length, bound), true).is_ok());
+    for wrong in [
+        sasl("SCRAM-SHA-256", length + 1, first),
+        sasl("SCRAM-SHA-256", -1, first),
+        sasl("SCRAM-SHA-256", i32::MAX, first),
+        sasl("SCRAM-SHA-1", length, first),
+        sasl("SCRAM-SHA-256-PLUS", bound_length, bound),
+        sasl("SCRAM-SHA-256", bound_length, bound),
+        Bytes::from_static(b"SCRAM-SHA-256"),
+        Bytes::from_static(b"SCRAM-SHA-256\0\0\0"),
+        Bytes::new(),
+    ] {
+        let error = initial(wrong, false).unwrap_err();
+        assert_eq!(error.sqlstate(), "08P01");
+    }
+    assert!(initial(sasl("SCRAM-SHA-256-PLUS", length, first), true).is_err());
+}
+
+#[test]
+fn failures_slow_down_the_next_attempt_for_a_while() {
+    let attempts = Attempts::default();
+    let address: IpAddr = "192.0.2.1".parse().unwrap();
+    let delay = |now| attempts.delay(address, now);
+    assert_eq!(delay(0), Duration::ZERO);
+    let mut before = Duration::ZERO;
+    for at in 0..20 {
+        attempts.failed(address, at);
+        assert!(delay(at) >= before);
+        before = delay(at);
+    }
+    assert_eq!(before, DELAY_MAX);
+    assert_eq!(delay(20 + REMEMBERED_MICROS), Duration::ZERO);
+    assert_eq!(
+        attempts.delay("192.0.2.2".parse().unwrap(), 20),
+        Duration::ZERO
+    );
+    attempts.succeeded(address);
+    assert_eq!(delay(20), Duration::ZERO);
+}
+
+#[test]
+fn a_network_of_addresses_is_one_client_and_their_number_is_bounded() {
+    let attempts = Attempts::default();
+    for host in 0..10_u32 {
+        attempts.failed(format!("2001:db8::{host:x}").parse().unwrap(), 0);
+    }
+    let other: IpAddr = "2001:db8::ffff".parse().unwrap();
+    assert!(attempts.delay(other, 0) > Duration::ZERO);
+    for host in 0..2 * ADDRESSES_MAX as u32 {
+        attempts.failed(IpAddr::from((0x0a00_0000 + host).to_be_bytes()), 0);
+    }
+    assert!(attempts.failed.lock().len() <= ADDRESSES_MAX);
+    let unknown: IpAddr = "192.0.2.1".parse().unwrap();
+    assert!(attempts.delay(unknown, 0) > Duration::ZERO);
+}

@@ -1,0 +1,153 @@
+//! Certificates and keys, read from files and read again on demand, and the configurations of TLS
+//! that are made of them: for PostgreSQL's protocol here, and for others that the server speaks.
+//!
+//! TLS 1.2 and 1.3, by `rustls` over `ring`. Invariant TLS-1: what is read anew counts for new
+//! connections only once all of it was found whole; until then the old one does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lazybase_model::{Error, Result};
+use parking_lot::RwLock;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use x509_certificate::X509Certificate;
+
+/// The name of PostgreSQL's protocol in TLS.
+pub(crate) const PROTOCOL: &[u8] = b"postgresql";
+
+/// Where certificates and keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate and those that lead from it to a known one, as PEM.
+    pub certificate: PathBuf,
+    /// Its private key, as PEM.
+    pub key: PathBuf,
+    /// The certificates, as PEM, of those who vouch for clients. A client that shows a certificate
+    /// of theirs is the role of its common name, without a password.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Encryption of connections. Shared by all of them.
+pub struct Tls {
+    files: TlsFiles,
+    loaded: RwLock<Loaded>,
+}
+
+/// What the files hold.
+#[derive(Clone)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// The text of the certificate, which passwords are bound to.
+    certificate: Arc<[u8]>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the file, for one that can't be read or does not fit the others.
+    pub fn load(files: TlsFiles) -> Result<Arc<Tls>> {
+        let loaded = RwLock::new(read(&files)?);
+        Ok(Arc::new(Tls { files, loaded }))
+    }
+
+    /// Reads the files again, for connections from now on.
+    ///
+    /// # Errors
+    /// As [`Tls::load`]; then all stays as it is.
+    pub fn reload(&self) -> Result<()> {
+        let loaded = read(&self.files)?;
+        *self.loaded.write() = loaded;
+        Ok(())
+    }
+
+    /// The configuration for a protocol, or several, by their names in TLS (such as `h2`). It is
+    /// that of now: ask again after [`Tls::reload`].
+    pub fn server_config(&self, protocols: &[&str]) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.loaded.read().config);
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        Arc::new(config)
+    }
+
+    /// The configuration for PostgreSQL's protocol, and the certificate's text.
+    pub(crate) fn now(&self) -> (Arc<ServerConfig>, Arc<[u8]>) {
+        let loaded = self.loaded.read().clone();
+        (loaded.config, loaded.certificate)
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<Loaded> {
+    let certificate = file(&files.certificate)?;
+    let chain = certificates(&files.certificate, &certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&file(&files.key)?)
+        .map_err(|_| unusable(&files.key, "there is no private key in it"))?;
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::internal(error.to_string()))?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(path, &file(path)?)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| unusable(path, error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| unusable(path, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| unusable(&files.certificate, error))?;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(Loaded {
+        config: Arc::new(config),
+        certificate: certificate.into(),
+    })
+}
+
+fn file(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| unusable(path, error))
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let read: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(unusable(path, "there is no certificate in it")),
+        Err(error) => Err(unusable(path, error)),
+    }
+}
+
+fn unusable(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::invalid(format!("{} can't be used for TLS: {why}", path.display()))
+        .with_hint("give PEM files: a certificate chain, and the private key that belongs to it")
+        .with_sqlstate("F0000")
+}
+
+/// The common name of a certificate that was verified.
+pub(crate) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    X509Certificate::from_der(certificate.as_ref())
+        .ok()?
+        .subject_common_name()
+}

@@ -1,0 +1,321 @@
+//! Who is let in: passwords, what roles may do over the wire, and bytes that are no SASL message.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use lazybase_pg::{Options, Server};
+use lazybase_query::Database;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::raw::{framed, startup};
+use crate::served::{Served, sqlstate};
+
+/// A server with roles: from the first one that may log in on, everybody gives a password.
+async fn guarded() -> Served {
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE t (k INT PRIMARY KEY, v TEXT); INSERT INTO t VALUES (1, 'one');
+             CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret';
+             CREATE USER anna PASSWORD 'anna''s'; CREATE ROLE staff; GRANT SELECT ON t TO staff;
+             GRANT staff TO anna; CREATE ROLE locked PASSWORD 'secret'",
+        )
+        .await
+        .unwrap();
+    served
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_role_that_may_log_in_closes_the_open_door() {
+    let served = guarded().await;
+    for more in [
+        "user=admin password=Secret",
+        "user=admin password=x",
+        "user=nosuch password=secret",
+        "user=locked password=secret",
+        "user=lazybase password=secret",
+    ] {
+        assert_eq!(sqlstate(served.connect(more).await), "28P01", "{more}");
+    }
+    assert!(served.connect("user=admin").await.is_err(), "no password");
+    let admin = served.connect("user=admin password=secret").await.unwrap();
+    let row = admin
+        .query_one("SELECT current_user, session_user", &[])
+        .await
+        .unwrap();
+    assert_eq!((row.get(0), row.get(1)), ("admin", "admin"));
+    // PostgreSQL's own spelling of a password that nobody knows here.
+    let verifier = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$\
+                    WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
+                    wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+    admin
+        .batch_execute(&format!("ALTER ROLE anna PASSWORD '{verifier}'"))
+        .await
+        .unwrap();
+    assert_eq!(
+        sqlstate(served.connect("user=anna password=anna's").await),
+        "28P01"
+    );
+    served.connect("user=anna password=pencil").await.unwrap();
+    admin
+        .batch_execute("ALTER ROLE anna VALID UNTIL '2020-01-01 00:00:00+00'")
+        .await
+        .unwrap();
+    assert_eq!(
+        sqlstate(served.connect("user=anna password=pencil").await),
+        "28P01"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn privileges_hold_over_the_wire_also_for_what_was_prepared() {
+    let served = guarded().await;
+    let admin = served.connect("user=admin password=secret").await.unwrap();
+    let anna = served.connect("user=anna password=anna's").await.unwrap();
+    let point = anna.prepare("SELECT v FROM t WHERE k = $1").await.unwrap();
+    let scan = anna.prepare("SELECT v FROM t WHERE v = $1").await.unwrap();
+    assert_eq!(anna.query(&point, &[&1_i32]).await.unwrap().len(), 1);
+    assert_eq!(anna.query(&scan, &[&"one"]).await.unwrap().len(), 1);
+    for sql in [
+        "INSERT INTO t VALUES (2, 'two')",
+        "COPY t FROM '/etc/passwd'",
+        "DELETE FROM t",
+        "CREATE TABLE u (k INT)",
+    ] {
+        assert_eq!(sqlstate(anna.batch_execute(sql).await), "42501", "{sql}");
+    }
+    assert_eq!(
+        sqlstate(
+            anna.copy_in::<_, bytes::Bytes>("COPY t FROM STDIN")
+                .await
+                .map(|_| ())
+        ),
+        "42501"
+    );
+    admin
+        .batch_execute("REVOKE SELECT ON t FROM staff")
+        .await
+        .unwrap();
+    assert_eq!(sqlstate(anna.query(&point, &[&1_i32]).await), "42501");
+    assert_eq!(sqlstate(anna.query(&point, &[&77_i32]).await), "42501");
+    assert_eq!(sqlstate(anna.query(&scan, &[&"one"]).await), "42501");
+    assert_eq!(
+        sqlstate(anna.copy_out("COPY t TO STDOUT").await.map(|_| ())),
+        "42501"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_a_pool_gives_on_acts_as_itself_again() {
+    let served = guarded().await;
+    let anna = served.connect("user=anna password=anna's").await.unwrap();
+    let who = async || -> String {
+        anna.query_one("SELECT current_user", &[])
+            .await
+            .unwrap()
+            .get(0)
+    };
+    anna.batch_execute("SET ROLE staff").await.unwrap();
+    assert_eq!(who().await, "staff");
+    assert_eq!(
+        sqlstate(anna.batch_execute("SET ROLE admin").await),
+        "42501"
+    );
+    anna.batch_execute("DISCARD ALL").await.unwrap();
+    assert_eq!(who().await, "anna");
+    assert_eq!(
+        sqlstate(anna.batch_execute("SET SESSION AUTHORIZATION admin").await),
+        "0A000"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_has_no_more_connections_than_its_limit() {
+    let served = guarded().await;
+    let admin = served.connect("user=admin password=secret").await.unwrap();
+    admin
+        .batch_execute("ALTER ROLE anna CONNECTION LIMIT 1")
+        .await
+        .unwrap();
+    let first = served.connect("user=anna password=anna's").await.unwrap();
+    let more = served.connect("user=anna password=anna's").await;
+    assert_eq!(sqlstate(more), "53300");
+    drop(first);
+    for attempt in 0.. {
+        match served.connect("user=anna password=anna's").await {
+            Ok(_) => break,
+            Err(error) if attempt == 100 => panic!("{error}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_may_be_trusted_on_this_machine() {
+    let options = Options {
+        trusts_loopback: true,
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    let client = served.client().await;
+    client
+        .batch_execute("CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'x'")
+        .await
+        .unwrap();
+    served.connect("user=admin").await.unwrap();
+    assert_eq!(sqlstate(served.connect("user=nosuch").await), "28000");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_not_listened_to_without_encryption_and_a_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let bind = async |options| {
+        let address = "0.0.0.0:0".parse().unwrap();
+        Server::bind(database.clone(), address, options)
+            .await
+            .map(drop)
+    };
+    let error = bind(Options::default()).await.unwrap_err();
+    assert!(error.detail().unwrap().contains("no TLS"), "{error:?}");
+    database
+        .session()
+        .execute("CREATE ROLE admin LOGIN SUPERUSER PASSWORD 'x'")
+        .await
+        .unwrap();
+    let error = bind(Options::default()).await.unwrap_err();
+    assert!(
+        error.detail().unwrap().contains("TLS is needed"),
+        "{error:?}"
+    );
+    let tls = crate::encrypted::tls(&folder.path().join("tls"), false);
+    let with_tls = || Options {
+        tls: Some(tls.clone()),
+        ..Options::default()
+    };
+    bind(with_tls()).await.unwrap();
+    database
+        .session()
+        .execute("ALTER ROLE admin PASSWORD NULL")
+        .await
+        .unwrap();
+    let error = bind(with_tls()).await.unwrap_err();
+    assert!(error.detail().unwrap().contains("no role"), "{error:?}");
+}
+
+/// Sends bytes after the server has asked for a password; gives all that it says.
+async fn answer(served: &Served, user: &str, messages: &[Vec<u8>]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(&startup(user)).await.unwrap();
+    let mut told = BytesMut::new();
+    let limit = Duration::from_secs(5);
+    let mut messages = messages.iter();
+    loop {
+        let read = tokio::time::timeout(limit, stream.read_buf(&mut told)).await;
+        match read {
+            Ok(Ok(0)) | Ok(Err(_)) => return told.to_vec(),
+            Err(_) => panic!("the server neither answers nor ends: {told:?}"),
+            Ok(Ok(_)) => {}
+        }
+        match messages.next() {
+            Some(message) => drop(stream.write_all(message).await),
+            None => drop(stream.shutdown().await),
+        }
+    }
+}
+
+fn sasl(mechanism: &str, data: &[u8]) -> Vec<u8> {
+    let length = (data.len() as i32).to_be_bytes();
+    framed(b'p', &[mechanism.as_bytes(), &[0], &length, data].concat())
+}
+
+fn holds(told: &[u8], text: &str) -> bool {
+    told.windows(text.len())
+        .any(|window| window == text.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_nonsense_in_the_place_of_a_password_lets_anybody_in() {
+    let served = guarded().await;
+    let first = || sasl("SCRAM-SHA-256", b"n,,n=,r=abc");
+    let nonsense: Vec<Vec<Vec<u8>>> = vec![
+        vec![first(), framed(b'p', b"")],
+        vec![first(), framed(b'p', b"c=biws,r=abc,p=")],
+        vec![first(), framed(b'p', b"c=biws,r=,p=AAAA")],
+        vec![first(), framed(b'p', b",p=")],
+        vec![first(), framed(b'p', &[0xfe; 100])],
+        vec![first(), framed(b'p', &[b'a'; 4090])],
+        vec![first(), first()],
+        vec![framed(b'Q', b"SELECT 1\0")],
+        vec![framed(b'p', b"secret\0")],
+        vec![framed(b'p', b"")],
+        vec![vec![b'p', 0xff, 0xff, 0xff, 0xff]],
+        vec![vec![b'p', 0, 0, 0, 3]],
+        vec![vec![b'p', 0, 0, 0x10, 0x01]],
+        vec![sasl("SCRAM-SHA-1", b"n,,n=,r=abc")],
+        vec![sasl(
+            "SCRAM-SHA-256-PLUS",
+            b"p=tls-server-end-point,,n=,r=abc",
+        )],
+        vec![sasl("SCRAM-SHA-256", b"")],
+        vec![sasl("SCRAM-SHA-256", b",,,,")],
+        vec![sasl("SCRAM-SHA-256", b"n,a=admin,n=,r=abc")],
+        vec![sasl("SCRAM-SHA-256", b"n,,m=x,n=,r=abc")],
+        vec![sasl("SCRAM-SHA-256", &[0xff; 40])],
+    ];
+    for messages in &nonsense {
+        let told = answer(&served, "admin", messages).await;
+        assert!(holds(&told, "FATAL"), "{messages:?}: {told:?}");
+        // AuthenticationOk, and ReadyForQuery.
+        for open in ["R\0\0\0\u{8}\0\0\0\0", "Z\0\0\0\u{5}"] {
+            assert!(!holds(&told, open), "{messages:?}");
+        }
+    }
+    served.connect("user=admin password=secret").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_not_there_is_asked_as_any_other() {
+    let served = guarded().await;
+    let mut shapes = Vec::new();
+    for user in ["admin", "nosuch", "nosuch", "locked"] {
+        let told = answer(&served, user, &[sasl("SCRAM-SHA-256", b"n,,n=,r=abc")]).await;
+        let text = String::from_utf8_lossy(&told).into_owned();
+        let (_, server_first) = text.split_once("r=abc").expect("the exchange begins");
+        let fields: Vec<&str> = server_first.split(',').collect();
+        let salt = fields[1].to_owned();
+        assert!(
+            salt.starts_with("s=") && fields[2].starts_with("i=4096"),
+            "{text}"
+        );
+        shapes.push((told.len(), salt));
+    }
+    assert!(
+        shapes.iter().all(|(length, _)| *length == shapes[0].0),
+        "{shapes:?}"
+    );
+    assert_eq!(
+        shapes[1], shapes[2],
+        "the salt of a name is always the same"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guessing_becomes_slow() {
+    let served = guarded().await;
+    let begun = std::time::Instant::now();
+    for _ in 0..6 {
+        assert_eq!(
+            sqlstate(served.connect("user=admin password=guess").await),
+            "28P01"
+        );
+    }
+    // 0.1 + 0.2 + 0.4 s before the last three.
+    assert!(
+        begun.elapsed() >= Duration::from_millis(600),
+        "{:?}",
+        begun.elapsed()
+    );
+}

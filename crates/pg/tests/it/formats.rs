@@ -1,0 +1,188 @@
+//! COPY reads what it wrote, for every type in every format.
+
+use crate::copying::{copy_in, copy_out};
+use crate::served::{Served, cells, sqlstate};
+
+/// Types with some values, as SQL writes them.
+const TYPES: [(&str, &[&str]); 26] = [
+    ("BOOLEAN", &["true", "false"]),
+    ("SMALLINT", &["-32768", "32767"]),
+    ("INT", &["-2147483648", "7"]),
+    ("BIGINT", &["-9223372036854775808", "9223372036854775807"]),
+    ("SMALLINT UNSIGNED", &["65535"]),
+    ("INT UNSIGNED", &["4294967295"]),
+    ("BIGINT UNSIGNED", &["18446744073709551615"]),
+    ("REAL", &["0.1", "'NaN'", "'-Infinity'", "1e-30"]),
+    ("DOUBLE PRECISION", &["0.1", "'NaN'", "'Infinity'", "1e300"]),
+    ("DECIMAL(10, 2)", &["12345.67", "-0.05", "0"]),
+    (
+        "DECIMAL(38, 0)",
+        &["99999999999999999999999999999999999999"],
+    ),
+    (
+        "TEXT",
+        &[
+            "''",
+            "'\\.'",
+            "'\\N'",
+            "'a,b'",
+            "'say \"x\"'",
+            "E'tab\\tline\\nend\\r'",
+            "'NULL'",
+        ],
+    ),
+    ("VARCHAR(5)", &["'abcde'"]),
+    ("BYTEA", &["X'00ff5c'", "X''"]),
+    ("UUID", &["'0a0b0c0d-0e0f-1011-1213-141516171819'"]),
+    (
+        "DATE",
+        &[
+            "'2013-01-02'",
+            "'0044-03-15 BC'",
+            "'12345-06-07'",
+            "'0001-01-01'",
+        ],
+    ),
+    ("TIME", &["'00:00:00'", "'23:59:59.999999'"]),
+    (
+        "TIMESTAMP",
+        &[
+            "'2013-01-02 03:04:05.000006'",
+            "'0044-03-15 12:00:00 BC'",
+            "'12345-06-07 01:02:03'",
+        ],
+    ),
+    (
+        "TIMESTAMPTZ",
+        &["'2013-01-02 03:04:05+00'", "'0044-03-15 12:00:00+00 BC'"],
+    ),
+    (
+        "INTERVAL",
+        &[
+            "'1 mon 2 days 00:00:03'",
+            "'-1 years -00:00:00.5'",
+            "'36:00:00'",
+            "'00:00:00'",
+        ],
+    ),
+    ("INT[]", &["ARRAY[1, NULL, 3]", "'[]'"]),
+    (
+        "TEXT[]",
+        &["ARRAY['a b', 'say \"x\"', '', 'NULL', '{}', 'a\\b', NULL]"],
+    ),
+    (
+        "DOUBLE PRECISION[]",
+        &["ARRAY[CAST('NaN' AS DOUBLE PRECISION), 1.5]"],
+    ),
+    ("DATE[]", &["ARRAY[DATE '2013-01-02', NULL]"]),
+    ("INT[][]", &["ARRAY[ARRAY[1, NULL], ARRAY[3]]"]),
+    (
+        "STRUCT<a INT, b TEXT>",
+        &["named_struct('a', 1, 'b', 'x\"y')"],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_type_comes_back_as_it_went() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    for (at, (name, values)) in TYPES.into_iter().enumerate() {
+        let define =
+            |table: &str| format!("CREATE TABLE {table}{at} (k INT PRIMARY KEY, v {name})");
+        let rows = values.iter().enumerate();
+        let mut rows: Vec<String> = rows.map(|(k, value)| format!("({k}, {value})")).collect();
+        rows.push("(99, NULL)".to_owned());
+        let mut script = define("from");
+        for row in rows {
+            script += &format!("; INSERT INTO from{at} VALUES {row}");
+        }
+        let made = client.batch_execute(&script).await;
+        made.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let select = |table: &str| format!("SELECT * FROM {table}{at} ORDER BY k");
+        let expected = cells(&client, &select("from")).await;
+        for format in ["text", "csv", "binary"] {
+            let out = format!("COPY ({}) TO STDOUT (FORMAT {format})", select("from"));
+            let data = copy_out(&client, &out).await;
+            client.batch_execute(&define("into")).await.unwrap();
+            let into = format!("COPY into{at} FROM STDIN (FORMAT {format})");
+            let copied = copy_in(&client, &into, &data).await;
+            let shown = String::from_utf8_lossy(&data);
+            copied.unwrap_or_else(|error| panic!("{name}, {format}: {error:?}\n{shown}"));
+            let found = cells(&client, &select("into")).await;
+            assert_eq!(found, expected, "{name}, {format}:\n{shown}");
+            let drop = format!("DROP TABLE into{at}");
+            client.batch_execute(&drop).await.unwrap();
+        }
+    }
+    served.stop().await;
+}
+
+/// Whole binary COPYs of one value each, in a table of one column.
+fn binary(flags: u32, values: &[&[u8]], after: &[u8]) -> Vec<u8> {
+    let mut data = b"PGCOPY\n\xff\r\n\0".to_vec();
+    data.extend_from_slice(&flags.to_be_bytes());
+    data.extend_from_slice(&0_u32.to_be_bytes());
+    for value in values {
+        data.extend_from_slice(&1_i16.to_be_bytes());
+        data.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        data.extend_from_slice(value);
+    }
+    data.extend_from_slice(&(-1_i16).to_be_bytes());
+    data.extend_from_slice(after);
+    data
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn binary_values_that_are_none_are_refused() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let day = 86_400_000_000_i64;
+    let cases: [(&str, &[u8], &str); 8] = [
+        ("TIME", &day.to_be_bytes(), "22008"),
+        ("TIME", &(-1_i64).to_be_bytes(), "22008"),
+        ("DATE", &i32::MIN.to_be_bytes(), "22008"),
+        ("DATE", &i32::MAX.to_be_bytes(), "22008"),
+        ("TIMESTAMP", &i64::MIN.to_be_bytes(), "22008"),
+        ("TIMESTAMPTZ", &i64::MAX.to_be_bytes(), "22008"),
+        ("INT", &[1], "22P03"),
+        ("TEXT", b"\xff", "22021"),
+    ];
+    for (at, (name, value, state)) in cases.into_iter().enumerate() {
+        let table = format!("CREATE TABLE b{at} (v {name})");
+        client.batch_execute(&table).await.unwrap();
+        let sql = format!("COPY b{at} FROM STDIN (FORMAT binary)");
+        let refused = copy_in(&client, &sql, &binary(0, &[value], b"")).await;
+        assert_eq!(sqlstate(refused), state, "{name} {value:?}");
+    }
+    let sql = "COPY b7 FROM STDIN (FORMAT binary)";
+    for data in [
+        binary(1 << 16, &[b"x"], b""),
+        binary(0, &[b"x"], b"more"),
+        b"PGCOPY nothing of the kind".to_vec(),
+    ] {
+        assert_eq!(sqlstate(copy_in(&client, sql, &data).await), "22P04");
+    }
+    let mut long = binary(0, &[], b"");
+    long.truncate(19);
+    long.extend_from_slice(&1_i16.to_be_bytes());
+    long.extend_from_slice(&(100_u32 << 20).to_be_bytes());
+    assert_eq!(sqlstate(copy_in(&client, sql, &long).await), "54000");
+    assert_eq!(
+        copy_in(&client, sql, &binary(7, &[b"x"], b""))
+            .await
+            .unwrap(),
+        1
+    );
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letters_do_not_separate_values_of_text() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
+    let client = served.client().await;
+    for way in ["TO STDOUT", "FROM STDIN"] {
+        let sql = format!("COPY t {way} (FORMAT text, DELIMITER 'n')");
+        assert_eq!(sqlstate(client.simple_query(&sql).await), "22023", "{way}");
+    }
+    served.stop().await;
+}

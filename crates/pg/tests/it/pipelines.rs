@@ -1,0 +1,152 @@
+//! Pipelines: what stands between two Syncs is one transaction, whatever it holds.
+
+use crate::raw::Raw;
+use crate::served::{Served, cells, count};
+
+async fn served() -> (Served, Raw) {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let raw = Raw::new(&served).await;
+    (served, raw)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_needs_a_transaction_of_the_clients_own() {
+    let (served, mut raw) = served().await;
+    raw.run("INSERT INTO t VALUES (1)").run("SAVEPOINT s");
+    let told = raw.run("INSERT INTO t VALUES (2)").sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["25P01"]);
+    assert_eq!(told.status(), Some('I'), "no transaction is left open");
+    let client = served.client().await;
+    assert_eq!(count(&client, "t").await, 0);
+    raw.run("INSERT INTO t VALUES (1)")
+        .run("BEGIN")
+        .run("SAVEPOINT s");
+    raw.run("INSERT INTO t VALUES (2)").run("ROLLBACK TO s");
+    let told = raw.sync().ready().await;
+    assert!(told.errors(b'C').is_empty(), "{told:?}");
+    assert_eq!(told.status(), Some('T'));
+    raw.query("COMMIT").ready().await;
+    assert_eq!(cells(&client, "SELECT k FROM t").await, [["1"]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn begin_in_a_pipeline_keeps_its_options() {
+    let (served, mut raw) = served().await;
+    raw.run("SELECT 1").run("BEGIN READ ONLY");
+    let told = raw.run("INSERT INTO t VALUES (1)").sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["25006"]);
+    assert_eq!(told.status(), Some('E'));
+    raw.query("ROLLBACK").ready().await;
+    let told = raw
+        .run("SELECT 1")
+        .run("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        .sync()
+        .ready()
+        .await;
+    assert_eq!(told.errors(b'C'), ["0A000"]);
+    assert_eq!(told.status(), Some('I'));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn portals_end_with_their_transaction() {
+    let (served, mut raw) = served().await;
+    raw.query("BEGIN").ready().await;
+    raw.parse("s", "SELECT value FROM generate_series(1, 3)");
+    raw.bind("p", "s").execute("p", 1);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.rows(), [["1"]]);
+    let told = raw.query("COMMIT").ready().await;
+    assert_eq!(told.status(), Some('I'));
+    let told = raw.execute("p", 1).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["34000"]);
+    // The same where COMMIT comes in the pipeline.
+    raw.run("BEGIN").bind("p", "s").execute("p", 1);
+    raw.run("COMMIT").run("BEGIN").execute("p", 1);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["34000"]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_portal_without_rows_is_executed_once() {
+    let (served, mut raw) = served().await;
+    raw.run("INSERT INTO t VALUES (1)").execute("", 0);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.tags(), ["INSERT 0 1"]);
+    assert_eq!(told.errors(b'C'), ["55000"]);
+    // One with rows says that there are no more.
+    raw.run("SELECT 1").execute("", 0);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.tags(), ["SELECT 1", "SELECT 0"]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_comes_first_is_part_of_the_pipeline() {
+    let (served, mut raw) = served().await;
+    raw.run("COPY t FROM STDIN");
+    raw.put(b'd', b"1\n").put(b'c', b"");
+    let told = raw.run("SELECT 1 / 0").sync().ready().await;
+    assert_eq!(told.tags(), ["COPY 1"]);
+    assert_eq!(told.errors(b'C'), ["22012"]);
+    let client = served.client().await;
+    assert_eq!(count(&client, "t").await, 0);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_sends_no_sync_can_be_cancelled() {
+    let (served, mut raw) = served().await;
+    raw.run("SELECT 1").send().await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    Raw::cancel(&raw.key.clone(), &served).await;
+    let told = raw.until(b'E').await;
+    assert_eq!(told.errors(b'C'), ["57014"]);
+    assert_eq!(raw.sync().ready().await.status(), Some('I'));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_that_are_kept_have_limits_and_names() {
+    let (served, mut raw) = served().await;
+    raw.parse("x", "SELECT 1").parse("", "DEALLOCATE x;");
+    raw.bind("", "").execute("", 0);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.tags(), ["DEALLOCATE"]);
+    let told = raw.bind("", "x").sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["26000"]);
+    // Types may be declared for more parameters than the text has.
+    raw.put(b'P', b"\0SELECT $1 + 1\0\0\x02\0\0\0\x17\0\0\0\x17");
+    raw.put(b'B', b"\0\0\0\0\0\x02\0\0\0\x0241\0\0\0\x017\0\0");
+    let told = raw.execute("", 0).sync().ready().await;
+    assert_eq!(told.rows(), [["42"]], "{told:?}");
+    let long = format!("SELECT '{}'", "x".repeat(20 << 20));
+    for name in ["a", "b", "c"] {
+        let told = raw.parse(name, &long).sync().ready().await;
+        assert!(told.errors(b'C').is_empty());
+    }
+    let told = raw.parse("d", &long).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["53400"]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_implicit_commit_that_fails_leaves_no_transaction() {
+    let (served, mut raw) = served().await;
+    // A number without a producer is an error of COMMIT, before that has begun.
+    raw.run("SELECT 1").run("SET lazybase.batch_number = 1");
+    let told = raw.run("SELECT 2").sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["55000"]);
+    assert_eq!(told.status(), Some('I'));
+    let told = raw.query("SHOW lazybase.batch_number").ready().await;
+    assert_eq!(told.rows(), [[""]], "what it has set is undone");
+    let told = raw
+        .query("SELECT 1; SET lazybase.batch_number = 1; SELECT 2")
+        .ready()
+        .await;
+    assert_eq!(told.errors(b'C'), ["55000"]);
+    assert_eq!(told.status(), Some('I'));
+    served.stop().await;
+}

@@ -1,0 +1,95 @@
+//! Settings: what they go back to, and when.
+
+use crate::served::{Served, cells, sqlstate};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_goes_back_to_what_the_connection_asked_for() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
+    let client = served
+        .connect(
+            "application_name=tests options='-c lazybase.freshness=30 -c statement_timeout=9s'",
+        )
+        .await
+        .unwrap();
+    let began = [
+        ("lazybase.copy_format", "text", "csv"),
+        ("lazybase.freshness", "30s", "5"),
+        ("application_name", "tests", "other"),
+        ("statement_timeout", "9000", "1h"),
+    ];
+    for all in ["RESET ALL", "DISCARD ALL", ""] {
+        for (name, value, other) in began {
+            client
+                .batch_execute(&format!("SET {name} = '{other}'"))
+                .await
+                .unwrap();
+            if all.is_empty() {
+                let one = format!("SET {name} TO DEFAULT");
+                client.batch_execute(&one).await.unwrap();
+                let shown = cells(&client, &format!("SHOW {name}")).await;
+                assert_eq!(shown, [[value]], "{one}");
+                let one = format!("SET {name} = '{other}'; RESET {name}");
+                client.batch_execute(&one).await.unwrap();
+            }
+        }
+        client.batch_execute(all).await.unwrap();
+        for (name, value, _) in began {
+            let shown = cells(&client, &format!("SHOW {name}")).await;
+            assert_eq!(shown, [[value]], "{name} after {all:?}");
+        }
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_follow_their_transaction() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let shown = async || cells(&client, "SHOW lazybase.freshness").await[0][0].clone();
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    run("BEGIN; SET LOCAL lazybase.freshness = 1").await;
+    assert_eq!(shown().await, "1s");
+    run("COMMIT").await;
+    assert_eq!(shown().await, "0");
+    run("BEGIN; SET lazybase.freshness = 2; ROLLBACK").await;
+    assert_eq!(shown().await, "0");
+    run("BEGIN; SET lazybase.freshness = 3; SET LOCAL lazybase.freshness = 4").await;
+    assert_eq!(shown().await, "4s");
+    run("COMMIT").await;
+    assert_eq!(shown().await, "3s");
+    run("BEGIN; SET lazybase.freshness = 5; SAVEPOINT s; SET lazybase.freshness = 6").await;
+    run("ROLLBACK TO s").await;
+    assert_eq!(shown().await, "5s");
+    run("COMMIT").await;
+    assert_eq!(shown().await, "5s");
+    run("BEGIN; RESET ALL; COMMIT").await;
+    assert_eq!(shown().await, "0");
+    run("BEGIN; SET lazybase.freshness = 7").await;
+    assert_eq!(sqlstate(client.simple_query("SELECT 1 / 0").await), "22012");
+    run("COMMIT").await;
+    assert_eq!(
+        shown().await,
+        "0",
+        "a transaction that failed keeps nothing"
+    );
+    // Outside of a transaction it says so, and changes nothing.
+    run("SET LOCAL lazybase.freshness = 8").await;
+    assert_eq!(shown().await, "0");
+    let failed = client
+        .batch_execute("SET lazybase.freshness = 9; SELECT 1 / 0")
+        .await;
+    assert_eq!(sqlstate(failed), "22012");
+    assert_eq!(shown().await, "0");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_discarded_inside_a_transaction() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    client.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(sqlstate(client.batch_execute("DISCARD ALL").await), "25001");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    client.batch_execute("SELECT 1; DISCARD ALL").await.unwrap();
+    served.stop().await;
+}

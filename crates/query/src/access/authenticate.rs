@@ -1,0 +1,177 @@
+//! Who is let in: names and passwords become roles.
+//!
+//! While no role may log in, whoever can reach the server is let in as the folder's owner: servers
+//! listen on loopback alone then. From the first role with LOGIN on, everybody gives a password.
+//! Invariant AUTH-1: who asks can't tell a wrong password from a name that is not there, that may
+//! not log in, or that has no password (any more).
+
+use std::sync::OnceLock;
+
+use lazybase_model::access::{Access, Object, Privilege, Role, RoleId};
+use lazybase_model::{Error, Result};
+use pgwire::api::auth::sasl::scram::ScramSecret;
+
+use super::gate::denied;
+use super::scram::{self, Parts};
+use crate::database::Database;
+use crate::session::Session;
+
+/// A role that showed who it is. Only what authenticates makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    role: Option<RoleId>,
+    name: String,
+    connection_limit: Option<u32>,
+}
+
+impl Authenticated {
+    /// The role's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The most connections that it may have at a time; `None` is no limit.
+    pub fn connection_limit(&self) -> Option<u32> {
+        self.connection_limit
+    }
+}
+
+/// What a SCRAM exchange is made with, and whom it lets in at its end.
+pub struct Challenge {
+    /// For the exchange; made up where there is nobody to let in.
+    pub secret: ScramSecret,
+    user: String,
+    lets_in: bool,
+}
+
+impl Challenge {
+    /// Whom the exchange lets in, once the client has proved that it knows the password.
+    ///
+    /// # Errors
+    /// `Invalid` (28P01) where nobody is: also where a made-up secret was met by chance.
+    pub fn passed(&self, database: &Database) -> Result<Authenticated> {
+        match self.lets_in {
+            true => database.role_of(&self.user),
+            false => Err(wrong_password(&self.user)),
+        }
+    }
+}
+
+impl Database {
+    /// Whether passwords are asked for: a role may log in.
+    pub fn asks_for_passwords(&self) -> bool {
+        self.instance().manifest().access.has_logins()
+    }
+
+    /// Whether some role can log in with a password: what servers that others reach need.
+    pub fn has_password(&self) -> bool {
+        let manifest = self.instance().manifest();
+        let mut roles = manifest.access.roles.values();
+        roles.any(|role| role.login && role.password.is_some())
+    }
+
+    /// Lets in by name alone: whoever can reach the server is trusted.
+    ///
+    /// # Errors
+    /// `Invalid` (28000) where roles may log in, and this is none of them.
+    pub fn trust(&self, user: &str) -> Result<Authenticated> {
+        match self.asks_for_passwords() {
+            false => Ok(Authenticated {
+                role: None,
+                name: user.to_owned(),
+                connection_limit: None,
+            }),
+            true => self.role_of(user),
+        }
+    }
+
+    /// Begins a SCRAM-SHA-256 exchange. Everybody gets one, whoever they say they are.
+    pub fn challenge(&self, user: &str) -> Result<Challenge> {
+        let manifest = self.instance().manifest();
+        let role = manifest.access.role_named(user);
+        let found = role.filter(|role| role.login && self.is_valid(role));
+        let parts = found.and_then(|role| Parts::read(role.password.as_ref()?.as_text()));
+        let lets_in = parts.is_some();
+        let parts = match parts {
+            Some(parts) => parts,
+            None => scram::nobodys(user, seed()?),
+        };
+        Ok(Challenge {
+            secret: parts.secret(),
+            user: user.to_owned(),
+            lets_in,
+        })
+    }
+
+    /// Lets in by a password that the client has sent itself, over a connection that nobody else
+    /// reads.
+    ///
+    /// # Errors
+    /// `Invalid`: 28P01 for whatever is not right, 42501 without CONNECT.
+    pub async fn authenticate_password(&self, user: &str, password: &str) -> Result<Authenticated> {
+        let manifest = self.instance().manifest();
+        let role = manifest.access.role_named(user);
+        let found = role.filter(|role| role.login && self.is_valid(role));
+        let parts = found.and_then(|role| Parts::read(role.password.as_ref()?.as_text()));
+        let there = parts.is_some();
+        let parts = match parts {
+            Some(parts) => parts,
+            None => scram::nobodys(user, seed()?),
+        };
+        // The password of nobody is tested too: it takes as long.
+        let right = scram::is_password(&parts, password)?;
+        match right && there {
+            true => self.role_of(user),
+            false => Err(wrong_password(user)),
+        }
+    }
+
+    /// A session of somebody who was let in, with the settings that are the role's.
+    pub fn session_of(&self, who: &Authenticated) -> Session {
+        Session::new(self.clone(), who.role)
+    }
+
+    /// The role of a name that has shown who it is, if it may connect.
+    fn role_of(&self, user: &str) -> Result<Authenticated> {
+        let manifest = self.instance().manifest();
+        let access: &Access = &manifest.access;
+        let found = access.role_named(user).filter(|role| role.login);
+        let role = found.ok_or_else(|| {
+            Error::invalid(format!("role {user:?} can't log in")).with_sqlstate("28000")
+        })?;
+        let rights = access.rights_of(Some(role.id));
+        if !access.may(&rights, Privilege::Connect, Object::Database) {
+            return Err(
+                denied("permission denied for database lazybase").with_detail("CONNECT is needed")
+            );
+        }
+        Ok(Authenticated {
+            role: Some(role.id),
+            name: role.name.clone(),
+            connection_limit: role.connection_limit,
+        })
+    }
+
+    fn is_valid(&self, role: &Role) -> bool {
+        let now = self.instance().now_micros();
+        role.valid_until_micros.is_none_or(|until| now < until)
+    }
+}
+
+/// What made-up salts are made of: the process's own.
+fn seed() -> Result<&'static [u8; 32]> {
+    static SEED: OnceLock<[u8; 32]> = OnceLock::new();
+    if let Some(seed) = SEED.get() {
+        return Ok(seed);
+    }
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)
+        .map_err(|error| Error::unavailable(format!("no random numbers: {error}")))?;
+    Ok(SEED.get_or_init(|| seed))
+}
+
+/// Somebody is not let in.
+pub fn wrong_password(user: &str) -> Error {
+    Error::invalid(format!("password authentication failed for user {user:?}"))
+        .with_sqlstate("28P01")
+}

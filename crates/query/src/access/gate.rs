@@ -1,0 +1,197 @@
+//! The gate: what a session may read and write, asked where rows are read and changes are made.
+//!
+//! Pure: it holds what was granted at one moment, and whose rights count. Labels of rows and cells
+//! have their place here too: whoever reads a table asks for it by its columns.
+//!
+//! Invariant GATE-1: rows leave the engine for a statement, and changes enter it, only past a gate
+//! of the session's role, which is asked anew at each run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lazybase_model::access::{Access, Object, Privilege, Rights};
+use lazybase_model::{ColumnId, Error, Result, Table, TableId};
+
+/// What one session may do at one moment. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    access: Arc<Access>,
+    rights: Arc<Rights>,
+    /// Columns of a table that the statement itself needs, and shows nobody.
+    free: Option<(TableId, Arc<BTreeSet<ColumnId>>)>,
+}
+
+impl Gate {
+    pub(crate) fn new(access: Arc<Access>, role: Option<lazybase_model::access::RoleId>) -> Gate {
+        Gate {
+            rights: Arc::new(access.rights_of(role)),
+            access,
+            free: None,
+        }
+    }
+
+    /// The same, with columns that may be read because nobody is shown them.
+    pub(crate) fn with_free(
+        mut self,
+        table: TableId,
+        columns: impl IntoIterator<Item = ColumnId>,
+    ) -> Gate {
+        self.free = Some((table, Arc::new(columns.into_iter().collect())));
+        self
+    }
+
+    pub(crate) fn access(&self) -> &Arc<Access> {
+        &self.access
+    }
+
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
+    /// Whether these columns of a table, or of a view that a statement names, may be read, by
+    /// their places; places behind the definition are of hidden columns, which tell of whole rows.
+    ///
+    /// # Errors
+    /// `Invalid` (42501) if not.
+    pub(crate) fn read(&self, named: &Table, columns: &[usize]) -> Result<()> {
+        if self.rights.superuser {
+            return Ok(());
+        }
+        let free = self.free.as_ref().filter(|(table, _)| *table == named.id);
+        let is_free = |id: &ColumnId| free.is_some_and(|(_, columns)| columns.contains(id));
+        let (mut asked, mut whole) = (Vec::new(), false);
+        for at in columns {
+            match named.columns.get(*at) {
+                Some(column) if is_free(&column.id) => {}
+                Some(column) if *at < named.visible_columns() => asked.push(column.id),
+                _ => whole = true,
+            }
+        }
+        let whole_object = Object::Table(named.id);
+        let may_whole = || {
+            self.access
+                .may(&self.rights, Privilege::Select, whole_object)
+        };
+        // What reads nothing but what it needs itself shows nothing.
+        let needs_nothing = free.is_some() && asked.is_empty();
+        let select = Privilege::Select;
+        let may = match (whole, needs_nothing) {
+            (true, _) => may_whole(),
+            (false, true) => true,
+            (false, false) => self
+                .access
+                .may_columns(&self.rights, select, named.id, &asked),
+        };
+        match may {
+            true => Ok(()),
+            false => Err(self.denied(select, named, &asked)),
+        }
+    }
+
+    /// Whether a statement may name a table or view to read from it.
+    pub(crate) fn name(&self, named: &Table) -> Result<()> {
+        let select = Privilege::Select;
+        match self.access.may_some(&self.rights, select, named.id) {
+            true => Ok(()),
+            false => Err(self.denied(select, named, &[])),
+        }
+    }
+
+    /// Whether columns of a table may be written: by INSERT or UPDATE.
+    pub(crate) fn write(&self, does: Privilege, table: &Table, columns: &[usize]) -> Result<()> {
+        let ids = columns.iter().filter_map(|at| table.columns.get(*at));
+        let ids: Vec<ColumnId> = ids.map(|column| column.id).collect();
+        match self.access.may_columns(&self.rights, does, table.id, &ids) {
+            true => Ok(()),
+            false => Err(self.denied(does, table, &ids)),
+        }
+    }
+
+    /// Whether something may be done with all of a table: DELETE or TRUNCATE.
+    pub(crate) fn table(&self, does: Privilege, table: &Table) -> Result<()> {
+        match self.access.may(&self.rights, does, Object::Table(table.id)) {
+            true => Ok(()),
+            false => Err(self.denied(does, table, &[])),
+        }
+    }
+
+    /// Whether a table or view is the session's own. Numbers of keys belong to whom the keys do.
+    pub(crate) fn own(&self, table: &Table) -> Result<()> {
+        let id = table.key_map.map_or(table.id, |map| map.owner);
+        let of_table = table.view_of.is_some_and(|of| self.owns(of));
+        match self.owns(id) || of_table {
+            true => Ok(()),
+            false => Err(denied(format!("you must own {}", of(table)))
+                .with_hint("its owner or a superuser may do this")),
+        }
+    }
+
+    pub(crate) fn owns(&self, table: TableId) -> bool {
+        self.access.owns(&self.rights, table)
+    }
+
+    /// Whether the session may see that a table or view is there with all it is made of.
+    pub(crate) fn sees(&self, table: &Table) -> bool {
+        self.access.may_anything(&self.rights, table.id)
+    }
+
+    /// The same, as an error.
+    pub(crate) fn look(&self, table: &Table) -> Result<()> {
+        match self.sees(table) {
+            true => Ok(()),
+            false => Err(denied(format!("permission denied for {}", of(table)))
+                .with_detail("any privilege on it is needed")),
+        }
+    }
+
+    /// Whether tables may be made.
+    pub(crate) fn create(&self) -> Result<()> {
+        match self
+            .access
+            .may(&self.rights, Privilege::Create, Object::Database)
+        {
+            true => Ok(()),
+            false => Err(denied("permission denied for database lazybase")
+                .with_detail("CREATE is needed to make tables")
+                .with_hint("a superuser can GRANT CREATE ON DATABASE lazybase")),
+        }
+    }
+
+    /// Whether the session may do what only superusers may.
+    pub(crate) fn superuser(&self, what: &str) -> Result<()> {
+        match self.rights.superuser {
+            true => Ok(()),
+            false => Err(denied(format!("only superusers may {what}"))),
+        }
+    }
+
+    fn denied(&self, privilege: Privilege, table: &Table, columns: &[ColumnId]) -> Error {
+        let name = privilege.name();
+        let missing = table.columns[..table.visible_columns()]
+            .iter()
+            .filter(|column| {
+                let object = Object::Column(table.id, column.id);
+                columns.contains(&column.id) && !self.access.may(&self.rights, privilege, object)
+            });
+        let missing: Vec<String> = missing.map(|column| format!("{:?}", column.name)).collect();
+        let whose = match missing.is_empty() {
+            true => String::new(),
+            false => format!(", or on its columns {}", missing.join(", ")),
+        };
+        denied(format!("permission denied for {}", of(table)))
+            .with_detail(format!("{name} on it is needed{whose}"))
+            .with_hint("its owner or a superuser can GRANT it")
+    }
+}
+
+fn of(table: &Table) -> String {
+    match table.view_of {
+        None => format!("table {:?}", table.name),
+        Some(_) => format!("view {:?}", table.name),
+    }
+}
+
+/// Something is forbidden.
+pub(crate) fn denied(message: impl Into<String>) -> Error {
+    Error::invalid(message).with_sqlstate("42501")
+}

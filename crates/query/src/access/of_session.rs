@@ -1,0 +1,54 @@
+//! What a session's role means for it: its gate, what only owners and superusers may do, and the
+//! settings that it begins with.
+
+use lazybase_model::Result;
+use lazybase_model::access::RoleId;
+
+use super::Gate;
+use crate::database::Database;
+use crate::parse::{CopyPlace, Statement};
+use crate::session::Shared;
+
+impl Shared {
+    /// What the session may do now.
+    pub(crate) fn gate_now(&self) -> Gate {
+        let access = self.visible().access();
+        let role = self.state.lock().identity.current;
+        Gate::new(access, role)
+    }
+
+    /// Whether the session may do what is not about the rows of a table: those are asked for where
+    /// they are read and written.
+    pub(crate) fn check_may(&self, statement: &Statement) -> Result<()> {
+        let gate = self.gate_now();
+        match statement {
+            Statement::Settle { table: None, .. } => gate.superuser("settle all tables"),
+            Statement::Settle {
+                table: Some(table), ..
+            }
+            | Statement::VerifyTable { table, .. } => gate.own(&*self.table(table)?),
+            Statement::Backup { .. } => gate.superuser("make backups"),
+            Statement::Pause(_) | Statement::Resume(_) => gate.superuser("pause and resume stages"),
+            Statement::CopyTo { file, .. } | Statement::CopyFrom { file, .. } => {
+                match &file.place {
+                    CopyPlace::File(_) => gate
+                        .superuser("read and write files of the server")
+                        .map_err(|error| error.with_hint("COPY from STDIN and to STDOUT")),
+                    CopyPlace::Input | CopyPlace::Output => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The settings that a session begins with: the database's, then the role's.
+pub(crate) fn begun(database: &Database, role: Option<RoleId>) -> Vec<(String, String)> {
+    let manifest = database.instance().manifest();
+    let access = &manifest.access;
+    let of_role = role.and_then(|role| access.roles.get(&role));
+    let of_role = of_role.map(|role| &role.settings);
+    let mut begun = access.settings.clone();
+    begun.extend(of_role.cloned().unwrap_or_default());
+    begun.into_iter().collect()
+}

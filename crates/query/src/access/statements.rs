@@ -1,0 +1,601 @@
+//! CREATE ROLE, GRANT and what belongs to them: what is asked becomes changes of who may do what,
+//! which are committed as changes of tables are.
+//!
+//! ```text
+//!   statement -> may the session do this? -> AccessChanges -> Sink: one commit, or the buffer
+//! ```
+
+use std::sync::Arc;
+
+use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
+use lazybase_model::access::{
+    Access, AccessChange, Object, Privilege, Privileges, Role, RoleAttribute, RoleId,
+};
+use lazybase_model::{Error, Result, Table};
+
+use super::gate::denied;
+use super::{Gate, Identity, scram};
+use crate::alter::is_stale;
+use crate::answer::AnswerStream;
+use crate::dml::sink::Sink;
+use crate::parse::roles::{AccessStatement, Listed, RoleName, RoleOption, Targets};
+use crate::parse::{CATALOG, unsupported};
+use crate::session::Shared;
+use crate::settings::Settings;
+use crate::visible::{TableChange, Visible};
+
+/// How often a statement is made anew because other sessions change roles meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// Does a statement.
+pub(crate) async fn run(
+    session: &Arc<Shared>,
+    statement: &AccessStatement,
+) -> Result<AnswerStream> {
+    if let AccessStatement::SetRole(role) = statement {
+        set_role(session, role.as_deref())?;
+        return Ok(AnswerStream::done("SET", 0));
+    }
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let mut asked = Asked::of(session);
+        asked.ask(statement)?;
+        let mut sink = Sink::of(session);
+        let in_transaction = sink.in_transaction();
+        for change in asked.changes {
+            sink.change_table(TableChange::Access(change))?;
+        }
+        match sink.finish(session).await {
+            Err(error) if !in_transaction && attempts < ATTEMPTS && is_stale(&error) => {}
+            Err(error) => return Err(error),
+            Ok(token) => {
+                return Ok(AnswerStream::done(statement.tag(), 0)
+                    .with_token(token)
+                    .with_notices(asked.notices));
+            }
+        }
+    }
+}
+
+fn set_role(session: &Arc<Shared>, role: Option<&str>) -> Result<()> {
+    let access = session.visible().access();
+    let mut state = session.state.lock();
+    let identity = state.identity;
+    state.identity.current = match role {
+        None => identity.session,
+        Some(CATALOG) if identity.session.is_none() => None,
+        Some(name) => {
+            let role = access.role_named(name).ok_or_else(|| no_role(name))?;
+            if !access.may_become(identity.session, role.id) {
+                return Err(denied(format!("permission denied to set role {name:?}"))
+                    .with_hint("members of a role may act as it"));
+            }
+            Some(role.id)
+        }
+    };
+    Ok(())
+}
+
+fn no_role(name: &str) -> Error {
+    Error::not_found(format!("there is no role {name:?}")).with_sqlstate("42704")
+}
+
+/// What a statement comes to.
+struct Asked {
+    gate: Gate,
+    identity: Identity,
+    visible: Visible,
+    /// As the changes so far leave it.
+    access: Access,
+    changes: Vec<AccessChange>,
+    notices: Vec<String>,
+}
+
+impl Asked {
+    fn of(session: &Shared) -> Asked {
+        let visible = session.visible();
+        Asked {
+            gate: session.gate_now(),
+            identity: session.state.lock().identity,
+            access: visible.access().as_ref().clone(),
+            visible,
+            changes: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, change: AccessChange) -> Result<()> {
+        self.access.change(&change)?;
+        self.changes.push(change);
+        Ok(())
+    }
+
+    fn ask(&mut self, statement: &AccessStatement) -> Result<()> {
+        match statement {
+            AccessStatement::CreateRole { name, options } => self.create_role(name, options),
+            AccessStatement::AlterRole { role, options } => {
+                let id = self.role(role)?;
+                self.may_alter(id, options)?;
+                self.options(id, options)
+            }
+            AccessStatement::RenameRole { name, to } => {
+                let role = self.named(name)?;
+                self.may_alter(role, &[])?;
+                check_name(to)?;
+                let attribute = RoleAttribute::Name(to.clone());
+                self.push(AccessChange::AlterRole { role, attribute })
+            }
+            AccessStatement::DropRoles { names, if_exists } => self.drop_roles(names, *if_exists),
+            AccessStatement::Setting { role, name, value } => {
+                self.setting(role.as_ref(), name, value)
+            }
+            AccessStatement::Grant {
+                gives,
+                privileges,
+                on,
+                roles,
+            } => self.grant(*gives, privileges, on, roles),
+            AccessStatement::GrantRoles {
+                roles,
+                members,
+                admin,
+            } => {
+                let admin = *admin;
+                self.memberships(roles, members, |member, role| AccessChange::Join {
+                    member,
+                    role,
+                    admin,
+                })
+            }
+            AccessStatement::RevokeRoles {
+                roles,
+                members,
+                only_admin,
+            } => {
+                let only_admin = *only_admin;
+                self.memberships(roles, members, |member, role| AccessChange::Leave {
+                    member,
+                    role,
+                    only_admin,
+                })
+            }
+            AccessStatement::Own {
+                name,
+                of_view,
+                if_exists,
+                owner,
+            } => self.own(name, *of_view, *if_exists, owner),
+            AccessStatement::Reassign { from, to } => self.reassign(from, to),
+            AccessStatement::SetRole(_) => Ok(()),
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<RoleId> {
+        let role = self.access.role_named(name);
+        role.map(|role| role.id).ok_or_else(|| no_role(name))
+    }
+
+    /// The role of a name; whoever owns the folder is none.
+    fn role(&self, name: &RoleName) -> Result<RoleId> {
+        match name {
+            RoleName::Named(name) => self.named(name),
+            RoleName::Public => Err(no_role("public")),
+            RoleName::Current => self.identity.current.ok_or_else(|| no_role(CATALOG)),
+            RoleName::Session => self.identity.session.ok_or_else(|| no_role(CATALOG)),
+        }
+    }
+
+    /// Whether the session may change a role: roles that lead to a superuser are for superusers.
+    fn may_alter(&self, role: RoleId, options: &[RoleOption]) -> Result<()> {
+        let rights = self.gate.rights();
+        if rights.superuser {
+            return Ok(());
+        }
+        let gives_all = |option: &RoleOption| {
+            matches!(
+                option,
+                RoleOption::Superuser(true) | RoleOption::OfSuperusers(_)
+            )
+        };
+        if options.iter().any(gives_all) {
+            return self.gate.superuser("make superusers");
+        }
+        let is_password = |option: &RoleOption| matches!(option, RoleOption::Password(_));
+        let own = self.identity.current == Some(role) && !options.is_empty();
+        match (rights.create_role && !self.leads_to_superuser(role))
+            || (own && options.iter().all(is_password))
+        {
+            true => Ok(()),
+            false => Err(self.denied_roles()),
+        }
+    }
+
+    fn leads_to_superuser(&self, role: RoleId) -> bool {
+        let mut all = self.access.memberships(role);
+        all.insert(role);
+        let is = |id: &RoleId| self.access.roles.get(id).is_some_and(|role| role.superuser);
+        all.iter().any(is)
+    }
+
+    fn denied_roles(&self) -> Error {
+        denied("permission denied to change roles")
+            .with_detail("CREATEROLE is needed; what leads to superusers is for superusers")
+    }
+
+    fn create_role(&mut self, name: &str, options: &[RoleOption]) -> Result<()> {
+        if !self.gate.rights().create_role {
+            return Err(self.denied_roles());
+        }
+        check_name(name)?;
+        let id = self.access.next_role;
+        let first = !self.access.has_logins();
+        let role = Role::new(id, name);
+        self.push(AccessChange::CreateRole { role })?;
+        // Nobody but superusers makes superusers; a role that is new leads to none.
+        self.may_alter(id, options)?;
+        self.options(id, options)?;
+        let made = self
+            .access
+            .roles
+            .get(&id)
+            .filter(|role| role.login && first);
+        if let Some(made) = made {
+            let mut notice = "from now on every connection gives a password".to_owned();
+            if made.password.is_none() {
+                notice += ", and this role has none: ALTER ROLE ... PASSWORD gives it one";
+            } else if !made.superuser {
+                notice += ", and no superuser has one: lazybase role makes one on the folder";
+            }
+            self.notices.push(notice);
+        }
+        Ok(())
+    }
+
+    fn options(&mut self, role: RoleId, options: &[RoleOption]) -> Result<()> {
+        let superuser = |option: &RoleOption| *option == RoleOption::Superuser(true);
+        let is_superuser = options.iter().any(superuser)
+            || self
+                .access
+                .roles
+                .get(&role)
+                .is_some_and(|role| role.superuser);
+        for option in options {
+            let attribute = match option {
+                RoleOption::Superuser(is) => RoleAttribute::Superuser(*is),
+                RoleOption::CreateRole(may) => RoleAttribute::CreateRole(*may),
+                RoleOption::Login(may) => RoleAttribute::Login(*may),
+                RoleOption::Inherit(does) => RoleAttribute::Inherit(*does),
+                RoleOption::Password(password) => {
+                    let password = password.as_ref().map(scram::verifier).transpose()?;
+                    RoleAttribute::Password(password)
+                }
+                RoleOption::ValidUntil(text) => RoleAttribute::ValidUntil(moment(text)?),
+                RoleOption::ConnectionLimit(-1) => RoleAttribute::ConnectionLimit(None),
+                RoleOption::ConnectionLimit(limit) => {
+                    let limit = u32::try_from(*limit).map_err(|_| {
+                        Error::invalid(format!("{limit} is no limit of connections"))
+                            .with_hint("-1 is no limit")
+                            .with_sqlstate("22023")
+                    })?;
+                    RoleAttribute::ConnectionLimit(Some(limit))
+                }
+                RoleOption::OfSuperusers(_) if is_superuser => continue,
+                RoleOption::OfSuperusers(what) => {
+                    return Err(unsupported(format!("{what} is not supported"))
+                        .with_hint("superusers may do everything"));
+                }
+                RoleOption::InRoles(of) => {
+                    for of in of {
+                        let of = self.role(of)?;
+                        self.join(role, of, false)?;
+                    }
+                    continue;
+                }
+                RoleOption::Members(members, admin) => {
+                    for member in members {
+                        let member = self.role(member)?;
+                        self.join(member, role, *admin)?;
+                    }
+                    continue;
+                }
+            };
+            self.push(AccessChange::AlterRole { role, attribute })?;
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, member: RoleId, role: RoleId, admin: bool) -> Result<()> {
+        self.may_admit(role)?;
+        self.push(AccessChange::Join {
+            member,
+            role,
+            admin,
+        })
+    }
+
+    fn may_admit(&self, role: RoleId) -> Result<()> {
+        let rights = self.gate.rights();
+        let admits = self.access.may_admit(rights, role);
+        // ADMIN OPTION was given for this very role; CREATEROLE opens no way to superusers.
+        match admits && (rights.superuser || !self.leads_to_superuser(role)) {
+            true => Ok(()),
+            false => Err(self.denied_roles()),
+        }
+    }
+
+    fn memberships(
+        &mut self,
+        roles: &[String],
+        members: &[RoleName],
+        change: impl Fn(RoleId, RoleId) -> AccessChange,
+    ) -> Result<()> {
+        for role in roles {
+            let role = self.named(role)?;
+            self.may_admit(role)?;
+            for member in members {
+                let member = self.role(member)?;
+                self.push(change(member, role))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_roles(&mut self, names: &[String], if_exists: bool) -> Result<()> {
+        for name in names {
+            let role = match self.named(name) {
+                Ok(role) => role,
+                Err(_) if if_exists => {
+                    self.notices
+                        .push(format!("there is no role {name:?}: skipped"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.may_alter(role, &[])?;
+            if [self.identity.session, self.identity.current].contains(&Some(role)) {
+                return Err(
+                    Error::invalid(format!("role {name:?} is the session's own"))
+                        .with_sqlstate("55006"),
+                );
+            }
+            self.push(AccessChange::DropRole { role })?;
+        }
+        Ok(())
+    }
+
+    fn setting(
+        &mut self,
+        role: Option<&RoleName>,
+        name: &Option<String>,
+        value: &Option<String>,
+    ) -> Result<()> {
+        if let Some(name) = name {
+            // What a session could not be set to is refused now, not when one begins.
+            let defaults = Settings::default();
+            Settings::default().set(name, value.as_deref(), &defaults)?;
+        }
+        let (name, value) = (name.clone(), value.clone());
+        let Some(role) = role else {
+            self.gate.superuser("set what all sessions begin with")?;
+            return self.push(AccessChange::Setting { name, value });
+        };
+        let role = self.role(role)?;
+        if self.identity.current != Some(role) {
+            self.may_alter(role, &[])?;
+        }
+        let attribute = RoleAttribute::Setting { name, value };
+        self.push(AccessChange::AlterRole { role, attribute })
+    }
+
+    fn grant(
+        &mut self,
+        gives: bool,
+        privileges: &Listed,
+        on: &Targets,
+        roles: &[RoleName],
+    ) -> Result<()> {
+        let mut grantees = Vec::with_capacity(roles.len());
+        for role in roles {
+            grantees.push(match role {
+                RoleName::Public => RoleId::PUBLIC,
+                role => self.role(role)?,
+            });
+        }
+        let objects = match on {
+            Targets::Usage if gives => {
+                self.notices
+                    .push("everybody may use the schema public".to_owned());
+                return Ok(());
+            }
+            Targets::Usage => {
+                return Err(unsupported("everybody may use the schema public")
+                    .with_hint("REVOKE what was granted on its tables"));
+            }
+            Targets::Database => {
+                self.gate.superuser("grant on the database")?;
+                whole(Object::Database, &Privilege::OF_DATABASE, privileges)
+            }
+            Targets::Tables(names) => {
+                let mut objects = Vec::new();
+                for name in names {
+                    let table = self.table(name)?;
+                    self.may_grant(&table)?;
+                    objects.extend(of_table(&table, privileges)?);
+                }
+                objects
+            }
+            Targets::AllTables => {
+                let mut tables = self.visible.tables();
+                tables.extend(self.visible.views());
+                let mut objects = Vec::new();
+                for table in tables {
+                    self.may_grant(&table)?;
+                    objects.extend(of_table(&table, privileges)?);
+                }
+                objects
+            }
+        };
+        for (on, privileges) in objects {
+            for role in &grantees {
+                let privileges = privileges.clone();
+                let (to, from) = (*role, *role);
+                self.push(match gives {
+                    true => AccessChange::Grant { on, to, privileges },
+                    false => AccessChange::Revoke {
+                        on,
+                        from,
+                        privileges,
+                    },
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn may_grant(&self, table: &Table) -> Result<()> {
+        match self.gate.owns(table.id) {
+            true => Ok(()),
+            false => Err(denied(format!("permission denied for {:?}", table.name))
+                .with_detail("its owner and superusers grant")),
+        }
+    }
+
+    fn table(&self, name: &str) -> Result<Arc<Table>> {
+        match self.visible.view(name) {
+            Some(view) => Ok(view),
+            None => self.visible.require(name),
+        }
+    }
+
+    fn own(&mut self, name: &str, of_view: bool, if_exists: bool, owner: &RoleName) -> Result<()> {
+        let found = match of_view {
+            true => self
+                .visible
+                .view(name)
+                .ok_or_else(|| crate::views::no_view(&self.visible, name)),
+            false => self.table(name),
+        };
+        let table = match found {
+            Err(_) if if_exists => {
+                self.notices.push(format!("there is no {name:?}: skipped"));
+                return Ok(());
+            }
+            found => found?,
+        };
+        if !self.gate.owns(table.id) {
+            return Err(denied(format!("you must own {:?}", table.name)));
+        }
+        let owner = self.owner(owner)?;
+        self.give(table.id, owner)
+    }
+
+    /// Who shall own something: the folder's owner can be named too, by superusers.
+    fn owner(&self, name: &RoleName) -> Result<Option<RoleId>> {
+        let folder = matches!(name, RoleName::Named(name) if name == CATALOG)
+            || (*name == RoleName::Current && self.identity.current.is_none())
+            || (*name == RoleName::Session && self.identity.session.is_none());
+        if folder {
+            self.gate
+                .superuser("give tables to whoever owns the folder")?;
+            return Ok(None);
+        }
+        let role = self.role(name)?;
+        let may =
+            self.gate.rights().superuser || self.access.may_become(self.identity.current, role);
+        match may {
+            true => Ok(Some(role)),
+            false => Err(denied("you must be a member of the role that shall own it")),
+        }
+    }
+
+    fn give(&mut self, table: lazybase_model::TableId, owner: Option<RoleId>) -> Result<()> {
+        self.push(AccessChange::Own { table, owner })
+    }
+
+    fn reassign(&mut self, from: &[RoleName], to: &RoleName) -> Result<()> {
+        let to = self.owner(to)?;
+        for role in from {
+            let Some(from) = self.owner(role)? else {
+                return Err(
+                    unsupported("what the folder's owner made is not reassigned at once")
+                        .with_hint("ALTER TABLE ... OWNER TO ..., table by table"),
+                );
+            };
+            let owned: Vec<_> = self.access.owned_by(from).collect();
+            for table in owned {
+                self.give(table, to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Privileges on one thing.
+type Given = Vec<(Object, Privileges)>;
+
+fn whole(on: Object, all: &[Privilege], listed: &Listed) -> Given {
+    let mut privileges = Privileges::new();
+    for (privilege, _) in listed {
+        match privilege {
+            Some(privilege) => drop(privileges.insert(*privilege)),
+            None => privileges.extend(all),
+        }
+    }
+    vec![(on, privileges)]
+}
+
+/// What is listed, on a table and on columns of it.
+fn of_table(table: &Table, listed: &Listed) -> Result<Given> {
+    let on_all = |listed: &&(Option<Privilege>, Vec<String>)| listed.1.is_empty();
+    let all: Listed = listed.iter().filter(on_all).cloned().collect();
+    let mut given = match all.is_empty() {
+        true => Vec::new(),
+        false => whole(Object::Table(table.id), &Privilege::OF_TABLES, &all),
+    };
+    for (privilege, columns) in listed {
+        for column in columns {
+            let at = crate::dml::insert::column(table, column)?;
+            let on = Object::Column(table.id, table.columns[at].id);
+            let privileges = match privilege {
+                Some(privilege) => [*privilege].into(),
+                None => Privilege::OF_COLUMNS.into(),
+            };
+            given.push((on, privileges));
+        }
+    }
+    Ok(given)
+}
+
+/// The name of a new role.
+fn check_name(name: &str) -> Result<()> {
+    let refused = |what: String| Err(Error::invalid(what).with_sqlstate("42939"));
+    match name {
+        "" => Err(Error::invalid("a role needs a name").with_sqlstate("42602")),
+        CATALOG => refused(format!("{name:?} is whoever owns the folder")),
+        "public" | "none" => refused(format!("no role can be called {name:?}")),
+        name if name.starts_with("pg_") => {
+            refused("names that begin with pg_ are PostgreSQL's own".to_owned())
+        }
+        name if name.len() > 63 => {
+            Err(Error::invalid("the role's name has more than 63 bytes").with_sqlstate("42622"))
+        }
+        name if name.contains('\0') => {
+            Err(Error::invalid("the role's name holds a zero").with_sqlstate("42602"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The moment that a text names; `None` is never.
+fn moment(text: &str) -> Result<Option<i64>> {
+    if text.trim().eq_ignore_ascii_case("infinity") {
+        return Ok(None);
+    }
+    match string_to_timestamp_nanos(text.trim()) {
+        Ok(nanos) => Ok(Some(nanos / 1000)),
+        Err(_) => Err(Error::invalid("VALID UNTIL takes a moment")
+            .with_hint("write '2030-01-31 12:00:00+00', or 'infinity'")
+            .with_sqlstate("22007")),
+    }
+}

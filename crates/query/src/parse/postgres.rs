@@ -1,0 +1,154 @@
+//! What PostgreSQL's clients write and sqlparser does not read, as something that means the same.
+//!
+//! | written                                | read                        |
+//! | -------------------------------------- | --------------------------- |
+//! | `int8 ARRAY`                           | `int8[]`                    |
+//! | COPY's `FREEZE on`, `HEADER 1`         | `FREEZE true`, ...          |
+//! | `'\x00ff'::bytea`                      | `X'00ff'::bytea`            |
+//! | `FROM generate_series(1, 9) AS n`      | `... AS n (n)`              |
+//!
+//! Rewrites tokens and sqlparser's tree and does nothing else.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, Statement, TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use lazybase_model::{Error, Result};
+
+use super::folded;
+
+/// Rewrites the tokens of a statement.
+pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
+    arrays(tokens);
+    if tokens.first().is_some_and(|first| is(&first.token, "copy")) {
+        switches(tokens);
+    }
+}
+
+fn is(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(known)
+        if known.quote_style.is_none() && known.value.eq_ignore_ascii_case(word))
+}
+
+/// `T ARRAY` as `T[]`. Where no values follow, ARRAY is of a type.
+fn arrays(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 1;
+    while at < tokens.len() {
+        let of_type = match &tokens[at - 1].token {
+            Token::Word(word) => !matches!(word.keyword, Keyword::JSON | Keyword::AS),
+            other => matches!(other, Token::RParen),
+        };
+        let ends = match tokens.get(at + 1).map(|next| &next.token) {
+            None => true,
+            Some(Token::Word(word)) => matches!(
+                word.keyword,
+                Keyword::NOT | Keyword::NULL | Keyword::DEFAULT | Keyword::PRIMARY
+            ),
+            Some(next) => matches!(next, Token::Comma | Token::RParen | Token::SemiColon),
+        };
+        if is(&tokens[at].token, "array") && of_type && ends {
+            let mut closing = tokens[at].clone();
+            closing.token = Token::RBracket;
+            tokens[at].token = Token::LBracket;
+            tokens.insert(at + 1, closing);
+        }
+        at += 1;
+    }
+}
+
+/// `on`, `off`, `1` and `0` behind COPY's options as the words that the parser knows.
+fn switches(tokens: &mut [TokenWithSpan]) {
+    for at in 1..tokens.len() {
+        let of_switch = is(&tokens[at - 1].token, "freeze") || is(&tokens[at - 1].token, "header");
+        let value = match &tokens[at].token {
+            token if is(token, "on") => "TRUE",
+            token if is(token, "off") => "FALSE",
+            Token::Number(number, _) if number == "1" => "TRUE",
+            Token::Number(number, _) if number == "0" => "FALSE",
+            _ => continue,
+        };
+        if of_switch {
+            tokens[at].token = Token::make_word(value, None);
+        }
+    }
+}
+
+/// Rewrites a statement's tree.
+///
+/// # Errors
+/// `Invalid` (22P02) for a constant of type BYTEA that is none.
+pub(super) fn tree(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Rewriter) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = Error;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match bytes(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        series(factor);
+        ControlFlow::Continue(())
+    }
+}
+
+/// The text of a constant that is cast to BYTEA as its bytes.
+fn bytes(expr: &mut Expr) -> Result<()> {
+    let Expr::Cast {
+        expr: inner,
+        data_type: DataType::Bytea,
+        ..
+    } = expr
+    else {
+        return Ok(());
+    };
+    let Expr::Value(value) = inner.as_mut() else {
+        return Ok(());
+    };
+    let (Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text)) = &value.value else {
+        return Ok(());
+    };
+    let Some(digits) = text.strip_prefix("\\x") else {
+        return Ok(());
+    };
+    let hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !hexadecimal || digits.len() % 2 != 0 {
+        let fact = format!("invalid hexadecimal data: {text:?}");
+        return Err(Error::invalid(fact).with_sqlstate("22P02"));
+    }
+    value.value = Value::HexStringLiteral(digits.to_owned());
+    Ok(())
+}
+
+/// The one column of a function's rows has the name that the rows have.
+fn series(factor: &mut TableFactor) {
+    let TableFactor::Table {
+        name,
+        alias: Some(alias),
+        args: Some(_),
+        ..
+    } = factor
+    else {
+        return;
+    };
+    let function = name.0.last().and_then(|part| part.as_ident()).map(folded);
+    if function.as_deref() == Some("generate_series") && alias.columns.is_empty() {
+        alias.columns.push(TableAliasColumnDef {
+            name: alias.name.clone(),
+            data_type: None,
+        });
+    }
+}

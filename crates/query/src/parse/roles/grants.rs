@@ -1,0 +1,228 @@
+//! GRANT and REVOKE, of privileges and of memberships.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+use lazybase_model::access::Privilege;
+use lazybase_model::{Error, Result};
+
+use super::{AccessStatement, Cursor, Listed, Targets};
+use crate::parse::{SCHEMA, unsupported};
+
+impl Cursor<'_> {
+    pub(super) fn grant(&mut self, gives: bool) -> Result<AccessStatement> {
+        let only_admin = !gives && self.take(&["ADMIN", "OPTION", "FOR"]);
+        if self.take(&["GRANT", "OPTION", "FOR"]) {
+            return Err(no_grant_option());
+        }
+        let start = self.at;
+        let mut depth = 0;
+        let on_something = self.tokens[self.at..].iter().any(|token| {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+                && matches!(&token.token, Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("ON"))
+        });
+        self.at = start;
+        let to = if gives { "TO" } else { "FROM" };
+        if on_something && !only_admin {
+            let privileges = self.list(Self::privilege)?;
+            self.expect("ON")?;
+            let (on, privileges) = self.targets(privileges)?;
+            self.expect(to)?;
+            let roles = self.list(Self::role)?;
+            self.grant_ends(gives)?;
+            return Ok(AccessStatement::Grant {
+                gives,
+                privileges: privileges_of(&on, privileges)?,
+                on,
+                roles,
+            });
+        }
+        let roles = self.list(Self::name)?;
+        self.expect(to)?;
+        let members = self.list(Self::role)?;
+        match gives {
+            true => {
+                let admin = self.membership_options()?;
+                Ok(AccessStatement::GrantRoles {
+                    roles,
+                    members,
+                    admin,
+                })
+            }
+            false => {
+                self.grant_ends(gives)?;
+                Ok(AccessStatement::RevokeRoles {
+                    roles,
+                    members,
+                    only_admin,
+                })
+            }
+        }
+    }
+
+    /// A privilege, and the columns that it is for.
+    fn privilege(&mut self) -> Result<(String, Vec<String>)> {
+        let word = self.word().ok_or_else(|| self.unexpected("a privilege"))?;
+        self.at += 1;
+        if word == "ALL" {
+            self.take(&["PRIVILEGES"]);
+        }
+        let mut columns = Vec::new();
+        if self.take_token(&Token::LParen) {
+            columns = self.list(Self::name)?;
+            if !self.take_token(&Token::RParen) {
+                return Err(self.unexpected(")"));
+            }
+        }
+        Ok((word, columns))
+    }
+
+    fn targets(
+        &mut self,
+        mut privileges: Vec<(String, Vec<String>)>,
+    ) -> Result<(Targets, Vec<(String, Vec<String>)>)> {
+        if self.take(&["DATABASE"]) {
+            self.database()?;
+            return Ok((Targets::Database, privileges));
+        }
+        if self.take(&["SCHEMA"]) {
+            let name = self.name()?;
+            if name != SCHEMA {
+                return Err(Error::not_found(format!("there is no schema {name:?}"))
+                    .with_hint("tables live in the schema public")
+                    .with_sqlstate("3F000"));
+            }
+            privileges.retain(|(word, _)| word != "USAGE");
+            return Ok(match privileges.is_empty() {
+                true => (Targets::Usage, privileges),
+                // What may be made in the one schema is what may be made in the database.
+                false => {
+                    for (word, _) in &mut privileges {
+                        if word == "ALL" {
+                            "CREATE".clone_into(word);
+                        }
+                    }
+                    (Targets::Database, privileges)
+                }
+            });
+        }
+        if self.take(&["ALL", "TABLES", "IN", "SCHEMA"]) {
+            let name = self.name()?;
+            if name != SCHEMA {
+                return Err(
+                    unsupported(format!("tables of {name:?} have no privileges"))
+                        .with_hint("tables live in the schema public"),
+                );
+            }
+            return Ok((Targets::AllTables, privileges));
+        }
+        let others = [
+            "ALL", "SEQUENCE", "FUNCTION", "LANGUAGE", "TYPE", "DOMAIN", "FOREIGN",
+        ];
+        let word = self.word().unwrap_or_default();
+        let next = self.tokens.get(self.at + 1).map(|token| &token.token);
+        if others.contains(&word.as_str()) && matches!(next, Some(Token::Word(_))) {
+            return Err(
+                unsupported(format!("privileges on {word} ... are not supported"))
+                    .with_hint("they are of the database, of tables, views and columns"),
+            );
+        }
+        self.take(&["TABLE"]);
+        Ok((Targets::Tables(self.list(Self::table)?), privileges))
+    }
+
+    /// What may stand behind the roles.
+    fn grant_ends(&mut self, gives: bool) -> Result<()> {
+        if gives && self.take(&["WITH", "GRANT", "OPTION"]) {
+            return Err(no_grant_option());
+        }
+        self.granted_by()?;
+        if !gives && !self.take(&["CASCADE"]) {
+            self.take(&["RESTRICT"]);
+        }
+        Ok(())
+    }
+
+    fn granted_by(&mut self) -> Result<()> {
+        match self.take(&["GRANTED", "BY"]) {
+            true => self.role().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// `WITH ADMIN OPTION`, or as later versions of PostgreSQL write it.
+    fn membership_options(&mut self) -> Result<bool> {
+        let mut admin = false;
+        if self.take(&["WITH"]) {
+            loop {
+                let option = self.name()?;
+                let is = self.take(&["OPTION"]) || self.take(&["TRUE"]);
+                if !is {
+                    self.expect("FALSE")?;
+                }
+                match (option.as_str(), is) {
+                    ("admin", is) => admin = is,
+                    ("inherit" | "set", true) => {}
+                    (other, _) => {
+                        return Err(unsupported(format!(
+                            "WITH {} {is} is not supported",
+                            other.to_uppercase()
+                        ))
+                        .with_hint("ALTER ROLE ... NOINHERIT holds for all its memberships"));
+                    }
+                }
+                if !self.take_token(&Token::Comma) {
+                    break;
+                }
+            }
+        }
+        self.granted_by()?;
+        Ok(admin)
+    }
+}
+
+fn no_grant_option() -> Error {
+    unsupported("grant options are not supported")
+        .with_detail("owners and superusers grant")
+        .with_hint("make them members of a role that owns the table")
+}
+
+/// The privileges of these words, for what they are given on.
+fn privileges_of(on: &Targets, words: Vec<(String, Vec<String>)>) -> Result<Listed> {
+    let known: &[Privilege] = match on {
+        Targets::Database => &Privilege::OF_DATABASE,
+        _ => &Privilege::OF_TABLES,
+    };
+    words
+        .into_iter()
+        .map(|(word, columns)| {
+            let privilege = match word.as_str() {
+                "ALL" => None,
+                word => Some(
+                    Privilege::named(word)
+                        .filter(|found| known.contains(found))
+                        .ok_or_else(|| {
+                            unsupported(format!("there is no privilege {word} there")).with_hint(
+                                match on {
+                                    Targets::Database => "CREATE and CONNECT are of the database",
+                                    _ => "SELECT, INSERT, UPDATE, DELETE, TRUNCATE and ALL are",
+                                },
+                            )
+                        })?,
+                ),
+            };
+            let of_columns =
+                privilege.is_none_or(|privilege| Privilege::OF_COLUMNS.contains(&privilege));
+            match columns.is_empty() || (of_columns && *on != Targets::Database) {
+                true => Ok((privilege, columns)),
+                false => {
+                    Err(Error::invalid(format!("{word} is of no columns")).with_sqlstate("0LP01"))
+                }
+            }
+        })
+        .collect()
+}

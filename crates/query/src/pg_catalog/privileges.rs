@@ -1,0 +1,396 @@
+//! Roles and privileges as PostgreSQL shows them: `pg_roles` and its like, lists of privileges such
+//! as `anna=r/owner`, and the functions that ask what somebody may do.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::ScalarUDF;
+use lazybase_model::access::{Access, Grants, Object, Privilege, Rights, Role, RoleId};
+use lazybase_model::{ColumnId, Table};
+
+use super::described::Numbered;
+use super::fixed::OWNER;
+use super::functions::{Arguments, argument, function};
+use super::{Cell, Row};
+use crate::access::name_of;
+use crate::catalog::Names;
+use crate::definition::identifier;
+use crate::parse::CATALOG;
+
+/// The name that a query for the roles that a role is a member of is rewritten to.
+pub(super) const MEMBER_OF: &str = "pg_member_of";
+
+/// Where the numbers of roles begin.
+const ROLES: i64 = 1 << 27;
+
+pub(super) const COLUMNS: [(&str, &str); 5] = [
+    (
+        "pg_database",
+        "oid o, datname t, datdba o, encoding i, datlocprovider t, datistemplate b, \
+         datallowconn b, datconnlimit i, datfrozenxid o, datminmxid o, dattablespace o, \
+         datcollate t, datctype t, daticulocale t?, datcollversion t?, datacl T?",
+    ),
+    (
+        "pg_roles",
+        "oid o, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
+         rolcanlogin b, rolreplication b, rolconnlimit i, rolpassword t?, rolvaliduntil t?, \
+         rolbypassrls b, rolconfig T?",
+    ),
+    (
+        "pg_user",
+        "usename t, usesysid o, usecreatedb b, usesuper b, userepl b, usebypassrls b, \
+         passwd t?, valuntil t?, useconfig T?",
+    ),
+    (
+        "pg_authid",
+        "oid o, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
+         rolcanlogin b, rolreplication b, rolbypassrls b, rolconnlimit i, rolpassword t?, \
+         rolvaliduntil t?",
+    ),
+    (
+        "pg_auth_members",
+        "roleid o, member o, grantor o, admin_option b",
+    ),
+];
+
+/// The number of a role; whoever owns the folder has one too.
+pub(super) fn oid_of(role: Option<RoleId>) -> i64 {
+    role.map_or(OWNER, |role| ROLES + i64::from(role.0))
+}
+
+/// The rows of one of these tables.
+pub(super) fn rows(name: &str, access: &Access) -> Vec<Row> {
+    match name {
+        "pg_database" => vec![database(access)],
+        "pg_roles" | "pg_authid" => {
+            let roles = access.roles.values().map(role);
+            std::iter::once(folders_owner()).chain(roles).collect()
+        }
+        "pg_user" => {
+            let own = vec![
+                ("usename", CATALOG.into()),
+                ("usesysid", OWNER.into()),
+                ("usesuper", true.into()),
+            ];
+            let users = access.roles.values().filter(|role| role.login);
+            std::iter::once(own).chain(users.map(user)).collect()
+        }
+        "pg_auth_members" => {
+            let all = access.roles.values().flat_map(|role| {
+                let of = role.member_of.iter();
+                of.map(|(of, admin)| (role.id, *of, *admin))
+            });
+            all.map(|(member, role, admin)| {
+                vec![
+                    ("roleid", oid_of(Some(role)).into()),
+                    ("member", oid_of(Some(member)).into()),
+                    ("grantor", OWNER.into()),
+                    ("admin_option", admin.into()),
+                ]
+            })
+            .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn database(access: &Access) -> Row {
+    let mut row: Row = vec![
+        ("oid", 1.into()),
+        ("datname", CATALOG.into()),
+        ("datdba", OWNER.into()),
+        ("encoding", 6.into()),
+        ("datlocprovider", "c".into()),
+        ("datallowconn", true.into()),
+        ("datconnlimit", (-1).into()),
+        ("dattablespace", 1663.into()),
+        ("datcollate", "C".into()),
+        ("datctype", "C".into()),
+    ];
+    if access.database != Access::default().database {
+        let all = &Privilege::OF_DATABASE;
+        let acl = listed(access, None, &access.database, all);
+        row.push(("datacl", acl));
+    }
+    row
+}
+
+/// Whoever owns the folder: everything that no role owns is theirs.
+fn folders_owner() -> Row {
+    vec![
+        ("oid", OWNER.into()),
+        ("rolname", CATALOG.into()),
+        ("rolsuper", true.into()),
+        ("rolinherit", true.into()),
+        ("rolcanlogin", true.into()),
+        ("rolconnlimit", (-1).into()),
+    ]
+}
+
+fn role(role: &Role) -> Row {
+    let mut row: Row = vec![
+        ("oid", oid_of(Some(role.id)).into()),
+        ("rolname", role.name.clone().into()),
+        ("rolsuper", role.superuser.into()),
+        ("rolinherit", role.inherit.into()),
+        ("rolcreaterole", role.create_role.into()),
+        ("rolcanlogin", role.login.into()),
+        (
+            "rolconnlimit",
+            role.connection_limit.map_or(-1, i64::from).into(),
+        ),
+    ];
+    row.extend(
+        role.password
+            .as_ref()
+            .map(|_| ("rolpassword", HIDDEN.into())),
+    );
+    let until = role.valid_until_micros.map(moment);
+    row.extend(until.map(|until| ("rolvaliduntil", until.into())));
+    row.extend(settings(role).map(|settings| ("rolconfig", settings)));
+    row
+}
+
+fn user(role: &Role) -> Row {
+    let mut row: Row = vec![
+        ("usename", role.name.clone().into()),
+        ("usesysid", oid_of(Some(role.id)).into()),
+        ("usesuper", role.superuser.into()),
+        ("passwd", HIDDEN.into()),
+    ];
+    let until = role.valid_until_micros.map(moment);
+    row.extend(until.map(|until| ("valuntil", until.into())));
+    row.extend(settings(role).map(|settings| ("useconfig", settings)));
+    row
+}
+
+/// What stands where PostgreSQL has what tests a password.
+const HIDDEN: &str = "********";
+
+fn settings(role: &Role) -> Option<Cell> {
+    let settings = role
+        .settings
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    (!role.settings.is_empty()).then(|| Cell::Texts(settings.collect()))
+}
+
+fn moment(micros: i64) -> String {
+    let seconds = micros.div_euclid(1_000_000);
+    arrow::temporal_conversions::timestamp_s_to_datetime(seconds)
+        .map(|moment| format!("{moment}+00"))
+        .unwrap_or_default()
+}
+
+/// The privileges on a table or view; nothing where nobody was granted any.
+pub(super) fn acl(access: &Access, table: &Table) -> Option<Cell> {
+    let object = access.objects.get(&table.id)?;
+    let told = !object.grants.is_empty();
+    let all = &Privilege::OF_TABLES;
+    told.then(|| listed(access, access.owner_of(table.id), &object.grants, all))
+}
+
+/// The privileges on a column alone.
+pub(super) fn column_acl(access: &Access, table: &Table, column: ColumnId) -> Option<Cell> {
+    let grants = access.objects.get(&table.id)?.columns.get(&column)?;
+    let owner = name_of(access, access.owner_of(table.id));
+    Some(Cell::Texts(granted(access, grants, &owner)))
+}
+
+fn listed(access: &Access, owner: Option<RoleId>, grants: &Grants, all: &[Privilege]) -> Cell {
+    let name = name_of(access, owner);
+    let letters: String = all.iter().map(|privilege| privilege.letter()).collect();
+    let mut list = vec![format!("{0}={letters}/{0}", identifier(&name))];
+    list.extend(granted(access, grants, &name));
+    Cell::Texts(list)
+}
+
+fn granted(access: &Access, grants: &Grants, owner: &str) -> Vec<String> {
+    let one = |(role, privileges): (&RoleId, &lazybase_model::access::Privileges)| {
+        let name = match *role {
+            RoleId::PUBLIC => String::new(),
+            role => identifier(&name_of(access, Some(role))),
+        };
+        let letters: String = privileges
+            .iter()
+            .map(|privilege| privilege.letter())
+            .collect();
+        format!("{name}={letters}/{}", identifier(owner))
+    };
+    grants.iter().map(one).collect()
+}
+
+/// What the functions know.
+struct Known {
+    access: Arc<Access>,
+    current: Option<RoleId>,
+    numbered: Arc<Numbered>,
+}
+
+impl Known {
+    /// The role that a name or a number means.
+    fn role(&self, text: &str) -> Option<Option<RoleId>> {
+        let text = text.trim();
+        if text == CATALOG || text == OWNER.to_string() {
+            return Some(None);
+        }
+        let number = text.parse::<i64>().ok();
+        let mut roles = self.access.roles.values();
+        let found = roles.find(|role| {
+            role.name == text || number.is_some_and(|number| oid_of(Some(role.id)) == number)
+        });
+        found.map(|role| Some(role.id))
+    }
+
+    /// The rights of the role that is asked about: the first of `count` arguments, where there is
+    /// one more than the others need. Then these others.
+    fn asked<'a>(&self, a: &Arguments<'a>, needs: usize) -> Option<(Rights, Vec<&'a str>)> {
+        let mut given: Vec<&str> = Vec::with_capacity(a.len());
+        for at in 0..a.len() {
+            given.push(argument(a, at)?);
+        }
+        let role = match given.len().checked_sub(needs)? {
+            0 => self.current,
+            _ => self.role(given.remove(0))?,
+        };
+        Some((self.access.rights_of(role), given))
+    }
+
+    fn table(&self, a: &Arguments<'_>) -> Option<String> {
+        let (rights, given) = self.asked(a, 2)?;
+        let table = self.numbered.table(given[0])?;
+        any(given[1], |privilege, grants| match grants {
+            true => self.access.owns(&rights, table.id),
+            false => self.access.may(&rights, privilege, Object::Table(table.id)),
+        })
+    }
+
+    fn any_column(&self, a: &Arguments<'_>) -> Option<String> {
+        let (rights, given) = self.asked(a, 2)?;
+        let table = self.numbered.table(given[0])?;
+        any(given[1], |privilege, grants| match grants {
+            true => self.access.owns(&rights, table.id),
+            false => self.access.may_some(&rights, privilege, table.id),
+        })
+    }
+
+    fn column(&self, a: &Arguments<'_>) -> Option<String> {
+        let (rights, given) = self.asked(a, 3)?;
+        let table = self.numbered.table(given[0])?;
+        let at = match given[1].trim().parse::<usize>() {
+            Ok(number) => number.checked_sub(1)?,
+            Err(_) => table.column_index(given[1])?,
+        };
+        let object = Object::Column(table.id, table.columns.get(at)?.id);
+        any(given[2], |privilege, grants| match grants {
+            true => self.access.owns(&rights, table.id),
+            false => self.access.may(&rights, privilege, object),
+        })
+    }
+
+    fn database(&self, a: &Arguments<'_>) -> Option<String> {
+        let (rights, given) = self.asked(a, 2)?;
+        any(given[1], |privilege, grants| match grants {
+            true => rights.superuser,
+            false => self.access.may(&rights, privilege, Object::Database),
+        })
+    }
+
+    /// Everybody may use the schema; what may be made in it is what may be made in the database.
+    fn schema(&self, a: &Arguments<'_>) -> Option<String> {
+        let (rights, given) = self.asked(a, 2)?;
+        let names = given[1]
+            .split(',')
+            .map(|name| name.trim().to_ascii_uppercase());
+        let may = |name: String| match name.as_str() {
+            "CREATE" => self
+                .access
+                .may(&rights, Privilege::Create, Object::Database),
+            name => name == "USAGE" || rights.superuser,
+        };
+        Some(names.map(may).any(|may| may).to_string())
+    }
+
+    fn has_role(&self, a: &Arguments<'_>) -> Option<String> {
+        let given: Vec<&str> = (0..a.len()).filter_map(|at| argument(a, at)).collect();
+        let (member, role, how) = match given.as_slice() {
+            [role, how] => (self.current, self.role(role)?, how),
+            [member, role, how] => (self.role(member)?, self.role(role)?, how),
+            _ => return None,
+        };
+        let Some(role) = role else {
+            return Some(self.access.rights_of(member).superuser.to_string());
+        };
+        let inherits = how.to_ascii_uppercase().starts_with("USAGE");
+        let rights = self.access.rights_of(member);
+        let is = match inherits {
+            true => rights.superuser || rights.roles.contains(&role),
+            false => self.access.may_become(member, role),
+        };
+        Some(is.to_string())
+    }
+}
+
+/// Whether one of the privileges of a text is there; with a grant option only for owners.
+fn any(names: &str, may: impl Fn(Privilege, bool) -> bool) -> Option<String> {
+    let mut found = false;
+    for name in names.split(',') {
+        let upper = name.trim().to_ascii_uppercase();
+        let (name, grants) = match upper.strip_suffix(" WITH GRANT OPTION") {
+            Some(name) => (name.trim(), true),
+            None => (upper.as_str(), false),
+        };
+        // Nobody has what is not known here, such as TRIGGER or TEMPORARY.
+        found |= Privilege::named(name).is_some_and(|privilege| may(privilege, grants));
+    }
+    Some(found.to_string())
+}
+
+/// The functions about roles and privileges, as the session sees them.
+pub(super) fn functions(names: &Names, numbered: &Arc<Numbered>) -> Vec<ScalarUDF> {
+    let access = Arc::clone(names.gate.access());
+    let identity = names.identity;
+    let known = Arc::new(Known {
+        access: Arc::clone(&access),
+        current: identity.current,
+        numbered: Arc::clone(numbered),
+    });
+    let mut all = Vec::new();
+    for (name, role) in [
+        ("current_user", identity.current),
+        ("current_role", identity.current),
+        ("session_user", identity.session),
+    ] {
+        let name_of_role = name_of(&access, role);
+        all.push(function(name, DataType::Utf8, move |_| {
+            Some(name_of_role.clone())
+        }));
+    }
+    type Ask = fn(&Known, &Arguments<'_>) -> Option<String>;
+    let asks: [(&str, Ask); 6] = [
+        ("has_table_privilege", Known::table),
+        ("has_any_column_privilege", Known::any_column),
+        ("has_column_privilege", Known::column),
+        ("has_database_privilege", Known::database),
+        ("has_schema_privilege", Known::schema),
+        ("pg_has_role", Known::has_role),
+    ];
+    for (name, ask) in asks {
+        let known = Arc::clone(&known);
+        all.push(function(name, DataType::Boolean, move |a| ask(&known, a)));
+    }
+    let of = Arc::clone(&known);
+    all.push(function("pg_get_userbyid", DataType::Utf8, move |a| {
+        let given = argument(a, 0)?;
+        let name = of.role(given).map(|role| name_of(&of.access, role));
+        Some(name.unwrap_or_else(|| format!("unknown (OID={given})")))
+    }));
+    let lists = DataType::new_list(DataType::Utf8, true);
+    all.push(function(MEMBER_OF, lists, move |a| {
+        let role = known.role(argument(a, 0)?)??;
+        let of = known.access.roles.get(&role)?.member_of.keys();
+        let names: Vec<String> = of.map(|of| name_of(&known.access, Some(*of))).collect();
+        (!names.is_empty()).then(|| names.join(","))
+    }));
+    all
+}

@@ -1,0 +1,78 @@
+//! As whom and with which settings a session acts.
+
+use lazybase_cluster::BatchNumber;
+use lazybase_model::Result;
+
+use super::Session;
+use crate::access::{Identity, name_of};
+use crate::appender::Appender;
+
+impl Session {
+    /// The value of a setting, as SHOW gives it.
+    ///
+    /// # Errors
+    /// `NotFound` (42704) for an unknown name.
+    pub fn setting(&self, name: &str) -> Result<String> {
+        self.shared.state.lock().settings.show(name)
+    }
+
+    /// Sets a setting, as SET does.
+    ///
+    /// # Errors
+    /// `NotFound` (42704) for an unknown name, `Invalid` (22023) for a value that is not one.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        state.set(&name.to_lowercase(), Some(value), false)
+    }
+
+    /// The settings as they are now are what RESET goes back to from here on.
+    pub fn keep_settings(&self) {
+        let mut state = self.shared.state.lock();
+        state.defaults = state.settings.clone();
+    }
+
+    /// All settings back to what they began with, as RESET ALL does.
+    ///
+    /// # Errors
+    /// `Invalid` (25001) for the number of a transaction that has written.
+    pub fn reset_settings(&self) -> Result<()> {
+        self.shared.state.lock().reset()
+    }
+
+    /// Opens a transaction for statements that a client sends together, unless there is one:
+    /// BEGIN makes it the client's own, and without that it has no savepoints.
+    pub fn begin_implicit(&self) {
+        let mut state = self.shared.state.lock();
+        if state.transaction.is_none() {
+            state.begin(false, true);
+        }
+    }
+
+    /// Whether the open transaction is one of [`Session::begin_implicit`].
+    pub fn is_implicit(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.transaction.as_ref().is_some_and(|open| open.implicit)
+    }
+
+    /// The session acts as the role that it began as, as RESET ROLE does.
+    pub fn reset_role(&self) {
+        let mut state = self.shared.state.lock();
+        state.identity = Identity::of(state.identity.session);
+    }
+
+    /// The name of the role that the session acts as, and whether it is a superuser.
+    pub fn acts_as(&self) -> (String, bool) {
+        let gate = self.shared.gate_now();
+        let current = self.shared.state.lock().identity.current;
+        (name_of(gate.access(), current), gate.rights().superuser)
+    }
+
+    /// Appends Arrow batches to tables that the session may write, as one atomic batch.
+    pub fn appender(&self, number: Option<BatchNumber>) -> Appender {
+        Appender::new(
+            self.shared.database.clone(),
+            Some(self.shared.clone()),
+            number,
+        )
+    }
+}

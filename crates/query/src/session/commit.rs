@@ -1,0 +1,80 @@
+//! How what a session wrote becomes durable: a transaction's buffer, or one statement's batch.
+
+use lazybase_cluster::BatchWriter;
+use lazybase_engine::manifest::Ddl;
+use lazybase_model::{Result, Token};
+use tracing::Instrument;
+
+use super::Shared;
+use crate::answer::AnswerStream;
+use crate::observe;
+use crate::producer::no_ddl;
+
+impl Shared {
+    /// Writes the transaction's changes as one batch.
+    pub(crate) async fn commit(&self) -> Result<AnswerStream> {
+        let (transaction, number) = {
+            let mut state = self.state.lock();
+            let number = state.batch_number();
+            (state.take(), number)
+        };
+        let Some(transaction) = transaction else {
+            let notice = "there is no transaction".to_owned();
+            return Ok(AnswerStream::done("COMMIT", 0).with_notices(vec![notice]));
+        };
+        if transaction.failed {
+            return Ok(AnswerStream::done("ROLLBACK", 0));
+        }
+        let (buffer, lasting) = (transaction.buffer, transaction.lasting);
+        let token = match buffer.is_empty() {
+            true => None,
+            false if number.is_some() && !buffer.tables.is_empty() => return Err(no_ddl()),
+            false => {
+                let ddl = buffer.tables.ddl();
+                let mut writer = self.instance().begin(number);
+                buffer.write(&mut writer).await?;
+                self.write(ddl, Some(writer)).await?
+            }
+        };
+        let mut state = self.state.lock();
+        state.settings = lasting;
+        // Statements that only read leave the number to the write that it is meant for.
+        if transaction.wrote || !transaction.implicit {
+            state.settings.batch_number = None;
+        }
+        Ok(AnswerStream::done("COMMIT", 0).with_token(token))
+    }
+
+    /// Commits what happens to tables and a batch, as one; the session reads at or after it.
+    pub(crate) async fn write(
+        &self,
+        ddl: Vec<Ddl>,
+        batch: Option<BatchWriter>,
+    ) -> Result<Option<Token>> {
+        let span = tracing::info_span!("commit", scu = tracing::field::Empty);
+        let clock = &self.instance().env().clock;
+        let started = clock.monotonic();
+        let acknowledged = match (ddl.is_empty(), batch) {
+            (true, None) => None,
+            (true, Some(batch)) => {
+                let commit = Box::pin(batch.commit());
+                Some(commit.instrument(span.clone()).await?)
+            }
+            (false, batch) => {
+                let commit = Box::pin(self.instance().commit(ddl, batch));
+                let acknowledged = commit.instrument(span.clone()).await?;
+                self.note_ddl();
+                acknowledged
+            }
+        };
+        if let Some(acknowledged) = &acknowledged {
+            span.record("scu", acknowledged.token.horizon.scu.0);
+            let took = clock.monotonic().saturating_sub(started);
+            observe::committed(took, acknowledged.rows);
+        }
+        self.number_used();
+        let token = acknowledged.map(|acknowledged| acknowledged.token);
+        token.into_iter().for_each(|token| self.note_token(token));
+        Ok(token)
+    }
+}

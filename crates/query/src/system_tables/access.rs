@@ -1,0 +1,113 @@
+//! Roles and grants as rows.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Int64Array};
+use lazybase_engine::manifest::Manifest;
+use lazybase_model::access::{Access, Grants, Privilege, RoleId};
+
+use super::{Columns, moments, texts};
+use crate::access::{Gate, name_of};
+
+/// All roles, without what tests their passwords.
+pub(super) fn roles(access: &Access) -> Columns {
+    let roles = || access.roles.values();
+    let truths = |of: fn(&lazybase_model::access::Role) -> bool| -> ArrayRef {
+        Arc::new(roles().map(|role| Some(of(role))).collect::<BooleanArray>())
+    };
+    let listed = |names: Vec<String>| Some(names.join(", ")).filter(|names| !names.is_empty());
+    vec![
+        ("name", texts(roles().map(|role| Some(role.name.clone())))),
+        ("superuser", truths(|role| role.superuser)),
+        ("create_role", truths(|role| role.create_role)),
+        ("login", truths(|role| role.login)),
+        ("has_password", truths(|role| role.password.is_some())),
+        ("inherit", truths(|role| role.inherit)),
+        ("connection_limit", {
+            let limits = roles().map(|role| role.connection_limit.map(i64::from));
+            Arc::new(limits.collect::<Int64Array>())
+        }),
+        (
+            "valid_until",
+            moments(roles().map(|role| role.valid_until_micros)),
+        ),
+        (
+            "member_of",
+            texts(roles().map(|role| {
+                let of = role.member_of.keys().map(|of| name_of(access, Some(*of)));
+                listed(of.collect())
+            })),
+        ),
+        (
+            "settings",
+            texts(roles().map(|role| {
+                let settings = role.settings.iter();
+                listed(
+                    settings
+                        .map(|(name, value)| format!("{name}={value}"))
+                        .collect(),
+                )
+            })),
+        ),
+    ]
+}
+
+/// One privilege of one role on one thing.
+struct Row {
+    object: String,
+    column: Option<String>,
+    role: String,
+    privilege: Privilege,
+}
+
+/// What was granted on the database, and on the tables and views that the session may see.
+pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
+    let access = gate.access();
+    let mut rows = Vec::new();
+    let mut add = |object: &str, column: Option<&str>, grants: &Grants| {
+        for (role, privileges) in grants {
+            let role = match *role {
+                RoleId::PUBLIC => "public".to_owned(),
+                role => name_of(access, Some(role)),
+            };
+            rows.extend(privileges.iter().map(|privilege| Row {
+                object: object.to_owned(),
+                column: column.map(str::to_owned),
+                role: role.clone(),
+                privilege: *privilege,
+            }));
+        }
+    };
+    add("lazybase", None, &access.database);
+    let states = manifest.tables.values().chain(manifest.views.values());
+    for state in states.filter(|state| gate.sees(&state.table)) {
+        let Some(object) = access.objects.get(&state.table.id) else {
+            continue;
+        };
+        add(&state.table.name, None, &object.grants);
+        for (id, grants) in &object.columns {
+            let mut columns = state.table.columns.iter();
+            let column = columns.find(|column| column.id == *id);
+            add(
+                &state.table.name,
+                column.map(|column| column.name.as_str()),
+                grants,
+            );
+        }
+    }
+    vec![
+        (
+            "object",
+            texts(rows.iter().map(|row| Some(row.object.clone()))),
+        ),
+        (
+            "column_name",
+            texts(rows.iter().map(|row| row.column.clone())),
+        ),
+        ("role", texts(rows.iter().map(|row| Some(row.role.clone())))),
+        (
+            "privilege",
+            texts(rows.iter().map(|row| Some(row.privilege.name()))),
+        ),
+    ]
+}

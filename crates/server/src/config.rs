@@ -1,0 +1,232 @@
+//! The configuration: one table of options, and four ways to set each.
+//!
+//! ```text
+//!   --flag  >  LAZYBASE_VARIABLE  >  a TOML file (--config, LAZYBASE_CONFIG)  >  the default
+//! ```
+//!
+//! Reads the environment and the file; writes nothing. Invariant CFG-1: an option has the same
+//! name through every door, and one that is not known is an error, never ignored.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use lazybase_cluster::Settings;
+use lazybase_model::{Error, Result};
+
+use crate::memory;
+
+mod flags;
+mod options;
+mod print;
+mod values;
+
+pub(crate) use flags::Given;
+use options::OPTIONS;
+pub(crate) use print::printed;
+
+/// The environment variable that names the file.
+const FILE: &str = "LAZYBASE_CONFIG";
+
+/// The option whose default depends on the machine.
+const QUERY_MEMORY: &str = "query_memory";
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// Everything that can be configured.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The database's folder.
+    pub(crate) db: Option<PathBuf>,
+    /// Where PostgreSQL clients connect; `None` for nowhere.
+    pub(crate) pg_listen: Option<SocketAddr>,
+    /// Where Arrow Flight SQL clients connect; `None` for nowhere.
+    pub(crate) flight_listen: Option<SocketAddr>,
+    /// Where health and metrics are served; `None` for nowhere.
+    pub(crate) http_listen: Option<SocketAddr>,
+    /// The server's certificate and its chain.
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's key.
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Certificates that vouch for clients.
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Whether roles of this machine need no password.
+    pub(crate) trust_loopback: bool,
+    /// The most connections at a time.
+    pub(crate) max_connections: usize,
+    /// How long statements may go on once the server was told to stop.
+    pub(crate) grace: Duration,
+    /// How long a statement may take over the wire; zero is no limit.
+    pub(crate) statement_timeout: Duration,
+    /// Which events are logged, as `tracing` filters them.
+    pub(crate) log_level: String,
+    /// How log lines look.
+    pub(crate) log_format: LogFormat,
+    /// Statements that take longer are logged with what they read.
+    pub(crate) slow_query: Option<Duration>,
+    /// Where traces go, over OTLP.
+    pub(crate) trace_endpoint: Option<String>,
+    /// How the database itself runs.
+    pub(crate) settings: Settings,
+    /// Where each value comes from that is no default.
+    sources: BTreeMap<&'static str, Source>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    Flag,
+    Variable,
+    File(PathBuf),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let here = |port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        Config {
+            db: None,
+            pg_listen: here(5432),
+            flight_listen: here(31337),
+            http_listen: here(8088),
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            trust_loopback: false,
+            max_connections: 500,
+            grace: Duration::from_secs(10),
+            statement_timeout: Duration::ZERO,
+            log_level: "info".to_owned(),
+            log_format: LogFormat::Text,
+            slow_query: Some(Duration::from_secs(10)),
+            trace_endpoint: None,
+            settings: Settings::default(),
+            sources: BTreeMap::new(),
+        }
+    }
+}
+
+/// The configuration of this process, once `main` has read it.
+static IN_FORCE: OnceLock<Config> = OnceLock::new();
+
+/// The configuration of this process.
+pub(crate) fn in_force() -> Config {
+    IN_FORCE.get().cloned().unwrap_or_default()
+}
+
+impl Config {
+    /// The configuration that arguments, environment and file make together; it is in force from
+    /// here on.
+    ///
+    /// # Errors
+    /// `Invalid` for a value that is not one and for an unknown option, naming where it stands;
+    /// `NotFound` for a file that is not there.
+    pub(crate) fn read(
+        db: Option<PathBuf>,
+        file: Option<PathBuf>,
+        given: Option<&Given>,
+    ) -> Result<Config> {
+        let file = file.or_else(|| std::env::var_os(FILE).map(PathBuf::from));
+        let text = match &file {
+            None => None,
+            Some(path) => Some((path.as_path(), read_file(path)?)),
+        };
+        let text = text.as_ref().map(|(path, text)| (*path, text.as_str()));
+        let mut config = Config::of(given, &|name| std::env::var_os(name), text)?;
+        if let Some(db) = db {
+            let by_variable = std::env::var_os("LAZYBASE_DB").is_some_and(|value| *value == *db);
+            let source = match by_variable {
+                true => Source::Variable,
+                false => Source::Flag,
+            };
+            config.db = Some(db);
+            config.sources.insert("db", source);
+        }
+        if !config.is_given(QUERY_MEMORY) {
+            config.settings.query_memory = memory::of_queries(&config.settings);
+        }
+        // There is one `main`, which reads it once.
+        let _ = IN_FORCE.set(config.clone());
+        Ok(config)
+    }
+
+    /// The same from what is given alone: flags, variables, and the text of a file.
+    fn of(
+        given: Option<&Given>,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+        file: Option<(&Path, &str)>,
+    ) -> Result<Config> {
+        let mut config = Config::default();
+        if let Some((path, text)) = file {
+            config.take_file(path, text)?;
+        }
+        for option in OPTIONS {
+            let name = option.variable();
+            if let Some(value) = variable(&name) {
+                let value = value.into_string().map_err(|value| {
+                    Error::invalid(format!("{name} is not readable: {}", value.display()))
+                })?;
+                option.set(&mut config, &value, &name)?;
+                config.sources.insert(option.key, Source::Variable);
+            }
+        }
+        for (key, value) in given.into_iter().flat_map(Given::each) {
+            let option = options::named(key).expect("flags are made of options");
+            option.set(&mut config, value, option.flag())?;
+            config.sources.insert(option.key, Source::Flag);
+        }
+        Ok(config)
+    }
+
+    fn take_file(&mut self, path: &Path, text: &str) -> Result<()> {
+        let table: toml::Table = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = 1 + text[..at.min(text.len())].matches('\n').count();
+            let message = error.message().lines().next().unwrap_or_default();
+            Error::invalid(format!("{}, line {line}: {message}", path.display()))
+        })?;
+        for (key, value) in &table {
+            let place = format!("{}: {key}", path.display());
+            let Some(option) = options::named(key) else {
+                return Err(options::unknown(key, &path.display().to_string()));
+            };
+            let value = match value {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Float(number) => number.to_string(),
+                _ => {
+                    return Err(Error::invalid(format!("{place} is no text and no number"))
+                        .with_hint(format!("write {key} = \"{}\"", option.value)));
+                }
+            };
+            option.set(self, &value, &place)?;
+            let source = Source::File(path.to_owned());
+            self.sources.insert(option.key, source);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody chose the value, be it the default or not.
+    pub(crate) fn is_given(&self, key: &str) -> bool {
+        self.sources.contains_key(key)
+    }
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        crate::failure::io(path.display(), &error)
+            .with_hint("--config, or LAZYBASE_CONFIG, names a TOML file")
+    })
+}
+
+#[cfg(test)]
+mod tests;

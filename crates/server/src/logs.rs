@@ -1,0 +1,70 @@
+//! Where events and spans of `lazybase serve` go: log lines on standard error, and traces.
+//!
+//! Events become lines, spans become traces: where no traces are wanted, no span is ever made.
+
+use std::io::{self, IsTerminal};
+
+use lazybase_model::{Error, Result};
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt};
+
+use crate::config::{Config, LogFormat};
+use crate::traces::Traces;
+
+/// The log and the traces, until the end.
+pub(crate) struct Watching {
+    traces: Option<Traces>,
+}
+
+impl Watching {
+    /// Begins to write log lines and to send traces. It must be called inside the runtime.
+    ///
+    /// # Errors
+    /// `Invalid` for an endpoint that is none.
+    pub(crate) fn begin(config: &Config) -> Result<Watching> {
+        let traces = config.trace_endpoint.as_deref().map(Traces::begin);
+        let traces = traces.transpose()?;
+        let subscriber = Registry::default()
+            .with(lines(config))
+            .with(traces.as_ref().map(Traces::layer));
+        subscriber
+            .try_init()
+            .map_err(|error| Error::internal(format!("the log can't begin: {error}")))?;
+        Ok(Watching { traces })
+    }
+
+    /// Sends what is left of traces.
+    pub(crate) fn end(self) {
+        if let Some(traces) = self.traces {
+            traces.end();
+        }
+    }
+}
+
+/// Log lines on standard error.
+fn lines(config: &Config) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let wanted = EnvFilter::new(directives(&config.log_level));
+    let wanted = wanted.and(filter_fn(|metadata| metadata.is_event()));
+    let layer = fmt::layer().with_writer(io::stderr);
+    match config.log_format {
+        LogFormat::Json => {
+            let layer = layer.json().flatten_event(true);
+            layer.with_current_span(false).with_filter(wanted).boxed()
+        }
+        LogFormat::Text => {
+            let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            layer.with_ansi(colour).with_filter(wanted).boxed()
+        }
+    }
+}
+
+/// A level alone is that of our own events: of those of libraries only what went wrong is shown.
+fn directives(level: &str) -> String {
+    match level.contains(['=', ',']) {
+        true => level.to_owned(),
+        false if matches!(level, "off" | "error") => level.to_owned(),
+        false => format!("warn,lazybase={level}"),
+    }
+}

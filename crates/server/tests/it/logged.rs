@@ -1,0 +1,77 @@
+//! Log lines of the server: slow statements, levels, JSON; and never a value.
+
+use crate::run::Place;
+use crate::server::Server;
+
+fn events(said: &[String]) -> Vec<serde_json::Value> {
+    let parsed = said.iter().map(|line| serde_json::from_str(line));
+    parsed
+        .map(|line| line.unwrap_or_else(|error| panic!("{error}: {said:?}")))
+        .collect()
+}
+
+#[test]
+fn slow_statements_are_logged_with_what_they_read_and_no_values() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--slow-query", "0"]);
+    server.rows("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)");
+    server.rows("INSERT INTO t VALUES (1, 'a secret of somebody')");
+    server.rows("SELECT k FROM t WHERE v = 'a secret of somebody'");
+    let line = server.line("SELECT k FROM t WHERE v = ?");
+    assert!(
+        line.contains("WARN") && line.contains("slow query"),
+        "{line}"
+    );
+    for told in [
+        "kind=\"scan\"",
+        "elapsed_us=",
+        "rows=1",
+        "bytes_read=",
+        "horizon",
+    ] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+    server.line("INSERT INTO t VALUES (?, ?)");
+    // A session may say otherwise.
+    server.rows("SET lazybase.slow_query = off; SELECT k + 1 FROM t");
+    let said = server.stop();
+    assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
+    assert!(!said.iter().any(|line| line.contains("k + ?")), "{said:?}");
+}
+
+#[test]
+fn json_lines_tell_connections_statements_and_attempts() {
+    let place = Place::new();
+    let args = ["--log-format", "json", "--log-level", "debug"];
+    let server = Server::start(&place, &args);
+    server.rows("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1); SETTLE");
+    let failed = server.sql(&["-c", "SELECT * FROM absent"]);
+    assert!(!failed.ok);
+    let said = server.stop();
+    let events = events(&said);
+    let find = |message: &str| {
+        let found = events.iter().find(|event| event["message"] == message);
+        found.unwrap_or_else(|| panic!("{message}: {said:?}"))
+    };
+    assert_eq!(find("connection opened")["level"], "DEBUG");
+    assert_eq!(find("statement")["sqlstate"], "00000");
+    assert_eq!(find("error")["protocol"], "postgresql");
+    let attempts = events
+        .iter()
+        .filter(|event| event["message"] == "attempt ended");
+    let stages: Vec<&str> = attempts
+        .filter_map(|event| event["stage"].as_str())
+        .collect();
+    assert!(stages.contains(&"sort"), "{said:?}");
+    assert!(find("ready; Ctrl-C stops")["timestamp"].is_string());
+}
+
+#[test]
+fn an_idle_server_says_nothing_more() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let before = server.said().len();
+    server.rows("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1); SETTLE");
+    // stopping, stopped
+    assert_eq!(server.stop().len(), before + 2);
+}

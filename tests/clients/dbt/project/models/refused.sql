@@ -1,0 +1,2 @@
+{{ config(materialized='view') }}
+SELECT customer FROM {{ ref('dbt_totals') }}

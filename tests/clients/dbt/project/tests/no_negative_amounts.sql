@@ -1,0 +1,1 @@
+SELECT id FROM {{ ref('dbt_orders') }} WHERE amount < 0

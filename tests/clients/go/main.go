@@ -1,0 +1,237 @@
+// pgx: values in binary, prepared statements, batches, COPY, nested transactions, the pool, the
+// ways in which it can send queries, and its database/sql driver.
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+var ctx = context.Background()
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func expect(found, wanted any) {
+	if !reflect.DeepEqual(found, wanted) {
+		panic(fmt.Sprintf("%#v is not %#v", found, wanted))
+	}
+}
+
+func state(err error) string {
+	var told *pgconn.PgError
+	if errors.As(err, &told) {
+		return told.Code
+	}
+	return fmt.Sprint(err)
+}
+
+func one[T any](db interface {
+	QueryRow(context.Context, string, ...any) pgx.Row
+}, query string, arguments ...any) T {
+	var found T
+	must(db.QueryRow(ctx, query, arguments...).Scan(&found))
+	return found
+}
+
+func values(db *pgx.Conn, table string) {
+	_, err := db.Exec(ctx, `CREATE TABLE `+table+` (k INT PRIMARY KEY, b BOOLEAN, t TEXT,
+		n DECIMAL(10, 2), d DOUBLE PRECISION, y BYTEA, u UUID, dt DATE, ts TIMESTAMP,
+		tz TIMESTAMPTZ, l BIGINT, s SMALLINT, r REAL, li INT[], lt TEXT[])`)
+	must(err)
+	moment := time.Date(2020, 2, 29, 12, 30, 15, 250000000, time.UTC)
+	day := time.Date(2020, 2, 29, 0, 0, 0, 0, time.UTC)
+	id := pgtype.UUID{Bytes: [16]byte{10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25}, Valid: true}
+	number := pgtype.Numeric{}
+	must(number.Scan("12.50"))
+	text := "it's \\ ünï"
+	list := []*int32{new(int32), nil}
+	words := []string{"a", `b"c`, ""}
+	tag, err := db.Exec(ctx, `INSERT INTO `+table+` VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+		$12, $13, $14, $15)`, 1, true, text, number, 2.5, []byte{0, 255}, id, day, moment, moment,
+		int64(1)<<60, int16(-7), float32(0.5), list, words)
+	must(err)
+	expect(tag.RowsAffected(), int64(1))
+	var (
+		b      bool
+		t      string
+		n      string
+		d      float64
+		y      []byte
+		u      pgtype.UUID
+		dt, ts time.Time
+		tz     time.Time
+		l      int64
+		s      int16
+		r      float32
+		li     []*int32
+		lt     []string
+	)
+	row := db.QueryRow(ctx, `SELECT b, t, n::text, d, y, u, dt, ts, tz, l, s, r, li, lt FROM `+table+` WHERE k = $1`, 1)
+	must(row.Scan(&b, &t, &n, &d, &y, &u, &dt, &ts, &tz, &l, &s, &r, &li, &lt))
+	expect([]any{b, t, n, d, y, u, dt, ts, tz.UTC(), l, s, r, li, lt},
+		[]any{true, text, "12.50", 2.5, []byte{0, 255}, id, day, moment, moment, int64(1) << 60,
+			int16(-7), float32(0.5), list, words})
+	found := one[pgtype.Numeric](db, `SELECT n FROM `+table+` WHERE k = 1`)
+	told, err := found.Value()
+	must(err)
+	expect(told, "12.50")
+	_, err = db.Exec(ctx, `INSERT INTO `+table+` (k) VALUES ($1)`, 2)
+	must(err)
+	expect(one[*string](db, `SELECT t FROM `+table+` WHERE k = 2`), (*string)(nil))
+	rows, err := db.Query(ctx, `SELECT k, t FROM `+table+` WHERE k = ANY($1) ORDER BY k`, []int32{1, 2, 9})
+	must(err)
+	type pair struct {
+		K int32
+		T *string
+	}
+	pairs, err := pgx.CollectRows(rows, pgx.RowToStructByName[pair])
+	must(err)
+	expect(pairs, []pair{{1, &text}, {2, nil}})
+}
+
+func batches(db *pgx.Conn) {
+	_, err := db.Exec(ctx, `CREATE TABLE g_many (k BIGINT PRIMARY KEY, t TEXT, n DECIMAL(8, 2), at TIMESTAMPTZ)`)
+	must(err)
+	batch := &pgx.Batch{}
+	for k := range 300 {
+		batch.Queue(`INSERT INTO g_many (k, t) VALUES ($1, $2)`, k, fmt.Sprint("v", k))
+	}
+	batch.Queue(`SELECT count(*) FROM g_many`).QueryRow(func(row pgx.Row) error {
+		var count int64
+		err := row.Scan(&count)
+		expect(count, int64(300))
+		return err
+	})
+	must(db.SendBatch(ctx, batch).Close())
+	batch = &pgx.Batch{}
+	batch.Queue(`INSERT INTO g_many (k) VALUES (1000)`)
+	batch.Queue(`SELECT * FROM nothing`)
+	expect(state(db.SendBatch(ctx, batch).Close()), "42P01")
+	expect(one[int64](db, `SELECT count(*) FROM g_many`), int64(300))
+	described, err := db.Prepare(ctx, "by_key", `SELECT t FROM g_many WHERE k = $1`)
+	must(err)
+	expect(described.ParamOIDs, []uint32{pgtype.Int8OID})
+	for k := range 20 {
+		expect(one[string](db, "by_key", k), fmt.Sprint("v", k))
+	}
+	moment := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	rows := make([][]any, 20000)
+	for at := range rows {
+		number := pgtype.Numeric{}
+		must(number.Scan(fmt.Sprintf("%d.25", at%1000)))
+		rows[at] = []any{int64(10000 + at), fmt.Sprint("c", at), number, moment.Add(time.Duration(at) * time.Second)}
+	}
+	copied, err := db.CopyFrom(ctx, pgx.Identifier{"g_many"}, []string{"k", "t", "n", "at"}, pgx.CopyFromRows(rows))
+	must(err)
+	expect(copied, int64(20000))
+	expect(one[string](db, `SELECT sum(n)::text FROM g_many`), "9995000.00")
+	expect(one[time.Time](db, `SELECT max(at) FROM g_many`).UTC(), moment.Add(19999*time.Second))
+	var out bytes.Buffer
+	_, err = db.PgConn().CopyTo(ctx, &out, `COPY (SELECT k, t FROM g_many WHERE k < 3 ORDER BY k) TO STDOUT`)
+	must(err)
+	expect(out.String(), "0\tv0\n1\tv1\n2\tv2\n")
+}
+
+func transactions(db *pgx.Conn) {
+	must(pgx.BeginFunc(ctx, db, func(outer pgx.Tx) error {
+		_, err := outer.Exec(ctx, `INSERT INTO g_many (k) VALUES (500)`)
+		must(err)
+		inner, err := outer.Begin(ctx)
+		must(err)
+		_, err = inner.Exec(ctx, `SELECT * FROM nothing`)
+		expect(state(err), "42P01")
+		must(inner.Rollback(ctx))
+		_, err = outer.Exec(ctx, `INSERT INTO g_many (k) VALUES ($1)`, 501)
+		return err
+	}))
+	expect(one[int64](db, `SELECT count(*) FROM g_many WHERE k BETWEEN 500 AND 501`), int64(2))
+	late, stop := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer stop()
+	_, err := db.Exec(late, `SELECT sum(a.value * b.value * c.value) FROM generate_series(1, 100000) a(value),
+		generate_series(1, 100000) b(value), generate_series(1, 100000) c(value)`)
+	if err == nil {
+		panic("an endless query ended")
+	}
+}
+
+func pool(url string) {
+	connections, err := pgxpool.New(ctx, url)
+	must(err)
+	defer connections.Close()
+	var wait sync.WaitGroup
+	for at := range 40 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			_, err := connections.Exec(ctx, `INSERT INTO g_many (k, t) VALUES ($1, 'pooled')`, 100000+at)
+			must(err)
+		}()
+	}
+	wait.Wait()
+	expect(one[int64](connections, `SELECT count(*) FROM g_many WHERE t = $1`, "pooled"), int64(40))
+}
+
+func standard(url string) {
+	db, err := sql.Open("pgx", url)
+	must(err)
+	defer db.Close()
+	work, err := db.Begin()
+	must(err)
+	_, err = work.Exec(`INSERT INTO g_many (k, t) VALUES ($1, $2)`, 200000, "gone")
+	must(err)
+	must(work.Rollback())
+	var count int
+	must(db.QueryRow(`SELECT count(*) FROM g_many WHERE k >= $1`, 200000).Scan(&count))
+	expect(count, 0)
+}
+
+func main() {
+	url := os.Args[1]
+	if built, known := debug.ReadBuildInfo(); known {
+		for _, module := range built.Deps {
+			if strings.HasPrefix(module.Path, "github.com/jackc/pgx/") {
+				fmt.Println("version", module.Version)
+			}
+		}
+	}
+	db, err := pgx.Connect(ctx, url)
+	must(err)
+	values(db, "g_values")
+	batches(db)
+	transactions(db)
+	for name, mode := range map[string]pgx.QueryExecMode{
+		"described": pgx.QueryExecModeDescribeExec,
+		"cached":    pgx.QueryExecModeCacheDescribe,
+		"once":      pgx.QueryExecModeExec,
+		"simple":    pgx.QueryExecModeSimpleProtocol,
+	} {
+		config, err := pgx.ParseConfig(url)
+		must(err)
+		config.DefaultQueryExecMode = mode
+		other, err := pgx.ConnectConfig(ctx, config)
+		must(err)
+		values(other, "g_"+name)
+		must(other.Close(ctx))
+	}
+	pool(url)
+	standard(url)
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# psql: statements, its commands about tables, scripts with conditions and variables, COPY with
+# files. usage: check.sh URL
+set -euo pipefail
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+echo "version $(psql --version | sed 's/[^0-9]*\([0-9.]*\).*/\1/')"
+
+# told TEXT...: what psql wrote must have all of these.
+told() {
+    for wanted in "$@"; do
+        if ! grep -qF -- "$wanted" "$scratch/out"; then
+            cat "$scratch/out" >&2
+            echo "psql did not say '$wanted'" >&2
+            exit 1
+        fi
+    done
+}
+
+ask() {
+    psql -X -v ON_ERROR_STOP=1 "$@" >"$scratch/out" 2>&1 || { cat "$scratch/out" >&2; exit 1; }
+}
+
+url="$1"
+printf '1\tone\n2\t\\N\n' >"$scratch/rows"
+ask "$url" -c "CREATE TABLE ps (k INT PRIMARY KEY, t VARCHAR(20) DEFAULT 'x', n DECIMAL(8, 2), l INT[])" \
+    -c "COMMENT ON TABLE ps IS 'told by psql'" -c "\\copy ps (k, t) FROM '$scratch/rows'" \
+    -c "SELECT k, t FROM ps ORDER BY k" \
+    -c "\\copy (SELECT k, t FROM ps ORDER BY k) TO '$scratch/written' CSV HEADER"
+told 'CREATE TABLE' 'COMMENT' 'COPY 2' '1 | one' '(2 rows)'
+diff "$scratch/written" <(printf 'k,t\n1,one\n2,\n')
+
+ask "$url" -c '\d' -c '\dt+' -c '\d ps' -c '\d+ ps' -c '\di' -c '\l' -c '\dn' -c '\du' -c '\dT' \
+    -c '\df' -c '\dv' -c '\dm' -c '\ds' -c '\dp' -c '\db' -c '\dx' -c '\conninfo'
+told 'told by psql' 'ps_pkey' 'character varying(20)' 'numeric(8,2)' 'integer[]' 'lazybase' \
+    'public' 'PRIMARY KEY' 'You are connected to database'
+
+cat >"$scratch/script.sql" <<'SQL'
+\set limit 2
+SELECT count(*) AS rows FROM ps \gset
+SELECT :rows > 1 AS many \gset
+\if :many
+    INSERT INTO ps (k, t) VALUES (:limit + 1, :'rows');
+\endif
+SELECT t AS found FROM ps WHERE k > :limit \gx
+SELECT 'DELETE FROM ps WHERE k = ' || k FROM ps WHERE k > 2 \gexec
+SELECT k, t FROM ps WHERE k = $1 \bind 1 \g
+SELECT k, n FROM ps \gdesc
+BEGIN;
+DELETE FROM ps;
+ROLLBACK;
+SELECT count(*) || ' are left' FROM ps;
+\errverbose
+SQL
+# \bind came with psql 16.
+if ! psql --version | grep -qE ' (1[6-9]|[2-9][0-9])'; then
+    sed -i '/\\bind/d' "$scratch/script.sql"
+fi
+ask "$url" -f "$scratch/script.sql"
+told 'found | 2' 'DELETE 1' 'numeric(8,2)' '2 are left'
+
+if psql -X -v ON_ERROR_STOP=1 "$url" -c 'SELECT nothing FROM ps' >"$scratch/out" 2>&1; then
+    echo "psql read a column that is not there" >&2
+    exit 1
+fi
+told 'LINE 1: SELECT nothing FROM ps' '^'
+ask "$url" --csv -c "SELECT k, t FROM ps WHERE k = 1" -c "COPY (SELECT 1 AS one) TO STDOUT"
+told 'k,t' '1,one'

@@ -1,0 +1,225 @@
+"""Arrow Flight SQL: the ADBC driver with pyarrow's and polars' frames, and pyarrow's own client."""
+
+import datetime
+import decimal
+import os
+import uuid
+
+from common import HOST, expect, fails, version
+
+FLIGHT_PORT = int(os.environ["LAZYBASE_FLIGHT_PORT"])
+FLIGHT = f"grpc://{HOST}:{FLIGHT_PORT}"
+HEADER = "adbc.flight.sql.rpc.call_header."
+COOKIES = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
+ROW = (
+    1,
+    True,
+    "it's ünïcode",
+    decimal.Decimal("12.50"),
+    2.5,
+    b"\x00\xff",
+    uuid.UUID("0a0b0c0d-0e0f-1011-1213-141516171819"),
+    datetime.date(2013, 1, 2),
+    datetime.datetime(2013, 1, 2, 3, 4, 5, 6),
+    datetime.datetime(2013, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+)
+TABLE = (
+    "(k INT PRIMARY KEY, b BOOLEAN, t TEXT, n DECIMAL(10, 2), d DOUBLE PRECISION, "
+    "y BYTEA, u UUID, dt DATE, ts TIMESTAMP, tz TIMESTAMPTZ)"
+)
+
+
+def flight(autocommit=True, **options):
+    from adbc_driver_flightsql import dbapi
+
+    return dbapi.connect(FLIGHT, db_kwargs=options, autocommit=autocommit)
+
+
+def rows_of(connection, sql, parameters=None):
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
+
+
+def refused(sqlstate, work):
+    fails(sqlstate, work, lambda error: sqlstate if f"[{sqlstate}]" in str(error) else None)
+
+
+def use_queries():
+    import pyarrow as pa
+
+    with flight() as connection:
+        rows_of(connection, f"CREATE TABLE fq {TABLE}")
+        places = ", ".join(["?"] * len(ROW))
+        row = [str(value) if isinstance(value, uuid.UUID) else value for value in ROW]
+        rows_of(connection, f"INSERT INTO fq VALUES ({places})", row)
+        expect(rows_of(connection, "SELECT * FROM fq WHERE k = $1", (1,)), [tuple(row)])
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO fq (k, t) VALUES (?, ?)", [(k, f"v{k}") for k in range(2, 1000)]
+            )
+            cursor.executemany("UPDATE fq SET t = ? WHERE k = ?", [("new", k) for k in range(2, 10)])
+            cursor.executemany("DELETE FROM fq WHERE k = ?", [(k,) for k in range(990, 1000)])
+            cursor.execute("SELECT count(*), max(k) FROM fq WHERE t <> 'new'")
+            expect(cursor.fetchone(), (981, 989))
+            cursor.execute("SELECT k, t FROM fq WHERE k > ? ORDER BY k", (985,))
+            expect([field.name for field in cursor.fetch_arrow_table().schema], ["k", "t"])
+            cursor.execute("SELECT value AS n FROM generate_series(1, 3000000)")
+            seen = 0
+            for batch in cursor.fetch_record_batch():
+                seen += batch.num_rows
+            expect(seen, 3000000)
+            expect(cursor.adbc_execute_schema("SELECT 1 AS one"), pa.schema([pa.field("one", pa.int64(), nullable=False)]))
+            cursor.adbc_prepare("SELECT t FROM fq WHERE k = $1")
+            cursor.execute("SELECT t FROM fq WHERE k = $1", pa.record_batch([pa.array([5, 6])], ["k"]))
+            expect(cursor.fetchall(), [("new",), ("new",)])
+        refused("42P01", lambda: rows_of(connection, "SELECT * FROM nothing"))
+        refused("42601", lambda: rows_of(connection, "SELEC 1"))
+        refused("55000", lambda: rows_of(connection, "SET lazybase.freshness = '5 s'"))
+
+
+def use_ingest():
+    import polars as pl
+    import pyarrow as pa
+
+    frame = {"k": [1, 2, 3], "t": ["a", None, "c"], "at": [datetime.datetime(2026, 1, 2, 3, 4, 5)] * 3}
+    with flight() as connection:
+        for name, made in (("pyarrow", pa.table(frame)), ("polars", pl.DataFrame(frame))):
+            table = f"fi_{name}"
+            ingest = lambda data, **options: connection.cursor().adbc_ingest(table, data, **options)
+            refused("42P01", lambda: ingest(made, mode="append"))
+            expect(ingest(made, mode="create"), 3)
+            refused("42P07", lambda: ingest(made, mode="create"))
+            expect(ingest(made, mode="append"), 3)
+            expect(rows_of(connection, f"SELECT count(*), count(t) FROM {table}"), [(6, 4)])
+            expect(ingest(made, mode="replace"), 3)
+            expect(rows_of(connection, f"SELECT max(at) FROM {table}"), [(frame["at"][0],)])
+            expect(ingest(made, mode="create_append"), 3)
+            expect(rows_of(connection, f"SELECT count(*) FROM {table}"), [(6,)])
+            refused("0A000", lambda: ingest(made, mode="create", temporary=True))
+            refused("3F000", lambda: ingest(made, mode="append", db_schema_name="elsewhere"))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM fi_polars ORDER BY k")
+            expect(pl.from_arrow(cursor.fetch_arrow_table()).shape, (6, 3))
+        read = pl.read_database("SELECT t FROM fi_polars WHERE k = 1 LIMIT 1", connection)
+        expect(read["t"].to_list(), ["a"])
+        pl.DataFrame(frame).write_database("fi_written", connection, engine="adbc")
+        expect(rows_of(connection, "SELECT count(*) FROM fi_written"), [(3,)])
+    # A primary key by header: rows of one key replace each other. Also a stream of batches.
+    with flight(**{HEADER + "lazybase-primary-key": "k"}) as connection:
+        batches = [pa.record_batch({"k": range(at, at + 1000), "v": ["x"] * 1000}) for at in (0, 500)]
+        reader = pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+        expect(connection.cursor().adbc_ingest("fi_keyed", reader, mode="create"), 2000)
+        expect(rows_of(connection, "SELECT count(*) FROM fi_keyed"), [(1500,)])
+    # A client that fails ends its stream as if it were whole: what was announced tells.
+    def breaks():
+        yield batches[0]
+        raise RuntimeError("the client fails")
+
+    with flight(**{HEADER + "lazybase-rows": "2000"}) as connection:
+        reader = pa.RecordBatchReader.from_batches(batches[0].schema, breaks())
+        try:
+            connection.cursor().adbc_ingest("fi_broken", reader, mode="create")
+        except Exception as error:
+            expect("the client fails" in str(error), True)
+    with flight() as connection:
+        rows_of(connection, "SELECT 1")
+        refused("42P01", lambda: rows_of(connection, "SELECT * FROM fi_broken"))
+    # The same batch of a producer counts once.
+    numbered = {HEADER + "lazybase-producer": "adbc", HEADER + "lazybase-batch-number": "1"}
+    for _ in range(2):
+        with flight(**numbered) as connection:
+            connection.cursor().adbc_ingest("fi_pyarrow", pa.table(frame), mode="append")
+    with flight() as connection:
+        expect(rows_of(connection, "SELECT count(*) FROM fi_pyarrow"), [(9,)])
+
+
+def use_sessions():
+    with flight(**{HEADER + "lazybase-freshness": "30 s"}) as connection:
+        expect(rows_of(connection, "SHOW lazybase.freshness"), [("30s",)])
+    for options in (COOKIES, {"username": "me", "password": ""}):
+        with flight(**options) as connection:
+            rows_of(connection, "SET lazybase.freshness = '5 s'")
+            expect(rows_of(connection, "SHOW lazybase.freshness"), [("5s",)])
+            rows_of(connection, "CREATE TABLE IF NOT EXISTS fs (k INT PRIMARY KEY)")
+            rows_of(connection, "INSERT INTO fs VALUES (1)")
+            (token,) = rows_of(connection, "SHOW lazybase.last_token")[0]
+        with flight(**{HEADER + "lazybase-after": token, HEADER + "lazybase-freshness": "best effort"}) as other:
+            expect(rows_of(other, "SELECT count(*) FROM fs"), [(1,)])
+    option = "adbc.flight.sql.session.option."
+    with flight(**COOKIES) as connection:
+        connection.adbc_connection.set_options(**{option + "lazybase.freshness": "7 s"})
+        expect(rows_of(connection, "SHOW lazybase.freshness"), [("7s",)])
+        expect(connection.adbc_connection.get_option(option + "lazybase.freshness"), "7s")
+    with flight(autocommit=False) as connection, flight() as other:
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO fs VALUES (2)")
+            cursor.executemany("INSERT INTO fs VALUES (?)", [(3,), (4,)])
+            expect(rows_of(other, "SELECT count(*) FROM fs"), [(1,)])
+            connection.rollback()
+            cursor.execute("INSERT INTO fs VALUES (5)")
+            connection.commit()
+        expect(rows_of(other, "SELECT k FROM fs ORDER BY k"), [(1,), (5,)])
+
+
+def use_catalog():
+    with flight() as connection:
+        rows_of(connection, "CREATE TABLE fc (a INT, b TEXT, PRIMARY KEY (a, b))")
+        expect(connection.adbc_get_info()["vendor_name"], "LazyBase")
+        expect("TABLE" in connection.adbc_get_table_types(), True)
+        schema = connection.adbc_get_table_schema("fc")
+        expect(schema.names, ["a", "b"])
+        found = connection.adbc_get_objects(depth="all", table_name_filter="fc").read_all().to_pylist()
+        schemas = {schema["db_schema_name"]: schema for schema in found[0]["catalog_db_schemas"]}
+        (table,) = schemas["public"]["db_schema_tables"]
+        expect(table["table_name"], "fc")
+        expect([column["column_name"] for column in table["table_columns"]], ["a", "b"])
+        # A query that takes long is cancelled.
+        import threading
+        import adbc_driver_manager
+
+        cursor = connection.cursor()
+        long = "SELECT sum(a.value * b.value % 7) FROM generate_series(1, 100000) AS a (value), generate_series(1, 100000) AS b (value)"
+        timer = threading.Timer(0.5, cursor.adbc_cancel)
+        timer.start()
+        try:
+            cursor.execute(long)
+            cursor.fetchall()
+        except adbc_driver_manager.Error:
+            pass
+        else:
+            raise AssertionError("the query was not cancelled")
+
+
+def use_pyarrow_flight():
+    import json
+    import pyarrow.flight as fl
+
+    client = fl.FlightClient(f"grpc+tcp://{HOST}:{FLIGHT_PORT}")
+
+    def field(number, value):
+        """A field of protobuf whose value is bytes."""
+        assert len(value) < 128
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    kind = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
+    command = field(1, kind) + field(2, field(1, b"SELECT 42 AS n"))
+    info = client.get_flight_info(fl.FlightDescriptor.for_command(command))
+    told = None
+    reader = client.do_get(info.endpoints[0].ticket)
+    rows = []
+    while True:
+        try:
+            chunk = reader.read_chunk()
+        except StopIteration:
+            break
+        rows += chunk.data.to_pylist()
+        told = chunk.app_metadata or told
+    expect(rows, [{"n": 42}])
+    expect(json.loads(told.to_pybytes())["tag"], "SELECT 1")
+    client.close()
+
+
+version("adbc-driver-flightsql")
+for part in (use_queries, use_ingest, use_sessions, use_catalog, use_pyarrow_flight):
+    part()
