@@ -35,10 +35,6 @@ const STARTUP: Duration = Duration::from_secs(10);
 /// How long nobody is let in after that has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// How many connections more than those that are served may be saying what they want; others are
-/// closed.
-const STARTING_MAX: usize = 100;
-
 /// How a server serves.
 #[derive(Debug, Clone)]
 pub struct Options {

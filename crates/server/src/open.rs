@@ -8,8 +8,6 @@ use lazybase_query::{Database, OpenOptions, SessionDefaults};
 
 use crate::config;
 
-use crate::memory;
-
 /// Whether a command makes the database that it does not find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {

@@ -283,14 +283,16 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     });
     let damage = life.instance.status().damage;
     let lost = |damage: &DamageStatus| damage.state == DamageState::Lost && damage.table.is_some();
+    let mut any_lost = false;
     for (file, lost) in damage.iter().filter(|(_, damage)| lost(damage)) {
-        match life.run.wounds.are_named(file) {
-            true => return what_is_left(life).await,
-            false => {
-                let what = format!("{file} is taken for lost: {lost:?}");
-                return Err(Trouble::Wrong(what));
-            }
+        if !life.run.wounds.are_named(file) {
+            let what = format!("{file} is taken for lost: {lost:?}");
+            return Err(Trouble::Wrong(what));
         }
+        any_lost = true;
+    }
+    if any_lost {
+        return what_is_left(life).await;
     }
     let struck = |(file, damage): (&String, &DamageStatus)| {
         damage.state == DamageState::Healed && life.run.wounds.are_named(file)

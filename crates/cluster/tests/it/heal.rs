@@ -432,7 +432,10 @@ fn housekeeping_that_meets_damaged_old_times_keeps_the_rest_and_goes_on() {
     let restored = Env::system(Arc::new(MemoryStore::without_history()) as Arc<dyn Store>);
     let request = lazybase_cluster::RestoreRequest::default();
     let done = lazybase_cluster::restore(&target, &restored, request, &|_| {});
-    assert_eq!(block_on(done).unwrap().absent, [damaged.clone()]);
+    assert_eq!(
+        block_on(done).unwrap().absent,
+        std::slice::from_ref(&damaged)
+    );
     let copy = open(Arc::clone(&restored.store), keeping()).unwrap();
     assert_eq!(copy.manifest().history, instance.manifest().history);
     block_on(copy.close()).unwrap();

@@ -299,7 +299,7 @@ impl Known {
     /// Everybody may use the schema; what may be made in it is what may be made in the database.
     fn schema(&self, a: &Arguments<'_>) -> Option<String> {
         let (rights, given) = self.asked(a, 2)?;
-        let names = given[1]
+        let mut names = given[1]
             .split(',')
             .map(|name| name.trim().to_ascii_uppercase());
         let may = |name: String| match name.as_str() {
@@ -308,7 +308,7 @@ impl Known {
                 .may(&rights, Privilege::Create, Object::Database),
             name => name == "USAGE" || rights.superuser,
         };
-        Some(names.map(may).any(|may| may).to_string())
+        Some(names.any(may).to_string())
     }
 
     fn has_role(&self, a: &Arguments<'_>) -> Option<String> {

@@ -39,7 +39,7 @@ impl Session {
     pub fn branch(&self) -> Session {
         let state = self.shared.state.lock();
         let own = State {
-            identity: state.identity.clone(),
+            identity: state.identity,
             settings: state.settings.clone(),
             defaults: state.defaults.clone(),
             floor: state.floor,

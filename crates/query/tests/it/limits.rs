@@ -306,7 +306,8 @@ async fn what_is_spilt_lies_in_the_databases_folder_and_goes() {
     let database = Database::open_with(&path, options.clone()).await.unwrap();
     let session = database.session();
     // One sort alone: several, and what merges them, would have parts of the memory each.
-    let alone = "SET datafusion.execution.target_partitions = 1";
+    let alone = "SET datafusion.execution.target_partitions = 1;
+                 SET datafusion.explain.analyze_level = 'dev'";
     session.execute(alone).await.unwrap();
     session.execute(BIG).await.unwrap();
     // As much again: twice what the sort may hold, beside what it may not spill.

@@ -1,4 +1,5 @@
 //! Every option has all its doors; what is printed reads back; the document says the same.
+#![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

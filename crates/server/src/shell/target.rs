@@ -24,6 +24,7 @@ pub(super) struct Here {
 }
 
 /// What a statement answers, from either.
+#[expect(clippy::large_enum_variant, reason = "there is one a statement")]
 pub(super) enum Answered {
     /// Of a database in this process.
     Here(AnswerStream),

@@ -336,7 +336,7 @@ fn a_file_that_can_t_be_read_gets_another_name() {
     block_on(store.put_if_absent("log/a.log", Bytes::from_static(b"one"))).unwrap();
     block_on(store.put_if_absent("log/b.log", Bytes::from_static(b"two"))).unwrap();
     let path = folder.path().join("log/a.log");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
     block_on(store.rename("log/a.log", "set-aside/log/a.log.kept")).unwrap();
     let missing = block_on(store.rename("log/a.log", "set-aside/log/c.kept"));
     assert!(matches!(missing, Err(StoreError::NotFound(_))));

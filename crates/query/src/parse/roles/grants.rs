@@ -7,6 +7,9 @@ use lazybase_model::{Error, Result};
 use super::{AccessStatement, Cursor, Listed, Targets};
 use crate::parse::{SCHEMA, unsupported};
 
+/// Privileges as they are written, each with the columns behind it.
+type Named = Vec<(String, Vec<String>)>;
+
 impl Cursor<'_> {
     pub(super) fn grant(&mut self, gives: bool) -> Result<AccessStatement> {
         let only_admin = !gives && self.take(&["ADMIN", "OPTION", "FOR"]);
@@ -81,10 +84,7 @@ impl Cursor<'_> {
         Ok((word, columns))
     }
 
-    fn targets(
-        &mut self,
-        mut privileges: Vec<(String, Vec<String>)>,
-    ) -> Result<(Targets, Vec<(String, Vec<String>)>)> {
+    fn targets(&mut self, mut privileges: Named) -> Result<(Targets, Named)> {
         if self.take(&["DATABASE"]) {
             self.database()?;
             return Ok((Targets::Database, privileges));
