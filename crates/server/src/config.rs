@@ -48,11 +48,11 @@ pub(crate) enum LogFormat {
 pub(crate) struct Config {
     /// The database's folder.
     pub(crate) db: Option<PathBuf>,
-    /// Where PostgreSQL clients connect; `None` for nowhere.
+    /// Where PostgreSQL clients connect; `None` where that is off.
     pub(crate) pg_listen: Option<SocketAddr>,
-    /// Where Arrow Flight SQL clients connect; `None` for nowhere.
+    /// Where Arrow Flight SQL clients connect; `None` where that is off.
     pub(crate) flight_listen: Option<SocketAddr>,
-    /// Where health and metrics are served; `None` for nowhere.
+    /// Where health and metrics are served; `None` where that is off.
     pub(crate) http_listen: Option<SocketAddr>,
     /// The server's certificate and its chain.
     pub(crate) tls_cert: Option<PathBuf>,

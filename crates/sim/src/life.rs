@@ -16,7 +16,7 @@ use crate::marks::Mark;
 use crate::model::Model;
 use crate::names::Names;
 use crate::rows::{Known, Maps, ledger_rows};
-use crate::store::{SimStore, Wounds};
+use crate::store::{LogFaults, SimStore, Wounds};
 use crate::story::{End, LifeDraw, Story};
 use crate::world::World;
 
@@ -72,6 +72,8 @@ pub(crate) struct Run {
     pub(crate) strikes: Mutex<u32>,
     /// Those that are.
     pub(crate) wounds: Wounds,
+    /// How often a change of a log file failed.
+    pub(crate) log_faults: LogFaults,
     /// Of each table the columns that somebody wanted to drop.
     pub(crate) gone: Mutex<BTreeMap<usize, BTreeSet<usize>>>,
     /// What answers said of numbers.
@@ -204,7 +206,8 @@ impl Life {
     /// Whether an error may be; `since` is when the request began.
     pub(crate) fn judge(&self, what: &str, since: Duration, error: Error) -> Trouble {
         let failed = self.store.failed_since(since.saturating_sub(FAULTS_ECHO));
-        if error.kind() == ErrorKind::Corrupt && self.run.wounds.are_named(&format!("{error:?}")) {
+        let of_damage = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable);
+        if of_damage && self.run.wounds.are_named(&format!("{error:?}")) {
             return Trouble::Excused(error);
         }
         let may_be = match error.kind() {

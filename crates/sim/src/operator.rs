@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, select};
@@ -38,6 +39,8 @@ const LOG_FILES_KEPT: usize = 7;
 /// Log files that a restart may add to them, until the log goes on in a new file: the one that was
 /// written, and the one that was ready and tells of it.
 const LOG_FILES_OF_RESTART: usize = 2;
+/// Log files that a failed change of one may add: it, and the one that it tells of.
+const LOG_FILES_OF_FAULT: usize = 2;
 
 /// Operates until the life is over.
 pub(crate) async fn operate(life: Arc<Life>) {
@@ -454,10 +457,12 @@ async fn unneeded(life: &Life) -> Answer<Vec<String>> {
     unneeded.extend(loose.map(|(name, _)| name));
     let logs = life.store.list("log/").await.map_err(failed)?;
     // What could not be removed, or was made in doubt, stays until the log goes on.
-    let faulty = life.store.failed_since(Duration::ZERO);
     let restarts = usize::try_from(life.run.tally.lock().restarts).unwrap_or(usize::MAX);
-    let kept = LOG_FILES_KEPT.saturating_add(restarts.saturating_mul(LOG_FILES_OF_RESTART));
-    if logs.len() > kept && !faulty {
+    let faults = life.run.log_faults.load(Ordering::Relaxed);
+    let kept = LOG_FILES_KEPT
+        .saturating_add(restarts.saturating_mul(LOG_FILES_OF_RESTART))
+        .saturating_add(faults.saturating_mul(LOG_FILES_OF_FAULT));
+    if logs.len() > kept {
         unneeded.extend(logs.into_iter().map(|(name, _)| name));
     }
     Ok(unneeded)

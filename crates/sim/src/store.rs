@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::pending;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -162,12 +163,16 @@ impl Wounds {
     }
 }
 
+/// How many changes of log files failed or ended in doubt, in all lives.
+pub type LogFaults = Arc<AtomicUsize>;
+
 /// A store that does what it is told, and what the dice tell it.
 #[derive(Clone)]
 pub struct SimStore {
     world: World,
     disk: MemoryStore,
     wounds: Wounds,
+    log_faults: LogFaults,
     state: Arc<Mutex<State>>,
 }
 
@@ -207,6 +212,7 @@ impl SimStore {
         world: World,
         disk: MemoryStore,
         wounds: Wounds,
+        log_faults: LogFaults,
         dice: Dice,
         rates: Rates,
     ) -> SimStore {
@@ -225,6 +231,7 @@ impl SimStore {
             world,
             disk,
             wounds,
+            log_faults,
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -393,6 +400,13 @@ impl SimStore {
         };
         if matches!(operation, Operation::LogWrite | Operation::LogSync) {
             state.log_failures += 1;
+        }
+        let of_log = matches!(
+            operation,
+            Operation::CreateLog | Operation::LogWrite | Operation::LogSync | Operation::Delete
+        );
+        if of_log {
+            self.log_faults.fetch_add(1, Ordering::Relaxed);
         }
         state.last_fault = Some(now);
         fate
