@@ -37,6 +37,7 @@ fn write_story(retention: Duration) -> Story {
     create_view(&instance, &t);
     let mut model = Model::default();
     let mut models = BTreeMap::new();
+    let mut last = ScuNumber::ZERO;
     for round in 0..9 {
         commit(&instance, &[(&t, &batch(round)), (&u, &batch(round))]).unwrap();
         model.apply(&batch(round));
@@ -44,7 +45,8 @@ fn write_story(retention: Duration) -> Story {
             // The last one is in the log alone; the one before it is sealed as well.
             break;
         }
-        models.insert(block_on(instance.seal()).unwrap(), model.clone());
+        last = block_on(instance.seal()).unwrap();
+        models.insert(last, model.clone());
         match round {
             0..3 => block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap(),
             3 => pause(&instance, &[StageName::Authority]),
@@ -53,8 +55,7 @@ fn write_story(retention: Duration) -> Story {
             _ => block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap(),
         }
     }
-    let last = instance.manifest().sealed_through.next();
-    models.insert(last, model);
+    models.insert(last.next(), model);
     block_on(instance.close()).unwrap();
     Story {
         store,
