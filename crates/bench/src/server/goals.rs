@@ -102,7 +102,7 @@ mod tests {
         assert!(table.contains("- not measured"), "{table}");
         assert_eq!(
             goals.json(),
-            r#"{"copy_in_process_ratio":0.69,"copy_postgres_ratio":2.5,"copy_rows_s":1}"#
+            r#"{"copy_in_process_ratio":0.69,"copy_postgres_ratio":2.5,"copy_rows_s":1.0}"#
         );
     }
 }
