@@ -48,7 +48,12 @@ pub(crate) fn threads_cpu() -> Option<Duration> {
 
 /// The anonymous memory of this process, in KiB.
 fn anonymous_kib() -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    anonymous_kib_of(std::process::id())
+}
+
+/// The anonymous memory of a process, in KiB.
+pub(crate) fn anonymous_kib_of(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.unwrap_or(0)

@@ -23,6 +23,7 @@ mod pipeline;
 mod points;
 mod report;
 mod scans;
+mod server;
 mod stages;
 mod ycsb;
 
@@ -48,6 +49,8 @@ enum Command {
     Complex(complex::ComplexArgs),
     /// YCSB's workloads A to F, against a server that speaks PostgreSQL's protocol.
     Ycsb(ycsb::YcsbArgs),
+    /// `lazybase serve` as its clients meet it, beside PostgreSQL where there is one.
+    Server(server::ServerArgs),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Stages(args) => stages::run(args).map(|met| met || !args.check),
         Command::Complex(args) => complex::run(args).map(|()| true),
         Command::Ycsb(args) => ycsb::run(args).map(|()| true),
+        Command::Server(args) => server::run(args).map(|met| met || !args.check),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

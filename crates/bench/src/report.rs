@@ -158,7 +158,7 @@ impl Report {
 }
 
 /// Four significant digits are more than a second run confirms.
-fn rounded(value: f64) -> Value {
+pub(crate) fn rounded(value: f64) -> Value {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 {
             Value::from(0)
@@ -194,7 +194,7 @@ fn line(section: &str, name: &str, value: f64) -> String {
 }
 
 /// Digits in groups of three where there are many, three decimals where there are few.
-fn readable(value: f64) -> String {
+pub(crate) fn readable(value: f64) -> String {
     if value.abs() < 1_000.0 {
         let text = format!("{value:.3}");
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();

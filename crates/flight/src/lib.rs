@@ -23,6 +23,7 @@ mod failure;
 mod info;
 mod input;
 mod options;
+mod peer;
 mod server;
 mod service;
 mod sessions;

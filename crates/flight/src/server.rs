@@ -1,6 +1,7 @@
 //! The listener: a limit of connections, and a graceful end.
 //!
-//! Invariant FLS-2: it listens on loopback only, for what it is sent is not encrypted.
+//! Invariant FLS-2: it listens where other machines reach it only with TLS, and only once a role has
+//! a password; what comes from other machines is encrypted.
 
 use std::future::Future;
 use std::io;
@@ -14,16 +15,20 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::stream::{self, Stream};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
+use lazybase_tls::{Listener, Tls};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tonic::transport::server::{Connected, Router, TcpConnectInfo};
+use tonic::transport::server::{Connected, Router};
 
 use crate::clock::{pause, within};
+use crate::peer::Peer;
 use crate::service::Service;
 use crate::sessions::Sessions;
 use crate::statements::Statements;
 
+/// The name of gRPC's protocol in TLS.
+const HTTP2: &str = "h2";
 /// The longest message that is taken.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// What a client may send before it is read: of one call, and of a connection.
@@ -47,7 +52,9 @@ pub struct Options {
     pub grace: Duration,
     /// How long a session, a prepared statement or a transaction that nobody uses is kept.
     pub idle: Duration,
-    /// Whether roles need no password.
+    /// Encryption; without it, connections are not encrypted.
+    pub tls: Option<Arc<Tls>>,
+    /// Whether roles are let in by name alone from this machine.
     pub trusts_loopback: bool,
 }
 
@@ -57,6 +64,7 @@ impl Default for Options {
             connections_max: 500,
             grace: Duration::from_secs(10),
             idle: Duration::from_secs(30 * 60),
+            tls: None,
             trusts_loopback: false,
         }
     }
@@ -71,22 +79,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address of this machine alone.
+    /// Listens on an address.
     ///
     /// # Errors
-    /// `Invalid` for an address that others can reach; `Unavailable` when it can't be had.
+    /// `Invalid` for an address that others can reach, without TLS or a role with a password;
+    /// `Unavailable` when it can't be had.
     pub async fn bind(database: Database, address: SocketAddr, options: Options) -> Result<Server> {
         if !address.ip().is_loopback() {
-            return Err(
-                Error::invalid(format!("{address} can be reached from other machines"))
-                    .with_detail(
-                        "passwords and rows would be sent for everybody to read: loopback only",
-                    )
-                    .with_hint(
-                        "listen on 127.0.0.1, and let others come through a tunnel: \
-                         ssh -L 31337:127.0.0.1:31337 THIS-MACHINE",
-                    ),
-            );
+            check_reachable(&database, address, &options)?;
         }
         let unavailable = |error: io::Error| {
             Error::unavailable(format!("can't listen on {address}: {error}"))
@@ -137,6 +137,7 @@ impl Server {
             // Whoever would tell has gone: then the end has come too.
             drop(told.wait_for(|on| *on).await);
         };
+        let listener = Listener::new(listener, options.tls, &[HTTP2]);
         let incoming = Box::pin(connections(listener, options.connections_max));
         let serving = router(service).serve_with_incoming_shutdown(incoming, draining);
         let sweeping = async {
@@ -163,6 +164,25 @@ impl Server {
     }
 }
 
+/// Whether a server may listen where other machines reach it.
+fn check_reachable(database: &Database, address: SocketAddr, options: &Options) -> Result<()> {
+    let detail = match (&options.tls, database.has_password()) {
+        (Some(_), true) => return Ok(()),
+        (None, true) => "passwords and rows would be sent for everybody to read: TLS is needed",
+        (Some(_), false) => "no role can log in with a password",
+        (None, false) => "no role can log in with a password, and there is no TLS",
+    };
+    Err(
+        Error::invalid(format!("{address} can be reached from other machines"))
+            .with_detail(detail)
+            .with_hint(
+                "make a role (lazybase role create NAME --superuser), give --tls-cert and \
+                 --tls-key; or listen on 127.0.0.1, and let others come through a tunnel: \
+                 ssh -L 31337:127.0.0.1:31337 THIS-MACHINE",
+            ),
+    )
+}
+
 fn router(service: Service) -> Router {
     let service = FlightServiceServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -177,28 +197,26 @@ fn router(service: Service) -> Router {
 
 /// The connections that come, as long as there is a place for them.
 fn connections(
-    listener: TcpListener,
+    listener: Listener,
     connections_max: usize,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let places = Arc::new(Semaphore::new(connections_max));
-    stream::unfold((listener, places), |(listener, places)| async move {
+    stream::unfold((listener, places), |(mut listener, places)| async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     // A client without a place sees that the connection is closed.
                     let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                         continue;
                     };
-                    // Answers are sent in large pieces: waiting for more only delays them.
-                    drop(stream.set_nodelay(true));
                     let connection = Connection {
+                        peer: Peer::new(address, stream.certified()),
                         stream,
                         _place: place,
                     };
                     return Some((Ok(connection), (listener, places)));
                 }
-                // A connection that failed before it was one concerns nobody else; without
-                // files for it, others must end first.
+                // Without files for a connection, others must end first.
                 Err(_) => pause(Duration::from_millis(20)).await,
             }
         }
@@ -207,15 +225,16 @@ fn connections(
 
 /// A connection with its place.
 struct Connection {
-    stream: TcpStream,
+    stream: lazybase_tls::Connection,
+    peer: Peer,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 

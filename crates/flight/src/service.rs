@@ -24,6 +24,7 @@ use crate::calls::{self, Told};
 use crate::catalog;
 use crate::failure::{broken, status};
 use crate::input::{Incoming, command, described};
+use crate::peer::Peer;
 use crate::sessions::{Caller, Credentials, Id, Sessions, credentials};
 use crate::statements::{Cancelled, Statements};
 use crate::updates::no_substrait;
@@ -82,8 +83,9 @@ impl Call {
 impl Service {
     async fn call<T>(&self, request: &Request<T>) -> Result<Call> {
         let metadata = request.metadata().clone();
+        let peer = Peer::of(request.extensions());
         Ok(Call {
-            caller: self.sessions.of_call(&metadata).await?,
+            caller: self.sessions.of_call(&metadata, &peer).await?,
             metadata,
         })
     }
@@ -211,6 +213,7 @@ impl Service {
     /// Lets a client in, with a session of its own.
     async fn greet(&self, request: Request<Streaming<HandshakeRequest>>) -> Result<Caller> {
         let metadata = request.metadata().clone();
+        let peer = Peer::of(request.extensions());
         let mut given = credentials(&metadata)?;
         if given.is_none() {
             // Older clients send their name in the first message.
@@ -223,7 +226,7 @@ impl Service {
                 password: basic.password,
             });
         }
-        let who = self.sessions.let_in(given).await?;
+        let who = self.sessions.let_in(given, &peer).await?;
         self.sessions.open(&who)
     }
 }

@@ -19,13 +19,14 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::{DecodePaddingMode, Engine};
 use lazybase_model::limits::NAME_BYTES_MAX;
 use lazybase_model::{Error, Result, Token};
-use lazybase_query::{Authenticated, Database, Session};
+use lazybase_query::{Attempts, Authenticated, Database, Session};
 use parking_lot::Mutex;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
 use crate::calls;
-use crate::clock::now;
+use crate::clock::{now, pause};
 use crate::failure::SESSION_GONE;
+use crate::peer::Peer;
 
 /// The name of the cookie, and of the header.
 const NAME: &str = "lazybase-session";
@@ -67,8 +68,9 @@ pub(crate) struct Sessions {
     database: Database,
     idle: Duration,
     sessions_max: usize,
-    /// Whether roles need no password: who reaches the loopback address is trusted.
+    /// Whether roles of this machine need no password.
     trusts: bool,
+    attempts: Attempts,
     entries: Mutex<HashMap<Id, Entry>>,
 }
 
@@ -101,6 +103,7 @@ impl Sessions {
             idle,
             sessions_max,
             trusts,
+            attempts: Attempts::default(),
             entries: Mutex::default(),
         }
     }
@@ -111,10 +114,10 @@ impl Sessions {
     /// # Errors
     /// `NotFound` (08003) for a session that has ended, `Invalid` for what is no name of one and
     /// for a caller who is not let in.
-    pub(crate) async fn of_call(&self, metadata: &MetadataMap) -> Result<Caller> {
+    pub(crate) async fn of_call(&self, metadata: &MetadataMap, peer: &Peer) -> Result<Caller> {
         match name(metadata)? {
             Name::None => {
-                let who = self.let_in(credentials(metadata)?).await?;
+                let who = self.let_in(credentials(metadata)?, peer).await?;
                 self.begin(&who, Id::random()?, None, false)
             }
             Name::Kept(id) => self
@@ -134,37 +137,60 @@ impl Sessions {
                     renamed: true,
                 }),
                 None => {
-                    let who = self.let_in(credentials(metadata)?).await?;
+                    let who = self.let_in(credentials(metadata)?, peer).await?;
                     self.begin(&who, id, floor, true)
                 }
             },
         }
     }
 
-    /// Lets somebody in by a name and a password, or not.
+    /// Lets somebody in by a certificate, or a name and a password, or not.
     ///
     /// # Errors
-    /// `Invalid`: 28000 for nobody where roles are asked for, and for a name that nobody can have;
-    /// 28P01 for a password that is not right.
-    pub(crate) async fn let_in(&self, given: Option<Credentials>) -> Result<Authenticated> {
-        let asks = self.database.asks_for_passwords();
-        let Some(Credentials { user, password }) = given else {
-            return match asks {
-                false => self.database.trust(""),
-                true => Err(
-                    Error::invalid("who are you? a name and a password are needed")
-                        .with_hint("give the client a user name and a password of a role")
-                        .with_sqlstate("28000"),
-                ),
-            };
-        };
+    /// `Invalid`: 28000 for nobody where roles are asked for, for a name that nobody can have, and
+    /// for another name than the certificate's; 28P01 for a password that is not right.
+    pub(crate) async fn let_in(
+        &self,
+        given: Option<Credentials>,
+        peer: &Peer,
+    ) -> Result<Authenticated> {
+        let refused = |message: &str| Error::invalid(message).with_sqlstate("28000");
+        let user = given.as_ref().map_or("", |given| given.user.as_str());
         if user.len() > NAME_BYTES_MAX || user.contains('\0') {
-            return Err(Error::invalid("no user has this name").with_sqlstate("28000"));
+            return Err(refused("no user has this name"));
         }
-        match asks && !self.trusts {
-            true => self.database.authenticate_password(&user, &password).await,
-            false => self.database.trust(&user),
+        if !self.database.asks_for_passwords() {
+            return match peer.is_local() {
+                true => self.database.trust(user),
+                false => Err(refused("nobody can log in from other machines")
+                    .with_detail("no role has LOGIN")),
+            };
         }
+        if let Some(name) = peer.certified() {
+            return match user.is_empty() || user == name {
+                true => self.database.trust(name),
+                false => Err(refused(&format!(
+                    "the certificate is that of {name:?}, not of {user:?}"
+                ))),
+            };
+        }
+        let Some(Credentials { user, password }) = given else {
+            return Err(refused("who are you? a name and a password are needed")
+                .with_hint("give the client a user name and a password of a role"));
+        };
+        if peer.is_local() && self.trusts {
+            return self.database.trust(&user);
+        }
+        let now = self.database.instance().now_micros();
+        pause(self.attempts.delay(peer.ip(), now)).await;
+        let proved = self.database.authenticate_password(&user, &password).await;
+        match &proved {
+            Ok(_) => self.attempts.succeeded(peer.ip()),
+            Err(_) => self
+                .attempts
+                .failed(peer.ip(), self.database.instance().now_micros()),
+        }
+        proved
     }
 
     /// A session that is kept from its beginning on, for a client that is told its name.

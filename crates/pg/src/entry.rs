@@ -11,14 +11,13 @@
 //! Invariant ENT-1: nothing of what a client sends before it is let in is longer than
 //! [`PASSWORD_BYTES_MAX`], and how long an answer takes does not tell what was wrong.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use lazybase_model::{Error, Result};
-use lazybase_query::{Authenticated, Database, wrong_password};
-use parking_lot::Mutex;
+use lazybase_query::{Attempts, Authenticated, Database, wrong_password};
+use lazybase_tls::is_local;
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::startup::Authentication;
 
@@ -50,7 +49,7 @@ impl Door<'_> {
         wire: &mut Wire,
         user: &str,
     ) -> Result<Result<Authenticated>, Gone> {
-        let is_local = self.peer.ip().to_canonical().is_loopback();
+        let is_local = is_local(&self.peer);
         if !is_local && !wire.is_encrypted() {
             return Ok(Err(Error::invalid(
                 "connections from other machines are encrypted",
@@ -194,68 +193,6 @@ fn initial(mut message: Bytes, binds: bool) -> Result<Bytes> {
 async fn wait(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
-    }
-}
-
-/// Failed attempts, by the address that they came from.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    failed: Mutex<HashMap<IpAddr, (u32, i64)>>,
-}
-
-/// How many addresses are remembered.
-const ADDRESSES_MAX: usize = 4096;
-/// How long a failure is remembered.
-const REMEMBERED_MICROS: i64 = 60_000_000;
-/// So many failures cost nothing: fingers slip.
-const FREE: u32 = 2;
-const DELAY_MAX: Duration = Duration::from_secs(3);
-
-impl Attempts {
-    /// How long the next attempt from an address is kept waiting.
-    fn delay(&self, address: IpAddr, now: i64) -> Duration {
-        let failed = self.failed.lock();
-        let (count, last) = match failed.get(&whose(address)) {
-            Some(known) => *known,
-            // So many addresses fail at once that this may be one of them.
-            None if failed.len() >= ADDRESSES_MAX => (FREE + 2, now),
-            None => return Duration::ZERO,
-        };
-        if now - last > REMEMBERED_MICROS {
-            return Duration::ZERO;
-        }
-        let doubled = count.saturating_sub(FREE).min(10);
-        match doubled {
-            0 => Duration::ZERO,
-            doubled => Duration::from_millis(100 << (doubled - 1)).min(DELAY_MAX),
-        }
-    }
-
-    fn failed(&self, address: IpAddr, now: i64) {
-        let mut failed = self.failed.lock();
-        if failed.len() >= ADDRESSES_MAX {
-            failed.retain(|_, (_, last)| now - *last <= REMEMBERED_MICROS);
-        }
-        if failed.len() < ADDRESSES_MAX || failed.contains_key(&whose(address)) {
-            let (count, last) = failed.entry(whose(address)).or_default();
-            *count = count.saturating_add(1);
-            *last = now;
-        }
-    }
-
-    fn succeeded(&self, address: IpAddr) {
-        self.failed.lock().remove(&whose(address));
-    }
-}
-
-/// The address that stands for a client: one client has a whole network of version 6 for itself.
-fn whose(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) if !address.is_loopback() => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
-        address => address,
     }
 }
 

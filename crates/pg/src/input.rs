@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use lazybase_model::Result;
+use lazybase_tls::{HANDSHAKE, Tls, common_name};
 use pgwire::messages::Message as Encode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -11,15 +12,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::messages::{self, Message};
-use crate::tls::{self, Tls};
+use crate::startup::PROTOCOL;
 
 /// What is read at once, and the most that is read while a statement runs.
 const READ_BYTES: usize = 16 << 10;
 /// What is kept back before it is sent: answers of many rows go out in such pieces.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
-
-/// The first byte of a handshake of TLS.
-const HANDSHAKE: [u8; 1] = [0x16];
 
 /// The connection is over: the client left, or can't be reached.
 #[derive(Debug)]
@@ -72,7 +70,7 @@ impl Wire {
         if !self.input.is_empty() || !self.out.is_empty() {
             return Err(Gone);
         }
-        let (config, certificate) = tls.now();
+        let (config, certificate) = tls.now(&[PROTOCOL]);
         match std::mem::replace(&mut self.stream, Stream::Broken) {
             Stream::Plain(stream) => {
                 let stream = TlsAcceptor::from(config).accept(stream).await?;
@@ -121,7 +119,7 @@ impl Wire {
         };
         let shown = stream.get_ref().1.peer_certificates()?.first()?;
         // Who has a name that can't be read is nobody that a role is called.
-        Some(tls::common_name(shown).unwrap_or_default())
+        Some(common_name(shown).unwrap_or_default())
     }
 
     /// Appends a message to what will be sent.

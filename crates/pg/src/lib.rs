@@ -30,9 +30,8 @@ mod pipe;
 mod server;
 mod simple;
 mod startup;
-mod tls;
 mod types;
 mod words;
 
+pub use lazybase_tls::{Tls, TlsFiles};
 pub use server::{Options, Server};
-pub use tls::{Tls, TlsFiles};

@@ -13,18 +13,18 @@ use std::time::Duration;
 
 use lazybase_model::{Error, Result};
 use lazybase_query::observe::{self, Connected};
-use lazybase_query::{Authenticated, Database, Session};
+use lazybase_query::{Attempts, Authenticated, Database, Session};
+use lazybase_tls::Tls;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
-use crate::entry::{Attempts, Door};
+use crate::entry::Door;
 use crate::failure::{self, Severity};
 use crate::input::{Gone, Wire};
 use crate::startup::{self, Wish};
-use crate::tls::Tls;
 
 /// What connections and errors of this protocol are counted under.
 pub(crate) const PROTOCOL: &str = "postgresql";

@@ -14,12 +14,15 @@ use std::collections::BTreeMap;
 use bytes::{Buf, BytesMut};
 use lazybase_model::{Error, Result};
 use lazybase_query::Session;
+use lazybase_tls::Tls;
 use pgwire::messages::startup::{NegotiateProtocolVersion, Startup};
 use pgwire::messages::{DecodeContext, Message};
 
 use crate::input::{Gone, Wire};
 use crate::messages::broken;
-use crate::tls::{PROTOCOL, Tls};
+
+/// The name of the protocol in TLS.
+pub(crate) const PROTOCOL: &str = "postgresql";
 
 /// The one database.
 pub(crate) const DATABASE: &str = "lazybase";
@@ -49,7 +52,7 @@ pub(crate) async fn wish(wire: &mut Wire, tls: Option<&Tls>) -> Result<Result<Wi
     {
         wire.encrypt(tls).await?;
         // Nothing but its name tells that what comes is this protocol.
-        if wire.protocol() != Some(PROTOCOL) {
+        if wire.protocol() != Some(PROTOCOL.as_bytes()) {
             return Err(Gone);
         }
     }

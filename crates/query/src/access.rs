@@ -12,6 +12,7 @@
 
 use lazybase_model::access::{Access, RoleId};
 
+pub(crate) mod attempts;
 pub(crate) mod authenticate;
 pub(crate) mod gate;
 pub(crate) mod of_session;

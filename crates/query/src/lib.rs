@@ -71,6 +71,7 @@ mod value;
 mod views;
 mod visible;
 
+pub use access::attempts::Attempts;
 pub use access::authenticate::{Authenticated, Challenge, wrong_password};
 pub use answer::{Answer, AnswerStream, Columns, Definitions};
 pub use appender::{Appender, Op};

@@ -3,10 +3,12 @@
 //! Reads the state of the server and of the database; writes nothing. Invariant HTTP-1: `/ready`
 //! is 200 only while statements are taken and batches can be made durable.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -15,6 +17,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
+use lazybase_tls::{Connection, Listener, Tls};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -81,6 +84,9 @@ impl Health {
     }
 }
 
+/// The name of the protocol in TLS.
+const HTTP1: &str = "http/1.1";
+
 /// What serves HTTP, if anything does.
 pub(crate) struct Http {
     told: String,
@@ -92,12 +98,16 @@ impl Http {
     ///
     /// # Errors
     /// `Unavailable` when an address that somebody chose can't be had.
-    pub(crate) async fn open(config: &Config, health: &Health) -> Result<Http> {
+    pub(crate) async fn open(
+        config: &Config,
+        health: &Health,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<Http> {
         let Some(address) = config.http_listen else {
             return Ok(Http::none("HTTP: off"));
         };
         match TcpListener::bind(address).await {
-            Ok(listener) => Http::serve(listener, health),
+            Ok(listener) => Http::serve(listener, health, tls),
             // An address that nobody asked for is no reason not to serve the database.
             Err(error) if !config.is_given("http_listen") => Ok(Http::none(&format!(
                 "HTTP: off, for {address} can't be had ({error}); choose one with --http-listen"
@@ -113,11 +123,13 @@ impl Http {
         }
     }
 
-    fn serve(listener: TcpListener, health: &Health) -> Result<Http> {
+    fn serve(listener: TcpListener, health: &Health, tls: Option<Arc<Tls>>) -> Result<Http> {
         let address = listener.local_addr();
         let address = address.map_err(|error| {
             Error::unavailable(format!("the address of HTTP is not known: {error}"))
         })?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let listener = Door(Listener::new(listener, tls, &[HTTP1]));
         let recorder = Recorder::install()?;
         let shared = Shared {
             health: health.clone(),
@@ -135,7 +147,7 @@ impl Http {
             }
         });
         Ok(Http {
-            told: format!("HTTP: http://{address}/health, /ready, /metrics"),
+            told: format!("HTTP: {scheme}://{address}/health, /ready, /metrics"),
             serving: vec![serving, wall::spawn(recorder.upkeep())],
         })
     }
@@ -148,6 +160,31 @@ impl Http {
     /// Ends it.
     pub(crate) fn close(self) {
         self.serving.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// How long nobody is let in after that has failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Where connections come in, encrypted where there is TLS.
+struct Door(Listener);
+
+impl axum::serve::Listener for Door {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        loop {
+            match self.0.accept().await {
+                Ok(accepted) => return accepted,
+                // Without files for a connection, others must end first.
+                Err(_) => wall::sleep(ACCEPT_AGAIN).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 }
 

@@ -14,8 +14,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use lazybase_model::{Error, Result};
-use lazybase_pg::{Options, Server, Tls};
+use lazybase_pg::{Options, Server};
 use lazybase_query::Database;
+use lazybase_tls::Tls;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,7 +40,7 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
     let watching = Watching::begin(&config)?;
     let teller = Teller(config.log_format);
     let health = Health::default();
-    let http = Http::open(&config, &health).await?;
+    let http = Http::open(&config, &health, tls.clone()).await?;
     let database = open::database(Some(folder.clone()), Missing::Create).await?;
     health.opened(&database);
     let mut doors = Doors::new();
@@ -116,12 +117,14 @@ impl Doors {
             let options = lazybase_flight::Options {
                 connections_max: config.max_connections,
                 grace: config.grace,
+                tls: tls.cloned(),
                 trusts_loopback: config.trust_loopback,
                 ..lazybase_flight::Options::default()
             };
             let server = lazybase_flight::Server::bind(database.clone(), address, options).await?;
             let address = server.address();
-            lines.push(format!("Arrow Flight SQL clients: grpc://{address}"));
+            let scheme = if tls.is_some() { "grpc+tls" } else { "grpc" };
+            lines.push(format!("Arrow Flight SQL clients: {scheme}://{address}"));
             self.serving.spawn(server.serve(self.told_to_stop()));
         }
         match lines.is_empty() {

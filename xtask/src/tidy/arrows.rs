@@ -15,12 +15,13 @@ use super::tree::Tree;
 
 /// The folders of `crates/`, with their rank: a crate may depend on crates of lower rank only.
 /// Equal ranks know nothing of each other.
-const RANKS: [(&str, u32); 12] = [
+const RANKS: [(&str, u32); 13] = [
     ("torture", 0),
     ("model", 0),
     ("engine", 1),
     ("cluster", 2),
     ("query", 3),
+    ("tls", 3),
     ("flight", 4),
     ("pg", 4),
     ("sim", 4),

@@ -7,10 +7,12 @@
 )]
 
 mod catalog;
+mod encrypted;
 mod hostile;
 mod ingest;
 mod prepared;
 mod queries;
+mod roles;
 mod served;
 mod sessions;
 mod types;

@@ -48,8 +48,8 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "flight_listen",
         group: PLACES,
         value: "ADDRESS|off",
-        about: "Where Arrow Flight SQL clients (ADBC, JDBC) connect; an address of this machine \
-            alone.",
+        about: "Where Arrow Flight SQL clients (ADBC, JDBC) connect; beyond this machine only with \
+            TLS and a role that has a password.",
         field: Field::Address(|config| &mut config.flight_listen),
     },
     Opt {
@@ -64,8 +64,9 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "tls_cert",
         group: ENTRY,
         value: "FILE",
-        about: "The server's certificate and its chain (PEM): PostgreSQL's connections are \
-            encrypted on request.",
+        about: "The server's certificate and its chain (PEM): connections are encrypted, of \
+            PostgreSQL's clients on request, of Flight's and HTTP's from their first byte on; from \
+            other machines all of them.",
         field: Field::Path(|config| &mut config.tls_cert),
     },
     Opt {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazybase_model::{Error, Result};
-use lazybase_pg::{Tls, TlsFiles};
+use lazybase_tls::{Tls, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;

@@ -8,6 +8,7 @@
 mod commands;
 mod demo;
 mod documents;
+mod encrypted;
 mod limits;
 mod load;
 mod logged;

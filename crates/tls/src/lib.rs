@@ -1,5 +1,6 @@
-//! Certificates and keys, read from files and read again on demand, and the configurations of TLS
-//! that are made of them: for PostgreSQL's protocol here, and for others that the server speaks.
+//! Certificates and keys, read from files and read again on demand, the configurations of TLS that
+//! are made of them, and listeners that encrypt with them: the same for each protocol that the
+//! server speaks.
 //!
 //! TLS 1.2 and 1.3, by `rustls` over `ring`. Invariant TLS-1: what is read anew counts for new
 //! connections only once all of it was found whole; until then the old one does.
@@ -16,8 +17,12 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use x509_certificate::X509Certificate;
 
-/// The name of PostgreSQL's protocol in TLS.
-pub(crate) const PROTOCOL: &[u8] = b"postgresql";
+mod listener;
+
+pub use listener::{Connection, Listener, is_local};
+
+/// The first byte of a handshake of TLS.
+pub const HANDSHAKE: [u8; 1] = [0x16];
 
 /// Where certificates and keys are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,21 +78,19 @@ impl Tls {
         Ok(())
     }
 
-    /// The configuration for a protocol, or several, by their names in TLS (such as `h2`). It is
-    /// that of now: ask again after [`Tls::reload`].
-    pub fn server_config(&self, protocols: &[&str]) -> Arc<ServerConfig> {
-        let mut config = ServerConfig::clone(&self.loaded.read().config);
+    /// The configuration for a protocol, or several, by their names in TLS (such as `h2`), and the
+    /// text of its certificate. It is that of now: ask again for the next connection.
+    pub fn now(&self, protocols: &[&str]) -> (Arc<ServerConfig>, Arc<[u8]>) {
+        let Loaded {
+            config,
+            certificate,
+        } = self.loaded.read().clone();
+        let mut config = ServerConfig::clone(&config);
         config.alpn_protocols = protocols
             .iter()
             .map(|name| name.as_bytes().to_vec())
             .collect();
-        Arc::new(config)
-    }
-
-    /// The configuration for PostgreSQL's protocol, and the certificate's text.
-    pub(crate) fn now(&self) -> (Arc<ServerConfig>, Arc<[u8]>) {
-        let loaded = self.loaded.read().clone();
-        (loaded.config, loaded.certificate)
+        (Arc::new(config), certificate)
     }
 }
 
@@ -116,10 +119,9 @@ fn read(files: &TlsFiles) -> Result<Loaded> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder
+    let config = builder
         .with_single_cert(chain, key)
         .map_err(|error| unusable(&files.certificate, error))?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Loaded {
         config: Arc::new(config),
         certificate: certificate.into(),
@@ -146,7 +148,7 @@ fn unusable(path: &Path, why: impl std::fmt::Display) -> Error {
 }
 
 /// The common name of a certificate that was verified.
-pub(crate) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     X509Certificate::from_der(certificate.as_ref())
         .ok()?
         .subject_common_name()

@@ -1,0 +1,124 @@
+//! The rows that are sent: those of the other benchmarks, as Arrow batches and as COPY's text.
+
+use std::fmt::Write as _;
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use bytes::Bytes;
+
+use crate::Outcome;
+use crate::data::{Pool, Shape};
+
+/// Rows of a batch: about four million bytes.
+const BATCH_ROWS: usize = 3_500;
+/// Batches that differ in more than their keys.
+const BATCHES: usize = 8;
+
+/// Wide rows whose ids are 0, 1, 2, ...
+pub(super) struct Rows {
+    pool: Pool,
+    /// How many of them a table has.
+    pub(super) count: u64,
+}
+
+impl Rows {
+    pub(super) fn new(count: u64) -> Rows {
+        let batches = BATCHES.min(count.div_ceil(BATCH_ROWS as u64) as usize);
+        Rows {
+            pool: Pool::new(Shape::Wide, 42, batches.max(1), BATCH_ROWS),
+            count,
+        }
+    }
+
+    /// Rows with ids from `first` on.
+    pub(super) fn batches(&self, first: i64, count: u64) -> Vec<RecordBatch> {
+        let end = first + count as i64;
+        (first..end)
+            .step_by(BATCH_ROWS)
+            .enumerate()
+            .map(|(at, from)| {
+                let to = end.min(from + BATCH_ROWS as i64);
+                self.pool.batch(at, (from..to).collect())
+            })
+            .collect()
+    }
+
+    /// All rows, as the text of COPY.
+    pub(super) fn text(&self) -> Outcome<Bytes> {
+        let mut endings: Vec<Vec<String>> = Vec::new();
+        let mut text = String::new();
+        for first in (0..self.count).step_by(BATCH_ROWS) {
+            let at = first as usize / BATCH_ROWS % BATCHES;
+            if endings.len() <= at {
+                let batch = self.pool.batch(at, (0..BATCH_ROWS as i64).collect());
+                endings.push(all_but_ids(&batch)?);
+            }
+            let ids = first..self.count.min(first + BATCH_ROWS as u64);
+            for (id, ending) in ids.zip(&endings[at]) {
+                let _ = writeln!(text, "{id}{ending}");
+            }
+        }
+        Ok(Bytes::from(text))
+    }
+
+    /// The statement that makes a table of them, which both servers know.
+    pub(super) fn create_table(name: &str) -> String {
+        use arrow::datatypes::DataType;
+        let schema = crate::data::schema(Shape::Wide);
+        let columns = schema.fields().iter().map(|field| {
+            let of_type = match field.data_type() {
+                DataType::Int64 => "BIGINT",
+                DataType::Float64 => "DOUBLE PRECISION",
+                DataType::Boolean => "BOOLEAN",
+                DataType::Timestamp(..) => "TIMESTAMP",
+                _ => "TEXT",
+            };
+            format!("{} {of_type}", field.name())
+        });
+        let columns: Vec<String> = columns.collect();
+        format!(
+            "CREATE TABLE {name} ({}, PRIMARY KEY (id))",
+            columns.join(", ")
+        )
+    }
+}
+
+/// What follows the id in each line. Nothing in these rows needs a backslash.
+fn all_but_ids(batch: &RecordBatch) -> Outcome<Vec<String>> {
+    let options = FormatOptions::default();
+    let columns: Result<Vec<_>, _> = batch.columns()[1..]
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
+        .collect();
+    let columns = columns?;
+    let line = |row: usize| {
+        let mut line = String::new();
+        for column in &columns {
+            write!(line, "\t{}", column.value(row))?;
+        }
+        Ok(line)
+    };
+    (0..batch.num_rows()).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_a_line_a_row_and_a_value_a_column() {
+        let rows = Rows::new(BATCH_ROWS as u64 + 2);
+        let text = rows.text().expect("rows have a text");
+        let text = std::str::from_utf8(&text).expect("it is text");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), BATCH_ROWS + 2);
+        for (id, line) in lines.iter().enumerate() {
+            assert_eq!(line.split('\t').count(), 26);
+            assert!(line.starts_with(&format!("{id}\t")));
+        }
+        let count = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum();
+        let batches = rows.batches(0, rows.count);
+        let counted: usize = count(&batches);
+        assert_eq!(counted as u64, rows.count);
+    }
+}

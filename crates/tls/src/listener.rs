@@ -1,0 +1,194 @@
+//! Connections that are encrypted from their first byte on, as HTTP/1 and HTTP/2 have it.
+//!
+//! ```text
+//!   accept -> from this machine, and the first byte begins no handshake -> as it is
+//!          -> else a handshake, beside others, with a limit of time      -> encrypted
+//!                                                       it fails         -> closed
+//! ```
+//!
+//! Without certificates every connection is as it is. Invariant TLS-2: with them, what comes from
+//! another machine is encrypted.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::{HANDSHAKE, Tls, common_name};
+
+/// How long a client may take to agree on encryption.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// The most connections at a time that do not agree yet; others are closed.
+const BEGINNING_MAX: usize = 512;
+
+/// Listens, and encrypts what it accepts.
+pub struct Listener {
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    /// The names, in TLS, of the protocols that are spoken.
+    protocols: &'static [&'static str],
+    beginning: JoinSet<io::Result<(Connection, SocketAddr)>>,
+}
+
+impl Listener {
+    /// Encrypts what comes to a listener, where there is something to encrypt it with.
+    pub fn new(
+        listener: TcpListener,
+        tls: Option<Arc<Tls>>,
+        protocols: &'static [&'static str],
+    ) -> Listener {
+        Listener {
+            listener,
+            tls,
+            protocols,
+            beginning: JoinSet::new(),
+        }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The next connection. Nothing is lost when this is dropped before it is done.
+    ///
+    /// # Errors
+    /// Those of the system, which concern no connection; the next one may fail at once too.
+    pub async fn accept(&mut self) -> io::Result<(Connection, SocketAddr)> {
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = accepted?;
+                    // Answers are sent in large pieces: waiting for more only delays them.
+                    drop(stream.set_nodelay(true));
+                    match &self.tls {
+                        None => return Ok((Connection::Plain(stream), peer)),
+                        Some(_) if self.beginning.len() >= BEGINNING_MAX => {}
+                        Some(tls) => {
+                            let agreed = agreed(stream, peer, Arc::clone(tls), self.protocols);
+                            self.beginning.spawn(agreed);
+                        }
+                    }
+                }
+                Some(begun) = self.beginning.join_next() => {
+                    // A handshake that failed concerns nobody but its client.
+                    if let Ok(Ok(connection)) = begun {
+                        return Ok(connection);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long people on a network are waited for is no part of what is simulated"
+)]
+async fn agreed(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Arc<Tls>,
+    protocols: &'static [&'static str],
+) -> io::Result<(Connection, SocketAddr)> {
+    let agreed = async {
+        let mut first = [0];
+        if is_local(&peer) && (stream.peek(&mut first).await? == 0 || first != HANDSHAKE) {
+            return Ok(Connection::Plain(stream));
+        }
+        let (config, _) = tls.now(protocols);
+        let stream = TlsAcceptor::from(config).accept(stream).await?;
+        Ok(Connection::Encrypted(Box::new(stream)))
+    };
+    let agreed = tokio::time::timeout(HANDSHAKE_MAX, agreed).await;
+    let connection = agreed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+    connection.map(|connection| (connection, peer))
+}
+
+/// Whether an address is one of this machine alone.
+pub fn is_local(peer: &SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
+}
+
+/// What bytes come and go through.
+pub enum Connection {
+    /// Others could read it.
+    Plain(TcpStream),
+    /// Nobody between reads it.
+    Encrypted(Box<TlsStream<TcpStream>>),
+}
+
+impl Connection {
+    /// The common name of the certificate that the client has shown, and that was verified. Who has
+    /// a name that can't be read is nobody that a role is called.
+    pub fn certified(&self) -> Option<String> {
+        match self {
+            Connection::Plain(_) => None,
+            Connection::Encrypted(stream) => {
+                let shown = stream.get_ref().1.peer_certificates()?.first()?;
+                Some(common_name(shown).unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Does something with whichever stream there is.
+macro_rules! on_stream {
+    ($connection:expr, $name:ident => $does:expr) => {
+        match $connection {
+            Connection::Plain($name) => $does,
+            Connection::Encrypted($name) => $does,
+        }
+    };
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        on_stream!(self, stream => stream.is_write_vectored())
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
