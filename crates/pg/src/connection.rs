@@ -23,6 +23,7 @@ use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus,
 use tokio::time::Sleep;
 
 use crate::cells::Rows;
+use crate::cursors::Cursor;
 use crate::extended::{Portal, Statement};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, SEND_BYTES, Wire};
@@ -42,6 +43,7 @@ pub(crate) struct Connection {
     user: String,
     pub(crate) statements: HashMap<String, Arc<Statement>>,
     pub(crate) portals: HashMap<String, Portal>,
+    pub(crate) cursors: HashMap<String, Cursor>,
     /// After an error, messages are left out until the next Sync.
     skipping: bool,
     /// What the client was told of settings.
@@ -59,6 +61,7 @@ impl Connection {
             user,
             statements: HashMap::new(),
             portals: HashMap::new(),
+            cursors: HashMap::new(),
             skipping: false,
             reported: Vec::new(),
             deadline: None,
@@ -144,6 +147,7 @@ impl Connection {
         }
         if self.session.transaction_status() == TransactionStatus::None {
             self.portals.clear();
+            self.end_cursors();
         }
         self.ready();
         Ok(())
@@ -167,6 +171,7 @@ impl Connection {
             drop(session.query("ROLLBACK").await);
         }
         self.portals.clear();
+        self.end_cursors();
         Ok(ended.map(|answer| self.note(&answer)))
     }
 

@@ -24,6 +24,7 @@ use pgwire::messages::response::EmptyQueryResponse;
 
 use crate::cells::Rows;
 use crate::connection::{Connection, Outcome};
+use crate::cursors::{self, CursorStatement};
 use crate::input::Gone;
 use crate::messages::{Bind, Message, Named, broken};
 use crate::words::{self, Kind};
@@ -40,6 +41,8 @@ pub(crate) struct Statement {
     kind: Kind,
     /// Nothing where the text is empty, or concerns the connection itself.
     prepared: Option<Prepared>,
+    /// What it asks of a cursor; then it is the cursor's query that is prepared.
+    cursor: Option<CursorStatement>,
     /// The types of the parameters: those that the client declared, were they more, and those
     /// that the text has.
     oids: Vec<u32>,
@@ -114,6 +117,18 @@ impl Connection {
                 .with_sqlstate("53400")));
         }
         let kind = words::kind(sql);
+        let cursor = match kind {
+            Kind::Cursor => match cursors::read(sql) {
+                Ok(cursor) => Some(cursor),
+                Err(error) => return Ok(Err(error)),
+            },
+            _ => None,
+        };
+        let text = match &cursor {
+            Some(CursorStatement::Declare { query, .. }) => Some(query.as_str()),
+            Some(_) => None,
+            None => Some(sql).filter(|_| !matches!(kind, Kind::Connection | Kind::Discard)),
+        };
         let empty = match lazybase_query::split_statements(sql) {
             Ok(statements) => statements.is_empty(),
             Err(error) => return Ok(Err(error)),
@@ -127,10 +142,10 @@ impl Connection {
         let declared: Vec<Option<DataType>> =
             oids.iter().map(|oid| types::to_arrow(*oid)).collect();
         let session = Arc::clone(&self.session);
-        let prepared = match empty || matches!(kind, Kind::Connection | Kind::Discard) {
-            true => None,
-            false => {
-                let preparing = Box::pin(session.prepare_typed(sql, &declared));
+        let prepared = match text.filter(|_| !empty) {
+            None => None,
+            Some(text) => {
+                let preparing = Box::pin(session.prepare_typed(text, &declared));
                 match self.watched(Kind::Read, preparing).await? {
                     Ok(prepared) => Some(prepared),
                     Err(error) => return Ok(Err(error)),
@@ -150,6 +165,7 @@ impl Connection {
             kind,
             oids: (0..found.len().max(oids.len())).map(oid).collect(),
             prepared,
+            cursor,
             told: Mutex::new(None),
         };
         self.statements.insert(name, Arc::new(statement));
@@ -236,6 +252,7 @@ impl Connection {
                     }
                 }))
             }
+            None if self.cursors.contains_key(name) => Ok(self.describe_cursor(name, &[])),
             None => Ok(Err(no_portal(name))),
         }
     }
@@ -246,7 +263,14 @@ impl Connection {
         statement: &Statement,
         formats: &[i16],
     ) -> Outcome<Option<Columns>> {
-        let columns = match &statement.prepared {
+        if let Some(CursorStatement::Fetch {
+            name, sends: true, ..
+        }) = &statement.cursor
+        {
+            return Ok(self.describe_cursor(name, formats).map(|()| None));
+        }
+        let prepared = statement.prepared.as_ref();
+        let columns = match prepared.filter(|_| statement.cursor.is_none()) {
             None => Ok(None),
             Some(prepared) => {
                 self.begin_statement();
@@ -282,6 +306,7 @@ impl Connection {
         if portal.statement.kind == Kind::End {
             // Those of its transaction have ended with it.
             self.portals.clear();
+            self.end_cursors();
         }
         if executed.is_ok() {
             self.portals.insert(name, portal);
@@ -292,6 +317,11 @@ impl Connection {
     async fn run_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Outcome<()> {
         let statement = Arc::clone(&portal.statement);
         let Some(prepared) = &statement.prepared else {
+            if let Some(cursor) = &statement.cursor {
+                portal.finished = true;
+                let done = self.use_cursor(cursor, &portal.formats).await?;
+                return Ok(done.map(|tag| self.complete(&tag)));
+            }
             if !matches!(statement.kind, Kind::Connection | Kind::Discard) {
                 self.wire.put(EmptyQueryResponse::new());
                 return Ok(Ok(()));
@@ -307,6 +337,12 @@ impl Connection {
                 Ok(false) => return Ok(Ok(())),
                 Err(error) => return Ok(Err(error)),
             }
+        }
+        if let Some(cursor) = &statement.cursor
+            && let Some(answer) = portal.answer.take()
+        {
+            portal.finished = true;
+            return Ok(self.declare(cursor, answer).map(|tag| self.complete(&tag)));
         }
         let limit = usize::try_from(rows_max).ok().filter(|limit| *limit > 0);
         let mut sent = 0;

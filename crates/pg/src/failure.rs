@@ -42,7 +42,8 @@ pub(crate) fn error(error: &Error, severity: Severity, sql: &str, before: usize)
         // By this routine of PostgreSQL's, drivers know that they must prepare again.
         fields.push((b'R', "RevalidateCachedQuery".to_owned()));
     }
-    if let Some(place) = place(error.message(), sql) {
+    let place = place(error.message(), sql).or_else(|| place_of_name(error, sql));
+    if let Some(place) = place {
         fields.push((b'P', (before + place).to_string()));
     }
     ErrorResponse::new(fields)
@@ -77,6 +78,31 @@ fn place(message: &str, sql: &str) -> Option<usize> {
     let before = sql.split_inclusive('\n').take(line.checked_sub(1)?);
     let before: usize = before.map(|line| line.chars().count()).sum();
     (column > 0 && before + column <= sql.chars().count() + 1).then_some(before + column)
+}
+
+/// The character, counted from 1, where the name stands that an error says means nothing.
+fn place_of_name(error: &Error, sql: &str) -> Option<usize> {
+    if !matches!(error.sqlstate(), "42703" | "42P01" | "42883") {
+        return None;
+    }
+    let name = error.message().split('"').nth(1)?;
+    let name = name.rsplit('.').next()?.to_lowercase();
+    let (mut quoted, mut word, mut begins) = (false, String::new(), 0);
+    for (at, c) in sql.chars().chain([' ']).enumerate() {
+        if !quoted && (c.is_alphanumeric() || c == '_') {
+            if word.is_empty() {
+                begins = at;
+            }
+            word.extend(c.to_lowercase());
+            continue;
+        }
+        if !name.is_empty() && word == name {
+            return Some(begins + 1);
+        }
+        word.clear();
+        quoted ^= c == '\'';
+    }
+    None
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 mod cells;
 mod connection;
 mod copy;
+mod cursors;
 mod decimal;
 mod entry;
 mod extended;

@@ -29,6 +29,7 @@ impl Connection {
         }
         if self.session.transaction_status() == TransactionStatus::None {
             self.portals.clear();
+            self.end_cursors();
         }
         self.ready();
         Ok(())
@@ -74,6 +75,7 @@ impl Connection {
         }
         match kind {
             Kind::Connection | Kind::Discard => return self.connection_statement(kind, sql).await,
+            Kind::Cursor => return self.cursor_statement(sql).await,
             Kind::Copy => {
                 if let Some(done) = self.copy(sql).await? {
                     return Ok(done);
@@ -104,6 +106,9 @@ impl Connection {
                 Err(error) => return Ok(Err(error)),
             }
         }
+        if kind == Kind::End {
+            self.end_cursors();
+        }
         self.note(&answer);
         Ok(Ok(answer.tag()))
     }
@@ -118,6 +123,12 @@ impl Connection {
                 let error = Error::invalid("DISCARD can't run inside a transaction");
                 return Ok(Err(error.with_sqlstate("25001")));
             }
+            let what = words::first(sql, 2).pop().unwrap_or_default();
+            if matches!(what.as_str(), "ALL" | "TEMP" | "TEMPORARY")
+                && let Err(error) = self.session.drop_temporary().await
+            {
+                return Ok(Err(error));
+            }
         }
         Ok(self.connection_words(sql))
     }
@@ -130,6 +141,7 @@ impl Connection {
             ["DISCARD", "ALL"] => {
                 self.statements.clear();
                 self.portals.clear();
+                self.cursors.clear();
                 self.session.reset_role();
                 self.session.reset_settings()?;
                 self.report();
@@ -157,10 +169,6 @@ impl Connection {
                     None => Err(Error::not_found(format!("there is no statement {name:?}"))
                         .with_sqlstate("26000")),
                 }
-            }
-            ["CLOSE", "ALL"] => {
-                self.portals.clear();
-                Ok("CLOSE CURSOR ALL".to_owned())
             }
             ["UNLISTEN", ..] => Ok("UNLISTEN".to_owned()),
             _ => Err(

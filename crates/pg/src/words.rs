@@ -18,7 +18,9 @@ pub(crate) enum Kind {
     Copy,
     /// What only reads.
     Read,
-    /// DEALLOCATE, CLOSE, LISTEN, UNLISTEN: what concerns the connection itself.
+    /// DECLARE, FETCH, MOVE, CLOSE: what is about cursors.
+    Cursor,
+    /// DEALLOCATE, LISTEN, UNLISTEN: what concerns the connection itself.
     Connection,
     /// DISCARD, which concerns the connection too, and can't stand in a transaction.
     Discard,
@@ -29,7 +31,10 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether a statement belongs to the transaction of those that were sent with it.
     pub(crate) fn joins(self) -> bool {
-        matches!(self, Kind::Setting | Kind::Copy | Kind::Read | Kind::Other)
+        matches!(
+            self,
+            Kind::Setting | Kind::Copy | Kind::Read | Kind::Cursor | Kind::Other
+        )
     }
 
     /// Whether a statement ends the transaction of those that were sent before it.
@@ -53,7 +58,8 @@ pub(crate) fn kind(sql: &str) -> Kind {
         "SELECT" | "WITH" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "VERIFY" => {
             Kind::Read
         }
-        "DEALLOCATE" | "CLOSE" | "LISTEN" | "UNLISTEN" => Kind::Connection,
+        "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => Kind::Cursor,
+        "DEALLOCATE" | "LISTEN" | "UNLISTEN" => Kind::Connection,
         "DISCARD" => Kind::Discard,
         _ => Kind::Other,
     }

@@ -36,9 +36,12 @@ use crate::grouping_sets;
 use crate::id_keys::function::IdKey;
 use crate::memory;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
+use crate::pg_catalog::expanded::Expanded;
 use crate::pg_catalog::{self, PG_CATALOG, functions};
+use crate::repeated_names;
 use crate::session::Shared;
 use crate::settings::Settings;
+use crate::sql_types::{self, StoredTypes, UuidOf};
 use crate::system_tables;
 use crate::table::ScanNotes;
 use crate::uuid_literals::UuidLiterals;
@@ -72,11 +75,13 @@ pub(crate) fn base(
         .with_default_features()
         .with_analyzer_rule(Arc::new(UuidLiterals))
         .with_analyzer_rule(Arc::new(BareFilters))
+        .with_type_planner(Arc::new(StoredTypes))
         .with_physical_optimizer_rules(grouping_sets::physical_rules())
         .build();
-    let id_key = Arc::new(ScalarUDF::from(IdKey::new()));
-    // Nothing of that name is there before.
-    let _ = state.register_udf(id_key);
+    // Nothing of their names is there before.
+    let _ = state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())));
+    let _ = state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())));
+    let _ = state.register_udf(Arc::new(ScalarUDF::from(Expanded::new())));
     for function in functions::fixed() {
         // Those of PostgreSQL's that the planner has of its own stay as they are.
         let known = state.scalar_functions().contains_key(function.name());
@@ -139,7 +144,7 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<SendableRecordBatchStream> {
-        let statement = PlannerStatement::Statement(Box::new(statement));
+        let statement = planned(statement);
         let plan = async {
             let plan = self.state.statement_to_plan(statement).await?;
             self.physical(&plan).await
@@ -149,15 +154,15 @@ impl Context {
             let plan = plan.instrument(tracing::info_span!("plan")).await?;
             execute_stream(plan, memory::task_of_one(&self.state))
         };
-        run.await.map_err(|error| from_datafusion(&error, sql))
+        let rows = run.await.map(repeated_names::unmarked_rows);
+        rows.map_err(|error| from_datafusion(&error, sql))
     }
 
     /// The columns of the rows that a query gives.
     pub(crate) async fn columns(&self, statement: Statement, sql: &str) -> Result<SchemaRef> {
-        let statement = PlannerStatement::Statement(Box::new(statement));
-        let plan = self.state.statement_to_plan(statement).await;
+        let plan = self.state.statement_to_plan(planned(statement)).await;
         plan.and_then(|plan| self.state.optimize(&plan))
-            .map(|plan| Arc::clone(plan.schema().inner()))
+            .map(|plan| repeated_names::unmarked(plan.schema().inner()))
             .map_err(|error| from_datafusion(&error, sql))
     }
 
@@ -200,8 +205,7 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<HashMap<String, Option<DataType>>> {
-        let statement = PlannerStatement::Statement(Box::new(statement));
-        let plan = self.state.statement_to_plan(statement).await;
+        let plan = self.state.statement_to_plan(planned(statement)).await;
         plan.and_then(|plan| plan.get_parameter_types())
             .map_err(|error| from_datafusion(&error, sql))
     }
@@ -222,10 +226,9 @@ impl Context {
         rows: &RecordBatch,
     ) -> Result<ArrayRef> {
         let evaluate = || {
-            let expr = ExprWithAlias {
-                expr: expr.clone(),
-                alias: None,
-            };
+            let mut expr = expr.clone();
+            sql_types::rewrite(&mut expr);
+            let expr = ExprWithAlias { expr, alias: None };
             let expr = self.state.create_logical_expr_from_sql_expr(expr, schema)?;
             let context = SimplifyContext::builder()
                 .with_schema(Arc::new(schema.clone()))
@@ -248,6 +251,13 @@ impl Context {
         };
         evaluate().map_err(|error| from_datafusion(&error, &expr.to_string()))
     }
+}
+
+/// A statement as the planner reads it.
+fn planned(mut statement: Statement) -> PlannerStatement {
+    sql_types::rewrite(&mut statement);
+    repeated_names::mark(&mut statement);
+    PlannerStatement::Statement(Box::new(statement))
 }
 
 /// The stored tables that a statement names. Of each some column may be read, but for that of the

@@ -14,6 +14,7 @@ use lazybase_model::{Error, Result, Table};
 use crate::appender::Appender;
 use crate::context;
 use crate::session::Session;
+use crate::temporary;
 use crate::visible::Visible;
 
 /// A running database. Cheap to clone; all clones are the same database.
@@ -131,9 +132,11 @@ impl Database {
     }
 
     async fn open_over(env: Env, settings: Settings, planner: SessionState) -> Result<Database> {
+        let instance = Instance::open(env, settings).await?;
+        temporary::drop_left(&instance).await?;
         Ok(Database {
             planner: Arc::new(planner),
-            instance: Instance::open(env, settings).await?,
+            instance,
             sessions: SessionDefaults::default(),
             folder: None,
         })

@@ -28,6 +28,7 @@ use crate::parse::create::{checked_name, mark_key};
 use crate::parse::{CreateTable, convert};
 use crate::read;
 use crate::session::{Shared, ours};
+use crate::temporary;
 use crate::types;
 use crate::views;
 use crate::visible::{TableChange, Visible};
@@ -41,7 +42,12 @@ pub(crate) async fn create(
 ) -> Result<AnswerStream> {
     let name = create.name.clone();
     let if_not_exists = create.if_not_exists;
-    let is_there = || session.visible().readable(&name).is_some();
+    let of_session = create.temporary;
+    let is_there = || {
+        let visible = session.visible();
+        let table = visible.readable(&name);
+        table.is_some_and(|table| !of_session || visible.is_temporary(table.id))
+    };
     let skipped = || {
         let notice = format!("table {name:?} is there already: skipped");
         AnswerStream::done("CREATE TABLE", 0).with_notices(vec![notice])
@@ -77,21 +83,28 @@ async fn make(
     check_defaults(session, &create)?;
     id_keys::declare(&session.visible(), &session.gate_now(), &mut create)?;
     let mut sink = Sink::of(session);
-    for table in session.instance().define_tables(&spec(&create)?)? {
+    if create.temporary && !create.id_keys.is_empty() {
+        return Err(temporary::refused("ID keys"));
+    }
+    for table in session.instance().define_tables(&spec(session, &create)?)? {
         sink.change_table(TableChange::Create(table))?;
     }
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done("CREATE TABLE", 0).with_token(token))
 }
 
-fn spec(create: &CreateTable) -> Result<TableSpec> {
+fn spec(session: &Shared, create: &CreateTable) -> Result<TableSpec> {
     let key: Vec<&str> = create.key.iter().map(String::as_str).collect();
+    let name = match create.temporary {
+        true => session.temporary().stored(&create.name),
+        false => create.name.clone(),
+    };
     Ok(TableSpec {
         partitioning: partitions::spec(create)?,
         ttl: ttl(create)?,
         layout: create.layout,
         comment: create.comment.clone(),
-        ..TableSpec::new(&create.name, create.columns.clone(), &key)
+        ..TableSpec::new(&name, create.columns.clone(), &key)
     })
 }
 
@@ -161,7 +174,7 @@ async fn make_as(
         create.columns.push(Column::new(name, data_type));
     }
     mark_key(&mut create.columns, &create.key)?;
-    let table = session.instance().define_table(&spec(&create)?)?;
+    let table = session.instance().define_table(&spec(session, &create)?)?;
     let given: Vec<usize> = (0..table.visible_columns()).collect();
     let mut sink = Sink::of(session);
     sink.change_table(TableChange::Create(Arc::clone(&table)))?;

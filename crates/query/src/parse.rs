@@ -30,6 +30,7 @@ mod postgres;
 mod repeated_groups;
 pub(crate) mod roles;
 mod storage;
+mod unnest;
 pub(crate) mod view;
 mod words;
 

@@ -22,6 +22,8 @@ use lazybase_model::{Error, Result};
 use crate::visible::Visible;
 
 mod described;
+pub(crate) mod expanded;
+mod facts;
 mod fixed;
 pub(crate) mod functions;
 mod privileges;

@@ -31,7 +31,7 @@ use crate::point::{self, PointPattern};
 use crate::read;
 use crate::session::{Rebinds, Shared, dispatch, watched};
 use crate::value::Value;
-use crate::{types, upkeep};
+use crate::{sql_types, types, upkeep};
 
 mod rows;
 
@@ -68,8 +68,7 @@ impl Prepared {
         };
         if let Text::Sql(tree) = &prepared.statement.text {
             for (number, sql_type) in parameters::cast(tree) {
-                // The planner says what is wrong with a type that is none.
-                if let Ok(data_type) = types::from_sql(&sql_type) {
+                if let Some(data_type) = sql_types::of_parameter(&sql_type) {
                     prepared.types[number - 1].get_or_insert(data_type);
                 }
             }

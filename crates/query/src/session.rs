@@ -38,6 +38,7 @@ use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
 use crate::settings::Settings;
 use crate::split::split_statements;
+use crate::temporary::Temporary;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
@@ -90,6 +91,8 @@ pub(crate) struct State {
     pub(crate) transaction: Option<Transaction>,
     /// The producer that was opened, and the epoch of that.
     pub(crate) producer: Option<(String, u64)>,
+    /// Once it has made a temporary table.
+    pub(crate) temporary: Option<Temporary>,
 }
 
 impl Session {
@@ -104,6 +107,10 @@ impl Session {
             ..State::default()
         };
         Session::of_state(database, None, state)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Runs every statement of a script; stops at the first error.
@@ -444,7 +451,12 @@ impl Shared {
         Visible {
             manifest: self.instance().manifest(),
             changes: changes.unwrap_or_default(),
+            temporary: state.temporary,
         }
+    }
+
+    pub(crate) fn parent(&self) -> Option<&Arc<Shared>> {
+        self.parent.as_ref()
     }
 
     /// The table of a name.

@@ -16,6 +16,7 @@ use lazybase_model::access::{Access, AccessChange};
 use lazybase_model::{Error, PartitionChange, Result, Table, TableId};
 
 use crate::error::unknown_table;
+use crate::temporary::{self, Temporary};
 
 /// What DDL does to one table.
 #[derive(Debug, Clone)]
@@ -223,6 +224,8 @@ impl TableChanges {
 pub(crate) struct Visible {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) changes: TableChanges,
+    /// Whose temporary tables are seen.
+    pub(crate) temporary: Option<Temporary>,
 }
 
 impl Visible {
@@ -231,17 +234,29 @@ impl Visible {
         Visible {
             manifest,
             changes: TableChanges::default(),
+            temporary: None,
         }
     }
 
-    /// The table of a name.
+    /// The table of a name: the session's temporary one, before others.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
-        if self.changes.is_empty() {
+        if self.changes.is_empty() && self.temporary.is_none() {
             let table = &self.manifest.table_named(name)?.table;
             return is_shown(table).then(|| Arc::clone(table));
         }
-        let mut tables = self.tables().into_iter();
-        tables.find(|table| table.name == name)
+        let tables = self.tables();
+        let named = tables.iter().filter(|table| table.name == name);
+        let of_session = |table: &&Arc<Table>| self.is_temporary(table.id);
+        let found = named.clone().find(of_session);
+        found.or_else(|| named.clone().next()).map(Arc::clone)
+    }
+
+    /// Whether a table is a temporary one.
+    pub(crate) fn is_temporary(&self, id: TableId) -> bool {
+        let stored = || self.manifest.tables.get(&id).map(|state| &state.table);
+        let created = self.changes.created().find(|table| table.id == id);
+        let table = created.or_else(stored);
+        self.temporary.is_some() && table.is_some_and(|table| temporary::is_stored(&table.name))
     }
 
     /// Who may do what, as the transaction has changed it. What it can't change any more, because
@@ -292,7 +307,7 @@ impl Visible {
         let mut tables: Vec<Arc<Table>> = stored
             .chain(self.changes.created())
             .filter(|table| is_shown(table))
-            .map(|table| self.changes.definition(table))
+            .filter_map(|table| temporary::seen(self.changes.definition(table), self.temporary))
             .collect();
         tables.sort_by_key(|table| table.id);
         tables
@@ -344,7 +359,7 @@ fn view_not_table(view: &Table) -> Error {
         .with_sqlstate("42809")
 }
 
-/// Whether SQL sees a table: key maps are seen through ID columns alone.
+/// Whether a name may mean a table: key maps are seen through ID columns alone.
 fn is_shown(table: &Table) -> bool {
     table.key_map.is_none()
 }

@@ -8,6 +8,7 @@
 
 mod catalog;
 mod copying;
+mod cursors;
 mod encrypted;
 mod entry;
 mod extended;
@@ -20,6 +21,7 @@ mod raw;
 mod served;
 mod settings;
 mod simple;
+mod temporary;
 mod tools;
 mod values;
 mod ycsb;

@@ -19,13 +19,16 @@ use lazybase_model::{Error, Result, Table, TableId, Token};
 use crate::access::Gate;
 use crate::changes::{deletes, updates};
 use crate::session::Shared;
+use crate::temporary;
 use crate::transaction::{RowId, Staged, is_own};
-use crate::visible::TableChange;
+use crate::visible::{TableChange, Visible};
 
 /// Takes the changes of one statement.
 pub(crate) struct Sink {
     to: Destination,
     gate: Gate,
+    /// What the session sees before the statement.
+    visible: Visible,
     /// Whose tables are that the statement makes.
     creator: Option<RoleId>,
     /// Tables whose rows the gate lets the statement write.
@@ -52,7 +55,7 @@ enum Destination {
 impl Sink {
     /// The transaction's buffer, if there is a transaction; a batch otherwise.
     pub(crate) fn of(session: &Shared) -> Sink {
-        let gate = session.gate_now();
+        let (gate, visible) = (session.gate_now(), session.visible());
         let state = session.state.lock();
         let to = match state.transaction.is_some() {
             true => Destination::Transaction(Vec::new()),
@@ -66,6 +69,7 @@ impl Sink {
         Sink {
             to,
             gate,
+            visible,
             creator: state.identity.current,
             permitted: BTreeSet::new(),
             made: BTreeSet::new(),
@@ -130,6 +134,9 @@ impl Sink {
                 self.made.insert(table.id);
                 made = Some(table.id).filter(|_| table.key_map.is_none());
             }
+            TableChange::CreateView(view) if self.is_temporary(view.view_of) => {
+                return Err(temporary::refused("a materialized view"));
+            }
             TableChange::CreateView(view) => {
                 // It is work for the pipeline with each row of its table.
                 self.gate.own(view)?;
@@ -143,12 +150,27 @@ impl Sink {
             // Whoever made it asked.
             TableChange::Access(_) => {}
         }
-        self.push(change);
+        self.push(self.as_stored(change));
         if let (Some(table), Some(owner)) = (made, self.creator) {
             let owner = Some(owner);
             self.push(TableChange::Access(AccessChange::Own { table, owner }));
         }
         Ok(())
+    }
+
+    fn is_temporary(&self, table: Option<TableId>) -> bool {
+        table.is_some_and(|table| self.visible.is_temporary(table))
+    }
+
+    /// A change with the stored name of a temporary table.
+    fn as_stored(&self, change: TableChange) -> TableChange {
+        match change {
+            TableChange::Alter { before, after } if self.is_temporary(Some(before.id)) => {
+                let after = temporary::as_stored(&after, self.visible.temporary);
+                TableChange::Alter { before, after }
+            }
+            other => other,
+        }
     }
 
     fn push(&mut self, change: TableChange) {

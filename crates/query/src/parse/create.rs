@@ -1,8 +1,8 @@
 //! CREATE TABLE: columns, key, layout and comments as declared.
 
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnOption, CommentDef, CreateTableOptions, Expr, Query, SqlOption, TableConstraint,
-    Value,
+    self, ColumnOption, CommentDef, CreateTableOptions, Expr, OnCommit, Query, SqlOption,
+    TableConstraint, Value,
 };
 use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
@@ -11,6 +11,7 @@ use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
 
 use super::{PartitionClause, folded, merge, table_name, unsupported};
 use crate::id_keys::has_default;
+use crate::temporary;
 use crate::types;
 
 /// A table as declared.
@@ -18,6 +19,8 @@ use crate::types;
 pub(crate) struct CreateTable {
     pub(crate) name: String,
     pub(crate) if_not_exists: bool,
+    /// Of the session alone.
+    pub(crate) temporary: bool,
     /// Empty where the query gives the columns.
     pub(crate) columns: Vec<Column>,
     /// Columns of type IDKEY, by name: whose keys they stand for; the table's own where none.
@@ -108,6 +111,7 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
     let mut table = CreateTable {
         name: checked_name(table_name(&create.name)?)?,
         if_not_exists: create.if_not_exists,
+        temporary: create.temporary,
         columns: Vec::with_capacity(create.columns.len()),
         id_keys: Vec::new(),
         key: Vec::new(),
@@ -129,9 +133,10 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
 }
 
 fn check_form(create: &ast::CreateTable) -> Result<()> {
-    if create.temporary || create.global.is_some() || create.volatile || create.transient {
-        return Err(unsupported("temporary tables are not supported")
-            .with_hint("WITH x AS (...) names a query's rows for one statement"));
+    let kept = matches!(create.on_commit, None | Some(OnCommit::PreserveRows));
+    if create.global == Some(true) || create.volatile || create.transient || !kept {
+        return Err(unsupported("this kind of temporary table is not supported")
+            .with_hint("CREATE TEMPORARY TABLE makes one that ends with its session"));
     }
     if create.or_replace {
         return Err(unsupported("CREATE OR REPLACE TABLE is not supported")
@@ -428,6 +433,9 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
 /// A name that fits.
 pub(crate) fn checked_name(name: String) -> Result<String> {
     match name.len() {
+        1..=NAME_BYTES_MAX if temporary::is_stored(&name) => {
+            Err(Error::invalid(format!("the name {name:?} is reserved")).with_sqlstate("42939"))
+        }
         1..=NAME_BYTES_MAX => Ok(name),
         0 => Err(Error::invalid("a name can't be empty").with_sqlstate("42602")),
         bytes => Err(Error::invalid("the name is too long")

@@ -6,19 +6,24 @@
 //! | COPY's `FREEZE on`, `HEADER 1`         | `FREEZE true`, ...          |
 //! | `'\x00ff'::bytea`                      | `X'00ff'::bytea`            |
 //! | `FROM generate_series(1, 9) AS n`      | `... AS n (n)`              |
+//! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
+//! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
+//! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
 //!
 //! Rewrites tokens and sqlparser's tree and does nothing else.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Statement, TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut,
+    Array, BinaryOperator, DataType, Expr, Query, Statement, TableAliasColumnDef, TableFactor,
+    Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
-use super::folded;
+use super::{folded, unnest};
+use crate::array_text::array_elements;
 
 /// Rewrites the tokens of a statement.
 pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
@@ -92,7 +97,16 @@ struct Rewriter;
 impl VisitorMut for Rewriter {
     type Break = Error;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        unnest::beside_rows(query);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(list) = in_list(expr) {
+            *expr = list;
+        }
+        array(expr);
         match bytes(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -131,6 +145,66 @@ fn bytes(expr: &mut Expr) -> Result<()> {
     }
     value.value = Value::HexStringLiteral(digits.to_owned());
     Ok(())
+}
+
+/// The elements of an array that is written as a text.
+fn elements(text: &Expr) -> Option<Vec<Expr>> {
+    let text = match text {
+        Expr::Nested(inner) => inner.as_ref(),
+        other => other,
+    };
+    let Expr::Value(value) = text else {
+        return None;
+    };
+    let Value::SingleQuotedString(text) = &value.value else {
+        return None;
+    };
+    let constant = |element: Option<String>| {
+        let value = element.map_or(Value::Null, Value::SingleQuotedString);
+        Expr::Value(value.into())
+    };
+    let elements = array_elements(text)?;
+    Some(elements.into_iter().map(constant).collect())
+}
+
+/// The array that a text is which is cast to one.
+fn array(expr: &mut Expr) {
+    if let Expr::Cast {
+        expr: text,
+        data_type: DataType::Array(_),
+        ..
+    } = expr
+        && let Some(elem) = elements(text)
+    {
+        **text = Expr::Array(Array { elem, named: true });
+    }
+}
+
+/// A comparison with the elements of an array that is written as a text.
+fn in_list(expr: &Expr) -> Option<Expr> {
+    let (left, right, negated) = match expr {
+        Expr::AnyOp {
+            left,
+            compare_op: BinaryOperator::Eq,
+            right,
+            ..
+        } => (left, right, false),
+        Expr::AllOp {
+            left,
+            compare_op: BinaryOperator::NotEq,
+            right,
+        } => (left, right, true),
+        _ => return None,
+    };
+    let list = elements(right)?;
+    if list.is_empty() {
+        return Some(Expr::Value(Value::Boolean(negated).into()));
+    }
+    Some(Expr::InList {
+        expr: left.clone(),
+        list,
+        negated,
+    })
 }
 
 /// The one column of a function's rows has the name that the rows have.

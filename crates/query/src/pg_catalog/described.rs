@@ -174,7 +174,10 @@ impl Numbered {
             return Some(number);
         }
         let (schema, name) = match name.rsplit_once('.') {
-            Some((schema, name)) => (Some(schema.trim_matches('"').to_lowercase()), name),
+            Some((schema, name)) => {
+                let schema = schema.trim().trim_matches('"').to_lowercase();
+                (Some(schema), name.trim_start())
+            }
             None => (None, name),
         };
         let name = match name
@@ -281,6 +284,15 @@ impl Numbered {
         let runs = manifest.runs.values();
         let runs = runs.filter(|run| run.view == view && live.contains(&run.id));
         Some(runs.map(|run| run.bytes()).sum())
+    }
+
+    /// The bytes that all stored runs take.
+    pub(super) fn all_bytes(&self) -> u64 {
+        let manifest = &self.visible.manifest;
+        let live = manifest.current_runs();
+        let runs = manifest.runs.values();
+        let runs = runs.filter(|run| live.contains(&run.id));
+        runs.map(|run| run.bytes()).sum()
     }
 
     /// The comment of a table, or of its column of that number.

@@ -286,6 +286,9 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         with("pg_table_size", DataType::Int64, bytes_of),
         with("pg_relation_size", DataType::Int64, bytes_of),
         with("pg_total_relation_size", DataType::Int64, bytes_of),
+        with("pg_database_size", DataType::Int64, |numbered, _| {
+            Some(numbered.all_bytes().to_string())
+        }),
         with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
             Some(numbered.name(argument(a, 0)?))
         }),

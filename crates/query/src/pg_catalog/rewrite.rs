@@ -9,6 +9,9 @@
 //! | `x::regclass`, `x::regtype`               | functions to names or numbers              |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` | `x::bigint`, `x::text`                     |
 //! | `generate_subscripts(x, 1)`               | `unnest(range(1, cardinality(x) + 1))`     |
+//! | `information_schema._pg_expandarray(x)`   | `unnest(pg_expanded(x))`                   |
+//! | `(_pg_expandarray(x)).n`                  | as `generate_subscripts(x, 1)`             |
+//! | `(struct).part`                           | `get_field(struct, 'part')`                |
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
@@ -20,11 +23,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
     Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
 };
 
+use super::expanded::EXPANDED;
+use super::facts;
 use super::functions::{DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
 use super::privileges::MEMBER_OF;
 use super::{PG_CATALOG, has, is_empty};
@@ -59,10 +64,10 @@ impl VisitorMut for Rewriter {
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         each_select(&mut query.body, &mut |select| {
             if reads_catalog_only(select) {
+                facts::fold(select);
                 if never_has_rows(select) {
                     empty_projection(select);
                 }
-                name_apart(select);
             }
         });
         ControlFlow::Continue(())
@@ -74,12 +79,12 @@ fn part(name: &str) -> ObjectNamePart {
 }
 
 /// The parts of a name, folded; nothing for one that is no plain name.
-fn parts(name: &ObjectName) -> Vec<String> {
+pub(super) fn parts(name: &ObjectName) -> Vec<String> {
     let part = |part: &ObjectNamePart| part.as_ident().map(folded).unwrap_or_default();
     name.0.iter().map(part).collect()
 }
 
-fn null() -> Expr {
+pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
@@ -93,7 +98,7 @@ fn text(expr: Expr) -> Expr {
     }
 }
 
-fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let arguments = arguments
         .into_iter()
         .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
@@ -136,10 +141,19 @@ fn rewrite_expr(expr: &mut Expr) {
                 **right = Expr::Value(none.into());
             }
         }
-        Expr::Function(function) => match members_of(function) {
-            Some(role) => *expr = call(MEMBER_OF, vec![role]),
-            None => rewrite_function(function),
-        },
+        Expr::Function(function) => {
+            let member_of = members_of(function).map(|role| call(MEMBER_OF, vec![role]));
+            match member_of.or_else(|| facts::array_of(function)) {
+                Some(replaced) => *expr = replaced,
+                None => rewrite_function(function),
+            }
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let expanded = part_of_expanded(root, access_chain);
+            if let Some(replaced) = expanded.or_else(|| part_of(root, access_chain)) {
+                *expr = replaced;
+            }
+        }
         Expr::Like {
             escape_char,
             pattern,
@@ -169,20 +183,55 @@ fn rewrite_expr(expr: &mut Expr) {
         && parts(&function.name) == ["generate_subscripts"]
         && let Some(list) = first_argument(function)
     {
-        let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
-        let count = Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(call("cardinality", vec![list])),
-            data_type: DataType::BigInt(None),
-            array: false,
-            format: None,
-        };
-        let end = Expr::BinaryOp {
-            left: Box::new(count),
-            op: BinaryOperator::Plus,
-            right: Box::new(one()),
-        };
-        *expr = call("unnest", vec![call("range", vec![one(), end])]);
+        *expr = subscripts(list);
+    }
+}
+
+/// The numbers of a list's elements, a row each.
+fn subscripts(list: Expr) -> Expr {
+    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+    let count = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(call("cardinality", vec![list])),
+        data_type: DataType::BigInt(None),
+        array: false,
+        format: None,
+    };
+    let end = Expr::BinaryOp {
+        left: Box::new(count),
+        op: BinaryOperator::Plus,
+        right: Box::new(one()),
+    };
+    call("unnest", vec![call("range", vec![one(), end])])
+}
+
+/// `(struct).part`, which the planner reads as a function.
+fn part_of(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
+    let (Expr::Nested(whole), [AccessExpr::Dot(Expr::Identifier(part))]) = (root, access) else {
+        return None;
+    };
+    let part = Value::SingleQuotedString(folded(part));
+    let whole = whole.as_ref().clone();
+    Some(call("get_field", vec![whole, Expr::Value(part.into())]))
+}
+
+/// The elements of a list, or their numbers, where a part of the two together is asked for.
+fn part_of_expanded(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
+    let Expr::Nested(inner) = root else {
+        return None;
+    };
+    let function = |expr: &Expr, name: &str| match expr {
+        Expr::Function(function) if parts(&function.name) == [name] => first_argument(function),
+        _ => None,
+    };
+    let list = function(&function(inner, "unnest")?, EXPANDED)?;
+    match access {
+        [AccessExpr::Dot(Expr::Identifier(part))] => match folded(part).as_str() {
+            "n" => Some(subscripts(list)),
+            "x" => Some(call("unnest", vec![list])),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -238,6 +287,13 @@ fn first_argument(function: &Function) -> Option<Expr> {
 }
 
 fn rewrite_function(function: &mut Function) {
+    if parts(&function.name) == ["information_schema", "_pg_expandarray"] {
+        let list = first_argument(function).unwrap_or_else(null);
+        if let Expr::Function(unnest) = call("unnest", vec![call(EXPANDED, vec![list])]) {
+            *function = unnest;
+        }
+        return;
+    }
     if let [ObjectNamePart::Identifier(schema), _] = function.name.0.as_slice()
         && folded(schema) == PG_CATALOG
     {
@@ -388,7 +444,7 @@ fn each_select(body: &mut SetExpr, with: &mut impl FnMut(&mut Select)) {
     }
 }
 
-fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
+pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
     select.from.iter().flat_map(|from| {
         let joined = from.joins.iter().map(|join| &join.relation);
         std::iter::once(&from.relation).chain(joined)
@@ -409,7 +465,7 @@ fn catalog_table(factor: &TableFactor) -> Option<String> {
 }
 
 /// Whether a SELECT reads tables of pg_catalog, and plain tables of nothing else.
-fn reads_catalog_only(select: &Select) -> bool {
+pub(super) fn reads_catalog_only(select: &Select) -> bool {
     let plain = |factor: &TableFactor| {
         matches!(factor, TableFactor::Table { args: None, .. }) && catalog_table(factor).is_none()
     };
@@ -456,10 +512,13 @@ fn aggregate(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a SELECT can't give a row, because a table that it begins with has none.
-fn never_has_rows(select: &Select) -> bool {
+/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with has none, or none
+/// of what it asks for.
+pub(super) fn never_has_rows(select: &Select) -> bool {
     let of_empty = |factor: &TableFactor| catalog_table(factor).is_some_and(|name| is_empty(&name));
-    !aggregates(select) && select.from.iter().any(|from| of_empty(&from.relation))
+    let asks_for_none = select.selection.as_ref().is_some_and(facts::never_holds);
+    let reads_empty = select.from.iter().any(|from| of_empty(&from.relation));
+    !aggregates(select) && (asks_for_none || reads_empty)
 }
 
 /// Takes out what the planner could not plan, of rows that never come.
@@ -472,23 +531,6 @@ fn empty_projection(select: &mut Select) {
                 *expr = text(null());
             }
             _ => {}
-        }
-    }
-}
-
-/// Names apart what two columns have in common: the planner wants each name once.
-fn name_apart(select: &mut Select) {
-    let mut seen: Vec<String> = Vec::new();
-    for (at, item) in select.projection.iter_mut().enumerate() {
-        if let SelectItem::UnnamedExpr(expr) = item {
-            let shown = expr.to_string();
-            if seen.contains(&shown) {
-                *item = SelectItem::ExprWithAlias {
-                    expr: expr.clone(),
-                    alias: Ident::with_quote('"', format!("?column {}?", at + 1)),
-                };
-            }
-            seen.push(shown);
         }
     }
 }

@@ -47,6 +47,7 @@ impl Session {
             last_token: state.last_token,
             transaction: None,
             producer: state.producer.clone(),
+            temporary: state.temporary,
         };
         drop(state);
         let (database, parent) = (self.shared.database.clone(), Arc::clone(&self.shared));

@@ -91,3 +91,178 @@ WHERE   cls.relkind = ANY($1)
 AND NOT att.attisdropped
 AND att.attnum  > 0
 ORDER BY 1, 2, att.attnum;
+WITH RECURSIVE typeinfo_tree(
+oid, ns, name, kind, basetype, elemtype, elemdelim,
+range_subtype, attrtypoids, attrnames, depth)
+AS (
+SELECT
+ti.oid, ti.ns, ti.name, ti.kind, ti.basetype,
+ti.elemtype, ti.elemdelim, ti.range_subtype,
+ti.attrtypoids, ti.attrnames, 0
+FROM
+(
+SELECT
+t.oid                           AS oid,
+ns.nspname                      AS ns,
+t.typname                       AS name,
+t.typtype                       AS kind,
+(CASE WHEN t.typtype = 'd' THEN
+(WITH RECURSIVE typebases(oid, depth) AS (
+SELECT
+t2.typbasetype      AS oid,
+0                   AS depth
+FROM
+pg_type t2
+WHERE
+t2.oid = t.oid
+UNION ALL
+SELECT
+t2.typbasetype      AS oid,
+tb.depth + 1        AS depth
+FROM
+pg_type t2,
+typebases tb
+WHERE
+tb.oid = t2.oid
+AND t2.typbasetype != 0
+) SELECT oid FROM typebases ORDER BY depth DESC LIMIT 1)
+ELSE NULL
+END)                            AS basetype,
+t.typelem                       AS elemtype,
+elem_t.typdelim                 AS elemdelim,
+range_t.rngsubtype              AS range_subtype,
+(CASE WHEN t.typtype = 'c' THEN
+(SELECT
+array_agg(ia.atttypid ORDER BY ia.attnum)
+FROM
+pg_attribute ia
+INNER JOIN pg_class c
+ON (ia.attrelid = c.oid)
+WHERE
+ia.attnum > 0 AND NOT ia.attisdropped
+AND c.reltype = t.oid)
+ELSE NULL
+END)                            AS attrtypoids,
+(CASE WHEN t.typtype = 'c' THEN
+(SELECT
+array_agg(ia.attname::text ORDER BY ia.attnum)
+FROM
+pg_attribute ia
+INNER JOIN pg_class c
+ON (ia.attrelid = c.oid)
+WHERE
+ia.attnum > 0 AND NOT ia.attisdropped
+AND c.reltype = t.oid)
+ELSE NULL
+END)                            AS attrnames
+FROM
+pg_catalog.pg_type AS t
+INNER JOIN pg_catalog.pg_namespace ns ON (
+ns.oid = t.typnamespace)
+LEFT JOIN pg_type elem_t ON (
+t.typlen = -1 AND
+t.typelem != 0 AND
+t.typelem = elem_t.oid
+)
+LEFT JOIN pg_range range_t ON (
+t.oid = range_t.rngtypid
+)
+)
+AS ti
+WHERE
+ti.oid = any($1::oid[])
+UNION ALL
+SELECT
+ti.oid, ti.ns, ti.name, ti.kind, ti.basetype,
+ti.elemtype, ti.elemdelim, ti.range_subtype,
+ti.attrtypoids, ti.attrnames, tt.depth + 1
+FROM
+(
+SELECT
+t.oid                           AS oid,
+ns.nspname                      AS ns,
+t.typname                       AS name,
+t.typtype                       AS kind,
+(CASE WHEN t.typtype = 'd' THEN
+(WITH RECURSIVE typebases(oid, depth) AS (
+SELECT
+t2.typbasetype      AS oid,
+0                   AS depth
+FROM
+pg_type t2
+WHERE
+t2.oid = t.oid
+UNION ALL
+SELECT
+t2.typbasetype      AS oid,
+tb.depth + 1        AS depth
+FROM
+pg_type t2,
+typebases tb
+WHERE
+tb.oid = t2.oid
+AND t2.typbasetype != 0
+) SELECT oid FROM typebases ORDER BY depth DESC LIMIT 1)
+ELSE NULL
+END)                            AS basetype,
+t.typelem                       AS elemtype,
+elem_t.typdelim                 AS elemdelim,
+range_t.rngsubtype              AS range_subtype,
+(CASE WHEN t.typtype = 'c' THEN
+(SELECT
+array_agg(ia.atttypid ORDER BY ia.attnum)
+FROM
+pg_attribute ia
+INNER JOIN pg_class c
+ON (ia.attrelid = c.oid)
+WHERE
+ia.attnum > 0 AND NOT ia.attisdropped
+AND c.reltype = t.oid)
+ELSE NULL
+END)                            AS attrtypoids,
+(CASE WHEN t.typtype = 'c' THEN
+(SELECT
+array_agg(ia.attname::text ORDER BY ia.attnum)
+FROM
+pg_attribute ia
+INNER JOIN pg_class c
+ON (ia.attrelid = c.oid)
+WHERE
+ia.attnum > 0 AND NOT ia.attisdropped
+AND c.reltype = t.oid)
+ELSE NULL
+END)                            AS attrnames
+FROM
+pg_catalog.pg_type AS t
+INNER JOIN pg_catalog.pg_namespace ns ON (
+ns.oid = t.typnamespace)
+LEFT JOIN pg_type elem_t ON (
+t.typlen = -1 AND
+t.typelem != 0 AND
+t.typelem = elem_t.oid
+)
+LEFT JOIN pg_range range_t ON (
+t.oid = range_t.rngtypid
+)
+)
+ti,
+typeinfo_tree tt
+WHERE
+(tt.elemtype IS NOT NULL AND ti.oid = tt.elemtype)
+OR (tt.attrtypoids IS NOT NULL AND ti.oid = any(tt.attrtypoids))
+OR (tt.range_subtype IS NOT NULL AND ti.oid = tt.range_subtype)
+OR (tt.basetype IS NOT NULL AND ti.oid = tt.basetype)
+)
+SELECT DISTINCT
+*,
+basetype::regtype::text AS basetype_name,
+elemtype::regtype::text AS elemtype_name,
+range_subtype::regtype::text AS range_subtype_name
+FROM
+typeinfo_tree
+ORDER BY
+depth DESC;
+SELECT attr.attname, attr.attnum, pg_catalog.col_description(cls.oid, attr.attnum), typ.typname FROM pg_catalog.pg_attribute AS attr INNER JOIN pg_catalog.pg_class AS cls ON attr.attrelid = cls.oid INNER JOIN pg_catalog.pg_namespace AS nsp ON nsp.oid = cls.relnamespace INNER JOIN pg_catalog.pg_type AS typ ON attr.atttypid = typ.oid WHERE attr.attnum > 0 AND NOT attr.attisdropped AND nsp.nspname LIKE $1 AND cls.relname LIKE $2;
+WITH fk_unnest AS ( SELECT con.conname, 'FOREIGN KEY' AS contype, conrelid, UNNEST(con.conkey) AS conkey, confrelid, UNNEST(con.confkey) AS confkey FROM pg_catalog.pg_constraint AS con INNER JOIN pg_catalog.pg_class AS cls ON cls.oid = conrelid INNER JOIN pg_catalog.pg_namespace AS nsp ON nsp.oid = cls.relnamespace WHERE con.contype = 'f' AND nsp.nspname = $1 AND cls.relname = $2 ), fk_names AS ( SELECT fk_unnest.conname, fk_unnest.contype, fk_unnest.conkey, fk_unnest.confkey, attr.attname, fnsp.nspname AS fschema, fcls.relname AS ftable, fattr.attname AS fattname FROM fk_unnest INNER JOIN pg_catalog.pg_class AS cls ON cls.oid = fk_unnest.conrelid INNER JOIN pg_catalog.pg_class AS fcls ON fcls.oid = fk_unnest.confrelid INNER JOIN pg_catalog.pg_namespace AS fnsp ON fnsp.oid = fcls.relnamespace INNER JOIN pg_catalog.pg_attribute AS attr ON attr.attnum = fk_unnest.conkey AND attr.attrelid = fk_unnest.conrelid LEFT JOIN pg_catalog.pg_attribute AS fattr ON fattr.attnum = fk_unnest.confkey AND fattr.attrelid = fk_unnest.confrelid ), fkeys AS ( SELECT conname, contype, ARRAY_AGG(attname ORDER BY conkey) AS colnames, fschema, ftable, ARRAY_AGG(fattname ORDER BY confkey) AS fcolnames FROM fk_names GROUP BY conname, contype, fschema, ftable ), other_constraints AS ( SELECT con.conname, CASE con.contype WHEN 'c' THEN 'CHECK' WHEN 'u' THEN 'UNIQUE' WHEN 'p' THEN 'PRIMARY KEY' END AS contype, ARRAY_AGG(attr.attname) AS colnames FROM pg_catalog.pg_constraint AS con CROSS JOIN UNNEST(conkey) AS conkeys INNER JOIN pg_catalog.pg_class AS cls ON cls.oid = con.conrelid INNER JOIN pg_catalog.pg_namespace AS nsp ON nsp.oid = cls.relnamespace INNER JOIN pg_catalog.pg_attribute AS attr ON attr.attnum = conkeys AND cls.oid = attr.attrelid WHERE con.contype IN ('c', 'u', 'p') AND nsp.nspname = $1 AND cls.relname = $2 GROUP BY conname, contype ) SELECT conname, contype, colnames, fschema, ftable, fcolnames FROM fkeys UNION ALL SELECT conname, contype, colnames, NULL, NULL, NULL FROM other_constraints;
+SELECT attr.attname, attr.atttypid FROM pg_catalog.pg_attribute AS attr WHERE attr.attrelid = $1::regclass::oid AND attr.attnum > 0 AND NOT attr.attisdropped;
+SELECT result.TABLE_CAT AS "TABLE_CAT", result.TABLE_SCHEM AS "TABLE_SCHEM", result.TABLE_NAME AS "TABLE_NAME", result.COLUMN_NAME AS "COLUMN_NAME", result.KEY_SEQ AS "KEY_SEQ", result.PK_NAME AS "PK_NAME" FROM (SELECT current_database() AS TABLE_CAT, n.nspname AS TABLE_SCHEM, ct.relname AS TABLE_NAME, a.attname AS COLUMN_NAME, (information_schema._pg_expandarray(i.indkey)).n AS KEY_SEQ, ci.relname AS PK_NAME, information_schema._pg_expandarray(i.indkey) AS KEYS, a.attnum AS A_ATTNUM, i.indnkeyatts as KEY_COUNT FROM pg_catalog.pg_class ct JOIN pg_catalog.pg_attribute a ON (ct.oid = a.attrelid) JOIN pg_catalog.pg_namespace n ON (ct.relnamespace = n.oid) JOIN pg_catalog.pg_index i ON ( a.attrelid = i.indrelid) JOIN pg_catalog.pg_class ci ON (ci.oid = i.indexrelid) WHERE true AND ct.relname = 'ct' AND i.indisprimary ) result where result.A_ATTNUM = (result.KEYS).x AND result.KEY_SEQ <= KEY_COUNT ORDER BY result.table_name, result.pk_name, result.key_seq;

@@ -236,3 +236,132 @@ and referenced_namespace.nspname not like 'pg\_%'
 
 order by
 dependent_schema, dependent_name, referenced_schema, referenced_name;
+SELECT s_p.nspname AS parentschema,
+t_p.relname AS parenttable,
+unnest((
+select
+array_agg(attname ORDER BY i)
+from
+(select unnest(confkey) as attnum, generate_subscripts(confkey, 1) as i) x
+JOIN pg_catalog.pg_attribute c USING(attnum)
+WHERE c.attrelid = fk.confrelid
+)) AS parentcolumn,
+s_c.nspname AS childschema,
+t_c.relname AS childtable,
+unnest((
+select
+array_agg(attname ORDER BY i)
+from
+(select unnest(conkey) as attnum, generate_subscripts(conkey, 1) as i) x
+JOIN pg_catalog.pg_attribute c USING(attnum)
+WHERE c.attrelid = fk.conrelid
+)) AS childcolumn
+FROM pg_catalog.pg_constraint fk
+JOIN pg_catalog.pg_class      t_p ON t_p.oid = fk.confrelid
+JOIN pg_catalog.pg_namespace  s_p ON s_p.oid = t_p.relnamespace
+JOIN pg_catalog.pg_class      t_c ON t_c.oid = fk.conrelid
+JOIN pg_catalog.pg_namespace  s_c ON s_c.oid = t_c.relnamespace
+WHERE fk.contype = 'f';
+SELECT n.nspname as "Schema",
+c.relname as "Name",
+CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'S' THEN 'sequence' WHEN 'f' THEN 'foreign table' WHEN 'p' THEN 'partitioned table' END as "Type",
+pg_catalog.array_to_string(c.relacl, E'\n') AS "Access privileges",
+pg_catalog.array_to_string(ARRAY(
+SELECT attname || E':\n  ' || pg_catalog.array_to_string(attacl, E'\n  ')
+FROM pg_catalog.pg_attribute a
+WHERE attrelid = c.oid AND NOT attisdropped AND attacl IS NOT NULL
+), E'\n') AS "Column privileges",
+pg_catalog.array_to_string(ARRAY(
+SELECT polname
+|| CASE WHEN NOT polpermissive THEN
+E' (RESTRICTIVE)'
+ELSE '' END
+|| CASE WHEN polcmd != '*' THEN
+E' (' || polcmd::pg_catalog.text || E'):'
+ELSE E':'
+END
+|| CASE WHEN polqual IS NOT NULL THEN
+E'\n  (u): ' || pg_catalog.pg_get_expr(polqual, polrelid)
+ELSE E''
+END
+|| CASE WHEN polwithcheck IS NOT NULL THEN
+E'\n  (c): ' || pg_catalog.pg_get_expr(polwithcheck, polrelid)
+ELSE E''
+END    || CASE WHEN polroles <> '{0}' THEN
+E'\n  to: ' || pg_catalog.array_to_string(
+ARRAY(
+SELECT rolname
+FROM pg_catalog.pg_roles
+WHERE oid = ANY (polroles)
+ORDER BY 1
+), E', ')
+ELSE E''
+END
+FROM pg_catalog.pg_policy pol
+WHERE polrelid = c.oid), E'\n')
+AS "Policies"
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r','v','m','S','f','p')
+AND n.nspname !~ '^pg_' AND pg_catalog.pg_table_is_visible(c.oid)
+ORDER BY 1, 2;
+SELECT n.nspname as "Schema",
+pg_catalog.format_type(t.oid, NULL) AS "Name",
+t.typname AS "Internal name",
+CASE WHEN t.typrelid != 0
+THEN CAST('tuple' AS pg_catalog.text)
+WHEN t.typlen < 0
+THEN CAST('var' AS pg_catalog.text)
+ELSE CAST(t.typlen AS pg_catalog.text)
+END AS "Size",
+pg_catalog.array_to_string(
+ARRAY(
+SELECT e.enumlabel
+FROM pg_catalog.pg_enum e
+WHERE e.enumtypid = t.oid
+ORDER BY e.enumsortorder
+),
+E'\n'
+) AS "Elements",
+pg_catalog.pg_get_userbyid(t.typowner) AS "Owner",
+pg_catalog.array_to_string(t.typacl, E'\n') AS "Access privileges",
+pg_catalog.obj_description(t.oid, 'pg_type') as "Description"
+FROM pg_catalog.pg_type t
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+WHERE (t.typrelid = 0 OR (SELECT c.relkind = 'c' FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid))
+AND NOT EXISTS(SELECT 1 FROM pg_catalog.pg_type el WHERE el.oid = t.typelem AND el.typarray = t.oid)
+AND n.nspname <> 'pg_catalog'
+AND n.nspname <> 'information_schema'
+AND pg_catalog.pg_type_is_visible(t.oid)
+ORDER BY 1, 2;
+SELECT d.datname as "Name",
+pg_catalog.pg_get_userbyid(d.datdba) as "Owner",
+pg_catalog.pg_encoding_to_char(d.encoding) as "Encoding",
+d.datcollate as "Collate",
+d.datctype as "Ctype",
+d.daticulocale as "ICU Locale",
+CASE d.datlocprovider WHEN 'c' THEN 'libc' WHEN 'i' THEN 'icu' END AS "Locale Provider",
+pg_catalog.array_to_string(d.datacl, E'\n') AS "Access privileges",
+CASE WHEN pg_catalog.has_database_privilege(d.datname, 'CONNECT')
+THEN pg_catalog.pg_size_pretty(pg_catalog.pg_database_size(d.datname))
+ELSE 'No Access'
+END as "Size",
+t.spcname as "Tablespace",
+pg_catalog.shobj_description(d.oid, 'pg_database') as "Description"
+FROM pg_catalog.pg_database d
+JOIN pg_catalog.pg_tablespace t on d.dattablespace = t.oid
+ORDER BY 1;
+SELECT c.oid,
+n.nspname,
+c.relname
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname OPERATOR(pg_catalog.~) '^(pc)$' COLLATE pg_catalog.default
+AND pg_catalog.pg_table_is_visible(c.oid)
+ORDER BY 2, 3;
+SELECT c.relchecks, c.relkind, c.relhasindex, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity, false AS relhasoids, c.relispartition, pg_catalog.array_to_string(c.reloptions || array(select 'toast.' || x from pg_catalog.unnest(tc.reloptions) x), ', ')
+, c.reltablespace, CASE WHEN c.reloftype = 0 THEN '' ELSE c.reloftype::pg_catalog.regtype::pg_catalog.text END, c.relpersistence, c.relreplident, am.amname
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_class tc ON (c.reltoastrelid = tc.oid)
+LEFT JOIN pg_catalog.pg_am am ON (c.relam = am.oid)
+WHERE c.oid = '16404';

@@ -1,0 +1,349 @@
+//! Cursors of SQL: `DECLARE c CURSOR FOR query`, `FETCH 100 FROM c`, `MOVE`, `CLOSE c`.
+//!
+//! ```text
+//!   DECLARE   runs the query up to its first rows   -> Cursor, under its name
+//!   FETCH     takes as many rows as it says; they are made as the query goes on
+//!   COMMIT    ends those that are not WITH HOLD; these go on with the snapshot that they have
+//! ```
+//!
+//! Invariant CUR-1: they only go forward, so that nothing that was sent is kept.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use futures::StreamExt;
+use lazybase_model::{Error, Result};
+use lazybase_query::AnswerStream;
+
+use crate::cells::Rows;
+use crate::connection::{Connection, Outcome};
+use crate::types;
+use crate::words::Kind;
+
+#[cfg(test)]
+mod tests;
+
+/// The most that a connection keeps.
+const KEPT_MAX: usize = 1_000;
+
+/// What a statement about cursors asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CursorStatement {
+    Declare {
+        name: String,
+        held: bool,
+        binary: bool,
+        query: String,
+    },
+    /// FETCH, or MOVE, which sends no rows; all that are left where there is no count.
+    Fetch {
+        name: String,
+        count: Option<usize>,
+        sends: bool,
+    },
+    /// All of them where there is no name.
+    Close { name: Option<String> },
+}
+
+/// A query whose rows are taken in pieces.
+pub(crate) struct Cursor {
+    answer: AnswerStream,
+    /// Rows that were not asked for yet, and how many of them were.
+    batch: Option<(RecordBatch, usize)>,
+    held: bool,
+    binary: bool,
+}
+
+/// The next word of a text, in upper case unless it is quoted, and what follows it.
+fn word(text: &str) -> (String, &str) {
+    let text = text.trim_start();
+    if let Some(rest) = text.strip_prefix('"') {
+        let (mut name, mut chars) = (String::new(), rest.char_indices().peekable());
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' if chars.peek().is_some_and(|(_, next)| *next == '"') => {
+                    chars.next();
+                    name.push('"');
+                }
+                '"' => return (name, &rest[at + 1..]),
+                other => name.push(other),
+            }
+        }
+        return (name, "");
+    }
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let end = match text.find(|c| !is_name(c)) {
+        Some(0) => text.chars().next().map_or(0, char::len_utf8),
+        Some(end) => end,
+        None => text.len(),
+    };
+    (text[..end].to_uppercase(), &text[end..])
+}
+
+/// A name as SQL folds it, and what follows it.
+fn name(text: &str) -> (String, &str) {
+    let (name, rest) = word(text);
+    match text.trim_start().starts_with('"') {
+        true => (name, rest),
+        false => (name.to_lowercase(), rest),
+    }
+}
+
+fn usage(form: &str) -> Error {
+    Error::invalid("syntax error")
+        .with_hint(format!("write {form}"))
+        .with_sqlstate("42601")
+}
+
+fn backward() -> Error {
+    Error::invalid("cursors only go forward")
+        .with_hint("FETCH [FORWARD] [count | ALL] FROM cursor")
+        .with_sqlstate("0A000")
+}
+
+/// Reads a statement about cursors.
+///
+/// # Errors
+/// `Invalid`: 42601 for what is none, 0A000 for ways of moving that there are not.
+pub(crate) fn read(sql: &str) -> Result<CursorStatement> {
+    let sql = sql.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    let (first, rest) = word(sql);
+    match first.as_str() {
+        "DECLARE" => declare(rest),
+        "FETCH" | "MOVE" => fetch(rest, first == "FETCH"),
+        _ => match (word(rest).0.as_str(), name(rest)) {
+            ("ALL", (_, "")) => Ok(CursorStatement::Close { name: None }),
+            (_, (name, "")) if !name.is_empty() => Ok(CursorStatement::Close { name: Some(name) }),
+            _ => Err(usage("CLOSE cursor | ALL")),
+        },
+    }
+}
+
+fn declare(rest: &str) -> Result<CursorStatement> {
+    let wrong = || usage("DECLARE cursor [BINARY] CURSOR [WITH HOLD] FOR query");
+    let (name, mut rest) = name(rest);
+    let (mut held, mut binary, mut without) = (false, false, false);
+    loop {
+        let (next, after) = word(rest);
+        rest = after;
+        match next.as_str() {
+            "FOR" => break,
+            "BINARY" => binary = true,
+            "SCROLL" if !without => return Err(backward()),
+            "NO" | "WITHOUT" => {
+                without = true;
+                continue;
+            }
+            "HOLD" => held = !without,
+            "SCROLL" | "CURSOR" | "WITH" | "INSENSITIVE" | "ASENSITIVE" => {}
+            _ => return Err(wrong()),
+        }
+        without = false;
+    }
+    match name.is_empty() || rest.trim().is_empty() {
+        true => Err(wrong()),
+        false => Ok(CursorStatement::Declare {
+            name,
+            held,
+            binary,
+            query: rest.trim().to_owned(),
+        }),
+    }
+}
+
+fn fetch(rest: &str, sends: bool) -> Result<CursorStatement> {
+    let (mut count, mut rest) = (Some(1), rest);
+    loop {
+        let (next, after) = word(rest);
+        match next.as_str() {
+            "FORWARD" | "NEXT" => {}
+            "ALL" => count = None,
+            "FROM" | "IN" => {
+                rest = after;
+                break;
+            }
+            "-" | "PRIOR" | "FIRST" | "LAST" | "ABSOLUTE" | "RELATIVE" | "BACKWARD" => {
+                return Err(backward());
+            }
+            number => match number.parse() {
+                Ok(number) => count = Some(number),
+                Err(_) => break,
+            },
+        }
+        rest = after;
+    }
+    match name(rest) {
+        (name, after) if !name.is_empty() && after.trim().is_empty() => {
+            Ok(CursorStatement::Fetch { name, count, sends })
+        }
+        _ => Err(usage("FETCH [FORWARD] [count | ALL] FROM cursor")),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::not_found(format!("there is no cursor {name:?}")).with_sqlstate("34000")
+}
+
+impl Connection {
+    /// Keeps a query that has begun under its cursor's name; gives the tag.
+    ///
+    /// # Errors
+    /// `Invalid`: 25P01 outside of a transaction, 42P03 for a name that is taken.
+    pub(crate) fn declare(
+        &mut self,
+        statement: &CursorStatement,
+        answer: AnswerStream,
+    ) -> Result<String> {
+        let CursorStatement::Declare {
+            name, held, binary, ..
+        } = statement
+        else {
+            return Err(Error::internal("the statement was seen to be DECLARE"));
+        };
+        let (held, binary) = (*held, *binary);
+        if !held && !self.session.in_transaction() {
+            return Err(
+                Error::invalid("DECLARE CURSOR can only be used in a transaction")
+                    .with_hint("BEGIN first, or write WITH HOLD")
+                    .with_sqlstate("25P01"),
+            );
+        }
+        if !answer.returns_rows() {
+            return Err(usage("DECLARE cursor CURSOR FOR SELECT ..."));
+        }
+        if self.cursors.contains_key(name) {
+            let error = Error::conflict(format!("there is a cursor {name:?} already"));
+            return Err(error.with_sqlstate("42P03"));
+        }
+        if self.cursors.len() >= KEPT_MAX {
+            return Err(Error::unavailable("too many cursors").with_sqlstate("53400"));
+        }
+        let cursor = Cursor {
+            answer,
+            batch: None,
+            held,
+            binary,
+        };
+        self.cursors.insert(name.clone(), cursor);
+        Ok("DECLARE CURSOR".to_owned())
+    }
+
+    /// Ends the cursors that end with their transaction.
+    pub(crate) fn end_cursors(&mut self) {
+        self.cursors.retain(|_, cursor| cursor.held);
+    }
+
+    /// Tells the columns of a cursor.
+    ///
+    /// # Errors
+    /// `NotFound` (34000) when there is none of that name.
+    pub(crate) fn describe_cursor(&mut self, name: &str, formats: &[i16]) -> Result<()> {
+        let cursor = self.cursors.get(name).ok_or_else(|| unknown(name))?;
+        let formats = if cursor.binary { &[1][..] } else { formats };
+        let description = types::description(&cursor.answer.schema(), formats)?;
+        self.wire.put(description);
+        Ok(())
+    }
+
+    /// Does FETCH, MOVE or CLOSE; gives the tag.
+    pub(crate) async fn use_cursor(
+        &mut self,
+        statement: &CursorStatement,
+        formats: &[i16],
+    ) -> Outcome<String> {
+        match statement {
+            CursorStatement::Fetch { name, count, sends } => {
+                let Some(mut cursor) = self.cursors.remove(name) else {
+                    return Ok(Err(unknown(name)));
+                };
+                let formats = if cursor.binary { &[1][..] } else { formats };
+                let sent = self.take(&mut cursor, *count, formats, *sends).await?;
+                Ok(sent.map(|sent| {
+                    self.cursors.insert(name.clone(), cursor);
+                    format!("{} {sent}", if *sends { "FETCH" } else { "MOVE" })
+                }))
+            }
+            CursorStatement::Close { name: None } => {
+                self.portals.clear();
+                self.cursors.clear();
+                Ok(Ok("CLOSE CURSOR ALL".to_owned()))
+            }
+            CursorStatement::Close { name: Some(name) } => {
+                let closed = self.cursors.remove(name).ok_or_else(|| unknown(name));
+                Ok(closed.map(|_| "CLOSE CURSOR".to_owned()))
+            }
+            CursorStatement::Declare { .. } => Ok(Err(Error::internal(
+                "DECLARE was seen to be something else",
+            ))),
+        }
+    }
+
+    /// Takes rows off a cursor, and sends them; gives how many there were.
+    async fn take(
+        &mut self,
+        cursor: &mut Cursor,
+        count: Option<usize>,
+        formats: &[i16],
+        sends: bool,
+    ) -> Outcome<usize> {
+        let schema = cursor.answer.schema();
+        let mut taken = 0;
+        while count.is_none_or(|count| taken < count) {
+            let Some((batch, next)) = cursor.batch.take() else {
+                let answer = &mut cursor.answer;
+                let next = Box::pin(async { answer.next().await.transpose() });
+                match self.watched(Kind::Read, next).await? {
+                    Ok(Some(batch)) => cursor.batch = Some((batch, 0)),
+                    Ok(None) => {
+                        self.note(&cursor.answer);
+                        break;
+                    }
+                    Err(error) => return Ok(Err(error)),
+                }
+                continue;
+            };
+            let left = batch.num_rows() - next;
+            let now = count.map_or(left, |count| left.min(count - taken));
+            if sends {
+                let rows = match Rows::new(&batch.slice(next, now), &schema, formats) {
+                    Ok(rows) => rows,
+                    Err(error) => return Ok(Err(error)),
+                };
+                for row in 0..rows.count {
+                    rows.put_row(row, &mut self.wire.out);
+                    self.flush_full().await?;
+                }
+            }
+            taken += now;
+            if now < left {
+                cursor.batch = Some((batch, next + now));
+            }
+        }
+        Ok(Ok(taken))
+    }
+
+    /// Does one statement about cursors, of the simple protocol; gives its tag.
+    pub(crate) async fn cursor_statement(&mut self, sql: &str) -> Outcome<String> {
+        let statement = match read(sql) {
+            Ok(statement) => statement,
+            Err(error) => return Ok(Err(error)),
+        };
+        match &statement {
+            CursorStatement::Declare { query, .. } => {
+                let session = Arc::clone(&self.session);
+                let begun = Box::pin(session.query(query));
+                let answer = self.watched(Kind::Read, begun).await?;
+                Ok(answer.and_then(|answer| self.declare(&statement, answer)))
+            }
+            CursorStatement::Fetch {
+                name, sends: true, ..
+            } => {
+                if let Err(error) = self.describe_cursor(name, &[]) {
+                    return Ok(Err(error));
+                }
+                self.use_cursor(&statement, &[]).await
+            }
+            _ => self.use_cursor(&statement, &[]).await,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Cursors of SQL.
+
+use crate::served::{Served, cells, sqlstate};
+
+async fn served() -> Served {
+    let sql = "CREATE TABLE t (k INT PRIMARY KEY); \
+               INSERT INTO t SELECT n FROM generate_series(1, 1000) AS n";
+    Served::with(sql).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_fetched_in_pieces() {
+    let served = served().await;
+    let client = served.client().await;
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    run("BEGIN; DECLARE c CURSOR FOR SELECT k FROM t ORDER BY k").await;
+    assert_eq!(cells(&client, "FETCH c").await, [["1"]]);
+    assert_eq!(
+        cells(&client, "FETCH FORWARD 2 FROM c").await,
+        [["2"], ["3"]]
+    );
+    run("MOVE 990 IN c").await;
+    assert_eq!(
+        cells(&client, "FETCH 3 IN c").await,
+        [["994"], ["995"], ["996"]]
+    );
+    assert_eq!(cells(&client, "FETCH ALL FROM c").await.len(), 4);
+    assert!(cells(&client, "FETCH ALL FROM c").await.is_empty());
+    run("CLOSE c").await;
+    assert_eq!(sqlstate(client.simple_query("FETCH c").await), "34000");
+    run("ROLLBACK").await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_end_with_their_transaction_unless_they_are_held() {
+    let served = served().await;
+    let client = served.client().await;
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    let alone = client.simple_query("DECLARE c CURSOR FOR SELECT 1").await;
+    assert_eq!(sqlstate(alone), "25P01");
+    run("BEGIN; DECLARE c CURSOR FOR SELECT 1; COMMIT").await;
+    assert_eq!(sqlstate(client.simple_query("FETCH c").await), "34000");
+    run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    run("DELETE FROM t WHERE k < 500").await;
+    assert_eq!(cells(&client, "FETCH 2 FROM h").await, [["1"], ["2"]]);
+    let again = client
+        .simple_query("DECLARE h CURSOR WITH HOLD FOR SELECT 1")
+        .await;
+    assert_eq!(sqlstate(again), "42P03");
+    run("CLOSE ALL").await;
+    assert_eq!(sqlstate(client.simple_query("FETCH h").await), "34000");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_take_values_and_give_binary_rows() {
+    let served = served().await;
+    let mut client = served.client().await;
+    let transaction = client.transaction().await.unwrap();
+    let declare = "DECLARE \"C d\" CURSOR FOR SELECT k FROM t WHERE k > $1 ORDER BY k";
+    transaction.execute(declare, &[&990_i32]).await.unwrap();
+    let rows = transaction
+        .query("FETCH 4 FROM \"C d\"", &[])
+        .await
+        .unwrap();
+    let found: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, [991, 992, 993, 994]);
+    assert_eq!(rows[0].columns()[0].name(), "k");
+    transaction.commit().await.unwrap();
+    served.stop().await;
+}

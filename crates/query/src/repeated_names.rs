@@ -1,0 +1,212 @@
+//! Columns of one name in one SELECT: PostgreSQL gives them as they are, the planner wants each name
+//! once.
+//!
+//! ```text
+//!   SELECT a, a FROM t   ->   SELECT a, a AS "a{mark}2" FROM t   -> planned, run
+//!                                                                -> columns a, a
+//! ```
+//!
+//! Rewrites sqlparser's tree before it is planned, and the names of what the plan gives. Invariant
+//! RPN-1: a name that a query could mean outside of its SELECT stays as it is: of columns with the
+//! same name, the first.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    VisitMut, VisitorMut, visit_expressions_mut,
+};
+use futures::stream::StreamExt;
+
+use crate::parse::folded;
+
+/// Stands between a column's name and the number of its place. No key of a keyboard writes it.
+const MARK: &str = "\u{1}again ";
+
+/// Names apart what the columns of each SELECT have in common.
+pub(crate) fn mark(statement: &mut Statement) {
+    let done = statement.visit(&mut Marker);
+    debug_assert!(done.is_continue(), "nothing ends the visit");
+}
+
+/// The columns under the names that the statement gave them.
+pub(crate) fn unmarked(schema: &SchemaRef) -> SchemaRef {
+    if !is_marked(schema) {
+        return Arc::clone(schema);
+    }
+    let fields = schema.fields().iter().map(|field| {
+        let name = field.name().split(MARK).next().unwrap_or_default();
+        field.as_ref().clone().with_name(name)
+    });
+    let fields: Vec<_> = fields.collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// Rows under the names that the statement gave their columns.
+pub(crate) fn unmarked_rows(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    if !is_marked(&schema) {
+        return rows;
+    }
+    let shown = unmarked(&schema);
+    let of_batch = Arc::clone(&shown);
+    let rows = rows.map(move |batch| {
+        let batch = batch?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        let renamed = RecordBatch::try_new_with_options(Arc::clone(&of_batch), columns, &options);
+        Ok(renamed?)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(shown, rows))
+}
+
+fn is_marked(schema: &Schema) -> bool {
+    let mut fields = schema.fields().iter();
+    fields.any(|field| field.name().contains(MARK))
+}
+
+struct Marker;
+
+impl VisitorMut for Marker {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        each_select(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+fn each_select(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => name_apart(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            each_select(left);
+            each_select(right);
+        }
+        _ => {}
+    }
+}
+
+/// A column of a SELECT list, as far as names go.
+#[derive(Debug, PartialEq)]
+enum Named {
+    /// `a`, `t.a`: the table, where it is named, and the column.
+    Column(Option<String>, String),
+    /// By AS, or by what it computes.
+    Other(String),
+}
+
+impl Named {
+    fn of(item: &SelectItem) -> Option<Named> {
+        Some(match item {
+            SelectItem::ExprWithAlias { alias, .. } => Named::Other(folded(alias)),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => Named::Column(None, folded(name)),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                let (name, of) = parts.split_last()?;
+                let of = of.last().map(folded);
+                Named::Column(of, folded(name))
+            }
+            SelectItem::UnnamedExpr(expr) => Named::Other(computed(expr)),
+            _ => return None,
+        })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Named::Column(_, name) | Named::Other(name) => name,
+        }
+    }
+
+    /// Whether the planner would take both for one. Columns of two tables are two to it.
+    fn is_taken_for(&self, other: &Named) -> bool {
+        match (self, other) {
+            (Named::Column(Some(of), name), Named::Column(Some(other), same)) => {
+                of == other && name == same
+            }
+            _ => self.name() == other.name(),
+        }
+    }
+}
+
+fn name_apart(select: &mut Select) {
+    let all = select
+        .projection
+        .iter()
+        .any(|item| matches!(item, SelectItem::Wildcard(_)));
+    let wild: HashSet<String> = select.projection.iter().filter_map(all_of).collect();
+    let in_wildcard = |named: &Named| match named {
+        Named::Column(of, _) => all || of.as_ref().is_some_and(|of| wild.contains(of)),
+        Named::Other(_) => false,
+    };
+    let mut seen: Vec<Named> = Vec::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let Some(named) = Named::of(item) else {
+            continue;
+        };
+        let taken = seen.iter().any(|earlier| named.is_taken_for(earlier));
+        if taken || in_wildcard(&named) {
+            let name = format!("{}{MARK}{}", named.name(), at + 1);
+            let alias = Ident::with_quote('"', name);
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let expr = expr.clone();
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+                SelectItem::ExprWithAlias { alias: known, .. } => *known = alias,
+                _ => {}
+            }
+        }
+        seen.push(named);
+    }
+}
+
+/// The table of which an item gives all columns: `t.*`.
+fn all_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            name.0.last()?.as_ident().map(folded)
+        }
+        _ => None,
+    }
+}
+
+/// What the planner calls an expression, or coarser: it shows no casts, and of a query in the place
+/// of a value the name of its column.
+fn computed(expr: &Expr) -> String {
+    let mut shown = expr.clone();
+    let _ = visit_expressions_mut(&mut shown, |expr| {
+        let plain = match expr {
+            Expr::Cast { expr, .. } | Expr::Nested(expr) => expr.as_ref().clone(),
+            Expr::TypedString(typed) => Expr::Value(typed.value.clone()),
+            Expr::CompoundIdentifier(parts) => match parts.last() {
+                Some(name) => Expr::Identifier(name.clone()),
+                None => return ControlFlow::Continue(()),
+            },
+            Expr::Subquery(query) => Expr::Identifier(Ident::new(column_of(&query.body))),
+            Expr::Exists { .. } => Expr::Identifier(Ident::new("exists")),
+            _ => return ControlFlow::<()>::Continue(()),
+        };
+        *expr = plain;
+        ControlFlow::Continue(())
+    });
+    shown.to_string().to_lowercase()
+}
+
+/// The name of the first column of a query.
+fn column_of(body: &SetExpr) -> String {
+    match body {
+        SetExpr::Select(select) => {
+            let named = select.projection.first().and_then(Named::of);
+            named.map_or_else(|| "*".to_owned(), |named| named.name().to_owned())
+        }
+        SetExpr::SetOperation { left, .. } => column_of(left),
+        SetExpr::Query(query) => column_of(&query.body),
+        _ => "column1".to_owned(),
+    }
+}

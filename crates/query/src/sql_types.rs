@@ -1,0 +1,220 @@
+//! Casts and typed constants of SQL's types that the planner does not know, or knows otherwise than
+//! columns are stored.
+//!
+//! | written                     | planned                                        |
+//! | --------------------------- | ---------------------------------------------- |
+//! | `x::UUID`, `UUID '...'`     | `uuid_of(x)`: lower-case text, marked as UUID  |
+//! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
+//! | `x::JSON`, `x::JSONB`       | text, as a JSON column                         |
+//! | `x::OID[]`                  | an array of BIGINT, as `pg_catalog` has them   |
+//!
+//! Rewrites sqlparser's tree before it is planned, and tells the planner types; does nothing else.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, TypedString, Value, VisitMut,
+    visit_expressions_mut,
+};
+use lazybase_model::Error;
+
+use crate::error::into_datafusion;
+use crate::hex::{from_uuid, put_uuid};
+use crate::parse::folded;
+use crate::pg_catalog::types::mark;
+use crate::types::{self, UUID};
+
+/// The name of the function that casts to UUID become.
+const UUID_OF: &str = "uuid_of";
+
+/// Writes all casts to UUID as calls of a function.
+pub(crate) fn rewrite(tree: &mut impl VisitMut) {
+    let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
+        let inner = match expr {
+            Expr::Cast {
+                expr,
+                data_type: SqlType::Uuid,
+                ..
+            } => expr.as_ref().clone(),
+            Expr::TypedString(TypedString {
+                data_type: SqlType::Uuid,
+                value,
+                ..
+            }) => Expr::Value(value.clone()),
+            _ => return ControlFlow::Continue(()),
+        };
+        *expr = uuid_of(inner);
+        ControlFlow::Continue(())
+    });
+    debug_assert!(done.is_continue(), "nothing ends the visit");
+}
+
+fn uuid_of(expr: Expr) -> Expr {
+    // The planner knows no type of a plain NULL.
+    let expr = match expr {
+        Expr::Value(value) if value.value == Value::Null => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(Expr::Value(value)),
+            data_type: SqlType::Text,
+            array: false,
+            format: None,
+        },
+        other => other,
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(UUID_OF)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+fn is_oid(sql: &SqlType) -> bool {
+    match sql {
+        SqlType::Custom(name, _) => {
+            let last = name.0.last().and_then(|part| part.as_ident());
+            last.is_some_and(|name| folded(name) == "oid")
+        }
+        _ => false,
+    }
+}
+
+/// The type of the values that a parameter takes which is cast where it stands.
+pub(crate) fn of_parameter(sql: &SqlType) -> Option<DataType> {
+    if is_oid(sql) {
+        return Some(DataType::Int64);
+    }
+    match sql {
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) if is_oid(element) => {
+            let item = Field::new_list_field(DataType::Int64, true).with_metadata(mark("oid"));
+            Some(DataType::List(Arc::new(item)))
+        }
+        // The planner says what is wrong with a type that is none.
+        sql => types::from_sql(sql).ok(),
+    }
+}
+
+/// Tells the planner the types of values as they are stored.
+#[derive(Debug)]
+pub(crate) struct StoredTypes;
+
+impl TypePlanner for StoredTypes {
+    fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
+        Ok(match sql {
+            SqlType::Time(..) | SqlType::JSON => {
+                let stored = types::from_sql(sql).map_err(into_datafusion)?;
+                Some(Arc::new(Field::new("", stored, true)))
+            }
+            SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) if is_oid(element) => {
+                of_parameter(sql).map(|stored| Arc::new(Field::new("", stored, true)))
+            }
+            oid if is_oid(oid) => Some(Arc::new(Field::new("", DataType::Int64, true))),
+            SqlType::JSONB => Some(Arc::new(Field::new("", DataType::Utf8, true))),
+            _ => None,
+        })
+    }
+}
+
+/// A UUID in any spelling as the text that SQL shows of it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UuidOf {
+    signature: Signature,
+}
+
+impl UuidOf {
+    pub(crate) fn new() -> UuidOf {
+        UuidOf {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for UuidOf {
+    fn name(&self) -> &str {
+        UUID_OF
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(types::shown_field(UUID_OF, &UUID, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
+        let values = ColumnarValue::values_to_arrays(&args.args)?;
+        let spelt = spelt(&values[0])?;
+        match constant && rows != spelt.len() {
+            true => Ok(ColumnarValue::Scalar(
+                datafusion::common::ScalarValue::try_from_array(&spelt, 0)?,
+            )),
+            false => Ok(ColumnarValue::Array(spelt)),
+        }
+    }
+}
+
+fn spelt(values: &ArrayRef) -> Result<ArrayRef> {
+    let failed = |error| DataFusionError::ArrowError(Box::new(error), None);
+    let mut spelt = StringBuilder::new();
+    let mut add = |bytes: Option<&[u8]>| match bytes {
+        None => spelt.append_null(),
+        Some(bytes) => {
+            let mut text = String::with_capacity(36);
+            put_uuid(bytes, &mut text);
+            spelt.append_value(text);
+        }
+    };
+    let wrong = |what: &str| {
+        let error = Error::invalid(format!("{what} is not a UUID"));
+        into_datafusion(error.with_sqlstate("22P02"))
+    };
+    match values.data_type() {
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => {
+            let values = cast(values, &DataType::Binary).map_err(failed)?;
+            for bytes in values.as_binary::<i32>() {
+                if bytes.is_some_and(|bytes| bytes.len() != 16) {
+                    return Err(wrong("a value of another length than 16 bytes"));
+                }
+                add(bytes);
+            }
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
+            let values = cast(values, &DataType::Utf8).map_err(failed)?;
+            for text in values.as_string::<i32>() {
+                let bytes =
+                    text.map(|text| from_uuid(text).ok_or_else(|| wrong(&format!("{text:?}"))));
+                add(bytes.transpose()?.as_deref());
+            }
+        }
+        other => return Err(wrong(&format!("a value of type {}", types::name(other)))),
+    }
+    Ok(Arc::new(spelt.finish()))
+}

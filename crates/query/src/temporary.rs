@@ -1,0 +1,158 @@
+//! Temporary tables: those of one session, which nobody else sees, and which end with it.
+//!
+//! ```text
+//!   CREATE TEMPORARY TABLE t   ->  a table that is stored as "pg_temp_7.t", for session 7
+//!   names in session 7         ->  t means that one; elsewhere it means nothing
+//!   the session ends           ->  it is dropped; after a crash, when the database is opened
+//! ```
+//!
+//! They are tables as all others are: their rows are in the log, their changes in transactions.
+//! Invariant TMP-1: a stored name of this form is seen by its session alone, without its prefix, and
+//! by no session under another name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lazybase_cluster::Instance;
+use lazybase_engine::manifest::{Ddl, Manifest};
+use lazybase_model::{Error, Result, Table};
+
+use crate::session::{Session, Shared};
+
+/// How the stored names of temporary tables begin; no other table's does.
+const PREFIX: &str = "pg_temp_";
+
+/// The number of a session that has, or has had, temporary tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Temporary(u64);
+
+/// Gives numbers to sessions. They are those of one process: tables of an earlier one are gone.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Temporary {
+    fn next() -> Temporary {
+        Temporary(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The name that a table of the session is stored under.
+    pub(crate) fn stored(self, name: &str) -> String {
+        format!("{PREFIX}{}.{name}", self.0)
+    }
+
+    /// The name that the session sees of a table that is stored under `stored`, if it is its own.
+    pub(crate) fn shown(self, stored: &str) -> Option<&str> {
+        let (number, name) = parts(stored)?;
+        (number == self.0).then_some(name)
+    }
+}
+
+/// The number of the session and the name, of the stored name of a temporary table.
+fn parts(stored: &str) -> Option<(u64, &str)> {
+    let (number, name) = stored.strip_prefix(PREFIX)?.split_once('.')?;
+    Some((number.parse().ok()?, name))
+}
+
+/// Whether a stored name is that of a temporary table.
+pub(crate) fn is_stored(name: &str) -> bool {
+    parts(name).is_some()
+}
+
+/// A table as a session sees it: `None` for what is of another one.
+pub(crate) fn seen(table: Arc<Table>, by: Option<Temporary>) -> Option<Arc<Table>> {
+    if !is_stored(&table.name) {
+        return Some(table);
+    }
+    let name = by?.shown(&table.name)?.to_owned();
+    let mut table = Table::clone(&table);
+    table.name = name;
+    Some(Arc::new(table))
+}
+
+/// A table as it is stored, after a change to what its session sees of it.
+pub(crate) fn as_stored(table: &Arc<Table>, by: Option<Temporary>) -> Arc<Table> {
+    match by {
+        Some(by) if !is_stored(&table.name) => {
+            let mut table = Table::clone(table);
+            table.name = by.stored(&table.name);
+            Arc::new(table)
+        }
+        _ => Arc::clone(table),
+    }
+}
+
+/// A temporary table stands where it can't.
+pub(crate) fn refused(what: &str) -> Error {
+    Error::invalid(format!("a temporary table can't have {what}"))
+        .with_hint("make it without TEMPORARY")
+        .with_sqlstate("0A000")
+}
+
+/// Drops the temporary tables of one session, or of all.
+///
+/// # Errors
+/// `Unavailable` when the manifest can't be written.
+async fn drop_of(instance: &Instance, of: Option<Temporary>) -> Result<()> {
+    let ends = |manifest: &Manifest| -> Vec<Ddl> {
+        let tables = manifest.tables.values().map(|state| &state.table);
+        let tables = tables.filter(|table| match of {
+            Some(of) => of.shown(&table.name).is_some(),
+            None => is_stored(&table.name),
+        });
+        tables.map(|table| Ddl::Drop { table: table.id }).collect()
+    };
+    let ddl = ends(&instance.manifest());
+    if !ddl.is_empty() {
+        instance.commit(ddl, None).await?;
+    }
+    Ok(())
+}
+
+/// Drops what sessions left that a crash has ended.
+///
+/// # Errors
+/// As [`drop_of`].
+pub(crate) async fn drop_left(instance: &Instance) -> Result<()> {
+    drop_of(instance, None).await
+}
+
+impl Session {
+    /// Drops the session's temporary tables, as DISCARD TEMP does; inside of a transaction, none.
+    ///
+    /// # Errors
+    /// `Unavailable` when the manifest can't be written.
+    pub async fn drop_temporary(&self) -> Result<()> {
+        let _running = self.shared().gate.lock().await;
+        let of = self.shared().state.lock().temporary;
+        match of {
+            Some(_) if !self.in_transaction() => drop_of(self.shared().instance(), of).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    /// The session's number for temporary tables, given now if it has none.
+    pub(crate) fn temporary(&self) -> Temporary {
+        let mut state = self.state.lock();
+        *state.temporary.get_or_insert_with(Temporary::next)
+    }
+}
+
+impl Drop for Shared {
+    /// Its temporary tables end with a session; where there is no runtime any more to drop them,
+    /// the next opening does.
+    fn drop(&mut self) {
+        let of = self.state.get_mut().temporary;
+        let (Some(of), None) = (of, self.parent()) else {
+            return;
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let instance = self.instance().clone();
+            runtime.spawn(async move {
+                if let Err(error) = drop_of(&instance, Some(of)).await {
+                    tracing::warn!(%error, "temporary tables are left until the next start");
+                }
+            });
+        }
+    }
+}
