@@ -91,6 +91,7 @@ fn spec(create: &CreateTable) -> Result<TableSpec> {
         ttl: ttl(create)?,
         layout: create.layout,
         comment: create.comment.clone(),
+        row_labels: create.row_labels,
         ..TableSpec::new(&create.name, create.columns.clone(), &key)
     })
 }
