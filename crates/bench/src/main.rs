@@ -17,6 +17,7 @@ mod complex;
 mod data;
 mod ingest;
 mod kernels;
+mod labels;
 mod limits;
 mod machine;
 mod pipeline;
@@ -47,6 +48,8 @@ enum Command {
     Stages(stages::StagesArgs),
     /// The paper's complex schema: three tables joined by an ID key, stage after stage.
     Complex(complex::ComplexArgs),
+    /// What labels of rows and cells cost on the way in and in scans.
+    Labels(labels::LabelsArgs),
     /// YCSB's workloads A to F, against a server that speaks PostgreSQL's protocol.
     Ycsb(ycsb::YcsbArgs),
     /// `lazybase serve` as its clients meet it, beside PostgreSQL where there is one.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     let outcome = match &Cli::parse().command {
         Command::Stages(args) => stages::run(args).map(|met| met || !args.check),
         Command::Complex(args) => complex::run(args).map(|()| true),
+        Command::Labels(args) => labels::run(args).map(|()| true),
         Command::Ycsb(args) => ycsb::run(args).map(|()| true),
         Command::Server(args) => server::run(args).map(|met| met || !args.check),
     };

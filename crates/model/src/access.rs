@@ -16,6 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::label::Authorizations;
 use crate::{ColumnId, TableId};
 
 mod change;
@@ -172,6 +173,9 @@ pub struct Role {
     /// The settings that its sessions begin with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// What labels of rows and cells it may read.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub authorizations: Authorizations,
     /// The roles that it is a member of, and whether it may make others members of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub member_of: BTreeMap<RoleId, bool>,
@@ -203,6 +207,7 @@ impl Role {
             valid_until_micros: None,
             password: None,
             settings: BTreeMap::new(),
+            authorizations: Authorizations::new(),
             member_of: BTreeMap::new(),
         }
     }

@@ -6,6 +6,7 @@
 //!   access     roles, grants, and what they come to
 //!   table      tables, columns, views and their stable numeric ids
 //!   id_key     numbers for natural keys, and how they are given out
+//!   label      who may read a row or a cell, as an expression
 //!   freshness  the bound a query sets on staleness, and what to do when it can't be met
 //!   stamp      what every answer says about itself
 //!   token      an acknowledgement's horizon, portable between clients
@@ -18,6 +19,7 @@ pub mod change;
 pub mod error;
 pub mod freshness;
 pub mod id_key;
+pub mod label;
 pub mod limits;
 pub mod partition;
 pub mod scu;
@@ -33,7 +35,7 @@ pub use scu::{BatchCount, Horizon, ScuNumber, Span};
 pub use stamp::{SourceCounts, Stage, Stamp};
 pub use table::TimeToLive;
 pub use table::{
-    CellBytes, Column, ColumnDefault, ColumnId, Layout, MergeOperator, SchemaVersion, Table,
-    TableId, TableName, View, ViewId,
+    CellBytes, Column, ColumnDefault, ColumnId, LabelRole, Layout, MergeOperator, SchemaVersion,
+    Table, TableId, TableName, View, ViewId,
 };
 pub use token::{DatabaseId, Token};

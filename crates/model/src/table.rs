@@ -188,6 +188,18 @@ impl MergeOperator {
     }
 }
 
+/// What a column has to do with labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelRole {
+    /// Its cells have labels, which stand in this column. Like ids, it is given out with the table.
+    In(ColumnId),
+    /// It holds the labels of this column's cells, and SQL shows it by name alone.
+    OfCells(ColumnId),
+    /// It holds the labels of rows, and SQL shows it by name alone.
+    OfRows,
+}
+
 /// A named, typed column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -219,7 +231,13 @@ pub struct Column {
     /// Of an ID key: whose numbers its cells are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_key: Option<IdKeyColumn>,
+    /// Whether its cells have labels, or are labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<LabelRole>,
 }
+
+/// The column of the labels of rows.
+pub const ROW_LABEL_COLUMN: &str = "_label";
 
 /// One cell as an Arrow IPC stream of one column and one row; hexadecimal where it is text.
 #[derive(Clone, PartialEq, Eq)]
@@ -267,7 +285,34 @@ impl Column {
             storage: ColumnStorage::default(),
             merge: None,
             id_key: None,
+            label: None,
         }
+    }
+
+    /// The column of the labels of rows.
+    pub fn of_row_labels() -> Column {
+        Column {
+            label: Some(LabelRole::OfRows),
+            ..Column::new(ROW_LABEL_COLUMN, DataType::Utf8)
+        }
+    }
+
+    /// The column of the labels of a column's cells.
+    pub fn of_cell_labels(column: &Column) -> Column {
+        Column {
+            label: Some(LabelRole::OfCells(column.id)),
+            ..Column::new(cell_label_name(&column.name), DataType::Utf8)
+        }
+    }
+
+    /// Whether its cells are labels.
+    pub fn holds_labels(&self) -> bool {
+        matches!(self.label, Some(LabelRole::OfCells(_) | LabelRole::OfRows))
+    }
+
+    /// Whether its cells have labels.
+    pub fn has_labels(&self) -> bool {
+        matches!(self.label, Some(LabelRole::In(_)))
     }
 
     /// The type that changes and files have of the column: that of the column, but for sums, which
@@ -314,6 +359,55 @@ impl Column {
                 .with_sqlstate("42804"),
         )
     }
+}
+
+/// The name of the column that holds the labels of a column's cells.
+pub fn cell_label_name(column: &str) -> String {
+    format!("{ROW_LABEL_COLUMN}({column})")
+}
+
+/// Whether a column that is declared so, and stands in the key or not, may have labels.
+///
+/// # Errors
+/// `Invalid`: 42P16, or 0A000 for ID keys; with the reason and a hint.
+pub fn check_labelled(column: &Column, in_key: bool) -> Result<()> {
+    let refused = |why: &str, hint: &str, sqlstate| {
+        let name = &column.name;
+        let error = Error::invalid(format!("cells of column {name:?} can't have labels"));
+        Err(error
+            .with_detail(why)
+            .with_hint(hint)
+            .with_sqlstate(sqlstate))
+    };
+    if !column.has_labels() {
+        return Ok(());
+    }
+    if in_key {
+        return refused(
+            "it is in the key: without it there is no row",
+            "WITH (row_labels = true) labels whole rows",
+            "42P16",
+        );
+    }
+    if let Some(operator) = column.merge {
+        let why = format!(
+            "MERGE {} makes one value of many, whose labels may differ",
+            operator.word()
+        );
+        return refused(&why, "leave WITH LABELS or the operator out", "42P16");
+    }
+    if column.id_key.is_some() {
+        let why = "the natural keys that its numbers stand for are their owner's rows";
+        return refused(why, "leave WITH LABELS out", "0A000");
+    }
+    if !column.nullable {
+        return refused(
+            "it is NOT NULL, and a cell that may not be read is NULL",
+            "leave NOT NULL out",
+            "42P16",
+        );
+    }
+    Ok(())
 }
 
 /// Checks the merge operators of the columns of a table with this key: that they can combine the
@@ -551,6 +645,7 @@ impl Table {
                     id_key: None,
                     storage: ColumnStorage::default(),
                     merge: None,
+                    label: None,
                     ..column
                 })
                 .collect(),
@@ -597,9 +692,54 @@ impl Table {
         columns.filter_map(|(at, column)| Some((at, column.id_key?)))
     }
 
-    /// The columns that SQL shows: all but the hidden key.
+    /// The columns that SQL shows without being asked by name: all but those of labels, and the
+    /// hidden key, which stand behind them.
     pub fn visible_columns(&self) -> usize {
+        let written = &self.columns[..self.written_columns()];
+        let labels = written
+            .iter()
+            .rev()
+            .take_while(|column| column.holds_labels());
+        written.len() - labels.count()
+    }
+
+    /// The columns that writers give: all but the hidden key.
+    pub fn written_columns(&self) -> usize {
         self.columns.len() - usize::from(self.hidden_key)
+    }
+
+    /// The position of the column that holds the labels of rows.
+    pub fn row_label(&self) -> Option<usize> {
+        let mut columns = self.columns.iter();
+        columns.position(|column| column.label == Some(LabelRole::OfRows))
+    }
+
+    /// The position of the column that holds the labels of the cells of the one at `at`; `None`
+    /// where they have none.
+    ///
+    /// # Errors
+    /// `Internal` when the table lacks it.
+    pub fn cell_label(&self, at: usize) -> Result<Option<usize>> {
+        let Some(column) = self.columns.get(at) else {
+            return Ok(None);
+        };
+        let Some(LabelRole::In(id)) = column.label else {
+            return Ok(None);
+        };
+        let of_cells = Some(LabelRole::OfCells(column.id));
+        let is = |label: &Column| label.id == id && label.label == of_cells;
+        match self.columns.iter().position(is) {
+            Some(label) => Ok(Some(label)),
+            None => Err(Error::internal(format!(
+                "table {:?} lost the labels of column {:?}",
+                self.name, column.name
+            ))),
+        }
+    }
+
+    /// Whether rows or cells of the table have labels.
+    pub fn has_labels(&self) -> bool {
+        self.columns.iter().any(|column| column.label.is_some())
     }
 }
 

@@ -21,6 +21,7 @@ use crate::database::Database;
 use crate::dml::defaults::Defaults;
 use crate::dml::insert::{Conflict, RowMaker, column, id_is_given_out};
 use crate::id_keys::{Keys, check_numbers};
+use crate::ingest::MEET_IN_SQL;
 use crate::observe;
 use crate::session::Shared;
 use crate::types;
@@ -117,6 +118,9 @@ impl Appender {
             .fields()
             .iter()
             .filter_map(|field| table.column_index(field.name()));
+        if op != Op::Upsert {
+            gate.meet_rows(table, MEET_IN_SQL)?;
+        }
         match op {
             Op::Upsert | Op::Insert => {
                 gate.write(Privilege::Insert, table, &given.collect::<Vec<_>>())

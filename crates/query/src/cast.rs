@@ -17,7 +17,7 @@ use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
-use lazybase_engine::stages::ingest::first_too_long;
+use lazybase_engine::stages::ingest::{first_no_label, first_too_long};
 use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
 use lazybase_model::{Column, Error, Result, Table};
 
@@ -412,6 +412,15 @@ fn shown(value: &str) -> String {
 /// `Invalid` for the first value that may not stand there.
 pub(crate) fn checked_cells(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<ArrayRef> {
     let values = checked_length(values, place)?;
+    if place.column.holds_labels()
+        && let Some((row, error)) = first_no_label(&values, |_| true)
+    {
+        let placed = place.error(row, error.message(), "22023");
+        return Err(match error.hint() {
+            Some(hint) => placed.with_hint(hint),
+            None => placed,
+        });
+    }
     checked_values(values, is_key, place)
 }
 

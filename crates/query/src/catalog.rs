@@ -165,15 +165,16 @@ impl SchemaProvider for StoredSchema {
             Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
             Err(_) => return Ok(None),
         };
-        let columns = match self.names.with_hidden_key == Some(table.id) {
-            true => table.columns.len(),
-            false => table.visible_columns(),
+        let own_key = match self.names.with_hidden_key == Some(table.id) {
+            true => table.written_columns()..table.columns.len(),
+            false => 0..0,
         };
         let shows = shows.into_iter().filter_map(|name| {
             let hidden = HiddenColumn::named(&table, name)?;
             Some(hidden.position(&table))
         });
-        let columns = (0..columns).chain(shows).collect();
+        let columns = (0..table.visible_columns()).chain(own_key).chain(shows);
+        let columns = columns.collect();
         let buffered = self
             .names
             .buffered

@@ -17,7 +17,7 @@ use lazybase_engine::change_batch::masks::mask_combining;
 use lazybase_engine::change_batch::{ChangeBatch, Kinds, Scus};
 use lazybase_engine::stages::ingest::whole_rows_only;
 use lazybase_model::change::StoredKind;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, LabelRole, Result, Table};
 
 #[cfg(test)]
 mod tests;
@@ -79,6 +79,7 @@ pub(crate) fn insert_or_set(
     columns: Vec<ArrayRef>,
     set: &[usize],
 ) -> Result<ChangeBatch> {
+    let set = &with_labels(table, set)?;
     let key = table.key_indices();
     let sets_all = (0..columns.len()).all(|at| key.contains(&at) || set.contains(&at));
     if sets_all && !key.is_empty() && columns.len() > key.len() {
@@ -103,6 +104,11 @@ pub(crate) fn insert_or_set_other(
     if table.takes_whole_rows_only() {
         return Err(whole_rows_only(table));
     }
+    let mut set = set.to_vec();
+    // A cell that is set has the label that the row holds for it.
+    for at in with_labels(table, &places(&set))?.split_off(set.len()) {
+        set.push((at, Arc::clone(&columns[at])));
+    }
     let rows = columns.first().map_or(0, Array::len);
     let key = table.key_indices();
     // Rows come in pairs: the absent half, then the update of the same key.
@@ -123,8 +129,7 @@ pub(crate) fn insert_or_set_other(
     if table.takes_whole_rows_only() {
         return Err(whole_rows_only(table));
     }
-    let updated: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
-    let mask = mask(columns.len(), &updated);
+    let mask = mask(columns.len(), &places(&set));
     let mut masks = BinaryBuilder::new();
     for _ in 0..first.len() {
         masks.append_null();
@@ -158,9 +163,56 @@ pub(crate) fn updates(
     keys: &[ArrayRef],
     set: &[(usize, ArrayRef)],
 ) -> Result<ChangeBatch> {
-    let updated: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
-    let mask = mask(table.columns.len(), &updated);
-    Ok(masked(sparse(table, keys, set)?, StoredKind::UPDATE, &mask))
+    let set = labelled(table, set)?;
+    let mask = mask(table.columns.len(), &places(&set));
+    let data = sparse(table, keys, &set)?;
+    Ok(masked(data, StoredKind::UPDATE, &mask))
+}
+
+fn places(set: &[(usize, ArrayRef)]) -> Vec<usize> {
+    set.iter().map(|(at, _)| *at).collect()
+}
+
+/// The columns that a change sets, and behind them the labels of their cells: a cell never keeps
+/// the label of the value that was there before.
+///
+/// # Errors
+/// `Invalid` (0A000) for the label of a cell that is not set.
+fn with_labels(table: &Table, set: &[usize]) -> Result<Vec<usize>> {
+    let mut all = set.to_vec();
+    for at in set {
+        if let Some(label) = table.cell_label(*at)?
+            && !set.contains(&label)
+        {
+            all.push(label);
+        }
+        let column = &table.columns[*at];
+        if let Some(LabelRole::OfCells(id)) = column.label
+            && !set.iter().any(|at| table.columns[*at].id == id)
+        {
+            return Err(Error::invalid(format!(
+                "table {:?}: {} is set without its cell",
+                table.name, column.name
+            ))
+            .with_detail("a label is a part of its cell, and is written with it")
+            .with_hint("set both")
+            .with_sqlstate("0A000"));
+        }
+    }
+    Ok(all)
+}
+
+/// The values that an update sets, with the labels of the cells: the empty one where none is given.
+///
+/// # Errors
+/// `Invalid` (0A000) for the label of a cell that is not set.
+pub(crate) fn labelled(table: &Table, set: &[(usize, ArrayRef)]) -> Result<Vec<(usize, ArrayRef)>> {
+    let mut all = set.to_vec();
+    let rows = set.first().map_or(0, |(_, values)| values.len());
+    for at in with_labels(table, &places(set))?.split_off(set.len()) {
+        all.push((at, new_null_array(&table.columns[at].data_type, rows)));
+    }
+    Ok(all)
 }
 
 /// Deletes of the rows of `keys`.

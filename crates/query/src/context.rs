@@ -338,7 +338,11 @@ impl Constants {
             let (settings, identity) = self.session.clone().unwrap_or_default();
             let visible = Visible::stored(instance.manifest());
             let names = Names {
-                gate: Gate::new(visible.access(), identity.current),
+                gate: Gate::new(
+                    visible.access(),
+                    identity.current,
+                    settings.authorizations.as_ref(),
+                ),
                 identity,
                 visible,
                 snapshot: None,

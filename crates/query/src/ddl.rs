@@ -104,6 +104,7 @@ fn spec(session: &Shared, create: &CreateTable) -> Result<TableSpec> {
         ttl: ttl(create)?,
         layout: create.layout,
         comment: create.comment.clone(),
+        row_labels: create.row_labels,
         ..TableSpec::new(&name, create.columns.clone(), &key)
     })
 }

@@ -77,6 +77,9 @@ fn column_text(visible: &Visible, table: &Table, column: &Column, in_key: bool) 
     if let Some(operator) = column.merge {
         words.push(format!("MERGE {}", operator.word()));
     }
+    if column.has_labels() {
+        words.push("WITH LABELS".to_owned());
+    }
     // What the column's type, since widened, can't have has no effect any more.
     let of_type = ColumnEncoding::of_type(&column.stored_type());
     let encoding = column.storage.encoding;
@@ -102,6 +105,9 @@ fn options(table: &Table) -> Vec<String> {
     let mut options = Vec::new();
     if table.layout == Layout::Point {
         options.push("layout = 'point'".to_owned());
+    }
+    if table.row_label().is_some() {
+        options.push("row_labels = true".to_owned());
     }
     if let Some(ttl) = table.ttl {
         let column = table.ttl_index().map(|at| table.columns[at].name.as_str());

@@ -25,6 +25,7 @@ use lazybase_model::{Error, Result, Stamp};
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::error::from_arrow;
+use crate::labels::Sight;
 use crate::parse::{convert, unsupported};
 use crate::point::PointRead;
 use crate::read;
@@ -54,8 +55,8 @@ pub(crate) async fn explain(
     let (analyze, verbose) = (*analyze, *verbose);
     let query = convert::reading(query.clone())?;
     if let Some(point) = read::recognise(session, &query, clauses)? {
-        read::check_point(session, &point)?;
-        return explain_point(session, point, clauses, analyze).await;
+        let sight = read::check_point(session, &point)?;
+        return explain_point(session, point, &sight, clauses, analyze).await;
     }
     let opened = read::open(session, statement, clauses, sql).await?;
     let mut plan: Vec<RecordBatch> = Vec::new();
@@ -79,6 +80,7 @@ pub(crate) async fn explain(
 async fn explain_point(
     session: &Arc<Shared>,
     point: PointRead,
+    sight: &Sight,
     clauses: &Clauses,
     analyze: bool,
 ) -> Result<AnswerStream> {
@@ -89,7 +91,11 @@ async fn explain_point(
     );
     if !analyze {
         let tables = Some(vec![point.table.id]);
-        let stamp = session.snapshot(clauses, tables).await?.stamp();
+        let snapshot = session.snapshot(clauses, tables).await?;
+        if sight.is_limited(&point.table) {
+            snapshot.conceal_sources();
+        }
+        let stamp = snapshot.stamp();
         return Ok(told(vec![horizon(&stamp, false), reads])?.with_stamp(Some(stamp)));
     }
     let answer = read::point_read(session, point, clauses).await?;

@@ -11,6 +11,7 @@ use lazybase_cluster::Settings as DatabaseSettings;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
 pub use lazybase_engine::fuzz::memory;
+use lazybase_model::label::{Label, parse_authorizations, show_authorizations};
 use lazybase_model::{Freshness, OnMiss, Result, Token};
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,10 +27,11 @@ mod tests;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, as the corpus and the binaries in `fuzz` have it.
-pub const TARGETS: [(&str, Target); 3] = [
+pub const TARGETS: [(&str, Target); 4] = [
     ("sql", read_sql),
     ("copy", read_copy),
     ("settings", read_settings),
+    ("labels", read_label),
 ];
 
 /// A text of SQL: cut into statements, read, and prepared where there is one.
@@ -80,6 +82,25 @@ pub fn read_copy(bytes: &[u8]) {
         }
         let _ = session.execute("ROLLBACK").await;
     });
+}
+
+/// A label of a row or cell; the same bytes as a list of authorizations.
+pub fn read_label(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let authorizations = parse_authorizations(&text);
+    if let Ok(all) = &authorizations {
+        let again = parse_authorizations(&show_authorizations(all));
+        assert_eq!(again.as_ref().ok(), Some(all), "what is shown is read back");
+    }
+    if let Ok(label) = Label::parse(&text) {
+        let again = Label::parse(&label.to_string());
+        assert_eq!(
+            again.as_ref().ok(),
+            Some(&label),
+            "what is shown is read back"
+        );
+        let _ = label.admits(&authorizations.unwrap_or_default());
+    }
 }
 
 /// A setting's name and value, one a line; the value also as what clauses and clients give.

@@ -1,5 +1,5 @@
-//! Hidden columns by name: `_scu`, `_time` and `_time(column)` of stored tables, which `SELECT *`,
-//! `information_schema` and copies of a table do not show.
+//! Hidden columns by name: `_scu`, `_time`, `_time(column)`, `_label` and `_label(column)` of
+//! stored tables, which `SELECT *`, `information_schema` and copies of a table do not show.
 //!
 //! ```text
 //!   SELECT *, _scu FROM t         ->  SELECT * EXCLUDE ("_scu"), _scu FROM "t␟_scu" AS t
@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
 };
 use lazybase_engine::read::HiddenColumn;
+use lazybase_model::table::{ROW_LABEL_COLUMN, cell_label_name};
 use lazybase_model::{Error, Result, Table};
 
 use crate::parse::{folded, table_name, unsupported};
@@ -45,7 +46,7 @@ pub(crate) fn show(statement: &mut Statement, find: &Find<'_>) -> Result<()> {
     }
     let times = visit_expressions_mut(statement, |expr| {
         if let Expr::Function(function) = expr
-            && let Some(column) = time_of(function)
+            && let Some(column) = part_of(function)
         {
             *expr = column;
         }
@@ -71,7 +72,7 @@ pub(crate) fn shown(name: &str) -> (&str, Vec<&str>) {
 
 fn names_hidden(expr: &Expr) -> bool {
     match expr {
-        Expr::Function(function) => time_of(function).is_some(),
+        Expr::Function(function) => part_of(function).is_some(),
         expr => hidden_name(expr).is_some(),
     }
 }
@@ -89,8 +90,9 @@ fn hidden_name(expr: &Expr) -> Option<(Option<String>, String)> {
     HiddenColumn::is_name(&name).then_some((qualifier, name))
 }
 
-/// `_time(column)`, `_time(table.column)` or `table._time(column)` as the name of a hidden column.
-fn time_of(function: &Function) -> Option<Expr> {
+/// `_time(column)`, `_time(table.column)` or `table._time(column)` as the name of a hidden column;
+/// `_label(column)` the same way.
+fn part_of(function: &Function) -> Option<Expr> {
     let (name, table) = function.name.0.split_last()?;
     let name = name.as_ident()?;
     let FunctionArguments::List(list) = &function.args else {
@@ -99,9 +101,11 @@ fn time_of(function: &Function) -> Option<Expr> {
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(column))] = list.args.as_slice() else {
         return None;
     };
-    if folded(name) != HiddenColumn::TIME {
-        return None;
-    }
+    let name_of = match folded(name).as_str() {
+        HiddenColumn::TIME => HiddenColumn::time_of,
+        ROW_LABEL_COLUMN => cell_label_name,
+        _ => return None,
+    };
     let table = table.iter().map(|part| part.as_ident().cloned());
     let mut parts = table.collect::<Option<Vec<Ident>>>()?;
     let column = match column {
@@ -113,7 +117,7 @@ fn time_of(function: &Function) -> Option<Expr> {
         }
         _ => return None,
     };
-    let hidden = Ident::with_quote('"', HiddenColumn::time_of(&folded(column)));
+    let hidden = Ident::with_quote('"', name_of(&folded(column)));
     if parts.is_empty() {
         return Some(Expr::Identifier(hidden));
     }

@@ -487,7 +487,7 @@ fn referred(
     let table = visible.require(&reference.table);
     let table = table.map_err(|error| error.within(format_args!("ID key {name:?}")))?;
     let key = table.key_indices();
-    gate.read(&table, &key)?;
+    gate.may_read(&table, &key)?;
     gate.write(Privilege::Insert, &table, &key)?;
     let refused = |what: String| Error::invalid(what).with_sqlstate("42830");
     let Some((at, map)) = table.owned_id() else {

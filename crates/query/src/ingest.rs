@@ -145,6 +145,9 @@ pub(crate) async fn ingest(
     Ok(AnswerStream::done(format!("INSERT 0 {written}"), written).with_token(token))
 }
 
+/// What whoever sees some rows only can do instead of changes by keys.
+pub(crate) const MEET_IN_SQL: &str = "UPDATE and DELETE in SQL meet the rows that may be read";
+
 /// Asks whether the session may write such rows.
 fn permit(session: &Shared, table: &Table, schema: &Schema, op: Op, sink: &mut Sink) -> Result<()> {
     if sink.makes(table.id) {
@@ -158,14 +161,20 @@ fn permit(session: &Shared, table: &Table, schema: &Schema, op: Op, sink: &mut S
     match op {
         Op::Upsert => sink.permit(Privilege::Insert, table, &given),
         Op::Insert => {
-            session.gate_now().read(table, &key)?;
+            let gate = session.gate_now();
+            gate.may_read(table, &key)?;
+            gate.meet_rows(table, MEET_IN_SQL)?;
             sink.permit(Privilege::Insert, table, &given)
         }
         Op::Update => {
+            session.gate_now().meet_rows(table, MEET_IN_SQL)?;
             let set: Vec<usize> = given.into_iter().filter(|at| !key.contains(at)).collect();
             sink.permit(Privilege::Update, table, &set)
         }
-        Op::Delete => sink.permit(Privilege::Delete, table, &[]),
+        Op::Delete => {
+            session.gate_now().meet_rows(table, MEET_IN_SQL)?;
+            sink.permit(Privilege::Delete, table, &[])
+        }
     }
 }
 

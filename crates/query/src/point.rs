@@ -15,7 +15,7 @@ use lazybase_model::{Result, Table};
 use crate::keys::{KeyPattern, NamedKeys, key_pattern};
 use crate::literal::Literal;
 use crate::parse::{folded, table_name};
-use crate::scan::Shape;
+use crate::scan::shown_schema;
 use crate::visible::Visible;
 
 #[cfg(test)]
@@ -56,8 +56,8 @@ impl PointPattern {
 
     /// The columns of the rows that it gives.
     pub(crate) fn schema(&self) -> SchemaRef {
-        let shape = Shape::new(Arc::clone(&self.table), self.projection.clone());
-        let fields = shape.schema.fields().iter().zip(&self.names);
+        let shown = shown_schema(&self.table, &self.projection);
+        let fields = shown.fields().iter().zip(&self.names);
         let named = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
         Arc::new(Schema::new(named.collect::<Vec<Field>>()))
     }

@@ -23,6 +23,7 @@ use crate::hidden;
 use crate::id_keys::own;
 use crate::key_order;
 use crate::keys::{self, NamedKeys};
+use crate::labels::Sight;
 use crate::point::{self, PointRead};
 use crate::scan::Shape;
 use crate::session::{Shared, Target, ours};
@@ -140,14 +141,14 @@ pub(crate) async fn point_read(
     point: PointRead,
     clauses: &Clauses,
 ) -> Result<Option<AnswerStream>> {
-    check_point(session, &point)?;
+    let sight = check_point(session, &point)?;
     let snapshot = session
         .snapshot(clauses, Some(vec![point.table.id]))
         .await?;
     if snapshot.definition(point.table.id)?.version != point.table.version {
         return Ok(None);
     }
-    let read = Box::pin(rows_of_keys(session, &snapshot, &point));
+    let read = Box::pin(rows_of_keys(session, &snapshot, &point, &sight));
     let rows = read.instrument(tracing::info_span!("point read")).await?;
     let fields: Vec<Field> = rows
         .schema()
@@ -169,7 +170,7 @@ pub(crate) async fn point_read(
 }
 
 /// Whether the columns of a read of named keys may be read, and those that name the keys.
-pub(crate) fn check_point(session: &Shared, point: &PointRead) -> Result<()> {
+pub(crate) fn check_point(session: &Shared, point: &PointRead) -> Result<Sight> {
     let mut columns = point.table.key_indices();
     columns.extend(&point.projection);
     session.gate_now().read(&point.table, &columns)
@@ -179,18 +180,22 @@ async fn rows_of_keys(
     session: &Shared,
     snapshot: &Snapshot,
     point: &PointRead,
+    sight: &Sight,
 ) -> Result<RecordBatch> {
-    let shape = Shape::new(Arc::clone(&point.table), point.projection.clone());
+    let shape = Shape::new(Arc::clone(&point.table), point.projection.clone(), sight)?;
+    if shape.is_limited() {
+        snapshot.conceal_sources();
+    }
     let mut buffered = Box::pin(own::buffered(session, snapshot)).await?;
     let buffered = buffered.remove(&point.table.id).unwrap_or_default();
     let keys = &point.keys.encoded;
     let rows = snapshot
         .get(point.table.id, keys, &shape.stored_projection(), &buffered)
         .await?;
-    own::check_known(&point.table, &point.projection, &rows)?;
-    shape
-        .show(&rows)
-        .map_err(|error| from_datafusion(&error, ""))
+    let shown = shape.show(&rows);
+    let shown = shown.map_err(|error| from_datafusion(&error, ""))?;
+    own::check_known(&point.table, &point.projection, &shown)?;
+    Ok(shown)
 }
 
 /// Rows by their keys, for the Rust API.

@@ -47,6 +47,7 @@ use lazybase_model::{Result, Table};
 use crate::cast::uuid_text;
 use crate::error::{from_arrow, into_datafusion};
 use crate::id_keys::own;
+use crate::labels::{Hiding, Sight};
 use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
 
@@ -58,32 +59,56 @@ pub(crate) struct Shape {
     pub(crate) projection: Vec<usize>,
     /// What the rows look like to SQL.
     pub(crate) schema: SchemaRef,
+    /// What is hidden in them.
+    hiding: Option<Arc<Hiding>>,
+    /// Whether something of the table may be hidden: then nothing is told of all of it.
+    limited: bool,
+}
+
+/// What columns of a table look like to SQL.
+pub(crate) fn shown_schema(table: &Table, projection: &[usize]) -> SchemaRef {
+    let fields = projection.iter().map(|at| shown_field(table, *at));
+    Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
 }
 
 impl Shape {
-    /// The columns `projection` of a table, as SQL shows them.
-    pub(crate) fn new(table: Arc<Table>, projection: Vec<usize>) -> Shape {
-        let fields: Vec<Field> = projection
-            .iter()
-            .map(|at| shown_field(&table, *at))
-            .collect();
-        Shape {
+    /// The columns `projection` of a table, as SQL shows them to whoever has this sight.
+    ///
+    /// # Errors
+    /// `Internal` when the table lacks labels.
+    pub(crate) fn new(table: Arc<Table>, projection: Vec<usize>, sight: &Sight) -> Result<Shape> {
+        Ok(Shape {
+            hiding: Hiding::of(&table, &projection, sight)?.map(Arc::new),
+            limited: sight.is_limited(&table),
+            schema: shown_schema(&table, &projection),
             table,
             projection,
-            schema: Arc::new(Schema::new(fields)),
-        }
+        })
+    }
+
+    /// Whether something of the table may be hidden.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
     }
 
     /// What the engine is asked for: at least one column, since it gives rows as columns.
     pub(crate) fn stored_projection(&self) -> Vec<usize> {
+        if let Some(hiding) = &self.hiding {
+            return hiding.stored().to_vec();
+        }
         match self.projection.is_empty() {
             true => vec![self.table.key_indices().first().copied().unwrap_or(0)],
             false => self.projection.clone(),
         }
     }
 
-    /// Rows from the engine as SQL shows them.
+    /// Rows from the engine as SQL shows them, without what may not be read.
     pub(crate) fn show(&self, rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
+        let seen = match &self.hiding {
+            Some(hiding) => Some(hiding.hide(rows).map_err(into_datafusion)?),
+            None => None,
+        };
+        let rows = seen.as_ref().unwrap_or(rows);
         let columns: Vec<ArrayRef> = match self.projection.is_empty() {
             true => Vec::new(),
             false => rows.columns().iter().map(shown_column).collect(),
@@ -292,6 +317,14 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// With empty groups, so that there are as many as are wanted, however few the parts are.
+    pub(crate) fn filled(mut self, wanted: usize) -> Parts {
+        if self.groups.len() < wanted {
+            self.groups.resize(wanted, Vec::new());
+        }
+        self
+    }
+
     /// Parts in about as many groups as are wanted. Those of partitions of the table that are
     /// sorted one by one come in groups of their own, unless they are many.
     pub(crate) fn grouped(parts: Vec<ScanPart>, order: Order, wanted: usize) -> Parts {
@@ -349,6 +382,13 @@ impl DisplayAs for LazyScanExec {
         write!(f, ", columns=[{}]", columns.join(", "))?;
         match &self.source {
             Source::Points { keys, .. } => write!(f, ", keys={}", keys.len())?,
+            Source::Parts {
+                partitions,
+                sources,
+            } if self.shape.limited => {
+                debug_assert!(sources.is_empty());
+                write!(f, ", partitions={}", partitions.len())?;
+            }
             Source::Parts {
                 partitions,
                 sources,
@@ -426,19 +466,24 @@ impl ExecutionPlan for LazyScanExec {
             let _entered = span.enter();
             // Reading is part of the time: the store answers while it is polled.
             let _timer = metrics.elapsed_compute().timer();
-            let rows = match read.poll_next_unpin(context) {
-                Poll::Ready(Some(rows)) => rows,
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            };
-            let shown = rows
-                .and_then(|rows| {
-                    own::check_known(&shape.table, &shape.projection, &rows)?;
-                    Ok(rows)
-                })
-                .map_err(into_datafusion)
-                .and_then(|rows| shape.show(&rows));
-            Poll::Ready(Some(shown.map(|rows| rows.record_output(&metrics))))
+            loop {
+                let rows = match read.poll_next_unpin(context) {
+                    Poll::Ready(Some(rows)) => rows,
+                    Poll::Ready(None) => return Poll::Ready(None),
+                    Poll::Pending => return Poll::Pending,
+                };
+                let shown = rows.map_err(into_datafusion).and_then(|rows| {
+                    let shown = shape.show(&rows)?;
+                    own::check_known(&shape.table, &shape.projection, &shown)
+                        .map_err(into_datafusion)?;
+                    Ok(shown)
+                });
+                // A batch that is hidden whole is not told of by an empty one.
+                let hidden = shown.as_ref().is_ok_and(|rows| rows.num_rows() == 0);
+                if !(hidden && shape.limited) {
+                    return Poll::Ready(Some(shown.map(|rows| rows.record_output(&metrics))));
+                }
+            }
         });
         let schema = Arc::clone(&self.shape.schema);
         let rows: SendableRecordBatchStream =
@@ -466,6 +511,9 @@ impl ExecutionPlan for LazyScanExec {
         let partitions = self.properties.partitioning.partition_count();
         let whole = args.partition().is_none() || partitions == 1;
         let num_rows = match self.rows {
+            // How many there are in all is told by what is hidden, too.
+            Rows::Estimated(_) if self.shape.limited => Precision::Absent,
+            Rows::Exact(_) if self.shape.limited && !whole => Precision::Absent,
             Rows::Exact(rows) if whole => Precision::Exact(rows as usize),
             Rows::Exact(rows) | Rows::Estimated(rows) if whole => Precision::Inexact(rows as usize),
             Rows::Exact(rows) | Rows::Estimated(rows) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use datafusion::common::format::MetricType;
 use datafusion::prelude::SessionConfig;
 use lazybase_model::freshness::{DisplayDuration, parse_duration};
+use lazybase_model::label::{Authorizations, parse_authorizations, show_authorizations};
 use lazybase_model::{Error, Freshness, OnMiss, Result, Token};
 use parking_lot::Mutex;
 
@@ -28,7 +29,7 @@ pub(crate) struct Shown {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 15] = [
+const OURS: [(&str, &str); 16] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -60,6 +61,10 @@ const OURS: [(&str, &str); 15] = [
     (
         "lazybase.retention",
         "how long horizons stay readable: LAZYBASE_RETENTION at the opening (read only)",
+    ),
+    (
+        "lazybase.authorizations",
+        "which authorizations of the role the session uses, by names with commas; * is all",
     ),
     (
         "lazybase.producer",
@@ -145,6 +150,8 @@ pub(crate) struct Settings {
     pub(crate) copy_format: &'static str,
     pub(crate) statement_timeout_ms: u32,
     pub(crate) slow_query: Option<Duration>,
+    /// The authorisations of the role that are used; `None` is all.
+    pub(crate) authorizations: Option<Arc<Authorizations>>,
     /// DataFusion's.
     pub(crate) config: SessionConfig,
     /// What a query has asked to be set, by set_config: it holds from the next statement on.
@@ -174,6 +181,7 @@ impl Settings {
             copy_format: "csv",
             statement_timeout_ms: u32::try_from(timeout).unwrap_or(u32::MAX),
             slow_query: base.slow_query,
+            authorizations: None,
             config: default_config(),
             asked: Arc::default(),
         }
@@ -242,10 +250,8 @@ impl Settings {
                 );
             }
             "application_name" => {
-                self.application_name = match value {
-                    Some(name) => name.to_owned(),
-                    None => defaults.application_name.clone(),
-                };
+                let name = value.unwrap_or(&defaults.application_name);
+                self.application_name = name.to_owned();
             }
             "timezone" => return self.set("datafusion.execution.time_zone", value, defaults),
             "lazybase.producer" => {
@@ -261,6 +267,12 @@ impl Settings {
                 self.copy_format = match value {
                     Some(value) => copy_format(name, value)?,
                     None => defaults.copy_format,
+                };
+            }
+            "lazybase.authorizations" => {
+                self.authorizations = match value {
+                    Some(value) => authorizations(value)?,
+                    None => defaults.authorizations.clone(),
                 };
             }
             "lazybase.slow_query" => {
@@ -349,6 +361,10 @@ impl Settings {
             }
             "lazybase.notices" => on_off(self.notices),
             "lazybase.copy_format" => self.copy_format.to_owned(),
+            "lazybase.authorizations" => match &self.authorizations {
+                None => "*".to_owned(),
+                Some(terms) => show_authorizations(terms),
+            },
             "statement_timeout" => self.statement_timeout_ms.to_string(),
             "lazybase.slow_query" => match self.slow_query {
                 None => "off".to_owned(),
@@ -403,6 +419,14 @@ impl Settings {
             Some(near) => error.with_hint(format!("perhaps {near} is meant")),
             None => error.with_hint("SHOW ALL lists the settings"),
         }
+    }
+}
+
+/// The authorisations that a session uses; `None` where it uses all that it has.
+fn authorizations(value: &str) -> Result<Option<Arc<Authorizations>>> {
+    match value.trim() {
+        "*" => Ok(None),
+        terms => parse_authorizations(terms).map(Arc::new).map(Some),
     }
 }
 

@@ -7,14 +7,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-    UInt32Array, UInt64Array,
+    ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
+use arrow::compute::nullif;
 use lazybase_cluster::{Instance, TaskStatus, lag};
 use lazybase_engine::manifest::{Manifest, Run, RunKind, ScuEntry, SegmentFormat, TableState};
 use lazybase_model::{Error, Layout, Result, ScuNumber, Table};
 
 use crate::access::Gate;
+use crate::error::from_arrow;
 use crate::settings::{Settings, Shown};
 
 mod access;
@@ -80,6 +82,36 @@ fn seen<'m>(manifest: &'m Arc<Manifest>, gate: &Gate) -> Cow<'m, Manifest> {
     Cow::Owned(seen)
 }
 
+/// The columns of a system table, without what tells how much there is of tables and views of which
+/// the session may read some rows or cells only.
+fn concealed(columns: Columns, manifest: &Manifest, gate: &Gate) -> Result<Columns> {
+    let states = manifest.tables.values().chain(manifest.views.values());
+    let limited = states.filter(|state| gate.sight().is_limited(&state.table));
+    let limited: Vec<&str> = limited.map(|state| state.table.name.as_str()).collect();
+    let is_name = |name: &str| matches!(name, "name" | "table_name");
+    let named = columns.iter().find(|(name, _)| is_name(name));
+    let Some(names) = named.and_then(|(_, names)| names.as_string_opt::<i32>()) else {
+        return Ok(columns);
+    };
+    if limited.is_empty() {
+        return Ok(columns);
+    }
+    let hidden = names
+        .iter()
+        .map(|name| Some(name.is_some_and(|name| limited.contains(&name))));
+    let hidden: BooleanArray = hidden.collect();
+    let columns = columns.into_iter().map(|(name, column)| {
+        let column = match name {
+            "stored_rows" | "rows" | "bytes" | "raw_bytes" | "ranges" | "key_ranges" => {
+                nullif(&column, &hidden).map_err(|error| from_arrow(&error))?
+            }
+            _ => column,
+        };
+        Ok((name, column))
+    });
+    columns.collect()
+}
+
 /// The rows of a system table, if there is one of that name.
 pub(crate) fn rows(
     name: &str,
@@ -113,6 +145,7 @@ pub(crate) fn rows(
         "troubles" => status::troubles(&instance.status()),
         _ => return Ok(None),
     };
+    let columns = concealed(columns, &instance.manifest(), gate)?;
     RecordBatch::try_from_iter_with_nullable(
         columns
             .into_iter()

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use crate::access::Gate;
 use crate::context::OnePartition;
 use crate::error::into_datafusion;
+use crate::labels::Sight;
 use crate::prune::{self, Access, PartitionAccess};
 use crate::scan::{LazyScanExec, Order, OtherOrder, Parts, Rows, Shape, shown_field};
 
@@ -98,7 +99,7 @@ impl LazyTable {
     }
 
     /// GATE-1: what is read, or tested by a filter, may be read.
-    fn check(&self, projection: &[usize], filters: &[Expr]) -> Result<()> {
+    fn check(&self, projection: &[usize], filters: &[Expr]) -> Result<Sight> {
         let mut columns = projection.to_vec();
         for column in filters.iter().flat_map(Expr::column_refs) {
             let at = self.schema.index_of(&column.name);
@@ -116,7 +117,12 @@ impl LazyTable {
         }
     }
 
-    fn note(&self, mut access: String, sources: Vec<SourceDescription>) {
+    fn note(&self, mut access: String, sources: &[SourceDescription], sight: &Sight) {
+        // How much there is in all is told by what is hidden, too.
+        let sources = match sight.is_limited(&self.table) {
+            true => Vec::new(),
+            false => sources.to_vec(),
+        };
         if !self.buffered.is_empty() {
             access += ", with the transaction's own changes";
         }
@@ -149,8 +155,9 @@ impl LazyTable {
     }
 
     fn planned(&self, shape: Shape, plan: ScanPlan, scan: &Scan<'_>, order: Order) -> LazyScanExec {
+        let hides_rows = scan.sight.hides_rows(&shape.table);
         let rows = match plan.exact_rows {
-            Some(rows) if self.buffered.is_empty() => Rows::Exact(rows),
+            Some(rows) if self.buffered.is_empty() && !hides_rows => Rows::Exact(rows),
             _ => Rows::Estimated(plan.estimated_rows),
         };
         let config = scan.state.config();
@@ -162,11 +169,14 @@ impl LazyTable {
             order => order,
         };
         let parts = Parts::grouped(plan.parts, order, target);
-        LazyScanExec::parts(shape, parts, plan.sources, rows, scan.limit)
+        match shape.is_limited() {
+            true => LazyScanExec::parts(shape, parts.filled(target), vec![], rows, scan.limit),
+            false => LazyScanExec::parts(shape, parts, plan.sources, rows, scan.limit),
+        }
     }
 
     /// The same columns of a view of the table (or of the table of a view), if it has them all.
-    fn shape_of(&self, other: &Arc<Table>, projection: &[usize]) -> Option<Shape> {
+    fn shape_of(&self, other: &Arc<Table>, scan: &Scan<'_>) -> Result<Option<Shape>> {
         let named = self.named();
         let place = |at: &usize| match named.columns.get(*at) {
             Some(column) => {
@@ -176,8 +186,9 @@ impl LazyTable {
             // Versions are those of the table's own rows.
             None => (other.id == named.id).then_some(*at),
         };
-        let projection: Option<Vec<usize>> = projection.iter().map(place).collect();
-        Some(Shape::new(Arc::clone(other), projection?))
+        let projection: Option<Vec<usize>> = scan.projection.iter().map(place).collect();
+        let shape = |projection| Shape::new(Arc::clone(other), projection, &scan.sight);
+        projection.map(shape).transpose()
     }
 
     /// A scan of a view; `None` where the table must answer, or answers for as little as
@@ -189,7 +200,10 @@ impl LazyTable {
         view: &Arc<Table>,
         table_bytes: Option<u64>,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(shape) = self.shape_of(view, &scan.projection) else {
+        if !scan.sight.may_use(&self.table, view) {
+            return Ok(None);
+        }
+        let Some(shape) = self.shape_of(view, scan)? else {
             return Ok(None);
         };
         let range = match prune::access(view, scan.filters)? {
@@ -221,7 +235,7 @@ impl LazyTable {
         let Some(plan) = snapshot.plan_view_scan(&request).await? else {
             return Ok(None);
         };
-        self.note(access, plan.sources.clone());
+        self.note(access, &plan.sources, &scan.sight);
         Ok(Some(Arc::new(self.planned(
             shape,
             plan,
@@ -244,7 +258,10 @@ impl LazyTable {
         for view in views {
             let lag = snapshot.view_lag_bytes(view.id);
             let near = lag.is_some_and(|bytes| bytes <= LAG_BYTES_MAX);
-            let Some(shape) = self.shape_of(view, &scan.projection).filter(|_| near) else {
+            if !near || !scan.sight.may_use(&self.table, view) {
+                continue;
+            }
+            let Some(shape) = self.shape_of(view, scan)? else {
                 continue;
             };
             let request = ScanRequest {
@@ -255,7 +272,10 @@ impl LazyTable {
                 let note = ScanNote {
                     table: self.table.name.clone(),
                     access: format!("the whole view {:?}, in its order", view.name),
-                    sources: plan.sources.clone(),
+                    sources: match shape.is_limited() {
+                        true => Vec::new(),
+                        false => plan.sources.clone(),
+                    },
                 };
                 others.push(OtherOrder {
                     scan: self.planned(shape, plan, scan, Order::Parts),
@@ -274,7 +294,7 @@ impl LazyTable {
         snapshot: &Snapshot,
         scan: &Scan<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let shape = self.shape_of(&self.table, &scan.projection);
+        let shape = self.shape_of(&self.table, scan)?;
         let shape = shape.ok_or_else(|| {
             let view = &self.named().name;
             Error::invalid(format!(
@@ -285,16 +305,15 @@ impl LazyTable {
         let width = self.named().columns.len();
         let (access, ranges, order) = match prune::access(&self.table, scan.filters)? {
             Access::Nothing => {
-                self.note(
-                    "nothing: the predicate on the key is never true".to_owned(),
-                    vec![],
-                );
+                let words = "nothing: the predicate on the key is never true".to_owned();
+                self.note(words, &[], &scan.sight);
                 return Ok(Arc::new(EmptyExec::new(shape.schema)));
             }
             // Versions are read by scans alone.
             Access::Keys(keys) if scan.projection.iter().any(|at| *at >= width) => scanned(keys),
             Access::Keys(keys) => {
-                self.note(format!("{} keys, read one by one", keys.len()), vec![]);
+                let words = format!("{} keys, read one by one", keys.len());
+                self.note(words, &[], &scan.sight);
                 let (snapshot, buffered) = (snapshot.clone(), self.buffered.clone());
                 let points = LazyScanExec::points(shape, snapshot, keys, buffered, scan.limit);
                 return Ok(Arc::new(points));
@@ -325,7 +344,7 @@ impl LazyTable {
             Views::Choice(views) => self.other_orders(snapshot, scan, views).await?,
             Views::Named(_) => Vec::new(),
         };
-        self.note(access, plan.sources.clone());
+        self.note(access, &plan.sources, &scan.sight);
         let planned = self.planned(shape, plan, scan, order);
         Ok(Arc::new(planned.with_others(others)))
     }
@@ -340,6 +359,7 @@ struct Scan<'a> {
     projection: Vec<usize>,
     filters: &'a [Expr],
     limit: Option<usize>,
+    sight: Sight,
 }
 
 fn words_of(range: &KeyRange) -> &'static str {
@@ -386,12 +406,16 @@ impl TableProvider for LazyTable {
             Some(chosen) => chosen.iter().map(|at| self.columns[*at]).collect(),
             None => self.columns.clone(),
         };
-        self.check(&projection, filters).map_err(into_datafusion)?;
+        let sight = self.check(&projection, filters).map_err(into_datafusion)?;
+        if sight.is_limited(&self.table) {
+            snapshot.conceal_sources();
+        }
         let scan = Scan {
             state,
             projection,
             filters,
             limit,
+            sight,
         };
         let planned = async {
             if let Views::Named(view) = &self.views

@@ -258,7 +258,7 @@ impl Buffer {
             );
         }
         self.bytes = bytes;
-        let own = table.hidden_key && changes.data.num_columns() == table.visible_columns();
+        let own = table.hidden_key && changes.data.num_columns() == table.written_columns();
         let changes = match own {
             true => self.with_row_ids(&table, changes)?,
             false => changes,
@@ -360,9 +360,9 @@ impl Buffer {
 
 /// The rows without their keys: ingest gives the ones that stay.
 fn without_row_ids(table: &Table, data: &RecordBatch) -> Result<ChangeBatch> {
-    let visible = table.visible_columns();
+    let written = table.written_columns();
     debug_assert_eq!(data.schema(), change_schema(table, table.columns.len()));
-    upserts(table, data.columns()[..visible].to_vec())
+    upserts(table, data.columns()[..written].to_vec())
 }
 
 fn ids(data: &RecordBatch) -> impl Iterator<Item = &[u8]> {

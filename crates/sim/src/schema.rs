@@ -489,6 +489,7 @@ impl TableDraw {
             ttl: self
                 .ttl
                 .map(|(column, micros)| (column_name(column), micros)),
+            row_labels: false,
         }
     }
 
@@ -599,6 +600,7 @@ pub fn ledger_spec() -> TableSpec {
         comment: None,
         partitioning: None,
         ttl: None,
+        row_labels: false,
     }
 }
 

@@ -215,6 +215,7 @@ impl Tables {
                 comment: None,
                 partitioning: None,
                 ttl: None,
+                row_labels: false,
             };
             let table = block_on(instance.create_table(spec, false))?;
             table.ok_or_else(|| "the table was there already".into())

@@ -13,6 +13,8 @@ use lazybase_model::{
     ViewId, limits,
 };
 
+mod labels;
+
 /// A table to be made.
 #[derive(Debug, Clone)]
 pub struct TableSpec {
@@ -30,6 +32,8 @@ pub struct TableSpec {
     pub partitioning: Option<PartitionSpec>,
     /// The column that its rows end by, and how long after its moment, in microseconds.
     pub ttl: Option<(String, u64)>,
+    /// Whether its rows have labels.
+    pub row_labels: bool,
 }
 
 impl TableSpec {
@@ -43,6 +47,7 @@ impl TableSpec {
             comment: None,
             partitioning: None,
             ttl: None,
+            row_labels: false,
         }
     }
 }
@@ -110,6 +115,7 @@ pub(crate) fn define_view(
         columns.push(column.clone());
     }
     let mut key = view_key(table, spec, &columns)?;
+    labels::add_to_view(table, &mut columns);
     if table.hidden_key {
         let hidden = table.columns.last().filter(|c| c.name == HIDDEN_KEY_COLUMN);
         let hidden = hidden.ok_or_else(|| Error::internal("a table lost its hidden key"))?;
@@ -234,6 +240,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
     check_operators(&spec.columns, &spec.key)?;
     let mut columns: Vec<Column> = spec.columns.clone();
     let hidden_key = spec.key.is_empty();
+    labels::add(spec, &mut columns)?;
     if hidden_key {
         columns.push(hidden_key_column());
     }
@@ -304,6 +311,15 @@ fn mortal(mut table: Table, column: &str, micros: u64) -> Result<Table> {
         .with_detail(format!("its type is {data_type}, which holds no moment"))
         .with_hint("ttl_column names a TIMESTAMP or DATE column")
         .with_sqlstate("42804"));
+    }
+    if table.columns[at].has_labels() {
+        return Err(Error::invalid(format!(
+            "rows of table {:?} can't end by column {column:?}, whose cells have labels",
+            table.name
+        ))
+        .with_detail("that a row ends would tell whoever may not read the cell")
+        .with_hint("leave WITH LABELS out; WITH (row_labels = true) labels whole rows")
+        .with_sqlstate("42P16"));
     }
     table.ttl = Some(TimeToLive {
         column: *id,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, TimeUnit};
+use lazybase_model::table::ROW_LABEL_COLUMN;
 use lazybase_model::{Error, Result, ScuNumber, Table};
 use parking_lot::Mutex;
 
@@ -33,6 +34,11 @@ pub enum HiddenColumn {
     Time,
     /// `_time(column)`: the same of the column at a position.
     TimeOf(usize),
+    /// The SCU that last set the cell of the column at a position. SQL has no name for it.
+    ScuOf(usize),
+    /// `_label` or `_label(column)`: a column of labels, which is stored as others are, by its
+    /// position.
+    Label(usize),
 }
 
 impl HiddenColumn {
@@ -48,7 +54,9 @@ impl HiddenColumn {
 
     /// Whether a hidden column of some table may have the name.
     pub fn is_name(name: &str) -> bool {
-        name == Self::SCU || name == Self::TIME || column_in(name).is_some()
+        matches!(name, Self::SCU | Self::TIME | ROW_LABEL_COLUMN)
+            || column_in(name).is_some()
+            || is_label_of_cells(name)
     }
 
     /// The hidden column of a name.
@@ -56,6 +64,11 @@ impl HiddenColumn {
         match name {
             Self::SCU => Some(HiddenColumn::Scu),
             Self::TIME => Some(HiddenColumn::Time),
+            name if name == ROW_LABEL_COLUMN || is_label_of_cells(name) => {
+                let at = table.column_index(name);
+                let label = at.filter(|at| table.columns[*at].holds_labels());
+                label.map(HiddenColumn::Label)
+            }
             name => {
                 let at = table.column_index(column_in(name)?);
                 let shown = at.filter(|at| *at < table.visible_columns());
@@ -69,7 +82,10 @@ impl HiddenColumn {
         match position.checked_sub(table.columns.len())? {
             0 => Some(HiddenColumn::Scu),
             1 => Some(HiddenColumn::Time),
-            behind => Some(HiddenColumn::TimeOf(behind - 2)),
+            behind => Some(match (behind - 2).checked_sub(table.columns.len()) {
+                None => HiddenColumn::TimeOf(behind - 2),
+                Some(column) => HiddenColumn::ScuOf(column),
+            }),
         }
     }
 
@@ -80,24 +96,35 @@ impl HiddenColumn {
             HiddenColumn::Scu => columns,
             HiddenColumn::Time => columns + 1,
             HiddenColumn::TimeOf(column) => columns + 2 + column,
+            HiddenColumn::ScuOf(column) => columns + 2 + columns + column,
+            HiddenColumn::Label(column) => column,
         }
     }
 
     /// Its name and type.
     pub fn field(self, table: &Table) -> Field {
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
+        let name = |column: usize| {
+            let column = table.columns.get(column);
+            column.map_or("", |column| column.name.as_str())
+        };
         match self {
             HiddenColumn::Scu => Field::new(Self::SCU, DataType::Int64, true),
             HiddenColumn::Time => Field::new(Self::TIME, time, true),
-            HiddenColumn::TimeOf(column) => {
-                let column = table
-                    .columns
-                    .get(column)
-                    .map_or("", |column| column.name.as_str());
-                Field::new(Self::time_of(column), time, true)
+            HiddenColumn::TimeOf(column) => Field::new(Self::time_of(name(column)), time, true),
+            HiddenColumn::ScuOf(column) => {
+                let name = format!("{}({})", Self::SCU, name(column));
+                Field::new(name, DataType::Int64, true)
             }
+            HiddenColumn::Label(column) => Field::new(name(column), DataType::Utf8, true),
         }
     }
+}
+
+/// Whether a name has the form `_label(column)`.
+fn is_label_of_cells(name: &str) -> bool {
+    let rest = name.strip_prefix(ROW_LABEL_COLUMN);
+    rest.is_some_and(|rest| rest.starts_with('(') && rest.ends_with(')'))
 }
 
 /// The column that a name of the form `_time(column)` speaks of.

@@ -505,7 +505,11 @@ fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<us
         .iter()
         .filter_map(|at| match HiddenColumn::at(&layout.table, *at) {
             None => Some(*at),
-            Some(HiddenColumn::TimeOf(column)) => Some(column),
+            Some(
+                HiddenColumn::TimeOf(column)
+                | HiddenColumn::ScuOf(column)
+                | HiddenColumn::Label(column),
+            ) => Some(column),
             Some(HiddenColumn::Scu | HiddenColumn::Time) => None,
         });
     let mut columns: Vec<usize> = stored.collect();

@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lazybase_model::freshness::DisplayDuration;
 use lazybase_model::{
@@ -136,6 +137,8 @@ pub(super) struct Inner {
     pub(super) avoids: u64,
     /// Other paths to the same horizon, with the set of damaged files that each avoids.
     pub(super) detours: Mutex<HashMap<TableId, (u64, Arc<TablePath>)>>,
+    /// Whether the stamp keeps what was read to itself.
+    concealed: AtomicBool,
     asked: Freshness,
     /// The horizon of the past that was asked for.
     at: Option<AsOf>,
@@ -300,6 +303,7 @@ impl Reader {
                 opened: Mutex::default(),
                 avoids,
                 detours: Mutex::default(),
+                concealed: AtomicBool::new(false),
                 asked: ask.freshness,
                 at: ask.at,
                 pin: ask.pin,
@@ -489,13 +493,22 @@ impl Snapshot {
         self.inner.pin.check()
     }
 
+    /// From now on the stamp tells nothing of what is read: its reader may not know of all of it.
+    pub fn conceal_sources(&self) {
+        self.inner.concealed.store(true, Ordering::Relaxed);
+    }
+
     /// The stamp, with everything that was read through this snapshot so far.
     pub fn stamp(&self) -> Stamp {
         let inner = &self.inner;
-        let mut sources = *inner.opened.lock();
-        sources.extents_read = inner.counters.extents_read();
-        sources.bytes_read = inner.counters.bytes_read();
-        sources.cache_hits = inner.counters.extents_cached();
+        let concealed = inner.concealed.load(Ordering::Relaxed);
+        let mut sources = SourceCounts::default();
+        if !concealed {
+            sources = *inner.opened.lock();
+            sources.extents_read = inner.counters.extents_read();
+            sources.bytes_read = inner.counters.bytes_read();
+            sources.cache_hits = inner.counters.extents_cached();
+        }
         Stamp {
             horizon: inner.choice.horizon,
             as_of_micros: inner.choice.as_of_micros,
@@ -507,6 +520,7 @@ impl Snapshot {
                 .choice
                 .cheaper
                 .as_ref()
+                .filter(|_| !concealed)
                 .map(|cheaper| advice(&inner.choice, cheaper)),
         }
     }

@@ -7,8 +7,8 @@ use arrow::array::ArrayRef;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
-use lazybase_model::table::{Column, check_operators};
-use lazybase_model::{CellBytes, ColumnDefault, Error, Result, SchemaVersion, Table};
+use lazybase_model::table::{Column, cell_label_name, check_labelled, check_operators};
+use lazybase_model::{CellBytes, ColumnDefault, Error, LabelRole, Result, SchemaVersion, Table};
 
 use super::{Widening, decode_cell, encode_cell, widening};
 use crate::read::HiddenColumn;
@@ -83,6 +83,9 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
             let at = visible(table, from)?;
             check_name(table, to)?;
             to.clone_into(&mut table.columns[at].name);
+            if let Some(label) = table.cell_label(at)? {
+                table.columns[label].name = cell_label_name(to);
+            }
             Ok(())
         }
         Alteration::SetType {
@@ -188,9 +191,22 @@ fn add(table: &mut Table, mut column: Column) -> Result<()> {
         }
     };
     check_operators(std::slice::from_ref(&column), &key)?;
+    check_labelled(&column, false)?;
     column.id = table.next_column_id();
     table.next_column = column.id.0 + 1;
+    let labels = column.has_labels().then(|| {
+        let id = table.next_column_id();
+        table.next_column = id.0 + 1;
+        column.label = Some(LabelRole::In(id));
+        Column {
+            id,
+            ..Column::of_cell_labels(&column)
+        }
+    });
     table.columns.insert(table.visible_columns(), column);
+    if let Some(labels) = labels {
+        table.columns.insert(table.written_columns(), labels);
+    }
     Ok(())
 }
 
@@ -215,6 +231,9 @@ fn drop_column(table: &mut Table, name: &str) -> Result<()> {
             .with_hint("DROP TABLE drops the table, once none refers to it"));
     }
     check_unused(table, at, "dropped")?;
+    if let Some(label) = table.cell_label(at)? {
+        table.columns.remove(label);
+    }
     table.columns.remove(at);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Access, Grants, Object, Privilege, Privileges, Role, RoleId, Verifier};
+use crate::label::Authorizations;
 use crate::{ColumnId, Error, Result, TableId};
 
 /// One change.
@@ -102,6 +103,8 @@ pub enum RoleAttribute {
     ValidUntil(Option<i64>),
     /// See [`Role::password`].
     Password(Option<Verifier>),
+    /// See [`Role::authorizations`]: these, and no others.
+    Authorizations(Authorizations),
     /// A setting that its sessions begin with; without a value, what holds for all. All of them,
     /// where there is no name.
     Setting {
@@ -124,6 +127,7 @@ impl RoleAttribute {
             RoleAttribute::ConnectionLimit(limit) => role.connection_limit = *limit,
             RoleAttribute::ValidUntil(moment) => role.valid_until_micros = *moment,
             RoleAttribute::Password(password) => role.password.clone_from(password),
+            RoleAttribute::Authorizations(all) => role.authorizations.clone_from(all),
             RoleAttribute::Setting { name, value } => set(&mut role.settings, name, value),
         }
     }

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 
 use super::{Access, Grants, Object, Privilege, RoleId};
+use crate::label::Authorizations;
 use crate::{ColumnId, TableId};
 
 /// Whose grants count for somebody.
@@ -22,6 +23,8 @@ pub struct Rights {
     pub create_role: bool,
     /// The roles whose grants count: everybody, the role, and what it is a member of.
     pub roles: BTreeSet<RoleId>,
+    /// What labels may be read: those of all these roles; `None` is every label.
+    pub authorizations: Option<Authorizations>,
 }
 
 impl Rights {
@@ -31,6 +34,7 @@ impl Rights {
             superuser: true,
             create_role: true,
             roles: [RoleId::PUBLIC].into(),
+            authorizations: None,
         }
     }
 }
@@ -47,6 +51,7 @@ impl Access {
                 superuser: false,
                 create_role: false,
                 roles: BTreeSet::new(),
+                authorizations: Some(Authorizations::new()),
             };
         };
         let mut roles: BTreeSet<RoleId> = [RoleId::PUBLIC, id].into();
@@ -57,10 +62,30 @@ impl Access {
             next.extend(found.iter().filter_map(|of| self.roles.get(of)));
             roles.extend(found);
         }
+        let own = roles.iter().filter_map(|role| self.roles.get(role));
+        let authorizations = own.flat_map(|role| &role.authorizations).cloned();
         Rights {
             superuser: role.superuser,
             create_role: role.create_role || role.superuser,
+            authorizations: (!role.superuser).then(|| authorizations.collect()),
             roles,
+        }
+    }
+
+    /// What labels a role may read if it acts as any role that it is a member of; `None` is every
+    /// label.
+    pub fn reachable_authorizations(&self, role: RoleId) -> Option<Authorizations> {
+        let mut all = self.memberships(role);
+        all.insert(role);
+        let roles = || all.iter().filter_map(|role| self.roles.get(role));
+        match roles().any(|role| role.superuser) {
+            true => None,
+            false => Some(
+                roles()
+                    .flat_map(|role| &role.authorizations)
+                    .cloned()
+                    .collect(),
+            ),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The gate: what a session may read and write, asked where rows are read and changes are made.
 //!
-//! Pure: it holds what was granted at one moment, and whose rights count. Labels of rows and cells
-//! have their place here too: whoever reads a table asks for it by its columns.
+//! Pure: it holds what was granted at one moment, and whose rights count. Whoever reads a table
+//! asks for it by its columns, and is told which labels of rows and cells it may see past.
 //!
 //! Invariant GATE-1: rows leave the engine for a statement, and changes enter it, only past a gate
 //! of the session's role, which is asked anew at each run.
@@ -9,22 +9,33 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lazybase_model::access::{Access, Object, Privilege, Rights};
-use lazybase_model::{ColumnId, Error, Result, Table, TableId};
+use lazybase_model::access::{Access, Object, Privilege, Rights, RoleId};
+use lazybase_model::label::Authorizations;
+use lazybase_model::{Column, ColumnId, Error, LabelRole, Result, Table, TableId};
+
+use crate::labels::Sight;
 
 /// What one session may do at one moment. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     access: Arc<Access>,
     rights: Arc<Rights>,
+    sight: Sight,
     /// Columns of a table that the statement itself needs, and shows nobody.
     free: Option<(TableId, Arc<BTreeSet<ColumnId>>)>,
 }
 
 impl Gate {
-    pub(crate) fn new(access: Arc<Access>, role: Option<lazybase_model::access::RoleId>) -> Gate {
+    /// What a role may do that uses no other authorisations than `narrowed`, if that is said.
+    pub(crate) fn new(
+        access: Arc<Access>,
+        role: Option<RoleId>,
+        narrowed: Option<&Arc<Authorizations>>,
+    ) -> Gate {
+        let rights = access.rights_of(role);
         Gate {
-            rights: Arc::new(access.rights_of(role)),
+            sight: Sight::new(rights.authorizations.as_ref(), narrowed),
+            rights: Arc::new(rights),
             access,
             free: None,
         }
@@ -50,10 +61,57 @@ impl Gate {
 
     /// Whether these columns of a table, or of a view that a statement names, may be read, by
     /// their places; places behind the definition are of hidden columns, which tell of whole rows.
+    /// What is read is shown through the sight.
     ///
     /// # Errors
     /// `Invalid` (42501) if not.
-    pub(crate) fn read(&self, named: &Table, columns: &[usize]) -> Result<()> {
+    pub(crate) fn read(&self, named: &Table, columns: &[usize]) -> Result<Sight> {
+        self.may_read(named, columns)?;
+        Ok(self.sight.clone())
+    }
+
+    /// What the session sees of rows and cells that have labels.
+    pub(crate) fn sight(&self) -> &Sight {
+        &self.sight
+    }
+
+    /// Whether rows of a table may be hidden from the session, so that nothing that writes by keys
+    /// alone may tell whether they are there.
+    pub(crate) fn hides_rows(&self, table: &Table) -> bool {
+        self.sight.hides_rows(table)
+    }
+
+    /// Refuses what would meet rows without looking whether they may be read.
+    ///
+    /// # Errors
+    /// `Invalid` (42501) where rows may be hidden from the session.
+    pub(crate) fn meet_rows(&self, table: &Table, hint: &str) -> Result<()> {
+        match self.hides_rows(table) {
+            false => Ok(()),
+            true => Err(denied(format!(
+                "rows of table {:?} that may not be read can't be met",
+                table.name
+            ))
+            .with_detail("its rows have labels, and the session sees some of them only")
+            .with_hint(hint)),
+        }
+    }
+
+    /// Refuses what tells of all rows and cells of a table.
+    ///
+    /// # Errors
+    /// `Invalid` (42501) where some may be hidden from the session.
+    pub(crate) fn see_all(&self, table: &Table, what: &str) -> Result<()> {
+        match self.sight.is_limited(table) {
+            false => Ok(()),
+            true => Err(denied(format!("permission denied to {what} {}", of(table)))
+                .with_detail("it has labels, and the session may read some rows or cells only")
+                .with_hint("a superuser sees all")),
+        }
+    }
+
+    /// As [`Gate::read`], where nothing of the rows is shown.
+    pub(crate) fn may_read(&self, named: &Table, columns: &[usize]) -> Result<()> {
         if self.rights.superuser {
             return Ok(());
         }
@@ -63,6 +121,10 @@ impl Gate {
         for at in columns {
             match named.columns.get(*at) {
                 Some(column) if is_free(&column.id) => {}
+                Some(Column {
+                    label: Some(LabelRole::OfCells(id)),
+                    ..
+                }) => asked.push(*id),
                 Some(column) if *at < named.visible_columns() => asked.push(column.id),
                 _ => whole = true,
             }
@@ -100,7 +162,13 @@ impl Gate {
     /// Whether columns of a table may be written: by INSERT or UPDATE.
     pub(crate) fn write(&self, does: Privilege, table: &Table, columns: &[usize]) -> Result<()> {
         let ids = columns.iter().filter_map(|at| table.columns.get(*at));
-        let ids: Vec<ColumnId> = ids.map(|column| column.id).collect();
+        // Who may write a cell may write its label; that of a row needs all of the table.
+        let ids: Vec<ColumnId> = ids
+            .map(|column| match column.label {
+                Some(LabelRole::OfCells(id)) => id,
+                _ => column.id,
+            })
+            .collect();
         match self.access.may_columns(&self.rights, does, table.id, &ids) {
             true => Ok(()),
             false => Err(self.denied(does, table, &ids)),

@@ -13,8 +13,14 @@ impl Shared {
     /// What the session may do now.
     pub(crate) fn gate_now(&self) -> Gate {
         let access = self.visible().access();
-        let role = self.state.lock().identity.current;
-        Gate::new(access, role)
+        let (role, narrowed) = {
+            let state = self.state.lock();
+            (
+                state.identity.current,
+                state.settings.authorizations.clone(),
+            )
+        };
+        Gate::new(access, role, narrowed.as_ref())
     }
 
     /// Whether the session may do what is not about the rows of a table: those are asked for where
@@ -25,8 +31,12 @@ impl Shared {
             Statement::Settle { table: None, .. } => gate.superuser("settle all tables"),
             Statement::Settle {
                 table: Some(table), ..
+            } => gate.own(&*self.table(table)?),
+            Statement::VerifyTable { table, .. } => {
+                let table = self.table(table)?;
+                gate.own(&table)?;
+                gate.see_all(&table, "verify")
             }
-            | Statement::VerifyTable { table, .. } => gate.own(&*self.table(table)?),
             Statement::Backup { .. } => gate.superuser("make backups"),
             Statement::Pause(_) | Statement::Resume(_) => gate.superuser("pause and resume stages"),
             Statement::CopyTo { file, .. } | Statement::CopyFrom { file, .. } => {

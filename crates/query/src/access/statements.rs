@@ -192,6 +192,10 @@ impl Asked {
         if rights.superuser {
             return Ok(());
         }
+        let authorizes = |option: &RoleOption| matches!(option, RoleOption::Authorizations(_));
+        if options.iter().any(authorizes) {
+            return self.gate.superuser("say what roles are authorized to read");
+        }
         let gives_all = |option: &RoleOption| {
             matches!(
                 option,
@@ -203,7 +207,7 @@ impl Asked {
         }
         let is_password = |option: &RoleOption| matches!(option, RoleOption::Password(_));
         let own = self.identity.current == Some(role) && !options.is_empty();
-        match (rights.create_role && !self.leads_to_superuser(role))
+        match (rights.create_role && !self.leads_beyond(role))
             || (own && options.iter().all(is_password))
         {
             true => Ok(()),
@@ -211,16 +215,21 @@ impl Asked {
         }
     }
 
-    fn leads_to_superuser(&self, role: RoleId) -> bool {
-        let mut all = self.access.memberships(role);
-        all.insert(role);
-        let is = |id: &RoleId| self.access.roles.get(id).is_some_and(|role| role.superuser);
-        all.iter().any(is)
+    /// Whether a role leads to a superuser, or to labels that the session itself may not read.
+    fn leads_beyond(&self, role: RoleId) -> bool {
+        let own = self.identity.current;
+        let own = own.and_then(|own| self.access.reachable_authorizations(own));
+        match self.access.reachable_authorizations(role) {
+            None => true,
+            Some(all) => own.is_some_and(|own| !all.is_subset(&own)),
+        }
     }
 
     fn denied_roles(&self) -> Error {
-        denied("permission denied to change roles")
-            .with_detail("CREATEROLE is needed; what leads to superusers is for superusers")
+        denied("permission denied to change roles").with_detail(
+            "CREATEROLE is needed; what leads to superusers, or to more authorizations than \
+                 the session's own, is for superusers",
+        )
     }
 
     fn create_role(&mut self, name: &str, options: &[RoleOption]) -> Result<()> {
@@ -280,6 +289,7 @@ impl Asked {
                     })?;
                     RoleAttribute::ConnectionLimit(Some(limit))
                 }
+                RoleOption::Authorizations(all) => RoleAttribute::Authorizations(all.clone()),
                 RoleOption::OfSuperusers(_) if is_superuser => continue,
                 RoleOption::OfSuperusers(what) => {
                     return Err(unsupported(format!("{what} is not supported"))
@@ -318,7 +328,7 @@ impl Asked {
         let rights = self.gate.rights();
         let admits = self.access.may_admit(rights, role);
         // ADMIN OPTION was given for this very role; CREATEROLE opens no way to superusers.
-        match admits && (rights.superuser || !self.leads_to_superuser(role)) {
+        match admits && (rights.superuser || !self.leads_beyond(role)) {
             true => Ok(()),
             false => Err(self.denied_roles()),
         }

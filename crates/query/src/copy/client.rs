@@ -13,7 +13,7 @@ use crate::answer::AnswerStream;
 use crate::dml::insert::columns_given;
 use crate::parse::{CopyFile, CopyPlace, Statement as Ours, parse};
 use crate::read;
-use crate::scan::Shape;
+use crate::scan::shown_schema;
 use crate::session::{Shared, ours};
 
 /// What a `COPY ... FROM STDIN` reads.
@@ -137,7 +137,7 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
                 .gate_now()
                 .write(Privilege::Insert, &table, &given)?;
             Ok(CopyPlan::FromClient {
-                schema: Shape::new(table, given).schema,
+                schema: shown_schema(&table, &given),
                 format: format.into(),
             })
         }

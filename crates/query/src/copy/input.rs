@@ -21,7 +21,7 @@ use super::{Format, ascii, delimiter, drain, io, null_of};
 use crate::dml::insert::{column, columns_given};
 use crate::error::from_given;
 use crate::parse::{CopyFile, CopyPlace};
-use crate::scan::Shape;
+use crate::scan::shown_schema;
 
 /// The data of a `COPY ... FROM STDIN`.
 pub(crate) type Input = Box<dyn BufRead + Send>;
@@ -123,7 +123,7 @@ pub(super) fn rows(
         .with_sqlstate("0A000")),
         Format::Json => {
             let given = columns_given(table, columns)?;
-            let schema = Shape::new(Arc::clone(table), given.clone()).schema;
+            let schema = shown_schema(table, &given);
             let fields = schema.fields().iter();
             let nullable: Vec<Field> = fields
                 .map(|field| match field.data_type() {

@@ -42,7 +42,9 @@ pub(crate) async fn update(
     let alias = update.alias.clone().unwrap_or_else(|| update.table.clone());
     let read_modify_write = session.state.lock().settings.read_modify_write;
     let mut set: Vec<(usize, Expr)> = Vec::with_capacity(update.assignments.len());
-    let mut needs_query = !update.from.is_empty();
+    // A row that may not be read is not met: only a query can tell.
+    let hides_rows = session.gate_now().hides_rows(&table);
+    let mut needs_query = !update.from.is_empty() || hides_rows;
     for (name, value) in update.assignments {
         let at = column(&table, &name)?;
         if table.key_indices().contains(&at) {
@@ -106,9 +108,10 @@ pub(crate) async fn delete(
     let mut sink = Sink::of(session);
     sink.permit(Privilege::Delete, &table, &[])?;
     check_read(session, &table, &alias, delete.selection.iter())?;
+    let hides_rows = session.gate_now().hides_rows(&table);
     let named = match &delete.selection {
-        Some(predicate) => taken_keys(predicate, &table, &alias)?,
-        None => None,
+        Some(predicate) if !hides_rows => taken_keys(predicate, &table, &alias)?,
+        _ => None,
     };
     let rows = match named {
         Some(keys) => {
@@ -165,7 +168,7 @@ fn check_read<'e>(
     }
     match named.columns.is_empty() {
         true => Ok(()),
-        false => session.gate_now().read(table, &named.columns),
+        false => session.gate_now().may_read(table, &named.columns),
     }
 }
 

@@ -38,6 +38,7 @@ use crate::clauses::Clauses;
 use crate::context::Constants;
 use crate::error::{from_arrow, from_datafusion, nearest};
 use crate::id_keys::{Keys, check_numbers, own_ids};
+use crate::labels::Sight;
 use crate::literal::{Literal, to_array};
 use crate::parse::{
     Insert, InsertSource, OnConflict, Statement as Ours, folded, parse, unsupported,
@@ -125,7 +126,12 @@ pub(crate) fn permit(
         Conflict::Set(set) => set.clone(),
         Conflict::SetOther(set) => set.iter().map(|(at, _)| *at).collect(),
     };
-    session.gate_now().read(table, &table.key_indices())?;
+    let gate = session.gate_now();
+    gate.may_read(table, &table.key_indices())?;
+    gate.meet_rows(
+        table,
+        "INSERT without ON CONFLICT replaces a row, whether it is there",
+    )?;
     if !set.is_empty() {
         sink.permit(Privilege::Update, table, &set)?;
     }
@@ -155,12 +161,12 @@ pub(crate) fn columns_given(table: &Table, names: &[String]) -> Result<Vec<usize
     Ok(given)
 }
 
-/// The position of a column that SQL shows.
+/// The position of a column that can be written: one that SQL shows, or labels.
 pub(crate) fn column(table: &Table, name: &str) -> Result<usize> {
     let shown = &table.columns[..table.visible_columns()];
     table
         .require_column(name)
-        .and_then(|at| match at < shown.len() {
+        .and_then(|at| match at < table.written_columns() {
             true => Ok(at),
             false => Err(
                 Error::not_found(format!("column {name:?} can't be written"))
@@ -554,7 +560,7 @@ impl RowMaker<'_> {
     ) -> Result<Vec<ArrayRef>> {
         let key = self.table.key_indices();
         let owned = self.table.owned_id().map(|(at, _)| at);
-        (0..self.table.visible_columns())
+        (0..self.table.written_columns())
             .map(|at| {
                 let values = match self.given.iter().position(|given| *given == at) {
                     Some(place) => Arc::clone(&columns[place]),
@@ -587,7 +593,8 @@ impl RowMaker<'_> {
     ) -> Result<Vec<(usize, ArrayRef)>> {
         let rows = columns.first().map_or(0, Array::len);
         let all = (0..columns.len()).collect();
-        let shape = Shape::new(Arc::new(self.table.clone()), all);
+        let given = Sight::of_given_rows();
+        let shape = Shape::new(Arc::new(self.table.clone()), all, &given)?;
         let stored = RecordBatch::try_from_iter(
             self.table
                 .columns

@@ -17,7 +17,7 @@ use lazybase_model::access::{AccessChange, Privilege, RoleId};
 use lazybase_model::{Error, Result, Table, TableId, Token};
 
 use crate::access::Gate;
-use crate::changes::{deletes, updates};
+use crate::changes::{deletes, labelled, updates};
 use crate::session::Shared;
 use crate::temporary;
 use crate::transaction::{RowId, Staged, is_own};
@@ -240,7 +240,8 @@ impl Sink {
             (Destination::Transaction(staged), true) => {
                 let own: HashMap<RowId, usize> =
                     own_rows(&keys[0]).map(|(row, id)| (id, row)).collect();
-                staged.push(Staged::UpdateOwn(Arc::clone(table), own, set.to_vec()));
+                let set = labelled(table, set)?;
+                staged.push(Staged::UpdateOwn(Arc::clone(table), own, set.clone()));
                 let stored = stored_rows(&keys[0]);
                 let set: Result<Vec<(usize, ArrayRef)>> = set
                     .iter()

@@ -6,8 +6,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
-use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN};
-use lazybase_model::{Column, ColumnDefault, Error, Layout, Result};
+use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN, ROW_LABEL_COLUMN};
+use lazybase_model::{Column, ColumnDefault, ColumnId, Error, LabelRole, Layout, Result};
 
 use super::{PartitionClause, folded, merge, table_name, unsupported};
 use crate::id_keys::has_default;
@@ -34,6 +34,8 @@ pub(crate) struct CreateTable {
     pub(crate) partitions: Option<Box<PartitionClause>>,
     /// How long rows live, in microseconds, and the column whose moment it counts from.
     pub(crate) ttl: (Option<u64>, Option<String>),
+    /// Whether rows have labels.
+    pub(crate) row_labels: bool,
 }
 
 impl CreateTable {
@@ -120,6 +122,7 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         query: create.query,
         partitions: None,
         ttl: (None, None),
+        row_labels: false,
     };
     for column in &create.columns {
         add_column(&mut table, column)?;
@@ -166,7 +169,10 @@ fn check_form(create: &ast::CreateTable) -> Result<()> {
 
 fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
     let name = checked_name(folded(&column.name))?;
-    if matches!(name.as_str(), HIDDEN_KEY_COLUMN | "_scu" | "_time") {
+    if matches!(
+        name.as_str(),
+        HIDDEN_KEY_COLUMN | ROW_LABEL_COLUMN | "_scu" | "_time"
+    ) {
         return Err(
             Error::invalid(format!("column name {name:?} is reserved")).with_sqlstate("42939")
         );
@@ -202,6 +208,10 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             ColumnOption::Comment(comment) => made.comment = Some(comment.clone()),
             ColumnOption::DialectSpecific(tokens) if merge::operator(tokens).is_some() => {
                 made.merge = merge::operator(tokens).flatten();
+            }
+            // The column of the labels is made with the table.
+            ColumnOption::DialectSpecific(tokens) if merge::labels(tokens) => {
+                made.label = Some(LabelRole::In(ColumnId(u32::MAX)));
             }
             ColumnOption::ForeignKey(key) if is_id_key && reference.is_none() => {
                 reference = Some(referred(key)?);
@@ -329,6 +339,14 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
                 .with_sqlstate("22023"));
         }
         ("comment", _) => table.comment = Some(text),
+        ("row_labels", "true" | "on" | "yes" | "1") => table.row_labels = true,
+        ("row_labels", "false" | "off" | "no" | "0") => table.row_labels = false,
+        ("row_labels", _) => {
+            return Err(
+                Error::invalid(format!("row_labels is true or false, not {text:?}"))
+                    .with_sqlstate("22023"),
+            );
+        }
         ("ttl", _) => table.ttl.0 = Some(time_to_live(&text)?),
         // How full PostgreSQL's pages are to be. There are none here, and it decides no answer.
         ("fillfactor", percent)
@@ -339,7 +357,7 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
         _ => {
             return Err(
                 Error::invalid(format!("{key:?} is not an option of a table"))
-                    .with_hint("there are layout, comment, ttl and ttl_column")
+                    .with_hint("there are layout, comment, row_labels, ttl and ttl_column")
                     .with_sqlstate("22023"),
             );
         }

@@ -1,9 +1,10 @@
-//! `MERGE SUM` behind a column's type: merge operators (section 3.2 of the paper), which no dialect
-//! knows.
+//! `MERGE SUM` and `WITH LABELS` behind a column's type: merge operators (section 3.2 of the paper)
+//! and labels of cells, which no dialect knows.
 //!
 //! Before sqlparser reads a statement, `MERGE SUM` becomes `COLLATE "merge sum"`, which may stand
 //! wherever an option of a column may; afterwards it becomes an option of our own. So it can stand
 //! in any order with DEFAULT, NOT NULL and COMMENT, in whatever statement declares columns.
+//! `WITH LABELS` goes the same way.
 
 use datafusion::sql::sqlparser::ast::{
     AlterTableOperation, ColumnDef, ColumnOption, ObjectName, ObjectNamePart, Statement,
@@ -15,6 +16,8 @@ use lazybase_model::{Error, MergeOperator, Result};
 const MERGE: &str = "MERGE";
 /// The operator that a column has anyway: the last value counts.
 const LAST: &str = "LAST";
+/// What `WITH LABELS` is hidden as.
+const LABELS: &str = "with labels";
 
 /// Puts merge operators into words that sqlparser knows.
 ///
@@ -29,6 +32,10 @@ pub(super) fn hide(tokens: &mut [TokenWithSpan]) -> Result<()> {
     }
     for at in 2..tokens.len().saturating_sub(1) {
         let follows_type = !matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        if follows_type && is_labels(&tokens[at..]) {
+            tokens[at].token = Token::make_keyword("COLLATE");
+            tokens[at + 1].token = Token::make_word(LABELS, Some('"'));
+        }
         if !follows_type || !is_word(&tokens[at].token, &[MERGE]) {
             continue;
         }
@@ -52,6 +59,17 @@ pub(super) fn hide(tokens: &mut [TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether tokens begin with `WITH LABELS`, and not with a query that is named so.
+fn is_labels(tokens: &[TokenWithSpan]) -> bool {
+    let [with, labels, rest @ ..] = tokens else {
+        return false;
+    };
+    let next = rest.first().map(|next| &next.token);
+    is_word(&with.token, &["WITH"])
+        && is_word(&labels.token, &["LABELS"])
+        && !next.is_some_and(|next| *next == Token::LParen || is_word(next, &["AS"]))
 }
 
 fn is_word(token: &Token, words: &[&str]) -> bool {
@@ -84,21 +102,30 @@ fn show_in(column: &mut ColumnDef) {
         if let ColumnOption::Collation(name) = &option.option
             && let Some(operator) = hidden(name)
         {
-            let words = [MERGE, operator].map(Token::make_keyword);
-            option.option = ColumnOption::DialectSpecific(words.to_vec());
+            option.option =
+                ColumnOption::DialectSpecific(operator.map(Token::make_keyword).to_vec());
         }
     }
 }
 
-/// The operator's word in a collation's name that [`hide`] made.
-fn hidden(name: &ObjectName) -> Option<&'static str> {
+/// The words in a collation's name that [`hide`] made.
+fn hidden(name: &ObjectName) -> Option<[&'static str; 2]> {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
         return None;
     };
-    match ident.value.strip_prefix("merge ")? {
-        "last" => Some(LAST),
-        word => MergeOperator::of_word(word).map(MergeOperator::word),
+    if ident.value == LABELS {
+        return Some(["WITH", "LABELS"]);
     }
+    let word = match ident.value.strip_prefix("merge ")? {
+        "last" => LAST,
+        word => MergeOperator::of_word(word)?.word(),
+    };
+    Some([MERGE, word])
+}
+
+/// Whether an option of a column says that its cells have labels.
+pub(super) fn labels(tokens: &[Token]) -> bool {
+    matches!(tokens, [with, labels] if is_word(with, &["WITH"]) && is_word(labels, &["LABELS"]))
 }
 
 /// The merge operator that an option of a column says; `None` where it says something else.

@@ -8,6 +8,7 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::access::Privilege;
+use lazybase_model::label::Authorizations;
 use lazybase_model::{Error, Result};
 
 use super::{CATALOG, SCHEMA, unsupported};
@@ -48,6 +49,8 @@ pub(crate) enum RoleOption {
     /// As it is written.
     ValidUntil(String),
     ConnectionLimit(i64),
+    /// It may read by these, and no others.
+    Authorizations(Authorizations),
     /// It is a member of these.
     InRoles(Vec<RoleName>),
     /// These are members of it, and may make others members or not.
@@ -432,6 +435,7 @@ impl Cursor<'_> {
                 self.expect("LIMIT")?;
                 RoleOption::ConnectionLimit(self.number()?)
             }
+            "AUTHORIZATIONS" => RoleOption::Authorizations(self.authorizations()?),
             "IN" => {
                 if !self.take(&["ROLE"]) {
                     self.expect("GROUP")?;
@@ -445,6 +449,26 @@ impl Cursor<'_> {
                 return Err(self.unexpected("an option of a role"));
             }
         })
+    }
+
+    /// Texts in parentheses, or none of them.
+    fn authorizations(&mut self) -> Result<Authorizations> {
+        if !self.take_token(&Token::LParen) {
+            return Err(self.unexpected("an opening parenthesis"));
+        }
+        if self.take_token(&Token::RParen) {
+            return Ok(Authorizations::new());
+        }
+        let all = self.list(Self::text)?;
+        if !self.take_token(&Token::RParen) {
+            return Err(self.unexpected("a closing parenthesis"));
+        }
+        if all.iter().any(String::is_empty) {
+            return Err(Error::invalid("an authorization has no name")
+                .with_hint("AUTHORIZATIONS () takes all of them away")
+                .with_sqlstate("22023"));
+        }
+        Ok(all.into_iter().collect())
     }
 
     fn alter_role(&mut self) -> Result<AccessStatement> {

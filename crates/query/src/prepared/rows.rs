@@ -142,13 +142,13 @@ impl Prepared {
             }
             AtOnce::Update { table, keys, set } => {
                 let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
-                session.gate_now().read(&table, &table.key_indices())?;
+                session.gate_now().may_read(&table, &table.key_indices())?;
                 sink.permit(Privilege::Update, &table, &columns)?;
                 let updated = change(session, &table, &keys, &set, rows, &mut sink).await?;
                 ("UPDATE", updated)
             }
             AtOnce::Delete { table, keys } => {
-                session.gate_now().read(&table, &table.key_indices())?;
+                session.gate_now().may_read(&table, &table.key_indices())?;
                 sink.permit(Privilege::Delete, &table, &[])?;
                 let deleted = change(session, &table, &keys, &[], rows, &mut sink).await?;
                 ("DELETE", deleted)
@@ -250,7 +250,8 @@ impl Plan<'_> {
         let table = self.session.table(&update.table)?;
         let alias = update.alias.as_ref().unwrap_or(&update.table);
         let keys = self.keys(update.selection.as_ref(), &table, alias);
-        let Some(keys) = keys.filter(|_| update.from.is_empty()) else {
+        let hides_rows = self.session.gate_now().hides_rows(&table);
+        let Some(keys) = keys.filter(|_| update.from.is_empty() && !hides_rows) else {
             return Ok(None);
         };
         let mut set = Vec::with_capacity(update.assignments.len());
@@ -274,6 +275,9 @@ impl Plan<'_> {
         let table = self.session.table(&delete.table)?;
         let alias = delete.alias.as_ref().unwrap_or(&delete.table);
         let keys = self.keys(delete.selection.as_ref(), &table, alias);
+        // A row that may not be read is not met: only a query can tell.
+        let hides_rows = self.session.gate_now().hides_rows(&table);
+        let keys = keys.filter(|_| !hides_rows);
         Ok(keys.map(|keys| AtOnce::Delete { table, keys }))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array};
 use lazybase_engine::manifest::Manifest;
 use lazybase_model::access::{Access, Grants, Privilege, RoleId};
+use lazybase_model::label::show_authorizations;
 
 use super::{Columns, moments, texts};
 use crate::access::{Gate, name_of};
@@ -36,6 +37,12 @@ pub(super) fn roles(access: &Access) -> Columns {
             texts(roles().map(|role| {
                 let of = role.member_of.keys().map(|of| name_of(access, Some(*of)));
                 listed(of.collect())
+            })),
+        ),
+        (
+            "authorizations",
+            texts(roles().map(|role| {
+                Some(show_authorizations(&role.authorizations)).filter(|shown| !shown.is_empty())
             })),
         ),
         (

@@ -51,9 +51,9 @@ pub(super) fn find_table(database: &Database, name: &str) -> Result<Option<Arc<T
 
 /// The table's name for a file's column: the same, or folded as SQL folds it.
 pub(super) fn matching(table: &Table, name: &str) -> Option<usize> {
-    let visible = |at: &usize| *at < table.visible_columns();
-    let exact = table.column_index(name).filter(visible);
-    exact.or_else(|| table.column_index(&name.to_lowercase()).filter(visible))
+    let written = |at: &usize| *at < table.written_columns();
+    let exact = table.column_index(name).filter(written);
+    exact.or_else(|| table.column_index(&name.to_lowercase()).filter(written))
 }
 
 /// A file's columns beside the table's.

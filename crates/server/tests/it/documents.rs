@@ -166,6 +166,11 @@ fn who_may_do_what() {
 }
 
 #[test]
+fn labels_run_as_they_are_told() {
+    runs("docs/user/labels.md");
+}
+
+#[test]
 fn the_guide_to_backups_runs() {
     runs("docs/user/backup.md");
 }
@@ -196,6 +201,7 @@ fn every_document_is_here() {
         "damage.md",
         "freshness.md",
         "guarantees.md",
+        "labels.md",
         "monitoring.md",
         "partitions.md",
         "rust.md",

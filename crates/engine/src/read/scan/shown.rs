@@ -19,6 +19,7 @@ pub(super) enum Wanted {
     Scu,
     Time,
     TimeOf(usize),
+    ScuOf(usize),
 }
 
 /// Where the wanted columns come from, where these are read.
@@ -34,6 +35,8 @@ pub(super) fn wanted(
         Some(HiddenColumn::Scu) => Ok(Wanted::Scu),
         Some(HiddenColumn::Time) => Ok(Wanted::Time),
         Some(HiddenColumn::TimeOf(column)) => place(column).map(Wanted::TimeOf),
+        Some(HiddenColumn::ScuOf(column)) => place(column).map(Wanted::ScuOf),
+        Some(HiddenColumn::Label(column)) => place(column).map(Wanted::Stored),
     };
     projection.iter().map(wanted).collect()
 }
@@ -57,6 +60,7 @@ impl PartWork {
                     let scus = rows.scus_of_column(*at)?;
                     self.snapshot.times(&scus).await?
                 }
+                Wanted::ScuOf(at) => shown_scus(&rows.scus_of_column(*at)?),
             });
         }
         self.output(columns, rows.rows())

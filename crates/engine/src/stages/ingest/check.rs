@@ -20,8 +20,11 @@ use super::frame::data::stored_fields;
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
 use crate::key::Partitioner;
 
+mod labels;
 #[cfg(test)]
 mod tests;
+
+pub use labels::first_no_label;
 
 /// The batch as ingest keeps it: checked, with the hidden key left out where no row gives one.
 ///
@@ -54,6 +57,7 @@ pub(crate) fn accept(table: &Table, changes: ChangeBatch) -> Result<ChangeBatch>
     }
     check_partitions(table, changes.data.columns(), 0)?;
     check_whole_rows(table, &changes.kinds)?;
+    labels::check_masks(table, &changes)?;
     under_stored_schema(table, changes)
 }
 
@@ -110,6 +114,11 @@ fn check_column(
             "the text in row {row} has more than {characters_max} characters"
         ));
         return Err(in_column(table, column, error).with_sqlstate("22001"));
+    }
+    if column.holds_labels()
+        && let Some((row, error)) = first_no_label(values, |row| gives_value(changes, row, index))
+    {
+        return Err(in_column(table, column, error.within(format!("row {row}"))));
     }
     let cell_bytes_max = if key { KEY_BYTES_MAX } else { CELL_BYTES_MAX };
     match first_longer(values, cell_bytes_max) {

@@ -70,7 +70,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 pub(crate) use frame::data::change_schema as data_schema;
 
 pub use accepted::{AcceptedBatch, BatchPart, TableTotals, UnsortedScu};
-pub use check::{check_partitions, first_too_long, whole_rows_only};
+pub use check::{check_partitions, first_no_label, first_too_long, whole_rows_only};
 pub use clock::CoordinatorClock;
 pub use describe::describe_log;
 pub use files::LogStart;

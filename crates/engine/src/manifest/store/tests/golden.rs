@@ -12,7 +12,7 @@ use lazybase_model::access::{
 use lazybase_model::partition::{
     BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::{Column, NextIds, ScuNumber, Span, TableId};
+use lazybase_model::{Column, ColumnId, LabelRole, NextIds, ScuNumber, Span, TableId};
 
 use super::*;
 use crate::manifest::history::TimesFile;
@@ -114,6 +114,7 @@ fn files_of_earlier_versions_are_read() {
         (2, golden_story_2()),
         (3, golden_story_3()),
         (4, golden_story_4()),
+        (5, golden_story_5()),
     ];
     for (version, story) in stories {
         let world = Env::test(1);
@@ -276,6 +277,38 @@ fn golden_story_5() -> Story {
     story
 }
 
+/// And labels, and who may read past them.
+fn golden_story_6() -> Story {
+    let mut story = golden_story_5();
+    let (table, view) = (story.manifest.next_table, story.manifest.next_view);
+    let mut labelled = crate::manifest::testing::table("labelled", table, view);
+    let labels = labelled.next_column_id();
+    let value = labelled.columns.last_mut().unwrap();
+    value.nullable = true;
+    value.label = Some(LabelRole::In(labels));
+    let of_cells = Column {
+        id: labels,
+        ..Column::of_cell_labels(value)
+    };
+    let of_rows = Column {
+        id: ColumnId(labels.0 + 1),
+        ..Column::of_row_labels()
+    };
+    labelled.columns.extend([of_cells, of_rows]);
+    let authorizations = ["pay".to_owned(), "top secret".to_owned()];
+    let change = AccessChange::AlterRole {
+        role: RoleId(1),
+        attribute: RoleAttribute::Authorizations(authorizations.into()),
+    };
+    story.apply(Edit::Transaction {
+        ddl: vec![Ddl::Create { table: labelled }, Ddl::Access { change }],
+        batch: None,
+        own_scu: false,
+        clock_micros: story.now_micros,
+    });
+    story
+}
+
 fn golden_times(story: &mut Story) {
     // Without tables no horizon asks for old times.
     let views = story.manifest.views.keys();
@@ -417,9 +450,9 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 10] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45];
+    const CHECKPOINTS: [u64; 11] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
-    let story = golden_story_5();
+    let story = golden_story_6();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {
