@@ -14,6 +14,7 @@ mod extended;
 mod formats;
 mod hostile;
 mod lifecycle;
+mod load;
 mod pipelines;
 mod producers;
 mod raw;
