@@ -14,6 +14,7 @@ use lazybase_engine::stages::ingest::{
     self, BatchNumber, CoordinatorClock, Ingest, IngestOptions, TableVersions, UnsortedScu,
 };
 use lazybase_engine::stages::remap::KeyedChanges;
+use lazybase_model::access::RoleId;
 use lazybase_model::{
     Column, DatabaseId, Error, ErrorKind, Freshness, Horizon, IdKeyColumn, NextIds, OnMiss,
     PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId, Token, ViewId,
@@ -279,13 +280,28 @@ impl Instance {
         }
     }
 
-    /// Opens a producer's session: fences older ones of its name, and tells its mark.
+    /// Opens a producer's session as whoever owns the folder: fences older ones of its name, and
+    /// tells its mark.
     ///
     /// # Errors
     /// `Unavailable` when the store refuses the edit.
     pub async fn open_producer(&self, name: &str) -> Result<(u64, Option<ProducerMark>)> {
+        self.open_producer_as(name, None).await
+    }
+
+    /// Opens a producer's session as a role, which it belongs to from then on, if it belongs to
+    /// nobody yet.
+    ///
+    /// # Errors
+    /// As [`Instance::open_producer`]; `Invalid` (42501) for a producer of another role, of which
+    /// this one is no member.
+    pub async fn open_producer_as(
+        &self,
+        name: &str,
+        role: Option<RoleId>,
+    ) -> Result<(u64, Option<ProducerMark>)> {
         let name = name.to_owned();
-        self.ask(|reply| Command::OpenProducer { name, reply })
+        self.ask(|reply| Command::OpenProducer { name, role, reply })
             .await?
     }
 

@@ -225,6 +225,9 @@ pub struct ObjectAccess {
     /// What was granted on columns alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<ColumnId, Grants>,
+    /// What of `grants` may be passed on by those who have it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: Grants,
 }
 
 /// What privileges are granted on.
@@ -255,6 +258,12 @@ pub struct Access {
     /// Tables and views that have an owner or grants.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub objects: BTreeMap<TableId, ObjectAccess>,
+    /// What is granted on each table or view that a role makes from now on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub defaults: BTreeMap<RoleId, Grants>,
+    /// The roles that named producers belong to; others belong to nobody yet.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub producers: BTreeMap<String, RoleId>,
 }
 
 impl Default for Access {
@@ -266,6 +275,8 @@ impl Default for Access {
             settings: BTreeMap::new(),
             database: [(RoleId::PUBLIC, [Privilege::Connect].into())].into(),
             objects: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            producers: BTreeMap::new(),
         }
     }
 }
@@ -317,6 +328,17 @@ impl Access {
         if !sound(&self.database) {
             return Some("grants on the database".to_owned());
         }
+        let mut makers = self.defaults.iter();
+        if !makers.all(|(role, grants)| self.roles.contains_key(role) && sound(grants)) {
+            return Some("grants on tables to come".to_owned());
+        }
+        if !self
+            .producers
+            .values()
+            .all(|role| self.roles.contains_key(role))
+        {
+            return Some("owners of producers".to_owned());
+        }
         self.objects.iter().find_map(|(table, object)| {
             let mut columns = object.columns.iter();
             let fits = is_there(*table, None)
@@ -324,6 +346,10 @@ impl Access {
                     .owner
                     .is_none_or(|owner| self.roles.contains_key(&owner))
                 && sound(&object.grants)
+                && object.options.iter().all(|(role, privileges)| {
+                    let has = object.grants.get(role);
+                    !privileges.is_empty() && has.is_some_and(|has| has.is_superset(privileges))
+                })
                 && columns.all(|(column, grants)| {
                     is_there(*table, Some(*column)) && sound(grants) && !grants.is_empty()
                 });

@@ -4,7 +4,7 @@
 //!   lazybase (catalog) -> public              -> tables of the snapshot
 //!                      -> lazybase            -> system tables, of the moment
 //!                      -> pg_catalog          -> PostgreSQL's, about what the statement sees
-//!                      -> information_schema  -> DataFusion's own, over the two above
+//!                      -> information_schema  -> DataFusion's own, over the two above, and grants
 //! ```
 //!
 //! Invariant CAT-1: a statement resolves each name once, in one manifest, changed by what the
@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider,
 };
@@ -29,6 +30,7 @@ use lazybase_model::{Result, Table, TableId};
 use crate::access::{Gate, Identity};
 use crate::error::into_datafusion;
 use crate::hidden;
+use crate::information_schema::InformationSchema;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::settings::Settings;
@@ -113,7 +115,7 @@ impl CatalogProviderList for Catalogs {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Catalog {
     stored: Arc<StoredSchema>,
     system: Arc<SystemSchema>,
@@ -132,6 +134,17 @@ impl CatalogProvider for Catalog {
             SCHEMA => Some(Arc::clone(&self.stored) as _),
             SYSTEM_SCHEMA => Some(Arc::clone(&self.system) as _),
             PG_CATALOG => Some(Arc::clone(&self.pg_catalog) as _),
+            INFORMATION_SCHEMA => {
+                let all = Catalogs {
+                    catalog: Arc::new(self.clone()),
+                };
+                let names = &self.stored.names;
+                Some(Arc::new(InformationSchema {
+                    others: InformationSchemaProvider::new(Arc::new(all)),
+                    visible: names.visible.clone(),
+                    gate: names.gate.clone(),
+                }))
+            }
             _ => None,
         }
     }

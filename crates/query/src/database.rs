@@ -153,7 +153,8 @@ impl Database {
         &self.instance
     }
 
-    /// Appends Arrow batches to one table, or several, as one atomic batch.
+    /// Appends Arrow batches to one table, or several, as one atomic batch: as the folder's owner,
+    /// who may do everything. [`Session::appender`] writes with the rights of a role.
     pub fn appender(&self) -> Appender {
         Appender::new(self.clone(), None, None)
     }

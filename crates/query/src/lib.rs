@@ -41,6 +41,7 @@ mod grouping_sets;
 mod hex;
 mod hidden;
 mod id_keys;
+mod information_schema;
 mod ingest;
 mod key_order;
 mod keys;

@@ -18,12 +18,13 @@ use crate::parse::Statement;
 use crate::session::{Shared, State};
 
 impl Shared {
-    /// Opens the producer that the session names, before its first numbered write.
+    /// Opens the producer that the session names, before its first numbered write. It belongs to
+    /// the role that opened it first.
     ///
     /// # Errors
-    /// `Invalid` for a number without a producer.
+    /// `Invalid` for a number without a producer, and for a producer of another role (42501).
     pub(crate) async fn open_producer(&self) -> Result<()> {
-        let name = {
+        let (name, role) = {
             let state = self.state.lock();
             match (&state.settings.producer, state.settings.batch_number) {
                 (_, None) => return Ok(()),
@@ -37,11 +38,11 @@ impl Shared {
                     if opened.is_some_and(|(opened, _)| opened == name) {
                         return Ok(());
                     }
-                    name.clone()
+                    (name.clone(), state.identity.current)
                 }
             }
         };
-        let (epoch, _) = self.instance().open_producer(&name).await?;
+        let (epoch, _) = self.instance().open_producer_as(&name, role).await?;
         self.note_producer(&name, epoch);
         Ok(())
     }

@@ -194,7 +194,8 @@ fn default_config() -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true);
+        // Ours stands in the catalogue, with DataFusion's behind it.
+        .with_information_schema(false);
     // Texts are kept as Utf8: literals of another layout would be cast row by row.
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
     // What each sort keeps for merging what it spills: it counts before anything is spilt.

@@ -20,6 +20,7 @@ use lazybase_engine::schema::check_succession;
 use lazybase_engine::stages::ingest::{
     self, Acknowledgement, AfterHold, BatchWriter, Hold, TableVersions,
 };
+use lazybase_model::access::RoleId;
 use lazybase_model::{
     Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
 };
@@ -219,18 +220,30 @@ impl Coordinator {
         let _ = pending.reply.send(outcome);
     }
 
-    /// Fences older sessions of a producer's name, durably, and tells how far it has come.
+    /// Fences older sessions of a producer's name, durably, and tells how far it has come. From
+    /// now on it belongs to the role, if it belongs to nobody yet.
     pub(super) async fn open_producer(
         &mut self,
         name: &str,
+        role: Option<RoleId>,
     ) -> Result<(u64, Option<ProducerMark>)> {
         // Told when nothing is in doubt any more: an earlier session may be.
         let mut epoch = 0;
         let next = |manifest: &Manifest| {
+            let access = &manifest.access;
+            if !access.may_open(&access.rights_of(role), name) {
+                return Err(
+                    Error::invalid(format!("permission denied for producer {name:?}"))
+                        .with_detail("it belongs to the role that opened it first")
+                        .with_hint("write under another name, or as a member of that role")
+                        .with_sqlstate("42501"),
+                );
+            }
             epoch = manifest.producers.get(name).map_or(0, |mark| mark.epoch) + 1;
             Ok(Edit::OpenProducer {
                 name: name.to_owned(),
                 epoch,
+                owner: role,
             })
         };
         let manifest = self.shared.manifests.commit_with(next).await?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lazybase_engine::manifest::ProducerMark;
 use lazybase_engine::stages::ingest::Acknowledgement;
+use lazybase_model::access::RoleId;
 use lazybase_model::{Error, Result, ScuNumber, ViewId};
 use tokio::sync::oneshot;
 
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     /// Fence older sessions of a producer's name.
     OpenProducer {
         name: String,
+        role: Option<RoleId>,
         reply: oneshot::Sender<Result<(u64, Option<ProducerMark>)>>,
     },
     /// Until this SCU is that far, do its work before all other.

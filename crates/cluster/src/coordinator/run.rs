@@ -170,8 +170,8 @@ impl Coordinator {
             Event::Asked(Command::Ddl { request, reply }) => {
                 self.ddl.push_back(PendingDdl::new(request, reply));
             }
-            Event::Asked(Command::OpenProducer { name, reply }) => {
-                let opened = self.open_producer(&name).await;
+            Event::Asked(Command::OpenProducer { name, role, reply }) => {
+                let opened = self.open_producer(&name, role).await;
                 let _ = reply.send(opened);
             }
             Event::Asked(Command::Hurry {

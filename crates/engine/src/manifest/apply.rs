@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lazybase_model::access::{AccessChange, RoleId};
 use lazybase_model::table::Table;
 use lazybase_model::{
     DatabaseId, Error, NextIds, Result, SchemaVersion, ScuNumber, Span, TableId, ViewId,
@@ -166,7 +167,7 @@ impl Manifest {
                 times_before,
             } => self.retire(runs, scus, *times_before),
             Edit::ArchiveTimes { file, replaces } => self.history.adopt(file, *replaces),
-            Edit::OpenProducer { name, epoch } => self.open_producer(name, *epoch),
+            Edit::OpenProducer { name, epoch, owner } => self.open_producer(name, *epoch, *owner),
             Edit::Heal { runs } => self.heal(runs),
             Edit::Advanced {
                 view,
@@ -687,7 +688,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn open_producer(&mut self, name: &str, epoch: u64) -> Result<()> {
+    fn open_producer(&mut self, name: &str, epoch: u64, owner: Option<RoleId>) -> Result<()> {
         let mark = self.producers.entry(name.to_owned());
         let mark = mark.or_insert(ProducerMark {
             number: 0,
@@ -702,7 +703,13 @@ impl Manifest {
             return Err(Error::conflict(message).with_detail(epochs));
         }
         mark.epoch = epoch;
-        Ok(())
+        match owner.filter(|_| !self.access.producers.contains_key(name)) {
+            None => Ok(()),
+            owner => self.change_access(&AccessChange::Producer {
+                name: name.to_owned(),
+                owner,
+            }),
+        }
     }
 
     fn heal(&mut self, healed: &[HealedRun]) -> Result<()> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lazybase_model::access::AccessChange;
+use lazybase_model::access::{AccessChange, RoleId};
 use lazybase_model::table::Table;
 use lazybase_model::{
     DatabaseId, NextIds, PartitionChange, SchemaVersion, ScuNumber, TableId, ViewId,
@@ -137,6 +137,9 @@ pub enum Edit {
         name: String,
         /// The new session's epoch.
         epoch: u64,
+        /// The role that it belongs to from now on, where it belongs to nobody yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<RoleId>,
     },
     /// A secondary view comes from the boundary `from`, where all its ranges end, to `to`: the
     /// changes of its entries between the two, in parts; without parts, nothing changed.

@@ -363,6 +363,7 @@ impl Story {
             14 => Some(Edit::OpenProducer {
                 name: "loader".to_owned(),
                 epoch: now.producers.get("loader").map_or(0, |mark| mark.epoch) + 1,
+                owner: None,
             }),
             15 => Some(Edit::Barrier {
                 epoch: now.epoch + 1,

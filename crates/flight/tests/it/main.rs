@@ -10,6 +10,7 @@ mod catalog;
 mod encrypted;
 mod hostile;
 mod ingest;
+mod load;
 mod prepared;
 mod queries;
 mod roles;

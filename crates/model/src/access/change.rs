@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Grants, Object, Privilege, Privileges, Role, RoleId, Verifier};
+use super::{Access, Grants, Object, ObjectAccess, Privilege, Privileges, Role, RoleId, Verifier};
 use crate::label::Authorizations;
 use crate::{ColumnId, Error, Result, TableId};
 
@@ -80,6 +80,35 @@ pub enum AccessChange {
         name: Option<String>,
         /// Its value.
         value: Option<String>,
+    },
+    /// What a role has on a table or view may be passed on by it, or no longer.
+    Option {
+        /// On what.
+        table: TableId,
+        /// By whom.
+        role: RoleId,
+        /// Which; what the role does not have is left out.
+        privileges: Privileges,
+        /// Whether it may.
+        gives: bool,
+    },
+    /// What is granted on each table or view that a role makes from now on, or no longer.
+    Default {
+        /// Who makes them.
+        maker: RoleId,
+        /// To whom it is granted.
+        to: RoleId,
+        /// Which.
+        privileges: Privileges,
+        /// Whether it is.
+        gives: bool,
+    },
+    /// A named producer belongs to a role, or to nobody.
+    Producer {
+        /// Its name.
+        name: String,
+        /// Whose it is.
+        owner: Option<RoleId>,
     },
 }
 
@@ -204,7 +233,73 @@ impl Access {
                 set(&mut self.settings, name, value);
                 Ok(())
             }
+            AccessChange::Option {
+                table,
+                role,
+                privileges,
+                gives,
+            } => self.option(*table, *role, privileges, *gives),
+            AccessChange::Default {
+                maker,
+                to,
+                privileges,
+                gives,
+            } => self.default(*maker, *to, privileges, *gives),
+            AccessChange::Producer { name, owner } => self.own_producer(name, *owner),
         }
+    }
+
+    fn option(
+        &mut self,
+        table: TableId,
+        role: RoleId,
+        privileges: &Privileges,
+        gives: bool,
+    ) -> Result<()> {
+        if role == RoleId::PUBLIC {
+            return Err(
+                Error::invalid("grant options are given to roles, not to everybody")
+                    .with_sqlstate("0LP01"),
+            );
+        }
+        self.require(role)?;
+        let object = self.objects.entry(table).or_default();
+        match gives {
+            true => object.options.entry(role).or_default().extend(privileges),
+            false => take(&mut object.options, role, privileges),
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn default(
+        &mut self,
+        maker: RoleId,
+        to: RoleId,
+        privileges: &Privileges,
+        gives: bool,
+    ) -> Result<()> {
+        self.require(maker)?;
+        self.check_grantee(to)?;
+        check_fits(Object::Table(TableId(0)), privileges)?;
+        let grants = self.defaults.entry(maker).or_default();
+        match gives {
+            true => grants.entry(to).or_default().extend(privileges),
+            false => take(grants, to, privileges),
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn own_producer(&mut self, name: &str, owner: Option<RoleId>) -> Result<()> {
+        match owner {
+            None => drop(self.producers.remove(name)),
+            Some(owner) => {
+                self.require(owner)?;
+                self.producers.insert(name.to_owned(), owner);
+            }
+        }
+        Ok(())
     }
 
     /// Forgets a table or view that is gone.
@@ -227,7 +322,9 @@ impl Access {
                 Object::Database => false,
                 Object::Table(of) | Object::Column(of, _) => *of == table,
             },
-            AccessChange::Own { table: of, .. } => *of == table,
+            AccessChange::Own { table: of, .. } | AccessChange::Option { table: of, .. } => {
+                *of == table
+            }
             _ => false,
         }
     }
@@ -288,6 +385,11 @@ impl Access {
             other.member_of.remove(&role);
         }
         self.database.remove(&role);
+        self.producers.retain(|_, owner| *owner != role);
+        self.defaults.remove(&role);
+        for grants in self.defaults.values_mut() {
+            grants.remove(&role);
+        }
         for object in self.objects.values_mut() {
             object.grants.remove(&role);
             for grants in object.columns.values_mut() {
@@ -339,7 +441,19 @@ impl Access {
     fn tidy(&mut self) {
         for object in self.objects.values_mut() {
             object.columns.retain(|_, grants| !grants.is_empty());
+            let ObjectAccess {
+                grants, options, ..
+            } = object;
+            for (role, privileges) in options.iter_mut() {
+                let has = grants.get(role);
+                privileges.retain(|one| has.is_some_and(|has| has.contains(one)));
+            }
+            options.retain(|_, privileges| !privileges.is_empty());
         }
+        for grants in self.defaults.values_mut() {
+            grants.retain(|_, privileges| !privileges.is_empty());
+        }
+        self.defaults.retain(|_, grants| !grants.is_empty());
         self.objects.retain(|_, object| {
             object.owner.is_some() || !object.grants.is_empty() || !object.columns.is_empty()
         });

@@ -168,6 +168,20 @@ impl Access {
             || privileges.any(|privilege| self.may_some(rights, privilege, table))
     }
 
+    /// Whether somebody may pass a privilege on a table or view on to others.
+    pub fn may_pass(&self, rights: &Rights, privilege: Privilege, table: TableId) -> bool {
+        let options = || self.objects.get(&table).map(|object| &object.options);
+        self.owns(rights, table)
+            || options().is_some_and(|options| granted(rights, privilege, options))
+    }
+
+    /// Whether somebody may open a named producer, which fences those who have it. One that
+    /// belongs to nobody yet is for whoever comes first.
+    pub fn may_open(&self, rights: &Rights, producer: &str) -> bool {
+        let owner = self.producers.get(producer);
+        rights.superuser || owner.is_none_or(|owner| rights.roles.contains(owner))
+    }
+
     /// Whether a role may act as another one: with SET ROLE, or as an owner of what it gives.
     pub fn may_become(&self, role: Option<RoleId>, other: RoleId) -> bool {
         match role {

@@ -205,6 +205,17 @@ async fn notices_come_on_demand() {
         stamp.contains("horizon") || stamp.contains("as of"),
         "{stamp}"
     );
+    // What a staler answer would have saved is told with it.
+    client
+        .batch_execute(
+            "PAUSE STAGE SORT; INSERT INTO t SELECT value FROM generate_series(10, 50000) AS g (value)",
+        )
+        .await
+        .unwrap();
+    receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+    client.query("SELECT max(k) FROM t", &[]).await.unwrap();
+    let stamp = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert!(stamp.contains("times less"), "{stamp}");
     served.stop().await;
 }
 

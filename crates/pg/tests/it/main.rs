@@ -15,6 +15,7 @@ mod extended;
 mod formats;
 mod hostile;
 mod lifecycle;
+mod load;
 mod pipelines;
 mod producers;
 mod raw;

@@ -18,7 +18,7 @@ use super::{Gate, Identity, scram};
 use crate::alter::is_stale;
 use crate::answer::AnswerStream;
 use crate::dml::sink::Sink;
-use crate::parse::roles::{AccessStatement, Listed, RoleName, RoleOption, Targets};
+use crate::parse::roles::{AccessStatement, GrantOption, Listed, RoleName, RoleOption, Targets};
 use crate::parse::{CATALOG, unsupported};
 use crate::session::Shared;
 use crate::settings::Settings;
@@ -135,7 +135,14 @@ impl Asked {
                 privileges,
                 on,
                 roles,
-            } => self.grant(*gives, privileges, on, roles),
+                option,
+            } => self.grant((*gives, *option), privileges, on, roles),
+            AccessStatement::Defaults {
+                gives,
+                makers,
+                privileges,
+                roles,
+            } => self.defaults(*gives, makers, privileges, roles),
             AccessStatement::GrantRoles {
                 roles,
                 members,
@@ -398,20 +405,22 @@ impl Asked {
         self.push(AccessChange::AlterRole { role, attribute })
     }
 
+    fn grantees(&self, roles: &[RoleName]) -> Result<Vec<RoleId>> {
+        let grantee = |role: &RoleName| match role {
+            RoleName::Public => Ok(RoleId::PUBLIC),
+            role => self.role(role),
+        };
+        roles.iter().map(grantee).collect()
+    }
+
     fn grant(
         &mut self,
-        gives: bool,
+        (gives, option): (bool, GrantOption),
         privileges: &Listed,
         on: &Targets,
         roles: &[RoleName],
     ) -> Result<()> {
-        let mut grantees = Vec::with_capacity(roles.len());
-        for role in roles {
-            grantees.push(match role {
-                RoleName::Public => RoleId::PUBLIC,
-                role => self.role(role)?,
-            });
-        }
+        let grantees = self.grantees(roles)?;
         let objects = match on {
             Targets::Usage if gives => {
                 self.notices
@@ -430,8 +439,7 @@ impl Asked {
                 let mut objects = Vec::new();
                 for name in names {
                     let table = self.table(name)?;
-                    self.may_grant(&table)?;
-                    objects.extend(of_table(&table, privileges)?);
+                    objects.extend(self.granted_on(&table, privileges, gives)?);
                 }
                 objects
             }
@@ -440,8 +448,7 @@ impl Asked {
                 tables.extend(self.visible.views());
                 let mut objects = Vec::new();
                 for table in tables {
-                    self.may_grant(&table)?;
-                    objects.extend(of_table(&table, privileges)?);
+                    objects.extend(self.granted_on(&table, privileges, gives)?);
                 }
                 objects
             }
@@ -450,25 +457,91 @@ impl Asked {
             for role in &grantees {
                 let privileges = privileges.clone();
                 let (to, from) = (*role, *role);
-                self.push(match gives {
-                    true => AccessChange::Grant { on, to, privileges },
-                    false => AccessChange::Revoke {
-                        on,
-                        from,
+                if option != GrantOption::Only {
+                    let privileges = privileges.clone();
+                    self.push(match gives {
+                        true => AccessChange::Grant { on, to, privileges },
+                        false => AccessChange::Revoke {
+                            on,
+                            from,
+                            privileges,
+                        },
+                    })?;
+                }
+                if option != GrantOption::Plain {
+                    let Object::Table(table) = on else {
+                        return Err(unsupported("grant options are of whole tables and views")
+                            .with_hint("GRANT ... ON the table WITH GRANT OPTION"));
+                    };
+                    self.push(AccessChange::Option {
+                        table,
+                        role: *role,
                         privileges,
-                    },
-                })?;
+                        gives,
+                    })?;
+                }
             }
         }
         Ok(())
     }
 
-    fn may_grant(&self, table: &Table) -> Result<()> {
-        match self.gate.owns(table.id) {
-            true => Ok(()),
-            false => Err(denied(format!("permission denied for {:?}", table.name))
-                .with_detail("its owner and superusers grant")),
+    /// What a statement grants on a table, or takes, if the session may: an owner all of it, others
+    /// what they have with a grant option, and only to pass it on.
+    fn granted_on(&self, table: &Table, privileges: &Listed, passes: bool) -> Result<Given> {
+        let given = of_table(table, privileges)?;
+        let rights = self.gate.rights();
+        let may = |privilege: &Privilege| {
+            self.gate.owns(table.id)
+                || (passes && self.access.may_pass(rights, *privilege, table.id))
+        };
+        match given.iter().flat_map(|(_, all)| all).all(may) {
+            true => Ok(given),
+            false => Err(
+                denied(format!("permission denied for {:?}", table.name)).with_detail(
+                    "its owner and superusers grant, and who has all of it WITH GRANT OPTION",
+                ),
+            ),
         }
+    }
+
+    /// What is granted on tables that are made from now on.
+    fn defaults(
+        &mut self,
+        gives: bool,
+        makers: &[RoleName],
+        privileges: &Listed,
+        roles: &[RoleName],
+    ) -> Result<()> {
+        let current = [RoleName::Current];
+        let makers = if makers.is_empty() {
+            &current[..]
+        } else {
+            makers
+        };
+        let grantees = self.grantees(roles)?;
+        for maker in makers {
+            let name = maker;
+            let maker = self.role(maker).map_err(|error| match name {
+                RoleName::Current => error.with_hint("say whose tables: FOR ROLE ..."),
+                _ => error,
+            })?;
+            if !self.gate.rights().superuser && !self.gate.rights().roles.contains(&maker) {
+                return Err(denied("permission denied to change default privileges")
+                    .with_hint("members of a role may say what is granted on its tables"));
+            }
+            // What stands for the tables of a maker is of no object yet.
+            for (_, privileges) in whole(Object::Database, &Privilege::OF_TABLES, privileges) {
+                for to in &grantees {
+                    self.push(AccessChange::Default {
+                        maker,
+                        to: *to,
+                        privileges: privileges.clone(),
+                        gives,
+                    })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn table(&self, name: &str) -> Result<Arc<Table>> {
@@ -535,6 +608,12 @@ impl Asked {
             let owned: Vec<_> = self.access.owned_by(from).collect();
             for table in owned {
                 self.give(table, to)?;
+            }
+            let producers = self.access.producers.iter();
+            let producers = producers.filter(|(_, owner)| **owner == from);
+            let producers: Vec<String> = producers.map(|(name, _)| name.clone()).collect();
+            for name in producers {
+                self.push(AccessChange::Producer { name, owner: to })?;
             }
         }
         Ok(())

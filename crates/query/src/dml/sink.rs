@@ -13,7 +13,7 @@ use lazybase_cluster::{BatchNumber, BatchWriter, Instance};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
-use lazybase_model::access::{AccessChange, Privilege, RoleId};
+use lazybase_model::access::{AccessChange, Object, Privilege, RoleId};
 use lazybase_model::{Error, Result, Table, TableId, Token};
 
 use crate::access::Gate;
@@ -152,8 +152,14 @@ impl Sink {
         }
         self.push(self.as_stored(change));
         if let (Some(table), Some(owner)) = (made, self.creator) {
+            let defaults = self.gate.access().defaults.get(&owner).cloned();
             let owner = Some(owner);
             self.push(TableChange::Access(AccessChange::Own { table, owner }));
+            for (to, privileges) in defaults.unwrap_or_default() {
+                let on = Object::Table(table);
+                let change = AccessChange::Grant { on, to, privileges };
+                self.push(TableChange::Access(change));
+            }
         }
         Ok(())
     }

@@ -67,6 +67,17 @@ pub(crate) enum Targets {
     Usage,
 }
 
+/// Whether those who are granted something may pass it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GrantOption {
+    /// Nothing is said of it.
+    Plain,
+    /// GRANT ... WITH GRANT OPTION.
+    With,
+    /// REVOKE GRANT OPTION FOR: only this is taken.
+    Only,
+}
+
 /// Privileges as they are listed: `None` is ALL; then columns, if any are named.
 pub(crate) type Listed = Vec<(Option<Privilege>, Vec<String>)>;
 
@@ -100,6 +111,14 @@ pub(crate) enum AccessStatement {
         gives: bool,
         privileges: Listed,
         on: Targets,
+        roles: Vec<RoleName>,
+        option: GrantOption,
+    },
+    /// What is granted on tables to come, of these makers; of oneself, where there is none.
+    Defaults {
+        gives: bool,
+        makers: Vec<RoleName>,
+        privileges: Listed,
         roles: Vec<RoleName>,
     },
     GrantRoles {
@@ -137,6 +156,7 @@ impl AccessStatement {
             AccessStatement::Setting { role: None, .. } => "ALTER DATABASE",
             AccessStatement::Grant { gives: true, .. } => "GRANT",
             AccessStatement::Grant { gives: false, .. } => "REVOKE",
+            AccessStatement::Defaults { .. } => "ALTER DEFAULT PRIVILEGES",
             AccessStatement::GrantRoles { .. } => "GRANT ROLE",
             AccessStatement::RevokeRoles { .. } => "REVOKE ROLE",
             AccessStatement::Own { of_view: false, .. } => "ALTER TABLE",
@@ -193,8 +213,8 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<AccessStateme
                 .with_hint("REASSIGN OWNED BY ... TO ..., then DROP ROLE"));
         }
         ["ALTER", "DEFAULT", "PRIVILEGES"] => {
-            return Err(unsupported("ALTER DEFAULT PRIVILEGES is not supported")
-                .with_hint("GRANT ... ON ALL TABLES IN SCHEMA public, after tables are made"));
+            cursor.at = 3;
+            cursor.defaults()?
         }
         ["SET" | "RESET", ..] => match cursor.set_role()? {
             Some(set) => set,

@@ -109,7 +109,7 @@ fn database(access: &Access) -> Row {
     ];
     if access.database != Access::default().database {
         let all = &Privilege::OF_DATABASE;
-        let acl = listed(access, None, &access.database, all);
+        let acl = listed(access, None, (&access.database, None), all);
         row.push(("datacl", acl));
     }
     row
@@ -187,17 +187,23 @@ pub(super) fn acl(access: &Access, table: &Table) -> Option<Cell> {
     let object = access.objects.get(&table.id)?;
     let told = !object.grants.is_empty();
     let all = &Privilege::OF_TABLES;
-    told.then(|| listed(access, access.owner_of(table.id), &object.grants, all))
+    told.then(|| {
+        let grants = (&object.grants, Some(&object.options));
+        listed(access, access.owner_of(table.id), grants, all)
+    })
 }
 
 /// The privileges on a column alone.
 pub(super) fn column_acl(access: &Access, table: &Table, column: ColumnId) -> Option<Cell> {
     let grants = access.objects.get(&table.id)?.columns.get(&column)?;
     let owner = name_of(access, access.owner_of(table.id));
-    Some(Cell::Texts(granted(access, grants, &owner)))
+    Some(Cell::Texts(granted(access, (grants, None), &owner)))
 }
 
-fn listed(access: &Access, owner: Option<RoleId>, grants: &Grants, all: &[Privilege]) -> Cell {
+/// What was granted, and what of it may be passed on.
+type Passed<'g> = (&'g Grants, Option<&'g Grants>);
+
+fn listed(access: &Access, owner: Option<RoleId>, grants: Passed<'_>, all: &[Privilege]) -> Cell {
     let name = name_of(access, owner);
     let letters: String = all.iter().map(|privilege| privilege.letter()).collect();
     let mut list = vec![format!("{0}={letters}/{0}", identifier(&name))];
@@ -205,16 +211,18 @@ fn listed(access: &Access, owner: Option<RoleId>, grants: &Grants, all: &[Privil
     Cell::Texts(list)
 }
 
-fn granted(access: &Access, grants: &Grants, owner: &str) -> Vec<String> {
+fn granted(access: &Access, (grants, options): Passed<'_>, owner: &str) -> Vec<String> {
     let one = |(role, privileges): (&RoleId, &lazybase_model::access::Privileges)| {
         let name = match *role {
             RoleId::PUBLIC => String::new(),
             role => identifier(&name_of(access, Some(role))),
         };
-        let letters: String = privileges
-            .iter()
-            .map(|privilege| privilege.letter())
-            .collect();
+        let passed = options.and_then(|options| options.get(role));
+        let letter = |privilege: &Privilege| {
+            let star = passed.is_some_and(|passed| passed.contains(privilege));
+            format!("{}{}", privilege.letter(), if star { "*" } else { "" })
+        };
+        let letters: String = privileges.iter().map(letter).collect();
         format!("{name}={letters}/{}", identifier(owner))
     };
     grants.iter().map(one).collect()
@@ -260,7 +268,7 @@ impl Known {
         let (rights, given) = self.asked(a, 2)?;
         let table = self.numbered.table(given[0])?;
         any(given[1], |privilege, grants| match grants {
-            true => self.access.owns(&rights, table.id),
+            true => self.access.may_pass(&rights, privilege, table.id),
             false => self.access.may(&rights, privilege, Object::Table(table.id)),
         })
     }
@@ -269,7 +277,7 @@ impl Known {
         let (rights, given) = self.asked(a, 2)?;
         let table = self.numbered.table(given[0])?;
         any(given[1], |privilege, grants| match grants {
-            true => self.access.owns(&rights, table.id),
+            true => self.access.may_pass(&rights, privilege, table.id),
             false => self.access.may_some(&rights, privilege, table.id),
         })
     }
@@ -283,7 +291,7 @@ impl Known {
         };
         let object = Object::Column(table.id, table.columns.get(at)?.id);
         any(given[2], |privilege, grants| match grants {
-            true => self.access.owns(&rights, table.id),
+            true => self.access.may_pass(&rights, privilege, table.id),
             false => self.access.may(&rights, privilege, object),
         })
     }
@@ -331,7 +339,7 @@ impl Known {
     }
 }
 
-/// Whether one of the privileges of a text is there; with a grant option only for owners.
+/// Whether one of the privileges of a text is there, or may be passed on.
 fn any(names: &str, may: impl Fn(Privilege, bool) -> bool) -> Option<String> {
     let mut found = false;
     for name in names.split(',') {

@@ -11,6 +11,7 @@ mod api;
 mod combine;
 mod crash;
 mod definitions;
+mod grants;
 mod labels;
 mod limits;
 mod mixed;

@@ -17,7 +17,9 @@ impl Manifest {
                 Object::Table(table) => (Some(*table), None),
                 Object::Column(table, column) => (Some(*table), Some(*column)),
             },
-            AccessChange::Own { table, .. } => (Some(*table), None),
+            AccessChange::Own { table, .. } | AccessChange::Option { table, .. } => {
+                (Some(*table), None)
+            }
             _ => (None, None),
         };
         if let Some(table) = table.filter(|table| !self.has(*table, column)) {

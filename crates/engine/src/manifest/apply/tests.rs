@@ -281,6 +281,7 @@ fn numbers_that_were_given_out_are_refused() {
     let open = Edit::OpenProducer {
         name: "loader".to_owned(),
         epoch: 1,
+        owner: None,
     };
     story.apply(open.clone());
     assert_eq!(kind_of(story.try_apply(open)), ErrorKind::Conflict);

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
 
-use super::{AccessStatement, Cursor, Listed, Targets};
+use super::{AccessStatement, Cursor, GrantOption, Listed, Targets};
 use crate::parse::{SCHEMA, unsupported};
 
 /// Privileges as they are written, each with the columns behind it.
@@ -13,9 +13,7 @@ type Named = Vec<(String, Vec<String>)>;
 impl Cursor<'_> {
     pub(super) fn grant(&mut self, gives: bool) -> Result<AccessStatement> {
         let only_admin = !gives && self.take(&["ADMIN", "OPTION", "FOR"]);
-        if self.take(&["GRANT", "OPTION", "FOR"]) {
-            return Err(no_grant_option());
-        }
+        let only_option = !gives && self.take(&["GRANT", "OPTION", "FOR"]);
         let start = self.at;
         let mut depth = 0;
         let on_something = self.tokens[self.at..].iter().any(|token| {
@@ -36,13 +34,21 @@ impl Cursor<'_> {
             let (on, privileges) = self.targets(privileges)?;
             self.expect(to)?;
             let roles = self.list(Self::role)?;
-            self.grant_ends(gives)?;
+            let with_option = self.grant_ends(gives)?;
             return Ok(AccessStatement::Grant {
                 gives,
                 privileges: privileges_of(&on, privileges)?,
                 on,
                 roles,
+                option: match (with_option, only_option) {
+                    (true, _) => GrantOption::With,
+                    (_, true) => GrantOption::Only,
+                    _ => GrantOption::Plain,
+                },
             });
+        }
+        if only_option {
+            return Err(self.unexpected("ON"));
         }
         let roles = self.list(Self::name)?;
         self.expect(to)?;
@@ -57,7 +63,7 @@ impl Cursor<'_> {
                 })
             }
             false => {
-                self.grant_ends(gives)?;
+                let _ = self.grant_ends(gives)?;
                 Ok(AccessStatement::RevokeRoles {
                     roles,
                     members,
@@ -135,16 +141,59 @@ impl Cursor<'_> {
         Ok((Targets::Tables(self.list(Self::table)?), privileges))
     }
 
-    /// What may stand behind the roles.
-    fn grant_ends(&mut self, gives: bool) -> Result<()> {
-        if gives && self.take(&["WITH", "GRANT", "OPTION"]) {
-            return Err(no_grant_option());
-        }
+    /// What may stand behind the roles: whether they may pass on what they are granted.
+    fn grant_ends(&mut self, gives: bool) -> Result<bool> {
+        let with_option = gives && self.take(&["WITH", "GRANT", "OPTION"]);
         self.granted_by()?;
         if !gives && !self.take(&["CASCADE"]) {
             self.take(&["RESTRICT"]);
         }
-        Ok(())
+        Ok(with_option)
+    }
+
+    /// What stands behind ALTER DEFAULT PRIVILEGES.
+    pub(super) fn defaults(&mut self) -> Result<AccessStatement> {
+        let mut makers = Vec::new();
+        loop {
+            if self.take(&["FOR", "ROLE"]) || self.take(&["FOR", "USER"]) {
+                makers = self.list(Self::role)?;
+            } else if self.take(&["IN", "SCHEMA"]) {
+                let schemas = self.list(Self::name)?;
+                if schemas != [SCHEMA] {
+                    return Err(unsupported("tables are made in the schema public alone"));
+                }
+            } else {
+                break;
+            }
+        }
+        let gives = self.take(&["GRANT"]);
+        if !gives {
+            self.expect("REVOKE")?;
+        }
+        if !gives && self.take(&["GRANT", "OPTION", "FOR"]) {
+            return Err(no_default_option());
+        }
+        let privileges = self.list(Self::privilege)?;
+        self.expect("ON")?;
+        if !self.take(&["TABLES"]) {
+            return Err(unsupported(
+                "what is granted by default is granted on TABLES",
+            ));
+        }
+        self.expect(if gives { "TO" } else { "FROM" })?;
+        let roles = self.list(Self::role)?;
+        if self.grant_ends(gives)? {
+            return Err(no_default_option());
+        }
+        if privileges.iter().any(|(_, columns)| !columns.is_empty()) {
+            return Err(Error::invalid("tables to come have no columns yet").with_sqlstate("0LP01"));
+        }
+        Ok(AccessStatement::Defaults {
+            gives,
+            makers,
+            privileges: privileges_of(&Targets::AllTables, privileges)?,
+            roles,
+        })
     }
 
     fn granted_by(&mut self) -> Result<()> {
@@ -185,10 +234,9 @@ impl Cursor<'_> {
     }
 }
 
-fn no_grant_option() -> Error {
-    unsupported("grant options are not supported")
-        .with_detail("owners and superusers grant")
-        .with_hint("make them members of a role that owns the table")
+fn no_default_option() -> Error {
+    unsupported("grant options are not given by default")
+        .with_hint("GRANT ... WITH GRANT OPTION when the table is there")
 }
 
 /// The privileges of these words, for what they are given on.

@@ -1,6 +1,6 @@
 //! Statements about roles, by what is read of them; and that no message shows a password.
 
-use super::{AccessStatement, RoleName, RoleOption, Secret, Targets, redacted};
+use super::{AccessStatement, GrantOption, RoleName, RoleOption, Secret, Targets, redacted};
 use crate::parse::{Statement, parse};
 
 fn read(sql: &str) -> AccessStatement {
@@ -92,7 +92,22 @@ fn privileges_are_of_tables_columns_and_the_database() {
     refused("GRANT DELETE (a) ON t TO anna", "0LP01");
     refused("GRANT SELECT ON DATABASE other TO anna", "3D000");
     refused("GRANT EXECUTE ON FUNCTION f TO anna", "0A000");
-    refused("GRANT SELECT ON t TO anna WITH GRANT OPTION", "0A000");
+    for (sql, expected) in [
+        ("GRANT SELECT ON t TO anna", GrantOption::Plain),
+        (
+            "GRANT SELECT ON t TO anna WITH GRANT OPTION",
+            GrantOption::With,
+        ),
+        (
+            "REVOKE GRANT OPTION FOR SELECT ON t FROM anna",
+            GrantOption::Only,
+        ),
+    ] {
+        let AccessStatement::Grant { option, .. } = read(sql) else {
+            panic!("{sql}");
+        };
+        assert_eq!(option, expected, "{sql}");
+    }
     refused("GRANT SELECT ON lazybase.segments TO anna", "42809");
     refused("GRANT SELECT ON t", "42601");
 }

@@ -31,6 +31,7 @@ fn golden_story() -> Story {
     story.apply(Edit::OpenProducer {
         name: "loader".to_owned(),
         epoch: 1,
+        owner: None,
     });
     for _ in 0..4 {
         story.seal();

@@ -1,0 +1,169 @@
+//! `information_schema`: DataFusion's own tables, and beside them who was granted what.
+//!
+//! ```text
+//!   table_privileges       what the session's roles, or everybody, have or have granted
+//!   role_table_grants      the same without what everybody has
+//!   column_privileges      the same column by column: what is granted on a table is on each of them
+//! ```
+//!
+//! An owner's privileges stand there too, as granted by the owner.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use async_trait::async_trait;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
+use datafusion::error::Result as DataFusionResult;
+use lazybase_model::Table;
+use lazybase_model::access::{Privilege, RoleId};
+
+use crate::access::{Gate, name_of};
+use crate::parse::{CATALOG, SCHEMA};
+use crate::visible::Visible;
+
+/// The tables that are made here.
+const NAMES: [&str; 3] = ["column_privileges", "role_table_grants", "table_privileges"];
+/// How everybody is called there.
+const EVERYBODY: &str = "PUBLIC";
+
+/// The schema.
+#[derive(Debug)]
+pub(crate) struct InformationSchema {
+    pub(crate) others: InformationSchemaProvider,
+    pub(crate) visible: Visible,
+    pub(crate) gate: Gate,
+}
+
+#[async_trait]
+impl SchemaProvider for InformationSchema {
+    fn table_names(&self) -> Vec<String> {
+        let mut names = self.others.table_names();
+        names.extend(NAMES.map(str::to_owned));
+        names
+    }
+
+    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+        if !NAMES.contains(&name) {
+            return self.others.table(name).await;
+        }
+        let rows = self.rows(name)?;
+        let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+        Ok(Some(Arc::new(table)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        NAMES.contains(&name) || self.others.table_exist(name)
+    }
+}
+
+/// One privilege of one grantee.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Granted {
+    grantor: String,
+    grantee: String,
+    table: String,
+    column: Option<String>,
+    privilege: Privilege,
+    passes: bool,
+}
+
+impl InformationSchema {
+    fn rows(&self, name: &str) -> DataFusionResult<RecordBatch> {
+        let mut tables = self.visible.tables();
+        tables.extend(self.visible.views());
+        let of_columns = name == "column_privileges";
+        let mut rows = BTreeSet::new();
+        for table in &tables {
+            self.granted(table, of_columns, &mut rows);
+        }
+        if name == "role_table_grants" {
+            rows.retain(|row| row.grantee != EVERYBODY);
+        }
+        let texts = |of: &dyn Fn(&Granted) -> Option<String>| -> ArrayRef {
+            Arc::new(rows.iter().map(of).collect::<StringArray>())
+        };
+        let fixed = |text: &'static str| texts(&move |_| Some(text.to_owned()));
+        let yes_no = |yes: bool| Some(if yes { "YES" } else { "NO" }.to_owned());
+        let mut columns = vec![
+            ("grantor", texts(&|row| Some(row.grantor.clone()))),
+            ("grantee", texts(&|row| Some(row.grantee.clone()))),
+            ("table_catalog", fixed(CATALOG)),
+            ("table_schema", fixed(SCHEMA)),
+            ("table_name", texts(&|row| Some(row.table.clone()))),
+        ];
+        if of_columns {
+            columns.push(("column_name", texts(&|row| row.column.clone())));
+        }
+        columns.push((
+            "privilege_type",
+            texts(&|row| Some(row.privilege.name().to_owned())),
+        ));
+        columns.push(("is_grantable", texts(&|row| yes_no(row.passes))));
+        if !of_columns {
+            let reads = |row: &Granted| yes_no(row.privilege == Privilege::Select);
+            columns.push(("with_hierarchy", texts(&reads)));
+        }
+        let columns = columns.into_iter();
+        let columns = columns.map(|(name, values)| (name, values, true));
+        Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
+    }
+
+    /// What was granted on a table, as far as it concerns the session.
+    fn granted(&self, table: &Table, of_columns: bool, rows: &mut BTreeSet<Granted>) {
+        let access = self.gate.access();
+        let owner = access.owner_of(table.id);
+        let grantor = name_of(access, owner);
+        let rights = self.gate.rights();
+        let mine = |role: Option<RoleId>| {
+            rights.superuser || role.is_some_and(|role| rights.roles.contains(&role))
+        };
+        let mut add = |role: Option<RoleId>, column: Option<&str>, privilege, passes| {
+            if mine(owner) || mine(role) {
+                rows.insert(Granted {
+                    grantor: grantor.clone(),
+                    grantee: match role {
+                        Some(RoleId::PUBLIC) => EVERYBODY.to_owned(),
+                        role => name_of(access, role),
+                    },
+                    table: table.name.clone(),
+                    column: column.map(str::to_owned),
+                    privilege,
+                    passes,
+                });
+            }
+        };
+        let mut add_all = |role: Option<RoleId>, privilege: Privilege, passes: bool| {
+            if !of_columns {
+                add(role, None, privilege, passes);
+            } else if Privilege::OF_COLUMNS.contains(&privilege) {
+                for column in &table.columns[..table.visible_columns()] {
+                    add(role, Some(&column.name), privilege, passes);
+                }
+            }
+        };
+        for privilege in Privilege::OF_TABLES {
+            add_all(owner, privilege, true);
+        }
+        let Some(object) = access.objects.get(&table.id) else {
+            return;
+        };
+        for (role, privileges) in &object.grants {
+            let passed = object.options.get(role);
+            for privilege in privileges {
+                let passes = passed.is_some_and(|passed| passed.contains(privilege));
+                add_all(Some(*role), *privilege, passes);
+            }
+        }
+        for (id, grants) in object.columns.iter().filter(|_| of_columns) {
+            let column = table.columns.iter().find(|column| column.id == *id);
+            for (role, privileges) in grants {
+                for privilege in privileges {
+                    let name = column.map(|column| column.name.as_str());
+                    add(Some(*role), name, *privilege, false);
+                }
+            }
+        }
+    }
+}
