@@ -44,6 +44,7 @@ mod id_keys;
 mod ingest;
 mod key_order;
 mod keys;
+mod like_escapes;
 mod literal;
 mod memory;
 mod moments;
