@@ -511,8 +511,8 @@ fn aggregate(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with has none, or none
-/// of what it asks for.
+/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with has none, or
+/// none of what it asks for.
 pub(super) fn never_has_rows(select: &Select) -> bool {
     let of_empty = |factor: &TableFactor| catalog_table(factor).is_some_and(|name| is_empty(&name));
     let asks_for_none = select.selection.as_ref().is_some_and(facts::never_holds);
