@@ -254,7 +254,11 @@ impl Connection {
         match statement {
             CursorStatement::Fetch { name, count, sends } => {
                 let Some(mut cursor) = self.cursors.remove(name) else {
-                    return Ok(Err(unknown(name)));
+                    return match *sends {
+                        true => Ok(Err(unknown(name))),
+                        // Drivers skip rows of their portals so.
+                        false => self.move_portal(name, *count).await,
+                    };
                 };
                 let formats = if cursor.binary { &[1][..] } else { formats };
                 let sent = self.take(&mut cursor, *count, formats, *sends).await?;
@@ -269,8 +273,12 @@ impl Connection {
                 Ok(Ok("CLOSE CURSOR ALL".to_owned()))
             }
             CursorStatement::Close { name: Some(name) } => {
-                let closed = self.cursors.remove(name).ok_or_else(|| unknown(name));
-                Ok(closed.map(|_| "CLOSE CURSOR".to_owned()))
+                let cursor = self.cursors.remove(name).is_some();
+                let known = cursor || self.portals.remove(name).is_some();
+                Ok(match known {
+                    true => Ok("CLOSE CURSOR".to_owned()),
+                    false => Err(unknown(name)),
+                })
             }
             CursorStatement::Declare { .. } => Ok(Err(Error::internal(
                 "DECLARE was seen to be something else",

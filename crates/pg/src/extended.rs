@@ -345,25 +345,10 @@ impl Connection {
             return Ok(self.declare(cursor, answer).map(|tag| self.complete(&tag)));
         }
         let limit = usize::try_from(rows_max).ok().filter(|limit| *limit > 0);
-        let mut sent = 0;
-        while limit.is_none_or(|limit| sent < limit) {
-            let more = match self.next_row_batch(portal).await? {
-                Ok(more) => more,
-                Err(error) => return Ok(Err(error)),
-            };
-            if !more {
-                portal.finished = true;
-                break;
-            }
-            let Some((rows, next)) = &mut portal.rows else {
-                continue;
-            };
-            while *next < rows.count && limit.is_none_or(|limit| sent < limit) {
-                rows.put_row(*next, &mut self.wire.out);
-                (*next, sent) = (*next + 1, sent + 1);
-                self.flush_full().await?;
-            }
-        }
+        let sent = match self.take_rows(portal, limit, true).await? {
+            Ok(sent) => sent,
+            Err(error) => return Ok(Err(error)),
+        };
         match (&portal.answer, portal.finished) {
             (Some(answer), true) => {
                 self.note(answer);
@@ -376,6 +361,58 @@ impl Connection {
             _ => self.wire.put(PortalSuspended::new()),
         }
         Ok(Ok(()))
+    }
+
+    /// Takes rows off a portal, so many at most, and sends them; gives how many there were.
+    async fn take_rows(
+        &mut self,
+        portal: &mut Portal,
+        limit: Option<usize>,
+        sends: bool,
+    ) -> Outcome<usize> {
+        let mut taken = 0;
+        while limit.is_none_or(|limit| taken < limit) {
+            let more = match self.next_row_batch(portal).await? {
+                Ok(more) => more,
+                Err(error) => return Ok(Err(error)),
+            };
+            if !more {
+                portal.finished = true;
+                break;
+            }
+            let Some((rows, next)) = &mut portal.rows else {
+                continue;
+            };
+            while *next < rows.count && limit.is_none_or(|limit| taken < limit) {
+                if sends {
+                    rows.put_row(*next, &mut self.wire.out);
+                }
+                (*next, taken) = (*next + 1, taken + 1);
+                self.flush_full().await?;
+            }
+        }
+        Ok(Ok(taken))
+    }
+
+    /// Passes over rows of a portal; gives the tag.
+    pub(crate) async fn move_portal(
+        &mut self,
+        name: &str,
+        count: Option<usize>,
+    ) -> Outcome<String> {
+        let Some(mut portal) = self.portals.remove(name) else {
+            return Ok(Err(no_portal(name)));
+        };
+        let statement = Arc::clone(&portal.statement);
+        if portal.answer.is_none()
+            && let Some(prepared) = statement.prepared.as_ref()
+            && let Err(error) = self.begin_portal(&statement, prepared, &mut portal).await?
+        {
+            return Ok(Err(error));
+        }
+        let moved = self.take_rows(&mut portal, count, false).await?;
+        self.portals.insert(name.to_owned(), portal);
+        Ok(moved.map(|moved| format!("MOVE {moved}")))
     }
 
     /// Whether the portal has rows that were not sent.

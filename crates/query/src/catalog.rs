@@ -85,6 +85,7 @@ impl Catalogs {
                 pg_catalog: Arc::new(PgSchema {
                     visible: names.visible.clone(),
                     access: Arc::clone(names.gate.access()),
+                    settings: settings.clone(),
                 }),
                 system: Arc::new(SystemSchema {
                     instance,
@@ -221,6 +222,7 @@ impl SchemaProvider for StoredSchema {
 struct PgSchema {
     visible: Visible,
     access: Arc<Access>,
+    settings: Settings,
 }
 
 #[async_trait]
@@ -230,7 +232,9 @@ impl SchemaProvider for PgSchema {
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        match pg_catalog::rows(name, &self.visible, &self.access).map_err(into_datafusion)? {
+        match pg_catalog::rows(name, &self.visible, &self.access, &self.settings)
+            .map_err(into_datafusion)?
+        {
             None => Ok(None),
             Some(rows) => {
                 let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;

@@ -34,6 +34,7 @@ use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::grouping_sets;
 use crate::id_keys::function::IdKey;
+use crate::like_escapes;
 use crate::memory;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::expanded::Expanded;
@@ -228,6 +229,7 @@ impl Context {
         let evaluate = || {
             let mut expr = expr.clone();
             sql_types::rewrite(&mut expr);
+            like_escapes::rewrite(&mut expr);
             let expr = ExprWithAlias { expr, alias: None };
             let expr = self.state.create_logical_expr_from_sql_expr(expr, schema)?;
             let context = SimplifyContext::builder()
@@ -256,6 +258,7 @@ impl Context {
 /// A statement as the planner reads it.
 fn planned(mut statement: Statement) -> PlannerStatement {
     sql_types::rewrite(&mut statement);
+    like_escapes::rewrite(&mut statement);
     repeated_names::mark(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }

@@ -46,6 +46,7 @@ mod ingest;
 mod key_order;
 mod keys;
 mod labels;
+mod like_escapes;
 mod literal;
 mod memory;
 mod moments;

@@ -19,6 +19,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use lazybase_model::access::Access;
 use lazybase_model::{Error, Result};
 
+use crate::settings::Settings;
 use crate::visible::Visible;
 
 mod described;
@@ -26,8 +27,10 @@ pub(crate) mod expanded;
 mod facts;
 mod fixed;
 pub(crate) mod functions;
+mod order;
 mod privileges;
 pub(crate) mod rewrite;
+mod shown;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
@@ -41,6 +44,7 @@ pub(crate) fn has(name: &str) -> bool {
         .iter()
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
+        .chain(&shown::COLUMNS)
         .any(|(known, _)| *known == name)
         || is_empty(name)
 }
@@ -56,12 +60,18 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .iter()
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
+        .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY);
     all.map(|(name, _)| *name)
 }
 
 /// The rows of a table, if there is one of that name.
-pub(crate) fn rows(name: &str, visible: &Visible, access: &Access) -> Result<Option<RecordBatch>> {
+pub(crate) fn rows(
+    name: &str,
+    visible: &Visible,
+    access: &Access,
+    settings: &Settings,
+) -> Result<Option<RecordBatch>> {
     let found = |tables: &[(&'static str, &'static str)]| {
         let table = tables.iter().find(|(known, _)| *known == name);
         table.map(|(_, columns)| *columns)
@@ -74,6 +84,9 @@ pub(crate) fn rows(name: &str, visible: &Visible, access: &Access) -> Result<Opt
     }
     if let Some(columns) = found(&privileges::COLUMNS) {
         return batch(columns, privileges::rows(name, access)).map(Some);
+    }
+    if let Some(columns) = found(&shown::COLUMNS) {
+        return batch(columns, shown::rows(settings)).map(Some);
     }
     match found(&fixed::EMPTY) {
         Some(columns) => batch(columns, Vec::new()).map(Some),

@@ -1,5 +1,5 @@
-//! Columns of one name in one SELECT: PostgreSQL gives them as they are, the planner wants each name
-//! once.
+//! Columns of one name in one SELECT: PostgreSQL gives them as they are, the planner wants each
+//! name once.
 //!
 //! ```text
 //!   SELECT a, a FROM t   ->   SELECT a, a AS "a{mark}2" FROM t   -> planned, run

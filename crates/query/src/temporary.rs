@@ -7,8 +7,8 @@
 //! ```
 //!
 //! They are tables as all others are: their rows are in the log, their changes in transactions.
-//! Invariant TMP-1: a stored name of this form is seen by its session alone, without its prefix, and
-//! by no session under another name.
+//! Invariant TMP-1: a stored name of this form is seen by its session alone, without its prefix,
+//! and by no session under another name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -30,7 +30,7 @@ echo "version $("$(dirname "$dbt")/python" -c \
     'import importlib.metadata as m; print(m.version("dbt-postgres"))')"
 
 work() {
-    "$dbt" --no-version-check "$1" --project-dir "$scratch" --profiles-dir "$scratch" --no-use-colors "${@:2}"
+    "$dbt" --no-version-check "$@" --project-dir "$scratch" --profiles-dir "$scratch" --no-use-colors
 }
 
 holds() {

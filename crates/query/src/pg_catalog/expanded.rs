@@ -1,4 +1,4 @@
-//! A list's elements with their numbers, as a list of both: what `_pg_expandarray` gives row by row.
+//! A list's elements with their numbers, as a list of both: what `_pg_expandarray` gives as rows.
 
 use std::sync::Arc;
 

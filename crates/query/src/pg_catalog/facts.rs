@@ -9,8 +9,8 @@
 //! | `ARRAY(SELECT x FROM pg_...)`               | `(SELECT array_agg(x) FROM pg_...)`   |
 //!
 //! The last is NULL where PostgreSQL has an empty array. Rewrites sqlparser's tree and does nothing
-//! else. Invariant FCT-1: it is done only where all tables are of `pg_catalog`, or for columns whose
-//! names only its tables have.
+//! else. Invariant FCT-1: it is done only where all tables are of `pg_catalog`, or for columns
+//! whose names only its tables have.
 
 use std::ops::ControlFlow;
 

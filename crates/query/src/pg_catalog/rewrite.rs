@@ -32,13 +32,16 @@ use super::expanded::EXPANDED;
 use super::facts;
 use super::functions::{DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
 use super::privileges::MEMBER_OF;
-use super::{PG_CATALOG, has, is_empty};
+use super::{PG_CATALOG, has, is_empty, order};
 use crate::parse::folded;
 
 /// Rewrites a statement.
 pub(crate) fn rewrite(statement: &mut Statement) {
     let done = statement.visit(&mut Rewriter);
     debug_assert!(done.is_continue(), "nothing ends the visit");
+    if let Statement::Query(query) = statement {
+        order::in_order(query);
+    }
 }
 
 struct Rewriter;
@@ -52,6 +55,20 @@ impl VisitorMut for Rewriter {
             if plain.starts_with("pg_") && has(&plain) {
                 name.0 = vec![part(PG_CATALOG), part(&plain)];
             }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table {
+            name,
+            args: Some(_),
+            ..
+        } = factor
+            && let [ObjectNamePart::Identifier(schema), _] = name.0.as_slice()
+            && folded(schema) == PG_CATALOG
+        {
+            name.0.remove(0);
         }
         ControlFlow::Continue(())
     }
@@ -152,24 +169,6 @@ fn rewrite_expr(expr: &mut Expr) {
             let expanded = part_of_expanded(root, access_chain);
             if let Some(replaced) = expanded.or_else(|| part_of(root, access_chain)) {
                 *expr = replaced;
-            }
-        }
-        Expr::Like {
-            escape_char,
-            pattern,
-            ..
-        }
-        | Expr::ILike {
-            escape_char,
-            pattern,
-            ..
-        } => {
-            let escape = escape_char
-                .as_ref()
-                .and_then(|value| value.clone().into_string());
-            // An escape that escapes nothing.
-            if escape.is_some_and(|escape| !pattern.to_string().contains(&escape)) {
-                *escape_char = None;
             }
         }
         Expr::Subquery(query) => {
@@ -452,7 +451,7 @@ pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
 }
 
 /// The name of a table of pg_catalog.
-fn catalog_table(factor: &TableFactor) -> Option<String> {
+pub(super) fn catalog_table(factor: &TableFactor) -> Option<String> {
     match factor {
         TableFactor::Table {
             name, args: None, ..
@@ -472,7 +471,7 @@ pub(super) fn reads_catalog_only(select: &Select) -> bool {
     relations(select).any(|factor| catalog_table(factor).is_some()) && !relations(select).any(plain)
 }
 
-fn aggregates(select: &Select) -> bool {
+pub(super) fn aggregates(select: &Select) -> bool {
     select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => aggregate(expr),
         _ => false,
@@ -512,8 +511,8 @@ fn aggregate(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with has none, or none
-/// of what it asks for.
+/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with has none, or
+/// none of what it asks for.
 pub(super) fn never_has_rows(select: &Select) -> bool {
     let of_empty = |factor: &TableFactor| catalog_table(factor).is_some_and(|name| is_empty(&name));
     let asks_for_none = select.selection.as_ref().is_some_and(facts::never_holds);

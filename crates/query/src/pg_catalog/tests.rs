@@ -70,7 +70,7 @@ fn every_table_has_its_columns() {
     );
     let visible = Visible::stored(Arc::new(manifest));
     for name in names() {
-        let batch = rows(name, &visible, &visible.access())
+        let batch = rows(name, &visible, &visible.access(), &Settings::default())
             .unwrap()
             .expect("it is there");
         assert!(batch.num_columns() > 1, "{name}");
@@ -78,9 +78,14 @@ fn every_table_has_its_columns() {
         assert!(!is_empty(name) || batch.num_rows() == 0, "{name}");
     }
     assert!(
-        rows("pg_nothing", &visible, &visible.access())
-            .unwrap()
-            .is_none()
+        rows(
+            "pg_nothing",
+            &visible,
+            &visible.access(),
+            &Settings::default()
+        )
+        .unwrap()
+        .is_none()
     );
 }
 
