@@ -3,7 +3,7 @@
 //! ```text
 //!   table_privileges       what the session's roles, or everybody, have or have granted
 //!   role_table_grants      the same without what everybody has
-//!   column_privileges      the same column by column: what is granted on a table is on each of them
+//!   column_privileges      the same by column: what is granted on a table is on each of them
 //! ```
 //!
 //! An owner's privileges stand there too, as granted by the owner.

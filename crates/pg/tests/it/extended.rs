@@ -208,7 +208,8 @@ async fn notices_come_on_demand() {
     // What a staler answer would have saved is told with it.
     client
         .batch_execute(
-            "PAUSE STAGE SORT; INSERT INTO t SELECT value FROM generate_series(10, 50000) AS g (value)",
+            "PAUSE STAGE SORT; \
+             INSERT INTO t SELECT value FROM generate_series(10, 50000) AS g (value)",
         )
         .await
         .unwrap();
