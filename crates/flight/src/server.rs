@@ -1,7 +1,7 @@
 //! The listener: a limit of connections, and a graceful end.
 //!
-//! Invariant FLS-2: it listens where other machines reach it only with TLS, and only once a role has
-//! a password; what comes from other machines is encrypted.
+//! Invariant FLS-2: it listens where other machines reach it only with TLS, and only once a role
+//! has a password; what comes from other machines is encrypted.
 
 use std::future::Future;
 use std::io;

@@ -28,9 +28,12 @@ use crate::extended::{Portal, Statement};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, SEND_BYTES, Wire};
 use crate::messages::{Message, not_utf8};
-use crate::server::{PROTOCOL, Place};
+use crate::server::{PROTOCOL, Place, within};
 use crate::startup;
 use crate::words::Kind;
+
+/// How long a client may leave unread what it was sent, once its statement must end.
+const UNREAD_MAX: Duration = Duration::from_secs(3);
 
 /// What a statement came to: its error is told to the client, and the connection goes on.
 pub(crate) type Outcome<T> = Result<Result<T>, Gone>;
@@ -278,12 +281,26 @@ impl Connection {
         Ok(Err(Error::new(ErrorKind::Cancelled, why)))
     }
 
-    /// Sends what was put, once it is worth it.
+    /// Sends what was put, once it is worth it. A client that does not take it ends with its
+    /// statement's time, or a cancel request, a while later: half a message can't be followed by
+    /// anything.
     pub(crate) async fn flush_full(&mut self) -> Result<(), Gone> {
-        match self.wire.out.len() >= SEND_BYTES {
-            true => self.wire.flush().await,
-            false => Ok(()),
+        if self.wire.out.len() < SEND_BYTES {
+            return Ok(());
         }
+        let flush = self.wire.flush();
+        tokio::pin!(flush);
+        tokio::select! {
+            biased;
+            sent = &mut flush => return sent,
+            _ = over(&mut self.place, &mut self.deadline) => {}
+        }
+        // The statement ends once this is sent: its time stays over, and a request is heard again.
+        let late = self.deadline.as_ref().is_some_and(|at| at.is_elapsed());
+        if !late {
+            self.place.cancel.mark_changed();
+        }
+        within(UNREAD_MAX, flush).await.unwrap_or(Err(Gone))
     }
 
     /// Says that a statement is done.

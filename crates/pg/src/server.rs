@@ -171,7 +171,7 @@ impl Server {
     clippy::disallowed_methods,
     reason = "how long people on a network are waited for is no part of what is simulated"
 )]
-async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time, work).await.ok()
 }
 

@@ -86,7 +86,8 @@ async fn the_stamp_says_what_a_staler_answer_would_have_saved() {
     let served = Served::start().await;
     served
         .sql(
-            "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1); SETTLE; PAUSE STAGE SORT; \
+            "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1); SETTLE; \
+             PAUSE STAGE SORT; \
              INSERT INTO t SELECT value FROM generate_series(10, 50000) AS g (value)",
         )
         .await;

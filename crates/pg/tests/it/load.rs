@@ -1,14 +1,37 @@
-//! What a server meets that many use at a time.
+//! What a server meets that many use at a time: hundreds of connections, statements that are given
+//! up, clients that read slowly or vanish. Nothing of them stays, and nobody waits for them.
 
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use lazybase_pg::Options;
+use lazybase_query::OpenOptions;
+use tokio_postgres::NoTls;
 
-use crate::served::{Served, cells};
+use crate::raw::Raw;
+use crate::served::{Served, cells, sqlstate};
 
 /// Connections at a time.
 const MANY: usize = 300;
+
+/// Rows of 60 MB: more than lies between a server and a client that does not read.
+const BIG: &str = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
+    INSERT INTO big SELECT value, repeat(chr(97 + value % 26), 3000)
+    FROM generate_series(1, 20000) AS g (value)";
+
+/// A sort that nobody waits for.
+const SORTS: &str = "SELECT a.k FROM big a, big b ORDER BY concat(a.v, b.v)";
+
+/// A server with a table of many bytes.
+async fn limited() -> Served {
+    let mut open = OpenOptions::default();
+    open.settings.query_memory = 2 << 30;
+    open.settings.query_spill_bytes = 1 << 30;
+    let served = Served::start_over(open, Options::default()).await;
+    served.client().await.batch_execute(BIG).await.unwrap();
+    served.until_nothing_is_held().await;
+    served
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_connections_write_and_read_at_a_time() {
@@ -41,5 +64,69 @@ async fn hundreds_of_connections_write_and_read_at_a_time() {
     drop(clients);
     let next = served.connects_within(Duration::from_secs(20)).await;
     assert!(next.is_some(), "places are given back");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_is_given_up_frees_what_it_held() {
+    let served = limited().await;
+    let client = served.client().await;
+    let limit = "SET statement_timeout = '700ms'";
+    client.batch_execute(limit).await.unwrap();
+    let over = client.query(SORTS, &[]).await;
+    assert_eq!(sqlstate(over), "57014");
+    served.until_nothing_is_held().await;
+    // The connection goes on.
+    client
+        .batch_execute("RESET statement_timeout")
+        .await
+        .unwrap();
+    assert_eq!(
+        cells(&client, "SELECT count(*) FROM big").await,
+        [["20000"]]
+    );
+
+    let cancel = client.cancel_token();
+    let running = tokio::spawn(async move { client.query(SORTS, &[]).await.map(drop) });
+    served.until_held(1 << 20).await;
+    cancel.cancel_query(NoTls).await.unwrap();
+    assert_eq!(sqlstate(running.await.unwrap()), "57014");
+    served.until_nothing_is_held().await;
+
+    let client = served.client().await;
+    let running = tokio::spawn(async move { client.query(SORTS, &[]).await.map(drop) });
+    served.until_held(1 << 20).await;
+    running.abort();
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_holds_up_nobody() {
+    let served = limited().await;
+    let mut slow = Raw::new(&served).await;
+    slow.query("SET statement_timeout = '2s'").send().await;
+    slow.ready().await;
+    slow.query("SELECT * FROM big").send().await;
+    served.until_held(0).await;
+    let client = served.client().await;
+    for at in 0..20 {
+        let insert = format!("INSERT INTO big VALUES ({}, 'new')", 100_000 + at);
+        let done = client.batch_execute(&insert);
+        let done = tokio::time::timeout(Duration::from_secs(10), done).await;
+        done.expect("writers do not wait for readers").unwrap();
+    }
+    let count = "SELECT count(*) FROM big WHERE k >= 100000";
+    assert_eq!(cells(&client, count).await, [["20"]]);
+    // It is there still, and has still not read; what its statement held is free.
+    served.until_nothing_is_held().await;
+    drop(slow);
+
+    // Without a limit of time, its statement lasts as long as it does.
+    let mut slow = Raw::new(&served).await;
+    slow.query("SELECT * FROM big").send().await;
+    served.until_held(0).await;
+    drop(slow);
+    served.until_nothing_is_held().await;
     served.stop().await;
 }

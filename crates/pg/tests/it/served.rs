@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lazybase_pg::{Options, Server};
-use lazybase_query::Database;
+use lazybase_query::{Database, OpenOptions};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -29,8 +29,14 @@ impl Served {
     }
 
     pub(crate) async fn start_with(options: Options) -> Served {
+        Served::start_over(OpenOptions::default(), options).await
+    }
+
+    /// A server over a database that is opened in some way.
+    pub(crate) async fn start_over(open: OpenOptions, options: Options) -> Served {
         let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let path = folder.path().join("db");
+        let database = Database::open_with(path, open).await.unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(database.clone(), address, options)
             .await
@@ -55,6 +61,34 @@ impl Served {
         let client = served.client().await;
         client.batch_execute(sql).await.unwrap();
         served
+    }
+
+    /// Waits until no statement holds files or memory.
+    pub(crate) async fn until_nothing_is_held(&self) {
+        let until = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let pins = self.database.instance().pins().len();
+            let memory = self.database.query_memory_used();
+            if (pins, memory) == (0, 0) {
+                return;
+            }
+            let now = tokio::time::Instant::now();
+            assert!(now < until, "{pins} pins, {memory} bytes");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until some statement has files pinned, and this much memory.
+    pub(crate) async fn until_held(&self, bytes: u64) {
+        let held = async {
+            while self.database.instance().pins().is_empty()
+                || self.database.query_memory_used() < bytes
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let held = tokio::time::timeout(Duration::from_secs(30), held).await;
+        held.expect("the statement runs");
     }
 
     /// Where clients connect to.
