@@ -219,6 +219,8 @@ pub(crate) struct Extras {
     partitions: Option<Box<PartitionClause>>,
     /// Codecs and encodings of columns.
     storage: Vec<(String, ColumnStorage)>,
+    /// The parameters that are cast where they stand, as they were written.
+    pub(crate) casts: Vec<(usize, ast::DataType)>,
 }
 
 impl Unbound {
@@ -331,7 +333,8 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
             extras: Extras::default(),
         });
     }
-    let extras = Extras {
+    let mut extras = Extras {
+        casts: Vec::new(),
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
     };
@@ -349,6 +352,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
                 Failure::Known(Error::internal("a token was both there and not"))
             }));
     }
+    extras.casts = parameters::cast(&statement);
     merge::show(&mut statement);
     postgres::tree(&mut statement)?;
     casts::cut(&mut statement)?;

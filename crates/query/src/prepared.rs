@@ -55,7 +55,10 @@ impl Prepared {
         let statement = tracing::info_span!("parse").in_scope(|| parse::read(sql))?;
         let count = match &statement.text {
             Text::Ours(_) => 0,
-            Text::Sql(tree) => parameters::count(tree)?,
+            Text::Sql(tree) => {
+                let cast = statement.extras.casts.iter().map(|(number, _)| *number);
+                parameters::count(tree)?.max(cast.max().unwrap_or(0))
+            }
         };
         let mut prepared = Prepared {
             session,
@@ -67,7 +70,8 @@ impl Prepared {
             statement: Arc::new(statement),
         };
         if let Text::Sql(tree) = &prepared.statement.text {
-            for (number, sql_type) in parameters::cast(tree) {
+            let written = prepared.statement.extras.casts.clone();
+            for (number, sql_type) in written.into_iter().chain(parameters::cast(tree)) {
                 if let Some(data_type) = sql_types::of_parameter(&sql_type) {
                     prepared.types[number - 1].get_or_insert(data_type);
                 }

@@ -9,6 +9,7 @@
 //! | `x::regclass`, `x::regtype`               | functions to names or numbers              |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` | `x::bigint`, `x::text`                     |
 //! | `generate_subscripts(x, 1)`               | `unnest(range(1, cardinality(x) + 1))`     |
+//! | `array_upper(x, 1)`                       | `nullif(cardinality(x), 0)`                |
 //! | `information_schema._pg_expandarray(x)`   | `unnest(pg_expanded(x))`                   |
 //! | `(_pg_expandarray(x)).n`                  | as `generate_subscripts(x, 1)`             |
 //! | `(struct).part`                           | `get_field(struct, 'part')`                |
@@ -184,20 +185,31 @@ fn rewrite_expr(expr: &mut Expr) {
     {
         *expr = subscripts(list);
     }
+    if let Expr::Function(function) = expr
+        && parts(&function.name) == ["array_upper"]
+        && let Some(list) = first_argument(function)
+    {
+        let none = Expr::Value(Value::Number("0".to_owned(), false).into());
+        *expr = call("nullif", vec![count(list), none]);
+    }
 }
 
-/// The numbers of a list's elements, a row each.
-fn subscripts(list: Expr) -> Expr {
-    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
-    let count = Expr::Cast {
+/// How many elements a list has.
+fn count(list: Expr) -> Expr {
+    Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(call("cardinality", vec![list])),
         data_type: DataType::BigInt(None),
         array: false,
         format: None,
-    };
+    }
+}
+
+/// The numbers of a list's elements, a row each.
+fn subscripts(list: Expr) -> Expr {
+    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
     let end = Expr::BinaryOp {
-        left: Box::new(count),
+        left: Box::new(count(list)),
         op: BinaryOperator::Plus,
         right: Box::new(one()),
     };
