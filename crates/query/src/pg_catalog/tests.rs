@@ -38,10 +38,6 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT (SELECT c.collname FROM pg_collation c) FROM t",
             "SELECT CAST(NULL AS TEXT) FROM t",
         ),
-        (
-            "SELECT a FROM t WHERE a LIKE 'x%' ESCAPE '/'",
-            "SELECT a FROM t WHERE a LIKE 'x%'",
-        ),
     ] {
         assert_eq!(planned(written), expected);
     }
