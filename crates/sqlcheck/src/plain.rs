@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemTable, MemoryCatalogProvider,
     MemoryCatalogProviderList, MemorySchemaProvider, SchemaProvider,
@@ -12,8 +12,10 @@ use datafusion::catalog::{
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::sqlparser::ast::DataType as SqlType;
 
 use crate::compare::{Class, Table};
 use crate::kind::{Kind, PATHS};
@@ -21,6 +23,23 @@ use crate::rows::{Rows, State};
 
 /// The numbers that paths have got.
 pub(crate) type Numbers = BTreeMap<String, i64>;
+
+/// Tells the planner that a TIME counts microseconds, as the tables' columns do.
+#[derive(Debug)]
+struct Microseconds;
+
+impl TypePlanner for Microseconds {
+    fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
+        let time = || {
+            Arc::new(Field::new(
+                "",
+                DataType::Time64(TimeUnit::Microsecond),
+                true,
+            ))
+        };
+        Ok(matches!(sql, SqlType::Time(..)).then(time))
+    }
+}
 
 /// What all plain contexts have alike.
 #[derive(Debug, Clone)]
@@ -47,6 +66,7 @@ impl Plain {
         let base = SessionStateBuilder::new()
             .with_config(config)
             .with_default_features()
+            .with_type_planner(Arc::new(Microseconds))
             .build();
         Plain { base }
     }
@@ -203,6 +223,12 @@ pub(crate) fn class_of(error: &DataFusionError) -> Class {
         | DataFusionError::SchemaError(..)
         | DataFusionError::NotImplemented(_)
         | DataFusionError::Configuration(_) => Class::Statement,
+        // What does not fit together is found by trying it, before any row is read.
+        DataFusionError::Context(rule, inner)
+            if rule == "type_coercion" && class_of(inner) == Class::Rows =>
+        {
+            Class::Statement
+        }
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
             class_of(inner)
         }

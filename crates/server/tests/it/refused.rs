@@ -93,7 +93,7 @@ fn checksum<'b>(bytes: impl Iterator<Item = &'b u8>) -> u32 {
 fn with_format(bytes: &[u8], format: u32) -> Vec<u8> {
     let text = std::str::from_utf8(bytes).unwrap();
     let mut bytes = text
-        .replacen("\"format\":5,", &format!("\"format\":{format},"), 1)
+        .replacen("\"format\":6,", &format!("\"format\":{format},"), 1)
         .into_bytes();
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     let digits = end - 10..end - 2;
@@ -108,9 +108,9 @@ fn a_folder_of_a_newer_version_is_refused_and_left_alone() {
     let database = place.path("db");
     let files = content(&database);
     let newest = files.keys().rfind(|name| name.ends_with(".edit")).unwrap();
-    let same = with_format(&files[newest], 5);
+    let same = with_format(&files[newest], 6);
     assert!(same == files[newest], "the checksum is the format's own");
-    std::fs::write(newest, with_format(&files[newest], 6)).unwrap();
+    std::fs::write(newest, with_format(&files[newest], 7)).unwrap();
     let before = content(&database);
     for args in [&["sql", "-c", "SELECT 1"][..], &["status"], &["verify"]] {
         let error = place.fails(args);

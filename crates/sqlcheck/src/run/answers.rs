@@ -57,6 +57,10 @@ impl World {
                 self.outcome.tally.of_rows += 1;
                 self.refused(ask, &error).await
             }
+            (Ok(_), Err(error)) if known::refusal(&error.to_string()).is_some() => {
+                self.outcome.tally.planner += 1;
+                self.refused(ask, &error).await
+            }
             (Ok(_), Err(error)) => {
                 let what = format!("refused: {}: {error:?}", query.sql);
                 self.is_planners(ask, version, query, Err(Class::of(&error)), what)

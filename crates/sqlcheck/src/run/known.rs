@@ -19,9 +19,24 @@ const KNOWN: [Known; 1] = [Known {
     ],
 }];
 
+/// What is refused of tables that are sorted, as stored ones are, and not of those in memory.
+const REFUSED: [Known; 1] = [Known {
+    what: "refuses aggregates with orders of their own over grouping sets, where their rows come \
+           in an order that one of them could use",
+    holds: &["Conflicting ordering requirements in aggregate functions is not supported"],
+}];
+
 /// What the planner is known to do wrong in such a plan.
 pub(super) fn mistake(plan: &str) -> Option<&'static str> {
-    let known = KNOWN.iter();
-    let mut fitting = known.filter(|known| known.holds.iter().all(|part| plan.contains(part)));
-    fitting.next().map(|known| known.what)
+    fitting(&KNOWN, plan)
+}
+
+/// Why the planner is known to refuse a right statement with such a message.
+pub(super) fn refusal(message: &str) -> Option<&'static str> {
+    fitting(&REFUSED, message)
+}
+
+fn fitting(known: &[Known], text: &str) -> Option<&'static str> {
+    let fits = |known: &&Known| known.holds.iter().all(|part| text.contains(part));
+    known.iter().find(fits).map(|known| known.what)
 }
