@@ -31,6 +31,11 @@ mod ycsb;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
+
+/// Batches and messages are made on one thread and dropped on another, and most are small.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// What a measurement gives, or why it could not be taken.
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -54,6 +59,8 @@ enum Command {
     Ycsb(ycsb::YcsbArgs),
     /// `lazybase serve` as its clients meet it, beside PostgreSQL where there is one.
     Server(server::ServerArgs),
+    /// Opening again after a crash under load, with ten gigabytes in the database.
+    Reopen(server::reopen::ReopenArgs),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +70,7 @@ fn main() -> ExitCode {
         Command::Labels(args) => labels::run(args).map(|()| true),
         Command::Ycsb(args) => ycsb::run(args).map(|()| true),
         Command::Server(args) => server::run(args).map(|met| met || !args.check),
+        Command::Reopen(args) => server::reopen::run(args).map(|met| met || !args.check),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! Reads of ranges and of whole tables: beside a bare read of the same segments, and beside
 //! DataFusion alone on the same rows as plain Parquet files.
 
+#[cfg(feature = "plain-parquet")]
 mod sql;
 
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use arrow::array::{RecordBatch, new_null_array};
 use futures::TryStreamExt;
 use futures::executor::block_on;
-use lazybase_cluster::{SettleTo, StageName};
+use lazybase_cluster::SettleTo;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::Key;
 use lazybase_engine::manifest::{KeyRange, Run, RunKind};
@@ -27,8 +28,6 @@ use crate::report::{Report, median};
 
 /// The rows of a measured range.
 const RANGE_ROWS: u64 = 10_000;
-/// One row of this many is updated before the second round of SQL.
-const UPDATED_ONE_OF: u64 = 20;
 
 /// Measures ranges, then SQL, then SQL over updates that no merge has reached. Leaves the table
 /// settled, with the updates in it.
@@ -38,20 +37,31 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, quick: bool) ->
     block_on(running.instance.settle(None, SettleTo::Authority, &|_| {}))?;
     ranges(report, base, &running, if quick { 20 } else { 200 })?;
     range_bytes(report, base, &running)?;
-    let plain = base.folder.join("plain");
-    block_on(sql::write_plain(&running, &plain))?;
-    running.close()?;
-
-    let clean = sql::measure(report, base, &plain, None)?;
-    clean.say(report, base.shape, "sql_scan");
-    let updated = sql::measure(report, base, &plain, Some(pool))?;
-    updated.say(report, base.shape, "sql_scan_updated");
-
-    std::fs::remove_dir_all(&plain)?;
+    beside_plain_files(report, pool, base, running)?;
     let running = base.open(base::settings())?;
     block_on(running.instance.settle(None, SettleTo::Authority, &|_| {}))?;
     running.close()?;
     Ok(())
+}
+
+/// SQL beside DataFusion alone.
+#[cfg(feature = "plain-parquet")]
+fn beside_plain_files(report: &Report, pool: &Pool, base: &Base, running: Running) -> Outcome<()> {
+    let plain = base.folder.join("plain");
+    block_on(sql::write_plain(&running, &plain))?;
+    running.close()?;
+    let clean = sql::measure(report, base, &plain, None)?;
+    clean.say(report, base.shape, "sql_scan");
+    let updated = sql::measure(report, base, &plain, Some(pool))?;
+    updated.say(report, base.shape, "sql_scan_updated");
+    std::fs::remove_dir_all(&plain)?;
+    Ok(())
+}
+
+#[cfg(not(feature = "plain-parquet"))]
+fn beside_plain_files(report: &Report, _: &Pool, _: &Base, running: Running) -> Outcome<()> {
+    report.note("SQL is not measured: this was built without the feature plain-parquet");
+    running.close()
 }
 
 fn range_of(running: &Running, first: u64, rows: u64) -> Outcome<KeyRange> {
@@ -224,26 +234,6 @@ fn range_bytes(report: &Report, base: &Base, running: &Running) -> Outcome<()> {
         shares.push(snapshot.stamp().sources.bytes_read as f64 / total.max(1) as f64);
     }
     report.figure(base.shape, "range_bytes_ratio", median(&mut shares));
-    Ok(())
-}
-
-/// Updates some columns of one row in twenty, spread over the whole table, and lets nothing but
-/// sorts work on them.
-async fn update_some(pool: &Pool, rows: u64, running: &Running) -> Outcome<()> {
-    running.instance.pause(StageName::Merge).await?;
-    running.instance.pause(StageName::Authority).await?;
-    let ids: Vec<i64> = (0..rows as i64).step_by(UPDATED_ONE_OF as usize).collect();
-    for (at, ids) in ids.chunks(pool.rows()).enumerate() {
-        let mut batch = running.instance.begin(None);
-        batch
-            .append(&running.table, counter_updates(pool, at, ids.to_vec()))
-            .await?;
-        batch.commit().await?;
-    }
-    running
-        .instance
-        .settle(None, SettleTo::Sorted, &|_| {})
-        .await?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod flight;
 mod goals;
 mod hosts;
 mod mixed;
+pub(crate) mod reopen;
 mod results;
 mod rows;
 mod socket;
@@ -129,7 +130,7 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<bool> {
     let folder = tempfile::Builder::new()
         .prefix("lazybase-server-")
         .tempdir_in(&parent)?;
-    let goals = Goals::default();
+    let goals = Goals::new(goals::OF_SERVER);
     goals.note(&hosts::pin_to_two_cores());
     let program = binary(args.lazybase.as_deref())?;
     let lazybase = LazyBase::start(&program, &folder.path().join("served"))?;
@@ -179,12 +180,6 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<bool> {
     if let Some(postgres) = world.postgres {
         postgres.stop()?;
     }
-    match args.json {
-        true => {
-            eprintln!("\n{}", world.goals.table());
-            println!("{}", world.goals.json());
-        }
-        false => println!("\n{}", world.goals.table()),
-    }
+    world.goals.tell(args.json);
     Ok(world.goals.all_met())
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use lazybase_engine::backup::{Backup, CopiedFile};
 use lazybase_engine::env::local::LocalStore;
 use lazybase_engine::env::{BACKUP_FOLDERS, Env, Store};
@@ -367,6 +368,7 @@ pub struct ListedBackup {
 ///
 /// # Errors
 /// The store's; a damaged backup is in the list.
+#[boxed]
 pub async fn list_backups(store: &dyn Store) -> Result<Vec<ListedBackup>> {
     let mut listed = Vec::new();
     for number in Backup::numbers(store).await? {
@@ -381,6 +383,7 @@ pub async fn list_backups(store: &dyn Store) -> Result<Vec<ListedBackup>> {
 ///
 /// # Errors
 /// The store's; `NotFound` when there is no such backup.
+#[boxed]
 pub async fn verify_backups(
     store: &dyn Store,
     number: Option<u64>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::{ActorHandle, Env};
 use lazybase_engine::manifest::{
@@ -103,6 +104,7 @@ impl BatchWriter {
     ///
     /// # Errors
     /// `Invalid` when the batch grows past its limit; `Unavailable` when the log can't be written.
+    #[boxed]
     pub async fn append(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
         self.inner.append(table, changes).await
     }
@@ -111,6 +113,7 @@ impl BatchWriter {
     ///
     /// # Errors
     /// As [`BatchWriter::append`]; `Invalid` when an ID column names no key.
+    #[boxed]
     pub async fn append_keyed(&mut self, table: &Arc<Table>, keyed: KeyedChanges) -> Result<()> {
         self.inner.append_keyed(table, keyed).await
     }
@@ -120,6 +123,7 @@ impl BatchWriter {
     /// # Errors
     /// `Conflict` when a table changed meanwhile or the producer was fenced; `MaybeHappened` when
     /// the disk failed at the wrong moment.
+    #[boxed]
     pub async fn commit(self) -> Result<Acknowledgement> {
         let done = self.inner.commit().await?;
         Ok(Acknowledgement::new(self.database, done))
@@ -154,6 +158,7 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Instance::open`].
+    #[boxed(?Send)]
     pub async fn open_healing(env: Env, settings: Settings, known: &[Error]) -> Result<Instance> {
         // Opening writes an edit: the number of one that is gone must not be given to it.
         match ManifestStore::open_read_only(&env).await {
@@ -285,6 +290,7 @@ impl Instance {
     ///
     /// # Errors
     /// `Unavailable` when the store refuses the edit.
+    #[boxed]
     pub async fn open_producer(&self, name: &str) -> Result<(u64, Option<ProducerMark>)> {
         self.open_producer_as(name, None).await
     }
@@ -295,6 +301,7 @@ impl Instance {
     /// # Errors
     /// As [`Instance::open_producer`]; `Invalid` (42501) for a producer of another role, of which
     /// this one is no member.
+    #[boxed]
     pub async fn open_producer_as(
         &self,
         name: &str,
@@ -338,6 +345,7 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Instance::define_alteration`] and [`Instance::commit`].
+    #[boxed]
     pub async fn alter_table(&self, name: &str, changes: &[Alteration]) -> Result<Arc<Table>> {
         let before = self.table(name)?;
         let table = self.define_alteration(&before, changes)?;
@@ -363,6 +371,7 @@ impl Instance {
     ///
     /// # Errors
     /// `NotFound` when the map is gone; `Corrupt` when the log is damaged.
+    #[boxed]
     pub async fn has_given(&self, map: TableId, ids: &[i64]) -> Result<bool> {
         let all = |next: &NextIds| ids.iter().all(|id| next.has_given(*id));
         let known = self.manifest().next_ids_at(map, ScuNumber(u64::MAX));
@@ -411,6 +420,7 @@ impl Instance {
     /// `Conflict` when a name was taken or a table changed meanwhile, `NotFound` when a table is
     /// gone, `Unavailable` when log or manifest can't be written: nothing happened.
     /// `MaybeHappened` when the database was closed before it was known.
+    #[boxed]
     pub async fn commit(
         &self,
         ddl: Vec<Ddl>,
@@ -430,6 +440,7 @@ impl Instance {
     ///
     /// # Errors
     /// `Conflict` when the name is taken; `Invalid` when the specification makes no sense.
+    #[boxed]
     pub async fn create_table(
         &self,
         spec: TableSpec,
@@ -457,6 +468,7 @@ impl Instance {
     ///
     /// # Errors
     /// `NotFound` when there is none.
+    #[boxed]
     pub async fn drop_table(&self, name: &str, if_exists: bool) -> Result<bool> {
         let dropped = async {
             let table = self.table(name)?;
@@ -476,6 +488,7 @@ impl Instance {
     ///
     /// # Errors
     /// `NotFound` when there is none.
+    #[boxed]
     pub async fn truncate_table(&self, name: &str) -> Result<()> {
         let table = self.table(name)?.id;
         self.commit(vec![Ddl::Truncate { table }], None)
@@ -497,6 +510,7 @@ impl Instance {
     /// # Errors
     /// `Unavailable` when the bound can't be met and the request says `ON MISS ERROR`; `NotFound`
     /// when a past horizon is outside the retention.
+    #[boxed]
     pub async fn snapshot(&self, request: SnapshotRequest) -> Result<Snapshot> {
         if let OnMiss::Wait(limit) = request.on_miss {
             return self.snapshot_waiting(request, limit).await;
@@ -578,6 +592,7 @@ impl Instance {
     ///
     /// # Errors
     /// `Cancelled` when the database closes.
+    #[boxed]
     pub async fn seal(&self) -> Result<ScuNumber> {
         self.shared.ingest.seal().await
     }
@@ -587,6 +602,7 @@ impl Instance {
     ///
     /// # Errors
     /// `Unavailable` when a stage that is needed is paused; `Cancelled` when the database closes.
+    #[boxed]
     pub async fn settle(
         &self,
         table: Option<TableId>,
@@ -697,6 +713,7 @@ impl Instance {
     ///
     /// # Errors
     /// When the last seal could not be written; nothing acknowledged is lost by that.
+    #[boxed]
     pub async fn close(&self) -> Result<()> {
         let Some(actor) = self.coordinator.lock().take() else {
             return Ok(());

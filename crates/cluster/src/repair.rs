@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::util::display::array_value_to_string;
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use bytes::Bytes;
 use lazybase_engine::env::{Env, FileWriter, LogFile, Store, StoreError, StoreResult};
@@ -91,6 +92,7 @@ impl Examination {
 ///
 /// # Errors
 /// `NotFound` when there is no database; the store's errors. What is damaged is in the result.
+#[boxed(?Send)]
 pub async fn examine(env: &Env) -> Result<Examination> {
     let store = &*env.store;
     let mut found = Examination::default();
@@ -284,6 +286,7 @@ pub struct SetAside {
 ///
 /// # Errors
 /// The store's; `Corrupt` when what is left does not open either.
+#[boxed(?Send)]
 pub async fn set_aside(env: &Env) -> Result<SetAside> {
     let mut done = SetAside::default();
     finish_cuts(&*env.store).await?;

@@ -94,7 +94,11 @@ impl KeyCodec {
     /// `Invalid` when a key column's type has no order (lists, structs, maps, intervals).
     pub fn primary(table: &Table) -> Result<KeyCodec> {
         let partitioner = Partitioner::of(table)?.map(Arc::new);
-        KeyCodec::partitioned(&table.arrow_schema(), table.key_indices(), partitioner)
+        let column = |index: usize| {
+            let column = &table.columns[index];
+            (column.name.as_str(), column.data_type.clone())
+        };
+        KeyCodec::of(column, table.key_indices(), partitioner)
     }
 
     /// The codec of the key made of the columns `indices` of `schema`, most significant first.
@@ -114,12 +118,22 @@ impl KeyCodec {
         indices: Vec<usize>,
         partitioner: Option<Arc<Partitioner>>,
     ) -> Result<KeyCodec> {
-        let types: Vec<DataType> = indices
-            .iter()
-            .map(|index| schema.field(*index).data_type().clone())
-            .collect();
+        let column = |index: usize| {
+            let field = schema.field(index);
+            (field.name().as_str(), field.data_type().clone())
+        };
+        KeyCodec::of(column, indices, partitioner)
+    }
+
+    /// The codec of columns of which `column` tells the name and the type.
+    fn of<'c>(
+        column: impl Fn(usize) -> (&'c str, DataType),
+        indices: Vec<usize>,
+        partitioner: Option<Arc<Partitioner>>,
+    ) -> Result<KeyCodec> {
+        let types: Vec<DataType> = indices.iter().map(|index| column(*index).1).collect();
         if let Some(at) = types.iter().position(|data_type| !has_order(data_type)) {
-            let name = schema.field(indices[at]).name();
+            let (name, _) = column(indices[at]);
             return Err(
                 Error::invalid(format!("column {name:?} can't be part of a key"))
                     .with_detail(format!("values of type {} have no order", types[at])),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::DataType;
+use async_recursion::async_recursion as boxed;
 use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
 use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::access::Privilege;
@@ -87,6 +88,7 @@ impl Appender {
     /// # Errors
     /// `NotFound` for an unknown table or column, `Invalid` for values that don't fit; then the
     /// rows of this call are not part of the batch, and the batch can go on.
+    #[boxed]
     pub async fn append(&mut self, table: &str, rows: &RecordBatch, op: Op) -> Result<()> {
         let table = self.database.table(table)?;
         self.check(&table, rows, op)?;
@@ -143,6 +145,7 @@ impl Appender {
     /// # Errors
     /// `MaybeHappened` when its fate is unknown: read back, or append again under the same
     /// producer number.
+    #[boxed]
     pub async fn commit(self) -> Result<Acknowledgement> {
         let clock = &self.database.instance().env().clock;
         let started = clock.monotonic();

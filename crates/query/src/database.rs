@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use datafusion::execution::session_state::SessionState;
 use lazybase_cluster::{Instance, Settings};
 use lazybase_engine::env::Env;
@@ -126,11 +127,13 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::open`].
+    #[boxed(?Send)]
     pub async fn open_env(env: Env, settings: Settings) -> Result<Database> {
         let planner = context::base(&settings, None)?;
         Database::open_over(env, settings, planner).await
     }
 
+    #[boxed(?Send)]
     async fn open_over(env: Env, settings: Settings, planner: SessionState) -> Result<Database> {
         let instance = Instance::open(env, settings).await?;
         temporary::drop_left(&instance).await?;
@@ -186,6 +189,7 @@ impl Database {
     ///
     /// # Errors
     /// `Unavailable` when what was acknowledged can't be sealed; nothing of it is lost.
+    #[boxed]
     pub async fn close(&self) -> Result<()> {
         self.instance.close().await
     }

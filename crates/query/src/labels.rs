@@ -16,10 +16,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, MutableArrayData, RecordBatch, RecordBatchOptions,
-    make_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, MutableArrayData, PrimitiveArray,
+    RecordBatch, RecordBatchOptions, downcast_primitive_array, make_array,
 };
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{filter_record_batch, interleave};
 use arrow::datatypes::{Int64Type, Schema};
 use arrow::error::ArrowError;
@@ -115,6 +115,17 @@ struct Version {
 
 /// The most labels whose answers are kept: others are read again.
 const KNOWN_MAX: usize = 1 << 16;
+/// So many labels are found without a look among all that are known.
+const RECENT: usize = 256;
+
+/// Where among the recent ones a label is looked for.
+fn place_of(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mixed = |mixed: usize, byte: &u8| mixed.wrapping_mul(31) ^ usize::from(*byte);
+    // What differs, differs mostly at the end.
+    let end = &bytes[bytes.len().saturating_sub(8)..];
+    end.iter().fold(bytes.len(), mixed) % RECENT
+}
 
 impl Hiding {
     /// What is to be hidden in these columns; `None` where nothing can be.
@@ -273,31 +284,38 @@ impl Hiding {
         let labels = labels.as_string_opt::<i32>();
         let labels = labels.ok_or_else(|| Error::internal("labels are texts"))?;
         let mut known = self.known.lock();
-        let mut last: Option<(&str, bool)> = None;
+        let mut recent: [(&str, bool); RECENT] = [("", true); RECENT];
         let admits = |row: usize| {
             if labels.is_null(row) {
                 return true;
             }
             let text = labels.value(row);
-            let admits = match last {
-                Some((before, admits)) if before == text => admits,
-                _ => match known.get(text) {
-                    Some(admits) => *admits,
-                    None => {
-                        // What is no label admits nobody.
-                        let label = Label::parse(text);
-                        let admits = label.is_ok_and(|label| label.admits(&self.authorizations));
-                        if known.len() < KNOWN_MAX {
-                            known.insert(text.to_owned(), admits);
-                        }
-                        admits
-                    }
-                },
-            };
-            last = Some((text, admits));
-            admits
+            // Few labels are met again and again: most are found without a hash of the whole.
+            let (before, answer) = &mut recent[place_of(text)];
+            if *before != text {
+                *answer = self.admits(&mut known, text);
+                *before = text;
+            }
+            *answer
         };
         Ok(BooleanBuffer::collect_bool(labels.len(), admits))
+    }
+
+    /// Whether a label admits, kept for the next time.
+    fn admits(&self, known: &mut HashMap<String, bool>, text: &str) -> bool {
+        if text.is_empty() {
+            return true;
+        }
+        if let Some(admits) = known.get(text) {
+            return *admits;
+        }
+        // What is no label admits nobody.
+        let label = Label::parse(text);
+        let admits = label.is_ok_and(|label| label.admits(&self.authorizations));
+        if known.len() < KNOWN_MAX {
+            known.insert(text.to_owned(), admits);
+        }
+        admits
     }
 
     /// Of each row, what is shown for the newest of its cells that may be read.
@@ -350,6 +368,9 @@ fn without(
     if admitted.count_set_bits() == values.len() {
         return Ok(Arc::clone(values));
     }
+    if let Some(shown) = without_numbers(values, admitted) {
+        return Ok(shown);
+    }
     let data = values.to_data();
     let mut shown = MutableArrayData::new(vec![&data], true, values.len());
     let mut at = 0;
@@ -360,4 +381,26 @@ fn without(
     }
     shown.try_extend_nulls(values.len() - at)?;
     Ok(make_array(shown.freeze()))
+}
+
+/// The same of an array of numbers, if it is one: value by value, without a look at each run.
+fn without_numbers(values: &ArrayRef, admitted: &BooleanBuffer) -> Option<ArrayRef> {
+    fn of<T: ArrowPrimitiveType>(
+        values: &PrimitiveArray<T>,
+        admitted: &BooleanBuffer,
+    ) -> PrimitiveArray<T> {
+        let given = values.values().iter().zip(admitted.iter());
+        let kept = given.map(|(value, admitted)| match admitted {
+            true => *value,
+            false => T::Native::default(),
+        });
+        let hidden = NullBuffer::new(admitted.clone());
+        let nulls = NullBuffer::union(values.nulls(), Some(&hidden));
+        PrimitiveArray::new(kept.collect(), nulls).with_data_type(values.data_type().clone())
+    }
+    let values = values.as_ref();
+    downcast_primitive_array!(
+        values => Some(Arc::new(of(values, admitted))),
+        _ => None
+    )
 }

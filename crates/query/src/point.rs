@@ -28,8 +28,8 @@ pub(crate) struct PointRead {
     pub(crate) keys: NamedKeys,
     /// Positions in the table's columns.
     pub(crate) projection: Vec<usize>,
-    /// What the answer calls them.
-    pub(crate) names: Vec<String>,
+    /// What the answer's columns look like to SQL.
+    pub(crate) schema: SchemaRef,
 }
 
 /// A point read whose keys may be parameters.
@@ -38,7 +38,7 @@ pub(crate) struct PointPattern {
     table: Arc<Table>,
     keys: KeyPattern,
     projection: Vec<usize>,
-    names: Vec<String>,
+    schema: SchemaRef,
 }
 
 impl PointPattern {
@@ -56,10 +56,7 @@ impl PointPattern {
 
     /// The columns of the rows that it gives.
     pub(crate) fn schema(&self) -> SchemaRef {
-        let shown = shown_schema(&self.table, &self.projection);
-        let fields = shown.fields().iter().zip(&self.names);
-        let named = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
-        Arc::new(Schema::new(named.collect::<Vec<Field>>()))
+        Arc::clone(&self.schema)
     }
 
     /// The read with these values; `None` leaves it to the planner.
@@ -72,7 +69,7 @@ impl PointPattern {
             table: Arc::clone(&self.table),
             keys,
             projection: self.projection.clone(),
-            names: self.names.clone(),
+            schema: Arc::clone(&self.schema),
         }))
     }
 }
@@ -106,11 +103,19 @@ pub(crate) fn pattern(
     let (projection, names) = columns(select, &table, &alias)?;
     let keys = key_pattern(predicate, &table, &alias)?;
     Some(PointPattern {
+        schema: named_schema(&table, &projection, &names),
         table,
         keys,
         projection,
-        names,
     })
+}
+
+/// What columns of a table look like to SQL under other names.
+pub(crate) fn named_schema(table: &Table, projection: &[usize], names: &[String]) -> SchemaRef {
+    let shown = shown_schema(table, projection);
+    let fields = shown.fields().iter().zip(names);
+    let named = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
+    Arc::new(Schema::new(named.collect::<Vec<Field>>()))
 }
 
 /// The SELECT of a query that has nothing but columns, one FROM and a WHERE.

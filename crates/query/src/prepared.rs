@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_recursion::async_recursion as boxed;
 use datafusion::sql::sqlparser::ast;
 use lazybase_model::{Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId};
 use tracing::Instrument;
@@ -114,6 +115,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As the planner's, for what it can tell without the values.
+    #[boxed]
     pub async fn columns(&self) -> Result<Option<Columns>> {
         let clauses = self.statement.clauses;
         let visible = self.session.visible();
@@ -199,6 +201,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::columns`].
+    #[boxed]
     pub async fn schema(&self) -> Result<Option<SchemaRef>> {
         Ok(self.columns().await?.map(|columns| columns.schema))
     }
@@ -208,6 +211,7 @@ impl Prepared {
     /// # Errors
     /// `Invalid` (08P01) for another number of values than there are parameters, and whatever
     /// the statement meets before its first row.
+    #[boxed]
     pub async fn query(&self, values: &[Value]) -> Result<AnswerStream> {
         if values.len() != self.types.len() {
             return Err(Error::invalid(format!(
@@ -238,6 +242,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::query`], and whatever is met later.
+    #[boxed]
     pub async fn execute(&self, values: &[Value]) -> Result<Answer> {
         self.query(values).await?.collect().await
     }

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema};
+use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use futures::stream::{self, StreamExt};
@@ -25,7 +24,7 @@ use crate::key_order;
 use crate::keys::{self, NamedKeys};
 use crate::labels::Sight;
 use crate::point::{self, PointRead};
-use crate::scan::Shape;
+use crate::scan::{Shape, shown_schema};
 use crate::session::{Shared, Target, ours};
 use crate::table::ScanNotes;
 
@@ -150,22 +149,9 @@ pub(crate) async fn point_read(
     }
     let read = Box::pin(rows_of_keys(session, &snapshot, &point, &sight));
     let rows = read.instrument(tracing::info_span!("point read")).await?;
-    let fields: Vec<Field> = rows
-        .schema()
-        .fields()
-        .iter()
-        .zip(&point.names)
-        .map(|(field, name)| field.as_ref().clone().with_name(name))
-        .collect();
-    let schema = Arc::new(Schema::new(fields));
-    // with_schema would refuse other names.
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    let columns = rows.columns().to_vec();
-    let rows = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
-        .map_err(|error| crate::error::from_arrow(&error))?;
     let rows = stream::iter([Ok(rows)]).boxed();
     let definitions = Definitions(vec![(point.table.id, point.table.version)]);
-    let answer = AnswerStream::rows(schema, rows, Some(snapshot), Arc::clone(session));
+    let answer = AnswerStream::rows(point.schema, rows, Some(snapshot), Arc::clone(session));
     Ok(Some(answer.with_definitions(definitions).of_keys()))
 }
 
@@ -182,7 +168,12 @@ async fn rows_of_keys(
     point: &PointRead,
     sight: &Sight,
 ) -> Result<RecordBatch> {
-    let shape = Shape::new(Arc::clone(&point.table), point.projection.clone(), sight)?;
+    let shape = Shape::with_schema(
+        Arc::clone(&point.table),
+        point.projection.clone(),
+        sight,
+        Arc::clone(&point.schema),
+    )?;
     if shape.is_limited() {
         snapshot.conceal_sources();
     }
@@ -238,14 +229,10 @@ fn point_of(
         key.push(checked_key(to_column(given, &place)?, &place)?);
     }
     let keys: NamedKeys = keys::distinct(key, &table)?;
-    let names = projection
-        .iter()
-        .map(|at| table.columns[*at].name.clone())
-        .collect();
     Ok(PointRead {
+        schema: shown_schema(&table, &projection),
         table,
         keys,
         projection,
-        names,
     })
 }

@@ -77,10 +77,24 @@ impl Shape {
     /// # Errors
     /// `Internal` when the table lacks labels.
     pub(crate) fn new(table: Arc<Table>, projection: Vec<usize>, sight: &Sight) -> Result<Shape> {
+        let schema = shown_schema(&table, &projection);
+        Shape::with_schema(table, projection, sight, schema)
+    }
+
+    /// The same, where it is known what they look like to SQL.
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    pub(crate) fn with_schema(
+        table: Arc<Table>,
+        projection: Vec<usize>,
+        sight: &Sight,
+        schema: SchemaRef,
+    ) -> Result<Shape> {
         Ok(Shape {
             hiding: Hiding::of(&table, &projection, sight)?.map(Arc::new),
             limited: sight.is_limited(&table),
-            schema: shown_schema(&table, &projection),
+            schema,
             table,
             projection,
         })

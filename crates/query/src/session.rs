@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use async_recursion::async_recursion as boxed;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::stream::StreamExt;
 use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
@@ -117,6 +118,7 @@ impl Session {
     ///
     /// # Errors
     /// The first error; what earlier statements did stays.
+    #[boxed]
     pub async fn execute(&self, sql: &str) -> Result<Vec<Answer>> {
         let mut answers = Vec::new();
         for statement in split_statements(sql)? {
@@ -130,6 +132,7 @@ impl Session {
     /// # Errors
     /// `Invalid` when the text is not one statement, and whatever the statement meets before its
     /// first row.
+    #[boxed]
     pub async fn query(&self, sql: &str) -> Result<AnswerStream> {
         self.start(sql, None).await
     }
@@ -158,6 +161,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::query`].
+    #[boxed]
     pub async fn copy_to(&self, sql: &str) -> Result<AnswerStream> {
         let statement = one_statement(sql)?;
         let _running = self.shared.gate.lock().await;
@@ -188,6 +192,7 @@ impl Session {
     ///
     /// # Errors
     /// `Invalid` when the text is not one statement, `NotFound` for names that mean nothing.
+    #[boxed]
     pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
         self.prepare_typed(sql, &[]).await
     }
@@ -196,6 +201,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::prepare`].
+    #[boxed]
     pub async fn prepare_typed(&self, sql: &str, types: &[Option<DataType>]) -> Result<Prepared> {
         let statement = one_statement(sql)?;
         let prepared = Box::pin(Prepared::new(Arc::clone(&self.shared), &statement, types));
@@ -206,6 +212,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::prepare`] and [`Prepared::execute`].
+    #[boxed]
     pub async fn execute_with(&self, sql: &str, values: &[Value]) -> Result<Answer> {
         self.prepare(sql).await?.execute(values).await
     }
@@ -215,6 +222,7 @@ impl Session {
         *self.shared.progress.lock() = Some(Arc::new(listener));
     }
 
+    #[boxed]
     async fn start(&self, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
         let statement = one_statement(sql)?;
         let _running = self.shared.gate.lock().await;
@@ -273,6 +281,7 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` for an unknown table or column, `Invalid` for keys of another type.
+    #[boxed]
     pub async fn get(&self, table: &str, keys: &RecordBatch, columns: &[&str]) -> Result<Answer> {
         let mut watch = Watch::begin(&self.shared, "SELECT");
         watch.is_point();

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_recursion::async_recursion as boxed;
 use lazybase_cluster::Instance;
 use lazybase_engine::manifest::{Ddl, Manifest};
 use lazybase_model::{Error, Result, Table};
@@ -120,6 +121,7 @@ impl Session {
     ///
     /// # Errors
     /// `Unavailable` when the manifest can't be written.
+    #[boxed]
     pub async fn drop_temporary(&self) -> Result<()> {
         let _running = self.shared().gate.lock().await;
         let of = self.shared().state.lock().temporary;

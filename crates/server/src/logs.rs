@@ -5,9 +5,9 @@
 use std::io::{self, IsTerminal};
 
 use lazybase_model::{Error, Result};
+use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt};
 
 use crate::config::{Config, LogFormat};
@@ -26,11 +26,7 @@ impl Watching {
     pub(crate) fn begin(config: &Config) -> Result<Watching> {
         let traces = config.trace_endpoint.as_deref().map(Traces::begin);
         let traces = traces.transpose()?;
-        let subscriber = Registry::default()
-            .with(lines(config))
-            .with(traces.as_ref().map(Traces::layer));
-        subscriber
-            .try_init()
+        tracing::subscriber::set_global_default(subscriber(config, traces.as_ref()))
             .map_err(|error| Error::internal(format!("the log can't begin: {error}")))?;
         Ok(Watching { traces })
     }
@@ -40,6 +36,16 @@ impl Watching {
         if let Some(traces) = self.traces {
             traces.end();
         }
+    }
+}
+
+/// Who takes events and spans.
+fn subscriber(config: &Config, traces: Option<&Traces>) -> Box<dyn Subscriber + Send + Sync> {
+    let lines = Registry::default().with(lines(config));
+    match traces {
+        Some(traces) => Box::new(lines.with(traces.layer())),
+        // A layer that is not there would still want all spans.
+        None => Box::new(lines),
     }
 }
 
@@ -66,5 +72,20 @@ fn directives(level: &str) -> String {
         true => level.to_owned(),
         false if matches!(level, "off" | "error") => level.to_owned(),
         false => format!("warn,lazybase={level}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_traces_no_span_is_made_and_nothing_below_the_level() {
+        let quiet = subscriber(&Config::default(), None);
+        tracing::subscriber::with_default(quiet, || {
+            assert!(tracing::info_span!("statement").is_disabled());
+            assert!(!tracing::enabled!(tracing::Level::DEBUG));
+            assert!(tracing::enabled!(tracing::Level::INFO));
+        });
     }
 }

@@ -38,6 +38,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use lazybase_model::{Error, Result};
+use mimalloc::MiMalloc;
+
+/// Batches and messages are made on one thread and dropped on another, and most are small.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;

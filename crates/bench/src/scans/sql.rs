@@ -6,6 +6,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use futures::TryStreamExt;
+use lazybase_cluster::{SettleTo, StageName};
 use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::ScanRequest;
 use lazybase_model::Freshness;
@@ -14,13 +15,15 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
-use super::update_some;
+use super::counter_updates;
 use crate::Outcome;
 use crate::base::{self, Base, Running, TABLE};
 use crate::data::{Pool, Shape};
 use crate::points::request;
 use crate::report::{Report, median};
 
+/// One row of this many is updated before the second round of SQL.
+const UPDATED_ONE_OF: u64 = 20;
 /// Rows of a plain file.
 const FILE_ROWS: usize = 2_000_000;
 /// How often each query runs, on each side.
@@ -228,4 +231,24 @@ fn rows_of(batches: &[RecordBatch]) -> (usize, String) {
         }
     }
     (rows, words)
+}
+
+/// Updates some columns of one row in twenty, spread over the whole table, and lets nothing but
+/// sorts work on them.
+async fn update_some(pool: &Pool, rows: u64, running: &Running) -> Outcome<()> {
+    running.instance.pause(StageName::Merge).await?;
+    running.instance.pause(StageName::Authority).await?;
+    let ids: Vec<i64> = (0..rows as i64).step_by(UPDATED_ONE_OF as usize).collect();
+    for (at, ids) in ids.chunks(pool.rows()).enumerate() {
+        let mut batch = running.instance.begin(None);
+        batch
+            .append(&running.table, counter_updates(pool, at, ids.to_vec()))
+            .await?;
+        batch.commit().await?;
+    }
+    running
+        .instance
+        .settle(None, SettleTo::Sorted, &|_| {})
+        .await?;
+    Ok(())
 }

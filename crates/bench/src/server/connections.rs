@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::World;
 use super::copying::TABLE;
+use super::rows::Rows;
 use super::socket::Socket;
 use crate::Outcome;
 use crate::data::Seeded;
@@ -22,27 +23,40 @@ const BUSY: u64 = 64;
 /// Connections that do nothing.
 const IDLE: u64 = 500;
 
-/// Rates of reads of whole rows, and of one value, beside PostgreSQL's.
+/// The same rows in the layout for point reads.
+const POINTED: &str = "pointed";
+
+/// Rates of reads of whole rows, and of one value, beside PostgreSQL's; and from the layout that is
+/// made for them.
 pub(super) fn points(world: &World<'_>) -> Outcome<()> {
+    let select =
+        |columns: &str, table: &str| format!("SELECT {columns} FROM {table} WHERE id = $1");
+    let rate = |address: &SocketAddr, sql: &str| {
+        let reads = reads(world, address, sql, CONNECTIONS, world.args.time())?;
+        Outcome::Ok(reads.rate())
+    };
+    let mut socket = Socket::connect(&world.lazybase.address)?;
+    let create = Rows::create_table(POINTED);
+    socket.query(&format!("{create} WITH (layout = 'point')"))?;
+    socket.query(&format!("INSERT INTO {POINTED} SELECT * FROM {TABLE}"))?;
+    socket.query("SETTLE")?;
     for (name, columns) in [("row", "*"), ("value", "likes")] {
-        let sql = format!("SELECT {columns} FROM {TABLE} WHERE id = $1");
-        let rate = |address: &SocketAddr| {
-            let reads = reads(world, address, &sql, CONNECTIONS, world.args.time())?;
-            Ok::<f64, Box<dyn std::error::Error + Send + Sync>>(reads.rate())
-        };
-        let ours = rate(&world.lazybase.address)?;
-        world.goals.figure(&format!("point_{name}_s"), ours);
+        let figure = |what: String, value| world.goals.figure(&what, value);
+        let ours = rate(&world.lazybase.address, &select(columns, TABLE))?;
+        let pointed = rate(&world.lazybase.address, &select(columns, POINTED))?;
+        figure(format!("point_{name}_s"), ours);
+        figure(format!("point_layout_{name}_s"), pointed);
         if let Some(postgres) = &world.postgres {
-            let theirs = rate(&postgres.address)?;
-            world
-                .goals
-                .figure(&format!("postgres_point_{name}_s"), theirs);
-            let ratio = ours / theirs;
-            world
-                .goals
-                .figure(&format!("point_{name}_postgres_ratio"), ratio);
+            let theirs = rate(&postgres.address, &select(columns, TABLE))?;
+            figure(format!("postgres_point_{name}_s"), theirs);
+            figure(format!("point_{name}_postgres_ratio"), ours / theirs);
+            figure(
+                format!("point_layout_{name}_postgres_ratio"),
+                pointed / theirs,
+            );
         }
     }
+    socket.query(&format!("DROP TABLE {POINTED}"))?;
     Ok(())
 }
 

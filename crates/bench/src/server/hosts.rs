@@ -137,6 +137,11 @@ impl LazyBase {
         crate::machine::anonymous_kib_of(self.child.id()) as f64
     }
 
+    /// Ends it as a crash does, at once.
+    pub(super) fn kill(&self) -> Outcome<()> {
+        signal(&self.child, "-KILL")
+    }
+
     pub(super) fn stop(mut self) -> Outcome<()> {
         signal(&self.child, "-TERM")?;
         ended(&mut self.child, "LazyBase")

@@ -9,6 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use lazybase_engine::backup::Backup;
 use lazybase_engine::env::local::LocalStore;
 use lazybase_engine::env::{Env, Store};
@@ -65,6 +66,7 @@ pub fn open_to_restore(folder: &Path, from: &Path) -> Result<Env> {
 /// # Errors
 /// `Conflict` when the store is not empty, or producers' marks are not known; `NotFound` when no
 /// backup reaches the boundary; `Corrupt`, naming the file, when the backup is damaged.
+#[boxed]
 pub async fn restore(
     source: &dyn Store,
     target: &Env,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use lazybase_engine::env::Env;
 use lazybase_engine::manifest::Pin;
 use lazybase_engine::read::DamagedFiles;
@@ -19,6 +20,7 @@ impl Instance {
     ///
     /// # Errors
     /// Only when the store can't be read at all: what is damaged is in the report.
+    #[boxed]
     pub async fn verify(&self, progress: &(dyn Fn(f64) + Sync)) -> Result<VerifyReport> {
         verify::verify(&self.shared, progress).await
     }
@@ -30,6 +32,7 @@ impl Instance {
     /// # Errors
     /// `NotFound` when there is no such table; `SnapshotTooOld` when it was held up for too long.
     /// What differs or can't be read is in the report.
+    #[boxed]
     pub async fn verify_table(
         &self,
         name: &str,
@@ -47,6 +50,7 @@ impl Instance {
     /// `Corrupt`, naming the file, when one is damaged; `Conflict` when the store holds backups of
     /// another database; `Unavailable` when a stage is paused or the target can't be written. No
     /// backup was made then.
+    #[boxed]
     pub async fn backup(
         &self,
         target: &Env,
@@ -61,6 +65,7 @@ impl Instance {
     /// # Errors
     /// As [`Instance::backup`]; `NotFound` when there is no such table; `Conflict` when another
     /// table needs it.
+    #[boxed]
     pub async fn backup_without(
         &self,
         target: &Env,

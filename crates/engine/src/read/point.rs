@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use async_recursion::async_recursion as boxed;
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
@@ -26,6 +27,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// `Corrupt` when a file is damaged; `SnapshotTooOld` when the pin was lost.
+    #[boxed]
     pub async fn get(
         &self,
         table: TableId,

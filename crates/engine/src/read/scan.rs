@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use async_recursion::async_recursion as boxed;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
@@ -178,6 +179,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::plan_scan`].
+    #[boxed]
     pub async fn plan_scan_of(
         &self,
         request: ScanRequest,

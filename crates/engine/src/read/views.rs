@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
+use async_recursion::async_recursion as boxed;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, ScuNumber, TableId};
@@ -116,6 +117,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// `Corrupt` when an index or a log frame is damaged; the store's errors.
+    #[boxed]
     pub async fn plan_view_scan(&self, request: &ScanRequest) -> Result<Option<ScanPlan>> {
         self.plan_view_in(request, Form::Declared).await
     }
@@ -208,6 +210,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::plan_view_scan`].
+    #[boxed]
     pub async fn view_bytes(&self, request: &ScanRequest) -> Result<Option<u64>> {
         let Some((state, of)) = self.view_and_table(request.table) else {
             return Ok(None);

@@ -7,6 +7,7 @@
 
 use std::sync::OnceLock;
 
+use async_recursion::async_recursion as boxed;
 use lazybase_model::access::{Access, Object, Privilege, Role, RoleId};
 use lazybase_model::{Error, Result};
 use pgwire::api::auth::sasl::scram::ScramSecret;
@@ -108,6 +109,7 @@ impl Database {
     ///
     /// # Errors
     /// `Invalid`: 28P01 for whatever is not right, 42501 without CONNECT.
+    #[boxed]
     pub async fn authenticate_password(&self, user: &str, password: &str) -> Result<Authenticated> {
         let manifest = self.instance().manifest();
         let role = manifest.access.role_named(user);

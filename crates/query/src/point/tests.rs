@@ -18,9 +18,10 @@ fn read(sql: &str) -> Option<(Vec<usize>, Vec<String>)> {
         panic!("{sql}")
     };
     let find = |name: &str| (name == "t").then(table);
-    recognise(&query, find)
-        .unwrap()
-        .map(|point| (point.projection, point.names))
+    recognise(&query, find).unwrap().map(|point| {
+        let names = point.schema.fields().iter().map(|field| field.name());
+        (point.projection, names.cloned().collect())
+    })
 }
 
 #[test]

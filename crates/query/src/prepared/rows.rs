@@ -16,6 +16,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{filter, is_not_null};
 use arrow::datatypes::{DataType, SchemaRef};
+use async_recursion::async_recursion as boxed;
 use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
 use futures::stream::{BoxStream, StreamExt, iter};
 use lazybase_engine::key::Partitioner;
@@ -84,6 +85,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::query`]; then nothing of it is kept.
+    #[boxed]
     pub async fn execute_rows(&self, schema: SchemaRef, rows: Batches) -> Result<AnswerStream> {
         let (columns, wanted) = (schema.fields().len(), self.types.len());
         if columns != wanted {

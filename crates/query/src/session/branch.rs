@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use async_recursion::async_recursion as boxed;
 use futures::stream::BoxStream;
 use lazybase_model::{Horizon, Result, Token};
 use parking_lot::Mutex;
@@ -97,6 +98,7 @@ impl Session {
     /// # Errors
     /// `NotFound` and `Conflict` when the table is missing or there, against what was asked;
     /// `Invalid` for rows that don't fit, naming column and row; then nothing of it is kept.
+    #[boxed]
     pub async fn ingest(
         &self,
         into: &Ingest,
