@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Manifest, PinStatus, RunKind};
+use lazybase_engine::manifest::{Manifest, PinStatus, RangeState, RunKind};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
 use lazybase_engine::read::summary;
 use lazybase_engine::segment::CacheUsage;
@@ -215,6 +215,19 @@ fn holdings(
     authority: ScuNumber,
     open_batches: u32,
     open_bytes: u64,
+/// Whether the base runs alone reach a boundary in every range.
+pub(crate) fn authority_reaches(manifest: &Manifest, boundary: ScuNumber) -> bool {
+    // Bases begin at the first SCU, so they stand first (MAN-9).
+    let bases = |range: &RangeState| {
+        let runs = range.runs.iter();
+        let runs = runs.filter_map(|entry| manifest.runs.get(&entry.id));
+        let first = runs.take_while(|run| run.span.first <= ScuNumber(1));
+        let mut bases = first.filter(|run| run.kind == RunKind::Base);
+        bases.any(|base| boundary <= base.span.last)
+    };
+    manifest.sorted_through >= boundary && manifest.all_ranges().all(|(_, range)| bases(range))
+}
+
 ) -> BTreeMap<&'static str, StageHoldings> {
     let mut stages: BTreeMap<&'static str, StageHoldings> = BTreeMap::new();
     let open = stages.entry("open").or_default();

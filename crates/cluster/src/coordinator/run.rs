@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::ddl::PendingDdl;
 use super::event::{Command, Event};
 use super::heal::Healing;
-use super::policy::{self, PolicySettings, Proposal, RunningTask};
+use super::policy::{Look, PolicySettings, Proposal, RunningTask};
 use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
 use crate::shared::Shared;
@@ -89,6 +89,8 @@ pub(crate) struct Coordinator {
     spans: ScuSpans,
     stopping: Option<oneshot::Sender<()>>,
 }
+    /// What the policy said last.
+    look: Option<Arc<Look>>,
 
 impl Running {
     /// How long the attempt has been running.
@@ -141,6 +143,7 @@ impl Coordinator {
                 biased;
                 Some(sealed) = self.sealed.recv() => self.seals.push_back(sealed),
                 Some(event) = self.events.recv() => self.hear(event).await,
+            look: None,
                 () = tick => {}
             }
             while let Ok(sealed) = self.sealed.try_recv() {
@@ -378,14 +381,15 @@ impl Coordinator {
         let outstanding = self.outstanding();
         let load = self.load(&manifest, &outstanding);
         // A table that can't be merged any more must not hold up the writers of all others.
-        let throttle = match self.healing.lost_tables.is_empty() {
-            true => policy::throttle(&manifest, &load),
-            false => policy::throttle(&self.without_lost(&manifest), &load),
+        let held_up = match self.healing.lost_tables.is_empty() {
+            true => None,
+            false => Some(self.without_lost(&manifest)),
         };
-        let proposals = policy::propose(&manifest, &load);
-        self.shared.ingest.set_throttle(throttle);
-        for proposal in proposals {
-            if let Proposal::Split { view, low, at } = proposal {
+        let look = Look::again(self.look.as_ref(), &manifest, &load, held_up.as_ref());
+        self.look = Some(Arc::clone(&look));
+        self.shared.ingest.set_throttle(look.throttle.clone());
+        for proposal in &look.proposals {
+            if let Proposal::Split { view, low, at } = proposal.clone() {
                 self.commit(Edit::SplitRange { view, low, at }).await?;
                 return Ok(());
             }
@@ -393,7 +397,7 @@ impl Coordinator {
                 break;
             }
             if let Proposal::Advance { view, from, to } = proposal
-                && self.advance_by_edit(&manifest, view, from, to).await?
+                && self.advance_by_edit(&manifest, *view, *from, *to).await?
             {
                 return Ok(());
             }
@@ -403,11 +407,11 @@ impl Coordinator {
         Ok(())
     }
 
-    fn start(&mut self, manifest: &Arc<Manifest>, proposal: Proposal) -> Result<()> {
-        let Some((work, status)) = self.task_of(manifest, &proposal)? else {
+    fn start(&mut self, manifest: &Arc<Manifest>, proposal: &Proposal) -> Result<()> {
+        let Some((work, status)) = self.task_of(manifest, proposal)? else {
             return Ok(());
         };
-        let policy = match proposal {
+        let policy = match proposal.clone() {
             Proposal::Remap { .. } => RunningTask::Remap,
             Proposal::Sort { scu } => RunningTask::Sort { scu },
             Proposal::Merge {
