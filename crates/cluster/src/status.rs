@@ -11,7 +11,9 @@ use lazybase_engine::segment::CacheUsage;
 use lazybase_engine::stages::ingest::{IngestStatus, WaitingWriter};
 use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
 
-use crate::shared::{DamageStatus, FinishedTask, Shared, StageTotals, StageWork, Trouble};
+use crate::shared::{
+    DamageStatus, FinishedTask, Shared, SilentAttempts, StageTotals, StageWork, Trouble,
+};
 use crate::task::{StageName, TaskStatus};
 
 /// A running database at one moment.
@@ -64,6 +66,8 @@ pub struct Status {
     pub ingest: IngestStatus,
     /// How the cache of segments is used.
     pub cache: CacheUsage,
+    /// Attempts that hung.
+    pub silent: SilentAttempts,
     /// Files that were deleted, since the opening, because nothing names them.
     pub files_collected: u64,
     /// How often something went wrong in the background since the opening.
@@ -138,6 +142,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         totals: board.totals,
         log_bytes_written: ingest.log_bytes_written,
         work: board.work.clone(),
+        silent: board.silent,
         files_collected: board.files_collected,
         troubles_seen: board.troubles_seen,
         cache: shared.reader.cache.usage(),
@@ -210,11 +215,6 @@ pub(crate) fn authority_through(manifest: &Manifest) -> ScuNumber {
         .unwrap_or(manifest.sorted_through)
 }
 
-fn holdings(
-    manifest: &Manifest,
-    authority: ScuNumber,
-    open_batches: u32,
-    open_bytes: u64,
 /// Whether the base runs alone reach a boundary in every range.
 pub(crate) fn authority_reaches(manifest: &Manifest, boundary: ScuNumber) -> bool {
     // Bases begin at the first SCU, so they stand first (MAN-9).
@@ -228,6 +228,11 @@ pub(crate) fn authority_reaches(manifest: &Manifest, boundary: ScuNumber) -> boo
     manifest.sorted_through >= boundary && manifest.all_ranges().all(|(_, range)| bases(range))
 }
 
+fn holdings(
+    manifest: &Manifest,
+    authority: ScuNumber,
+    open_batches: u32,
+    open_bytes: u64,
 ) -> BTreeMap<&'static str, StageHoldings> {
     let mut stages: BTreeMap<&'static str, StageHoldings> = BTreeMap::new();
     let open = stages.entry("open").or_default();
