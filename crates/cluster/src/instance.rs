@@ -31,7 +31,7 @@ use crate::coordinator::{
 use crate::settings::Settings;
 use crate::shared::{DamageState, DamageStatus, Shared, is_log};
 use crate::task::StageName;
-use crate::worker::{WorkerContext, WorkerHandle};
+use crate::worker::WorkerContext;
 
 mod upkeep;
 
@@ -215,23 +215,18 @@ impl Instance {
 
     fn start(shared: Arc<Shared>, sealed: mpsc::UnboundedReceiver<ingest::Sealed>) -> Instance {
         let (events, inbox) = mpsc::unbounded_channel();
-        let workers = (0..shared.settings.workers.max(1))
-            .map(|number| {
-                let context = WorkerContext {
-                    env: shared.env.clone(),
-                    settings: shared.settings.clone(),
-                    cache: Arc::clone(&shared.reader.cache),
-                    damaged: shared.reader.damaged.clone(),
-                    reports: events.clone(),
-                };
-                WorkerHandle::spawn(number, context)
-            })
-            .collect();
+        let context = WorkerContext {
+            env: shared.env.clone(),
+            settings: shared.settings.clone(),
+            cache: Arc::clone(&shared.reader.cache),
+            damaged: shared.reader.damaged.clone(),
+            reports: events.clone(),
+        };
         let parts = CoordinatorParts {
             shared: Arc::clone(&shared),
             events: inbox,
             sealed,
-            workers,
+            context,
         };
         let actor = Box::pin(Coordinator::new(parts).run());
         let handle = shared.env.spawner.spawn("coordinator", actor);

@@ -39,7 +39,9 @@ pub use lazybase_engine::stages::ingest::{
 };
 pub use repair::{Damage, Examination, SetAside, examine, set_aside};
 pub use settings::Settings;
-pub use shared::{DamageState, DamageStatus, FinishedTask, StageTotals, StageWork, Trouble};
+pub use shared::{
+    DamageState, DamageStatus, FinishedTask, SilentAttempts, StageTotals, StageWork, Trouble,
+};
 pub use status::{HeldPin, StageHoldings, Status};
 pub use task::{StageName, TaskId, TaskStatus};
 pub use verify::VerifyReport;

@@ -34,6 +34,8 @@ pub struct Settings {
     pub log_file_bytes: u64,
     /// How many attempts run at once.
     pub workers: usize,
+    /// How long an attempt may show no sign of life before its work is given to another one.
+    pub attempt_silence: Duration,
     /// The memory of all running queries together for what they sort, group and join, in bytes; the
     /// greatest number sets no limit. What one query can't spill may take half of it.
     pub query_memory: u64,
@@ -59,6 +61,7 @@ impl Default for Settings {
             range_split_bytes: limits::RANGE_SPLIT_BYTES,
             log_file_bytes: limits::LOG_FILE_BYTES,
             workers: limits::WORKERS,
+            attempt_silence: limits::ATTEMPT_SILENCE,
             query_memory: limits::QUERY_MEMORY_BYTES,
             query_spill_bytes: limits::QUERY_SPILL_BYTES,
             log_compression: LogCompression::None,

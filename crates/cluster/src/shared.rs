@@ -46,12 +46,27 @@ pub(crate) struct TaskBoard {
     pub(crate) totals: StageTotals,
     /// What the attempts of each stage have done.
     pub(crate) work: BTreeMap<&'static str, StageWork>,
+    /// Attempts that were given up.
+    pub(crate) silent: SilentAttempts,
     /// Files that were deleted since nothing names them.
     pub(crate) files_collected: u64,
     /// How often something went wrong in the background.
     pub(crate) troubles_seen: u64,
     /// Files that were seen damaged since the database was opened, by name.
     pub(crate) damage: BTreeMap<String, DamageStatus>,
+}
+
+/// What became of attempts that showed no sign of life for too long, since the opening.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SilentAttempts {
+    /// Those whose work was given to another attempt.
+    pub given_up: u64,
+    /// Those of them that reported later, and were refused.
+    pub came_back: u64,
+    /// Those of them that did so before the other attempt had ended.
+    pub came_first: u64,
+    /// The files of what was refused.
+    pub files_refused: u64,
 }
 
 /// A task that ended.

@@ -4,14 +4,16 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Manifest, PinStatus, RunKind};
+use lazybase_engine::manifest::{Manifest, PinStatus, RangeState, RunKind};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
 use lazybase_engine::read::summary;
 use lazybase_engine::segment::CacheUsage;
 use lazybase_engine::stages::ingest::{IngestStatus, WaitingWriter};
 use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
 
-use crate::shared::{DamageStatus, FinishedTask, Shared, StageTotals, StageWork, Trouble};
+use crate::shared::{
+    DamageStatus, FinishedTask, Shared, SilentAttempts, StageTotals, StageWork, Trouble,
+};
 use crate::task::{StageName, TaskStatus};
 
 /// A running database at one moment.
@@ -64,6 +66,8 @@ pub struct Status {
     pub ingest: IngestStatus,
     /// How the cache of segments is used.
     pub cache: CacheUsage,
+    /// Attempts that hung.
+    pub silent: SilentAttempts,
     /// Files that were deleted, since the opening, because nothing names them.
     pub files_collected: u64,
     /// How often something went wrong in the background since the opening.
@@ -138,6 +142,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         totals: board.totals,
         log_bytes_written: ingest.log_bytes_written,
         work: board.work.clone(),
+        silent: board.silent,
         files_collected: board.files_collected,
         troubles_seen: board.troubles_seen,
         cache: shared.reader.cache.usage(),
@@ -208,6 +213,19 @@ pub(crate) fn authority_through(manifest: &Manifest) -> ScuNumber {
         })
         .min()
         .unwrap_or(manifest.sorted_through)
+}
+
+/// Whether the base runs alone reach a boundary in every range.
+pub(crate) fn authority_reaches(manifest: &Manifest, boundary: ScuNumber) -> bool {
+    // Bases begin at the first SCU, so they stand first (MAN-9).
+    let bases = |range: &RangeState| {
+        let runs = range.runs.iter();
+        let runs = runs.filter_map(|entry| manifest.runs.get(&entry.id));
+        let first = runs.take_while(|run| run.span.first <= ScuNumber(1));
+        let mut bases = first.filter(|run| run.kind == RunKind::Base);
+        bases.any(|base| boundary <= base.span.last)
+    };
+    manifest.sorted_through >= boundary && manifest.all_ranges().all(|(_, range)| bases(range))
 }
 
 fn holdings(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lazybase_engine::manifest::{KeyRange, Run, RunId, RunKind, ScuEntry, SegmentMeta};
 use lazybase_engine::read::{Identifier, NextOfMaps, Snapshot};
@@ -77,6 +78,40 @@ pub(crate) struct Task {
     pub(crate) work: Work,
     /// What its attempt is traced as.
     pub(crate) span: tracing::Span,
+    /// What its attempt shows that it is alive by.
+    pub(crate) pulse: Pulse,
+}
+
+/// The signs of life of an attempt, and whether anybody still waits for them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pulse(Arc<Signs>);
+
+#[derive(Debug, Default)]
+struct Signs {
+    beats: AtomicU64,
+    is_given_up: AtomicBool,
+}
+
+impl Pulse {
+    /// The attempt goes on.
+    pub(crate) fn beat(&self) {
+        self.0.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it did.
+    pub(crate) fn beats(&self) -> u64 {
+        self.0.beats.load(Ordering::Relaxed)
+    }
+
+    /// Nobody waits for the attempt any more.
+    pub(crate) fn give_up(&self) {
+        self.0.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits for it: what it reads may be gone, and says nothing of damage.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.0.is_given_up.load(Ordering::Relaxed)
+    }
 }
 
 /// The shapes of stage work.

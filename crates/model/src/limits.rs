@@ -76,6 +76,11 @@ pub const DELETE_GRACE: Duration = Duration::from_secs(2);
 pub const EDITS_PER_CHECKPOINT: u64 = 256;
 /// How many stage attempts run at once (setting `workers`).
 pub const WORKERS: usize = 2;
+/// How long an attempt may show no sign of life before its work is given to another one. Nothing
+/// that an attempt does between two signs takes nearly as long.
+pub const ATTEMPT_SILENCE: Duration = Duration::from_secs(300);
+/// How many attempts that were given up may be waited for: beyond, the disk itself hangs.
+pub const ATTEMPTS_GIVEN_UP_MAX: usize = 16;
 /// How often the coordinator looks at its work when nothing happens.
 pub const COORDINATOR_TICK: Duration = Duration::from_millis(50);
 /// How long a reader's pin lasts without a renewal: a reader that is idle for longer has to start

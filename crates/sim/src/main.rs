@@ -10,6 +10,11 @@ use lazybase_sim::shrink::shrink;
 use lazybase_sim::story::{Story, Trim};
 use lazybase_sim::sweep::{Plan, Report, VIOLATIONS_MAX, cores, run_caught, sweep};
 
+/// A run makes thousands of small arrays and maps: a third of its time would be the system's
+/// allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The last lines of a failure that are shown; all of them with `--log`.
 const LINES_SHOWN: usize = 120;
 

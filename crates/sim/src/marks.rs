@@ -133,6 +133,13 @@ marks! {
     HealedForGood "a file that was damaged for good was made again",
     LostForGood "rows that nothing holds any more were refused by name",
     Throttled "writers had to wait for the stages",
+    // Attempts that hang.
+    AttemptHung "an attempt hung",
+    AttemptGivenUp "an attempt that hung was given up, and its work begun again",
+    ZombieRefused "an attempt came back after it had been given up, and was refused",
+    ZombieFirst "such an attempt came back before the one in its place had ended",
+    ZombieCollected "files of such attempts were removed",
+    ZombieLeft "the database was closed while such an attempt still hung",
 }
 
 /// Which marks were met.

@@ -151,11 +151,25 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
     }
 }
 
-/// Notes what the status shows.
+/// Notes what the status shows, and that nothing is damaged by itself.
 fn look(life: &Life) {
     let status = life.instance.status();
     if status.throttle.is_some() || !status.waiting.is_empty() {
         life.world().meet(Mark::Throttled);
+    }
+    let is_whole = life.run.wounds.is_empty() && !life.store.failed_since(Duration::ZERO);
+    if let Some((file, damage)) = status.damage.first_key_value().filter(|_| is_whole) {
+        let what = format!("{file} is taken for damaged on a whole disk: {damage:?}");
+        life.world().violate(what);
+    }
+    let silent = status.silent;
+    let met = [
+        (silent.given_up, Mark::AttemptGivenUp),
+        (silent.came_back, Mark::ZombieRefused),
+        (silent.came_first, Mark::ZombieFirst),
+    ];
+    for (_, mark) in met.iter().filter(|(times, _)| *times > 0) {
+        life.world().meet(*mark);
     }
     let manifest = life.instance.manifest();
     if manifest
@@ -432,6 +446,9 @@ async fn files(life: &Life) -> Answer<()> {
     }
     if life.store.deletes() > removed {
         life.world().meet(Mark::Collected);
+    }
+    if life.instance.status().silent.files_refused > 0 {
+        life.world().meet(Mark::ZombieCollected);
     }
     Ok(())
 }

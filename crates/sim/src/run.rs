@@ -185,6 +185,8 @@ impl Cast {
             true => self.run.story.rates,
             false => Rates {
                 slow: self.run.story.rates.slow,
+                attempt_hung: self.run.story.rates.attempt_hung,
+                attempt_hung_ms: self.run.story.rates.attempt_hung_ms,
                 ..Rates::default()
             },
         };
@@ -452,6 +454,10 @@ async fn end(life: &Arc<Life>) {
 }
 
 async fn close(life: &Life) {
+    let silent = life.instance.status().silent;
+    if silent.came_back < silent.given_up {
+        life.world().meet(Mark::ZombieLeft);
+    }
     if let Err(error) = life.instance.close().await {
         let what = format!("the database can't be closed: {error:?}");
         life.world().violate(what);

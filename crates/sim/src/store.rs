@@ -77,6 +77,10 @@ pub struct Rates {
     pub slow: u64,
     /// An operation that takes very long.
     pub hung: u64,
+    /// An attempt that hangs, before an operation or after it, for so many milliseconds at most.
+    pub attempt_hung: u64,
+    /// See `attempt_hung`.
+    pub attempt_hung_ms: u64,
 }
 
 /// When the processes crash in the middle of an operation: the so-many-th of its kind.
@@ -178,6 +182,8 @@ pub struct SimStore {
 
 struct State {
     dice: Dice,
+    /// Those that say which attempts hang.
+    hanging: Dice,
     rates: Rates,
     is_on: bool,
     crash: Option<CrashPoint>,
@@ -217,6 +223,7 @@ impl SimStore {
         rates: Rates,
     ) -> SimStore {
         let state = State {
+            hanging: Dice::of(dice.clone().bits(), 1),
             dice,
             rates,
             is_on: true,
@@ -277,6 +284,27 @@ impl SimStore {
         std::mem::take(&mut self.state.lock().suspects)
     }
 
+    /// Now and then an attempt hangs, as if the thread or the machine that it runs on did.
+    async fn hang(&self) {
+        if !self.world.in_worker() {
+            return;
+        }
+        let hang = {
+            let mut state = self.state.lock();
+            let (chance, most) = (state.rates.attempt_hung, state.rates.attempt_hung_ms);
+            if !state.is_on || !state.hanging.permille(chance) {
+                return;
+            }
+            Duration::from_millis(state.hanging.between(most / 20, most))
+        };
+        self.world.meet(Mark::AttemptHung);
+        self.world
+            .note("an attempt hangs", hang.as_millis() as u64, 0, || {
+                format!("for {hang:?}")
+            });
+        self.world.sleep(hang).await;
+    }
+
     /// Waits as long as the disk takes.
     async fn wait(&self, operation: Operation) {
         let wait = {
@@ -312,6 +340,7 @@ impl SimStore {
 
     /// Waits, and draws what is to become of a change.
     async fn begin(&self, operation: Operation, name: &str, bytes: u64) -> (Fate, bool) {
+        self.hang().await;
         self.wait(operation).await;
         let crash = self.reaches_crash(operation);
         if let Some(CrashPoint { happens: false, .. }) = crash {
@@ -477,6 +506,7 @@ impl SimStore {
         if crash {
             self.stop(operation).await;
         }
+        self.hang().await;
         match fate {
             Fate::Happen => Ok(()),
             _ => Err(in_doubt(name)),
@@ -555,7 +585,9 @@ impl Store for SimStore {
             .await?;
         let bytes = self.disk.read(name, range.clone()).await?;
         let bytes = self.wounds.read(name, &range, bytes)?;
-        Ok(self.flip(name, bytes))
+        let bytes = self.flip(name, bytes);
+        self.hang().await;
+        Ok(bytes)
     }
 
     async fn len(&self, name: &str) -> StoreResult<u64> {

@@ -35,6 +35,8 @@ pub struct Trim {
     pub strikes: bool,
     /// Whether the store is slow.
     pub delays: bool,
+    /// Whether attempts hang.
+    pub hangs: bool,
     /// Whether tables are emptied.
     pub truncates: bool,
     /// Whether processes crash or are closed before the end.
@@ -63,6 +65,7 @@ impl Trim {
         faults: true,
         strikes: true,
         delays: true,
+        hangs: true,
         truncates: true,
         lives: 8,
         operations: OPERATIONS_MIN,
@@ -137,15 +140,20 @@ impl Story {
     pub fn of(seed: u64, trim: Trim) -> Story {
         let mut strikes = Dice::of(seed, 17);
         let struck = trim.strikes && trim.faults;
+        let mut settings = draw_settings(&mut Dice::of(seed, 11));
+        let mut rates = draw_rates(&mut Dice::of(seed, 14), trim);
+        if trim.hangs {
+            draw_hangs(&mut Dice::of(seed, 18), &mut rates, &mut settings);
+        }
         Story {
             strikes: *strikes.pick(&[0, 0, 0, 0, 1, 2]) * u32::from(struck),
             last_strike: strikes.percent(12) && struck,
             seed,
             tables: draw_tables(seed, trim.schema),
-            settings: draw_settings(&mut Dice::of(seed, 11)),
+            settings,
             writers: draw_writers(&mut Dice::of(seed, 12), trim),
             readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
-            rates: draw_rates(&mut Dice::of(seed, 14), trim),
+            rates,
             lives: draw_lives(&mut Dice::of(seed, 15), trim),
             trim,
         }
@@ -197,6 +205,7 @@ fn draw_rates(dice: &mut Dice, trim: Trim) -> Rates {
         full: rate(3),
         slow: rate(8),
         hung: rate(1),
+        ..Rates::default()
     };
     let slow = dice.between(2, 20);
     let (slow, hung) = match trim.delays {
@@ -210,6 +219,15 @@ fn draw_rates(dice: &mut Dice, trim: Trim) -> Rates {
             hung,
             ..Rates::default()
         },
+    }
+}
+
+/// In some stories attempts hang, and are given up soon.
+fn draw_hangs(dice: &mut Dice, rates: &mut Rates, settings: &mut Settings) {
+    rates.attempt_hung = *dice.pick(&[0, 0, 0, 3, 12]);
+    if rates.attempt_hung > 0 {
+        rates.attempt_hung_ms = *dice.pick(&[2_000, 6_000, 6_000]);
+        settings.attempt_silence = Duration::from_millis(*dice.pick(&[80, 300, 1_000]));
     }
 }
 

@@ -36,6 +36,9 @@ const POLL_MICROS: u64 = 24;
 /// What stands for the main future among the tasks.
 const MAIN: u32 = u32::MAX;
 
+/// What the names of workers begin with.
+const WORKER: &str = "worker-";
+
 /// More turns than an actor takes that was told to end.
 const JOIN_TURNS_MAX: u32 = 10_000;
 
@@ -76,6 +79,8 @@ struct State {
     sleepers: BTreeMap<(Duration, u64), Waker>,
     slept: u64,
     tasks: Vec<Task>,
+    /// Whether a worker is being polled.
+    in_worker: bool,
     steps: u64,
     steps_max: u64,
     crash: Crash,
@@ -95,6 +100,7 @@ enum Crash {
 
 struct Task {
     name: String,
+    is_worker: bool,
     future: Option<BoxFuture<'static, ()>>,
     waker: Waker,
     alive: bool,
@@ -145,6 +151,7 @@ impl World {
                 sleepers: BTreeMap::new(),
                 slept: 0,
                 tasks: Vec::new(),
+                in_worker: false,
                 steps: 0,
                 steps_max: u64::MAX,
                 crash: Crash::Never,
@@ -272,11 +279,17 @@ impl World {
         waker.wake_by_ref();
         state.tasks.push(Task {
             name: name.to_owned(),
+            is_worker: name.starts_with(WORKER),
             future: Some(future),
             waker,
             alive: true,
         });
         number
+    }
+
+    /// Whether it is a worker that asks.
+    pub fn in_worker(&self) -> bool {
+        self.0.state.lock().in_worker
     }
 
     /// Whether a task has not ended.
@@ -355,6 +368,13 @@ impl World {
         Turn::Polled
     }
 
+    /// A task is polled, beside those whose polls wait for it; whether one of them is a worker.
+    fn enter(&self, number: u32) -> bool {
+        let mut state = self.0.state.lock();
+        let is_worker = state.tasks[number as usize].is_worker;
+        std::mem::replace(&mut state.in_worker, is_worker)
+    }
+
     /// Polls a task; true once it has ended.
     fn poll(&self, number: u32) -> bool {
         let (future, alive, waker, woken) = {
@@ -370,8 +390,10 @@ impl World {
         let Some(mut future) = future else {
             return !alive;
         };
+        let before = self.enter(number);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut state = self.0.state.lock();
+        state.in_worker = before;
         let log = &mut state.log;
         log.mix(u64::from(number));
         match polled {

@@ -20,6 +20,7 @@ mod heal;
 mod housekeeping;
 pub mod policy;
 mod run;
+mod silent;
 mod table_spec;
 mod tasks;
 mod views;

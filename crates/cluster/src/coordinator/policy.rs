@@ -39,7 +39,10 @@ use chain::{Chain, Link};
 
 pub use chain::SEGMENT_BYTES_MOVED;
 
+pub use look::Look;
+
 mod chain;
+mod look;
 mod views;
 
 #[cfg(test)]
@@ -133,6 +136,14 @@ pub struct Load<'a> {
     pub unsorted_bytes: u64,
     /// The settings.
     pub settings: &'a PolicySettings,
+}
+
+impl Load<'_> {
+    /// How much is unsorted, in thousandths of what may be; not more than all of it.
+    fn pressure(&self) -> u64 {
+        let most = self.settings.unsorted_bytes_max.max(1);
+        (self.unsorted_bytes.saturating_mul(1000) / most).min(1000)
+    }
 }
 
 /// Stage work that should be done. What is decided and recorded is a task.
@@ -346,8 +357,6 @@ impl<'a> Policy<'a> {
         let running = self.load.running.iter();
         let running = running.filter(|task| matches!(task, RunningTask::Sort { .. }));
         let room = self.settings.sorts_max.saturating_sub(running.count());
-        let pressure =
-            self.load.unsorted_bytes.saturating_mul(1000) / self.settings.unsorted_bytes_max.max(1);
         let waiting = self
             .manifest
             .scus
@@ -358,7 +367,7 @@ impl<'a> Policy<'a> {
             .filter(|(scu, _)| !busy(**scu))
             .take(room)
             .map(|(scu, _)| Ranked {
-                urgency: URGENCY_SORT + pressure.min(1000),
+                urgency: URGENCY_SORT + self.load.pressure(),
                 // The oldest first: the others wait for it.
                 bytes: scu.0,
                 proposal: Proposal::Sort { scu: *scu },

@@ -13,20 +13,22 @@ use tokio::sync::{mpsc, oneshot};
 use super::ddl::PendingDdl;
 use super::event::{Command, Event};
 use super::heal::Healing;
-use super::policy::{self, PolicySettings, Proposal, RunningTask};
+use super::policy::{Look, PolicySettings, Proposal, RunningTask};
+use super::silent::Watch;
 use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
 use crate::shared::Shared;
-use crate::task::{Output, Report, StageName, Task, TaskId, TaskStatus, Work};
+use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::trace::ScuSpans;
-use crate::worker::WorkerHandle;
+use crate::worker::{WorkerContext, WorkerHandle};
 
 /// What a coordinator is made of.
 pub(crate) struct CoordinatorParts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) events: mpsc::UnboundedReceiver<Event>,
     pub(crate) sealed: mpsc::UnboundedReceiver<Sealed>,
-    pub(crate) workers: Vec<WorkerHandle>,
+    /// What workers work with.
+    pub(crate) context: WorkerContext,
 }
 
 /// How urgently somebody waits for the pipeline.
@@ -43,6 +45,8 @@ struct Rest {
     until_micros: i64,
     /// How often it failed in a row.
     failures: u32,
+    /// How many attempts at it hung, since one last ended.
+    given_up: u32,
 }
 
 /// The first rest; it doubles with each failure that damage caused.
@@ -52,9 +56,10 @@ const REST_DOUBLED_MAX: u32 = 7;
 
 /// A task that runs, and where.
 pub(super) struct Running {
-    worker: usize,
-    status: TaskStatus,
+    pub(super) worker: usize,
+    pub(super) status: TaskStatus,
     pub(super) policy: RunningTask,
+    pub(super) watch: Watch,
 }
 
 /// The one that decides stage work and commits edits.
@@ -62,8 +67,15 @@ pub(crate) struct Coordinator {
     pub(super) shared: Arc<Shared>,
     events: mpsc::UnboundedReceiver<Event>,
     pub(super) sealed: mpsc::UnboundedReceiver<Sealed>,
-    workers: Vec<WorkerHandle>,
+    pub(super) context: WorkerContext,
+    pub(super) workers: Vec<WorkerHandle>,
+    /// The number of the next worker.
+    pub(super) next_worker: usize,
     pub(super) running: BTreeMap<TaskId, Running>,
+    /// Attempts that were given up, and have not come back.
+    pub(super) given_up: BTreeMap<TaskId, RunningTask>,
+    /// When the pulse of attempts was last looked at, on the monotonic clock.
+    pub(super) looked: Duration,
     /// Running tasks that may have read wrong rows: what they make is dropped.
     pub(super) outdated: HashSet<TaskId>,
     /// Sealed SCUs whose edit is not committed yet, in order.
@@ -77,6 +89,8 @@ pub(crate) struct Coordinator {
     pub(super) ddl: VecDeque<PendingDdl>,
     pub(super) hurry: Hurry,
     pub(super) policy: PolicySettings,
+    /// What the policy said last.
+    look: Option<Arc<Look>>,
     pub(super) paused: HashSet<StageName>,
     /// How many backups search their boundary.
     sealing_held: usize,
@@ -107,13 +121,21 @@ impl Coordinator {
             unsorted_bytes_max: settings.unsorted_bytes_max,
             ..PolicySettings::default()
         };
+        let context = parts.context;
+        let workers = (0..settings.workers.max(1))
+            .map(|number| WorkerHandle::spawn(number, context.clone()))
+            .collect::<Vec<_>>();
         Coordinator {
             policy,
             shared: parts.shared,
             events: parts.events,
             sealed: parts.sealed,
-            workers: parts.workers,
+            context,
+            next_worker: workers.len(),
+            workers,
             running: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            looked: Duration::ZERO,
             outdated: HashSet::new(),
             seals: VecDeque::new(),
             remapped: VecDeque::new(),
@@ -121,6 +143,7 @@ impl Coordinator {
             merged: VecDeque::new(),
             ddl: VecDeque::new(),
             hurry: Hurry::default(),
+            look: None,
             paused: HashSet::new(),
             sealing_held: 0,
             next_task: 1,
@@ -149,6 +172,7 @@ impl Coordinator {
             while let Ok(event) = self.events.try_recv() {
                 self.hear(event).await;
             }
+            self.give_up_silent();
             self.act().await;
             if self.stopping.is_some() && self.running.is_empty() {
                 break;
@@ -321,6 +345,7 @@ impl Coordinator {
 
     fn take_report(&mut self, report: Report) {
         let Some(running) = self.running.remove(&report.task) else {
+            self.refuse(report);
             return;
         };
         self.workers[running.worker].busy = false;
@@ -331,15 +356,7 @@ impl Coordinator {
             return;
         }
         match report.outcome {
-            Ok(output @ Output::Remapped { .. }) => self.remapped.push_back(output),
-            Ok(output @ Output::Sorted { scu, .. }) => {
-                self.sorted.insert(scu, output);
-            }
-            Ok(output @ (Output::Merged { .. } | Output::Advanced { .. })) => {
-                self.merged.push_back(output);
-            }
-            Ok(output @ Output::Healed { .. }) => self.healing.made.push(output),
-            Ok(Output::Checked { whole, damaged }) => self.take_checked(whole, damaged),
+            Ok(output) => self.take_output(output),
             Err(error) => {
                 let doubled = match error.damaged_file() {
                     Some(_) => failures.min(REST_DOUBLED_MAX),
@@ -349,6 +366,7 @@ impl Coordinator {
                 let rest = Rest {
                     until_micros: self.shared.now() + rest.as_micros() as i64,
                     failures: failures + 1,
+                    given_up: 0,
                 };
                 self.resting.insert(name, rest);
                 // A sort that fails again gives up what is damaged, and goes on.
@@ -369,6 +387,31 @@ impl Coordinator {
         }
     }
 
+    /// What an attempt made waits for its edit.
+    pub(super) fn take_output(&mut self, output: Output) {
+        match output {
+            output @ Output::Remapped { .. } => self.remapped.push_back(output),
+            output @ Output::Sorted { scu, .. } => {
+                self.sorted.insert(scu, output);
+            }
+            output @ (Output::Merged { .. } | Output::Advanced { .. }) => {
+                self.merged.push_back(output);
+            }
+            output @ Output::Healed { .. } => self.healing.made.push(output),
+            Output::Checked { whole, damaged } => self.take_checked(whole, damaged),
+        }
+    }
+
+    /// The next attempt at a piece of work is given more time.
+    pub(super) fn note_given_up(&mut self, task: &RunningTask) {
+        let rest = self.resting.entry(work_name(task)).or_insert(Rest {
+            until_micros: i64::MIN,
+            failures: 0,
+            given_up: 0,
+        });
+        rest.given_up += 1;
+    }
+
     /// Turns proposals into tasks while workers are free.
     async fn decide(&mut self) -> Result<()> {
         if self.workers.iter().all(|worker| worker.busy) {
@@ -378,14 +421,15 @@ impl Coordinator {
         let outstanding = self.outstanding();
         let load = self.load(&manifest, &outstanding);
         // A table that can't be merged any more must not hold up the writers of all others.
-        let throttle = match self.healing.lost_tables.is_empty() {
-            true => policy::throttle(&manifest, &load),
-            false => policy::throttle(&self.without_lost(&manifest), &load),
+        let held_up = match self.healing.lost_tables.is_empty() {
+            true => None,
+            false => Some(self.without_lost(&manifest)),
         };
-        let proposals = policy::propose(&manifest, &load);
-        self.shared.ingest.set_throttle(throttle);
-        for proposal in proposals {
-            if let Proposal::Split { view, low, at } = proposal {
+        let look = Look::again(self.look.as_ref(), &manifest, &load, held_up.as_ref());
+        self.look = Some(Arc::clone(&look));
+        self.shared.ingest.set_throttle(look.throttle.clone());
+        for proposal in &look.proposals {
+            if let Proposal::Split { view, low, at } = proposal.clone() {
                 self.commit(Edit::SplitRange { view, low, at }).await?;
                 return Ok(());
             }
@@ -393,7 +437,7 @@ impl Coordinator {
                 break;
             }
             if let Proposal::Advance { view, from, to } = proposal
-                && self.advance_by_edit(&manifest, view, from, to).await?
+                && self.advance_by_edit(&manifest, *view, *from, *to).await?
             {
                 return Ok(());
             }
@@ -403,11 +447,11 @@ impl Coordinator {
         Ok(())
     }
 
-    fn start(&mut self, manifest: &Arc<Manifest>, proposal: Proposal) -> Result<()> {
-        let Some((work, status)) = self.task_of(manifest, &proposal)? else {
+    fn start(&mut self, manifest: &Arc<Manifest>, proposal: &Proposal) -> Result<()> {
+        let Some((work, status)) = self.task_of(manifest, proposal)? else {
             return Ok(());
         };
-        let policy = match proposal {
+        let policy = match proposal.clone() {
             Proposal::Remap { .. } => RunningTask::Remap,
             Proposal::Sort { scu } => RunningTask::Sort { scu },
             Proposal::Merge {
@@ -426,7 +470,7 @@ impl Coordinator {
             return;
         };
         let now = self.shared.now();
-        let rests = self.resting.get(&work_name(&policy));
+        let rests = self.resting.get(&work_name(&policy)).copied();
         let runs = self
             .running
             .values()
@@ -438,11 +482,21 @@ impl Coordinator {
         self.next_task += 1;
         let status = TaskStatus { id, ..status };
         let span = self.spans.attempt(&status);
-        self.workers[worker].start(Task { id, work, span });
+        let pulse = Pulse::default();
+        let silence = self.shared.settings.attempt_silence;
+        let given_up = rests.map_or(0, |rest| rest.given_up);
+        let watch = Watch::new(pulse.clone(), silence, given_up);
+        self.workers[worker].start(Task {
+            id,
+            work,
+            span,
+            pulse,
+        });
         let running = Running {
             worker,
             status,
             policy,
+            watch,
         };
         self.running.insert(id, running);
     }

@@ -12,7 +12,6 @@
 //! nothing is built the same way from all rows.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, new_null_array};
 use arrow::compute::kernels::cmp::not_distinct;
@@ -56,8 +55,7 @@ pub(super) async fn attempt(
     }
     parts.end_part().await?;
     for snapshot in advance.old.iter().chain([&advance.new]) {
-        let read = snapshot.stamp().sources.bytes_read;
-        traffic.read.fetch_add(read, Ordering::Relaxed);
+        traffic.read(snapshot.stamp().sources.bytes_read);
     }
     Ok(Output::Advanced {
         view: advance.layout.table.primary.id,
@@ -79,6 +77,7 @@ async fn follow(parts: &mut Parts<'_>, advance: &Advance, old: &Snapshot) -> Res
         return Err(Error::conflict(what));
     };
     while let Some(keys) = changed.try_next().await? {
+        parts.traffic.went_on();
         old.check_pin()?;
         new.check_pin()?;
         let before = old.entries_of(layout, *table, &keys).await?;
@@ -190,6 +189,7 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     async fn push(&mut self, changes: ChangeBatch) -> Result<()> {
+        self.traffic.went_on();
         let bytes = changes.memory_bytes() as u64;
         let memory = self.context.settings.sort_memory;
         if self.held_bytes > 0 && self.held_bytes.saturating_add(bytes) > memory {

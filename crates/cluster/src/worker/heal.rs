@@ -15,10 +15,12 @@ use crate::task::{Heal, HealPiece, Output, Replaced};
 /// Tells damaged files from those that are whole after all.
 pub(super) async fn check(
     context: &WorkerContext,
+    traffic: &Traffic,
     segments: &[(Arc<RowLayout>, Arc<SegmentMeta>)],
 ) -> Result<Output> {
     let (mut whole, mut damaged) = (Vec::new(), Vec::new());
     for (layout, meta) in segments {
+        traffic.went_on();
         match verify_segment(&context.env, layout, meta).await {
             Ok(()) => whole.push(meta.file.clone()),
             Err(error) if error.damaged_file().is_some() => damaged.push(meta.file.clone()),

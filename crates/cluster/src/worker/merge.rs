@@ -2,7 +2,6 @@
 //! as little as it can.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -37,6 +36,7 @@ pub(super) async fn attempt(
     };
     let target = target_of(layout, kind);
     let opened = open_inputs(context, layout, range, inputs, expiry).await?;
+    traffic.went_on();
     let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run)).collect();
     let steps = plan_merge(&summaries, &target, range);
     drop(summaries);
@@ -55,9 +55,7 @@ pub(super) async fn attempt(
         attempt.run(step).await?;
     }
     attempt.end_file().await?;
-    traffic
-        .read
-        .fetch_add(attempt.counters.bytes_read(), Ordering::Relaxed);
+    traffic.read(attempt.counters.bytes_read());
     let changed = match expiry {
         // Rows that were dropped may still be there at any horizon before.
         Some(_) => Some(last.span.last),
@@ -181,6 +179,7 @@ impl Attempt<'_> {
             } => {
                 let from = Arc::clone(&self.inputs[input][segment]);
                 for extent in extents {
+                    self.traffic.went_on();
                     let bytes = from.read_encoded(extent, &self.counters).await?;
                     self.writer()?.push_copied(bytes, from.meta()).await?;
                 }
@@ -204,6 +203,7 @@ impl Attempt<'_> {
         )?;
         let mut merged = Box::pin(drive(merger, sources));
         while let Some(batch) = merged.try_next().await? {
+            self.traffic.went_on();
             let batch = match self.expiry {
                 Some(expiry) => expiry.keep_alive(batch)?,
                 None => batch,

@@ -2,7 +2,8 @@
 //!
 //! An attempt fetches its inputs, runs the stage's kernel, writes files under fresh names, reads
 //! them back in full, and reports. It changes nothing that anybody can see; running it twice is
-//! harmless.
+//! harmless. As it goes it shows that it is alive: one that does not is given up, and what it
+//! reports later is refused.
 
 mod advance;
 mod heal;
@@ -10,20 +11,24 @@ mod merge;
 mod remap;
 mod sort;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lazybase_engine::env::{ActorHandle, Env};
 use lazybase_engine::read::Damaged;
 use lazybase_engine::segment::SegmentCache;
+use lazybase_model::{Error, Result};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::coordinator::Event;
 use crate::settings::Settings;
-use crate::task::{Report, Task, Work};
+use crate::task::{Output, Pulse, Report, Task, Work};
 
 /// What an attempt works with.
+#[derive(Clone)]
 pub(crate) struct WorkerContext {
     pub(crate) env: Env,
     pub(crate) settings: Settings,
@@ -32,11 +37,39 @@ pub(crate) struct WorkerContext {
     pub(crate) reports: mpsc::UnboundedSender<Event>,
 }
 
-/// Counts what an attempt moved.
+/// Counts what an attempt moved, and shows that it goes on.
 #[derive(Default)]
 pub(crate) struct Traffic {
-    pub(crate) read: AtomicU64,
-    pub(crate) written: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+    pulse: Pulse,
+}
+
+impl Traffic {
+    /// Bytes were fetched.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
+        self.pulse.beat();
+    }
+
+    /// Bytes were written.
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.pulse.beat();
+    }
+
+    /// A step was done.
+    pub(crate) fn went_on(&self) {
+        self.pulse.beat();
+    }
+
+    /// Remembers a file that was met damaged; what is given up says nothing of files that went
+    /// meanwhile.
+    pub(crate) fn note_damage(&self, damaged: &Damaged, error: &Error) {
+        if !self.pulse.is_given_up() {
+            damaged.note(error);
+        }
+    }
 }
 
 /// The coordinator's end of a worker.
@@ -70,6 +103,9 @@ impl WorkerHandle {
         }
     }
 
+    /// Ends the worker after what it is doing, without waiting for that.
+    pub(crate) fn dismiss(self) {}
+
     /// Ends the worker after what it is doing.
     pub(crate) fn stop(mut self) {
         self.tasks = None;
@@ -82,37 +118,21 @@ impl WorkerHandle {
 async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) {
     while let Some(task) = inbox.recv().await {
         let started = context.env.clock.monotonic();
-        let traffic = Traffic::default();
-        let attempt = async {
-            match &task.work {
-                Work::Remap { ids, scus } => remap::attempt(&traffic, ids, scus).await,
-                Work::Sort {
-                    ids,
-                    scu,
-                    layouts,
-                    give_up,
-                } => sort::attempt(&context, &traffic, ids, scu, (layouts, *give_up)).await,
-                Work::Merge {
-                    layout,
-                    range,
-                    inputs,
-                    output,
-                    expiry,
-                } => {
-                    let expiry = expiry.as_ref();
-                    merge::attempt(&context, &traffic, layout, range, inputs, (*output, expiry))
-                        .await
-                }
-                Work::Advance(advance) => advance::attempt(&context, &traffic, advance).await,
-                Work::Check { segments } => heal::check(&context, segments).await,
-                Work::Heal { layout, ids, heal } => {
-                    heal::attempt(&context, &traffic, layout, ids, heal).await
-                }
-            }
+        let traffic = Traffic {
+            pulse: task.pulse.clone(),
+            ..Traffic::default()
         };
-        let outcome = attempt.instrument(task.span.clone()).await;
+        let outcome = {
+            let attempt = attempt(&context, &traffic, &task.work);
+            let mut attempt = pin!(attempt.instrument(task.span.clone()));
+            poll_fn(|waker| {
+                traffic.went_on();
+                attempt.as_mut().poll(waker)
+            })
+            .await
+        };
         if let Err(error) = &outcome {
-            context.damaged.note(error);
+            traffic.note_damage(&context.damaged, error);
             task.span.record("failed", error.message());
         }
         let elapsed = context.env.clock.monotonic().saturating_sub(started);
@@ -126,6 +146,33 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
         drop(task);
         if context.reports.send(Event::Reported(report)).is_err() {
             break;
+        }
+    }
+}
+
+async fn attempt(context: &WorkerContext, traffic: &Traffic, work: &Work) -> Result<Output> {
+    match work {
+        Work::Remap { ids, scus } => remap::attempt(traffic, ids, scus).await,
+        Work::Sort {
+            ids,
+            scu,
+            layouts,
+            give_up,
+        } => sort::attempt(context, traffic, ids, scu, (layouts, *give_up)).await,
+        Work::Merge {
+            layout,
+            range,
+            inputs,
+            output,
+            expiry,
+        } => {
+            let expiry = expiry.as_ref();
+            merge::attempt(context, traffic, layout, range, inputs, (*output, expiry)).await
+        }
+        Work::Advance(advance) => advance::attempt(context, traffic, advance).await,
+        Work::Check { segments } => heal::check(context, traffic, segments).await,
+        Work::Heal { layout, ids, heal } => {
+            heal::attempt(context, traffic, layout, ids, heal).await
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use lazybase_engine::read::Identifier;
 use lazybase_engine::stages::ingest::UnsortedScu;
@@ -29,7 +28,7 @@ pub(super) async fn attempt(
         if !next.is_empty() {
             next_ids.insert(scu.scu(), next);
         }
-        traffic.read.fetch_add(scu.raw_bytes(), Ordering::Relaxed);
+        traffic.read(scu.raw_bytes());
     }
     let last = scus.last().map(|scu| scu.scu());
     let through = last.ok_or_else(|| Error::internal("there is nothing to remap"))?;

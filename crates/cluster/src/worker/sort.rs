@@ -1,7 +1,6 @@
 //! An attempt at sorting an SCU: one run for each table, in parts where memory is short.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::{SegmentFormat, SegmentMeta};
@@ -60,7 +59,7 @@ async fn sort_or_lose(
     let memory = context.settings.sort_memory;
     for _ in 0..READS {
         match sort_table(context, traffic, ids, scu, layout, memory).await {
-            Err(error) if is_of_log(&error) => context.damaged.note(&error),
+            Err(error) if is_of_log(&error) => traffic.note_damage(&context.damaged, &error),
             parts => return parts,
         }
     }
@@ -90,7 +89,7 @@ pub(super) async fn sort_table(
             }
             held_bytes += bytes;
             held.push(ids.read(layout, scu, &batch, place).await?);
-            traffic.read.fetch_add(bytes, Ordering::Relaxed);
+            traffic.read(bytes);
         }
     }
     if held.iter().any(|changes| changes.rows() > 0) {
@@ -111,6 +110,7 @@ pub(super) async fn sort_part(
     let mut writer = SegmentWriter::create(&context.env, layout, SegmentFormat::Extent, options)?;
     for batch in sorted {
         writer.push(batch).await?;
+        traffic.went_on();
     }
     finish(context, traffic, layout, writer).await
 }
@@ -126,7 +126,7 @@ pub(super) async fn finish(
     for segment in writer.finish().await? {
         let segment = Arc::new(segment);
         verify_segment(&context.env, layout, &segment).await?;
-        traffic.written.fetch_add(segment.bytes, Ordering::Relaxed);
+        traffic.wrote(segment.bytes);
         segments.push(segment);
     }
     Ok(segments)

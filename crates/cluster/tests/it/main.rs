@@ -9,6 +9,7 @@ mod big_batch;
 mod crash;
 mod damage;
 mod ddl;
+mod hang;
 mod harness;
 mod heal;
 mod id_keys;

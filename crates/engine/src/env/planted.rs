@@ -51,6 +51,7 @@ planted! {
     CombinedAsSet "a sum takes the last value alone",
     IdGivenTwice "the next number is now and then the last one again",
     IdShared "a key that an unsorted SCU gave a number gets another one",
+    ZombieAdopted "an attempt that was given up is believed when it comes back",
     ReferenceForgotten "a reference to a new key makes no row",
 }
 

@@ -33,8 +33,8 @@
 //! - MAN-18: whatever access control names is there: roles, tables, views and columns; names of
 //!   roles are of one role, and no role is a member of itself; ids of roles only grow.
 //!
-//! The check of a commit skips what is the same value (`Arc::ptr_eq`) as before it: costs grow
-//! with runs and entries, not with segments. Pure.
+//! The check of a commit looks at what it touched ([`touched`]): of the others it compares no more
+//! than pointers. It refuses what the check of everything would refuse. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,6 +44,9 @@ use lazybase_model::{Error, ErrorKind, NextIds, Result, ScuNumber, Span};
 use super::partitions::check_partitions;
 use super::state::{Manifest, RangeState, Run, RunKind, TableState};
 use crate::schema::check_succession;
+use touched::Touched;
+
+mod touched;
 
 /// A broken invariant: its name, and what breaks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +85,23 @@ pub(super) fn require(
 /// # Errors
 /// `Internal`, naming the invariant and what breaks it.
 pub fn check_commit(old: &Manifest, new: &Manifest) -> Result<()> {
-    check_growth(old, new)
-        .and_then(|()| check_value(new, Some(old)))
-        .map_err(|violation| violation.into_error(ErrorKind::Internal))
+    let checked = violation_of_commit(old, new);
+    debug_assert_eq!(
+        checked.is_some(),
+        check_growth(old, new).is_err() || violation(new).is_some(),
+        "what was not touched is not as it was: {checked:?}, {:?}",
+        violation(new),
+    );
+    match checked {
+        None => Ok(()),
+        Some(found) => Err(found.into_error(ErrorKind::Internal)),
+    }
+}
+
+/// The first invariant that a commit breaks, if any; `old` keeps them all.
+fn violation_of_commit(old: &Manifest, new: &Manifest) -> Option<Violation> {
+    let grows = check_growth(old, new);
+    grows.and_then(|()| check_value(new, Some(old))).err()
 }
 
 /// Checks a manifest that was loaded.
@@ -140,13 +157,30 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
 }
 
 fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
+    let touched = Touched::since(old, new);
     check_scus(new)?;
     check_ddl_batch(new)?;
-    check_next_ids(new, old)?;
-    check_times(new)?;
-    check_access(new)?;
+    check_next_ids(new, &touched)?;
+    check_times(new, &touched)?;
+    check_access(new, &touched)?;
     check_runs(new, old)?;
     check_partitions(new, old)?;
+    if touched.definitions() {
+        check_names(new)?;
+    }
+    for state in new.tables.values().chain(new.views.values()) {
+        if touched.has(state) {
+            check_table(new, state).map_err(|violation| Violation {
+                what: format!("table {:?}, {}", state.table.name, violation.what),
+                ..violation
+            })?;
+        }
+    }
+    check_named(new, &touched)
+}
+
+/// MAN-11: names and views belong to one table.
+fn check_names(new: &Manifest) -> Checked {
     let mut views = BTreeSet::new();
     let mut names = BTreeSet::new();
     for state in new.tables.values().chain(new.views.values()) {
@@ -155,18 +189,20 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
         require(alone, "MAN-11", || {
             format!("table {:?} or its view is there twice", table.name)
         })?;
-        check_table(new, state).map_err(|violation| Violation {
-            what: format!("table {:?}, {}", table.name, violation.what),
-            ..violation
-        })?;
     }
-    let named: BTreeSet<_> = new
-        .all_ranges()
+    Ok(())
+}
+
+/// MAN-9: every run is named, by a range of its view.
+fn check_named(new: &Manifest, touched: &Touched<'_>) -> Checked {
+    let ranges = new.all_ranges().filter(|(view, _)| touched.has_view(*view));
+    let named: BTreeSet<_> = ranges
         .flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
         .collect();
-    let orphan = new.runs.keys().find(|run| !named.contains(run));
+    let mut runs = new.runs.values();
+    let orphan = runs.find(|run| touched.has_view(run.view) && !named.contains(&run.id));
     require(orphan.is_none(), "MAN-9", || {
-        format!("no range names {orphan:?}")
+        format!("no range names {:?}", orphan.map(|run| run.id))
     })
 }
 
@@ -190,7 +226,11 @@ fn check_scus(new: &Manifest) -> Checked {
 }
 
 /// MAN-18.
-fn check_access(new: &Manifest) -> Checked {
+fn check_access(new: &Manifest, touched: &Touched<'_>) -> Checked {
+    let same = |old: &Manifest| Arc::ptr_eq(&old.access, &new.access);
+    if !touched.definitions() && touched.old().is_some_and(same) {
+        return Ok(());
+    }
     let found = new.access.violation(|table, column| new.has(table, column));
     require(found.is_none(), "MAN-18", || found.unwrap_or_default())
 }
@@ -215,13 +255,17 @@ fn check_ddl_batch(new: &Manifest) -> Checked {
 }
 
 /// MAN-16.
-fn check_next_ids(new: &Manifest, old: Option<&Manifest>) -> Checked {
+fn check_next_ids(new: &Manifest, touched: &Touched<'_>) -> Checked {
+    let old = touched.old();
     let remapped = new.last_remapped;
     let last = new.next_ids.last_key_value().map(|(scu, _)| *scu);
     let inside = remapped <= new.sealed_through && last.is_none_or(|last| last <= remapped);
     require(inside, "MAN-16", || {
         format!("next numbers are known for {last:?}, remapped is {remapped}")
     })?;
+    if !touched.definitions() && old.is_some_and(|old| old.next_ids == new.next_ids) {
+        return Ok(());
+    }
     for state in new.tables.values() {
         let (map, Some(key_map)) = (state.table.id, state.table.key_map) else {
             continue;
@@ -252,7 +296,7 @@ fn check_next_ids(new: &Manifest, old: Option<&Manifest>) -> Checked {
 }
 
 /// MAN-10 and MAN-17.
-fn check_times(new: &Manifest) -> Checked {
+fn check_times(new: &Manifest, touched: &Touched<'_>) -> Checked {
     let (first, last) = match (new.times.first_key_value(), new.times.last_key_value()) {
         (Some((first, _)), Some((last, _))) => (*first, *last),
         _ => (ScuNumber(1), ScuNumber::ZERO),
@@ -279,7 +323,10 @@ fn check_times(new: &Manifest) -> Checked {
             new.history.last()
         )
     })?;
-    let oldest = new.oldest_base_end();
+    let bases = touched
+        .primary_ranges(new)
+        .filter_map(|range| new.base_end(range));
+    let oldest = bases.min().unwrap_or(new.sorted_through);
     require(first <= oldest.next(), "MAN-10", || {
         format!("times are known from {first}, a base ends at {oldest}")
     })
@@ -297,7 +344,9 @@ fn check_runs(new: &Manifest, old: Option<&Manifest>) -> Checked {
         })?;
         check_span(run, new.sorted_through)?;
         let pairs = |before: &Arc<Run>| {
-            before.segments.len() == run.segments.len()
+            before.kind == run.kind
+                && before.span.last <= run.span.last
+                && before.segments.len() == run.segments.len()
                 && before
                     .segments
                     .iter()

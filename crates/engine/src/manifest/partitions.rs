@@ -256,8 +256,10 @@ pub(super) fn check_partitions(new: &Manifest, old: Option<&Manifest>) -> Checke
     for (id, state) in &new.tables {
         let same = |old: &Manifest| {
             old.tables.get(id).is_some_and(|before| {
-                Arc::ptr_eq(&before.table, &state.table)
-                    && before.ranges.len() == state.ranges.len()
+                let stretches = before.ranges.iter().map(|range| &range.range);
+                Arc::ptr_eq(before, state)
+                    || Arc::ptr_eq(&before.table, &state.table)
+                        && stretches.eq(state.ranges.iter().map(|range| &range.range))
             })
         };
         if old.is_some_and(same) {

@@ -542,11 +542,15 @@ impl Manifest {
     /// The least boundary that the current base of any range ends at; `sorted_through` when there
     /// is no table.
     pub fn oldest_base_end(&self) -> ScuNumber {
-        let bases = self.primary_ranges().filter_map(|(_, range)| {
-            let first = range.runs.iter().find(|entry| entry.is_current())?;
-            Some(self.runs.get(&first.id)?.span.last)
-        });
+        let ranges = self.primary_ranges();
+        let bases = ranges.filter_map(|(_, range)| self.base_end(range));
         bases.min().unwrap_or(self.sorted_through)
+    }
+
+    /// The boundary that the current base of a range ends at.
+    pub(super) fn base_end(&self, range: &RangeState) -> Option<ScuNumber> {
+        let first = range.runs.iter().find(|entry| entry.is_current())?;
+        Some(self.runs.get(&first.id)?.span.last)
     }
 
     /// Every key range of every view, primary or not, with its view.

@@ -68,8 +68,12 @@ pub fn segments_in<'a>(run: &'a Run, range: &KeyRange) -> &'a [Arc<SegmentMeta>]
 
 /// What `run` holds for the range at position `at` of its view's ranges.
 pub fn share_of(run: &Run, ranges: &[RangeState], at: usize) -> Share {
-    let segments = segments_in(run, &ranges[at].range);
+    let range = &ranges[at].range;
+    let segments = segments_in(run, range);
     let bytes = segments.iter().map(|segment| {
+        if range.encloses(segment.min_key.as_bytes(), segment.max_key.as_bytes()) {
+            return segment.bytes;
+        }
         let of_key = |key: &Key| {
             ranges.partition_point(|range| range.range.low.as_ref().is_none_or(|low| low <= key))
         };

@@ -33,7 +33,11 @@ fn seeds_that_once_failed_do_not() {
 #[test]
 fn seeds_that_failed_later_do_not() {
     for seed in [11, 17, 20, 22, 26, 214] {
-        let outcome = run_seed(seed, Trim::NOTHING, false);
+        let trim = Trim {
+            hangs: false,
+            ..Trim::NOTHING
+        };
+        let outcome = run_seed(seed, trim, false);
         assert_eq!(outcome.violation, None, "seed {seed}");
     }
 }
@@ -46,6 +50,7 @@ const FIRST: Trim = Trim {
         ..Trim::NOTHING.schema
     },
     strikes: false,
+    hangs: false,
     ..Trim::NOTHING
 };
 

@@ -1,0 +1,88 @@
+//! What is left out of a look would have said the same.
+
+use std::time::Duration;
+
+use lazybase_engine::manifest::literal;
+use lazybase_model::ScuNumber;
+use proptest::prelude::*;
+
+use super::*;
+use crate::coordinator::policy::PolicySettings;
+
+const STATES: [&str; 2] = [
+    "sealed 112 sorted 109
+    table t
+      range ..
+        base 1..=100 64M
+        merged 101..=104 4M
+        sorted 105 1M
+        sorted 106 1M
+        sorted 107 1M
+        sorted 108 1M
+        sorted 109 1M",
+    "sealed 109 sorted 109
+    table t
+      range ..m
+        base 1..=108 30M
+        sorted 109 1M
+      range m..
+        base 1..=109 200M",
+];
+
+/// What a load is drawn from.
+type Drawn = (u64, u64, u64, Option<u64>);
+
+proptest! {
+    #[test]
+    fn a_look_that_is_left_out_would_have_said_the_same(
+        state in 0_usize..2,
+        loads in proptest::collection::vec(
+            (0_u64..2000, 0_u64..3, 0_u64..40, proptest::option::of(110_u64..112)), 2..20),
+    ) {
+        let manifest = Arc::new(literal::manifest(STATES[state]).unwrap());
+        let settings = PolicySettings {
+            unsorted_bytes_max: 20 << 20,
+            ..PolicySettings::default()
+        };
+        let mut kept = None;
+        for (idle_ms, open_batches, unsorted_mib, sorting) in loads as Vec<Drawn> {
+            let sort = sorting.map(|scu| RunningTask::Sort { scu: ScuNumber(scu) });
+            let running: Vec<RunningTask> = sort.into_iter().collect();
+            let load = Load {
+                running: &running,
+                idle_for: Duration::from_millis(idle_ms),
+                open_batches,
+                unsorted_bytes: unsorted_mib << 20,
+                settings: &settings,
+            };
+            let look = Look::again(kept.as_ref(), &manifest, &load, None);
+            prop_assert_eq!(&look.proposals, &propose(&manifest, &load));
+            prop_assert_eq!(&look.throttle, &throttle(&manifest, &load));
+            kept = Some(look);
+        }
+    }
+}
+
+#[test]
+fn nothing_new_is_not_looked_at_again() {
+    let manifest = Arc::new(literal::manifest(STATES[0]).unwrap());
+    let settings = PolicySettings::default();
+    let load = |millis: u64, open_batches: u64| Load {
+        running: &[],
+        idle_for: Duration::from_millis(millis),
+        open_batches,
+        unsorted_bytes: 0,
+        settings: &settings,
+    };
+    let first = Look::again(None, &manifest, &load(0, 1), None);
+    let is_again = |manifest: &Arc<Manifest>, load: Load<'_>, held_up: Option<&Manifest>| {
+        let second = Look::again(Some(&first), manifest, &load, held_up);
+        !Arc::ptr_eq(&first, &second)
+    };
+    assert!(!is_again(&manifest, load(50, 7), None));
+    assert!(is_again(&manifest, load(0, 0), None));
+    assert!(is_again(&manifest, load(900, 1), None));
+    assert!(is_again(&manifest, load(0, 1), Some(&manifest)));
+    let next = Arc::new(Manifest::clone(&manifest));
+    assert!(is_again(&next, load(0, 1), None));
+}

@@ -1,0 +1,207 @@
+//! A worker whose disk does not answer: its work is given to another one, and what it brings when
+//! the disk answers at last is refused.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::executor::block_on;
+use lazybase_cluster::{Instance, Settings, SettleTo, Status};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
+use lazybase_engine::manifest::collect::files_of;
+use lazybase_model::Freshness;
+use parking_lot::{Condvar, Mutex};
+
+use crate::harness::{close_whole, commit, create, fresh, open, scan, settings};
+use crate::heal::batch;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Blocks the threads that finish files, as a disk does that answers no more.
+#[derive(Debug, Default)]
+struct Gate {
+    /// How many files more hang; those that do.
+    state: Mutex<(u32, u32)>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock();
+        if state.0 > 0 {
+            *state = (state.0 - 1, state.1 + 1);
+            while state.1 > 0 {
+                self.opened.wait(&mut state);
+            }
+        }
+    }
+
+    fn open(&self) {
+        *self.state.lock() = (0, 0);
+        self.opened.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct Hanging {
+    inner: MemoryStore,
+    gate: Arc<Gate>,
+}
+
+struct Writer {
+    inner: Box<dyn FileWriter>,
+    gate: Arc<Gate>,
+}
+
+#[async_trait]
+impl FileWriter for Writer {
+    async fn write(&mut self, bytes: Bytes) -> StoreResult<()> {
+        self.inner.write(bytes).await
+    }
+
+    async fn finish(self: Box<Self>) -> StoreResult<()> {
+        self.inner.finish().await?;
+        self.gate.pass();
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for Hanging {
+    async fn put_if_absent(&self, name: &str, bytes: Bytes) -> StoreResult<()> {
+        self.inner.put_if_absent(name, bytes).await
+    }
+
+    async fn create(&self, name: &str) -> StoreResult<Box<dyn FileWriter>> {
+        Ok(Box::new(Writer {
+            inner: self.inner.create(name).await?,
+            gate: Arc::clone(&self.gate),
+        }))
+    }
+
+    async fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
+        self.inner.read(name, range).await
+    }
+
+    async fn len(&self, name: &str) -> StoreResult<u64> {
+        self.inner.len(name).await
+    }
+
+    async fn list(&self, prefix: &str) -> StoreResult<Vec<(String, u64)>> {
+        self.inner.list(prefix).await
+    }
+
+    async fn delete(&self, name: &str) -> StoreResult<()> {
+        self.inner.delete(name).await
+    }
+
+    async fn create_log(
+        &self,
+        name: &str,
+        bytes: u64,
+        recycle: Option<&str>,
+    ) -> StoreResult<Box<dyn LogFile>> {
+        self.inner.create_log(name, bytes, recycle).await
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.inner.folder()
+    }
+}
+
+/// Waits until the status is as it should become.
+fn wait_for(instance: &Instance, what: &str, is_so: impl Fn(&Status) -> bool) {
+    let clock = &instance.env().clock;
+    let deadline = clock.monotonic() + PATIENCE;
+    while !is_so(&instance.status()) {
+        assert!(
+            clock.monotonic() < deadline,
+            "{what}: {:?}",
+            instance.status().silent
+        );
+        block_on(clock.sleep(Duration::from_millis(5)));
+    }
+}
+
+fn segments(store: &MemoryStore) -> BTreeSet<String> {
+    let listed = block_on(store.list("segments/")).unwrap();
+    listed.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn what_hangs_is_done_by_another_and_refused_when_it_comes_back() {
+    let store = MemoryStore::without_history();
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: store.clone(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 1,
+        attempt_silence: Duration::from_millis(150),
+        ..settings()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let table = create(&instance, "t");
+    // The only worker hangs, and the first one in its place too.
+    gate.state.lock().0 = 2;
+    for round in 0..3 {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+    }
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let silent = instance.status().silent;
+    assert_eq!((silent.given_up, silent.came_back), (2, 0));
+    assert_eq!(
+        scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap(),
+        rows
+    );
+    // They come back, and change nothing.
+    let before = instance.manifest().runs.clone();
+    gate.open();
+    wait_for(&instance, "they come back", |status| {
+        status.silent.came_back == 2
+    });
+    assert_eq!(instance.status().silent.came_first, 0);
+    wait_for(&instance, "their files are removed", |_| {
+        let manifest = instance.manifest();
+        let named: BTreeSet<&str> = files_of(&manifest).collect();
+        let there = segments(&store);
+        there.iter().all(|name| named.contains(name.as_str()))
+    });
+    assert_eq!(instance.manifest().runs.keys().max(), before.keys().max());
+    assert_eq!(
+        scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap(),
+        rows
+    );
+    close_whole(&instance);
+}
+
+#[test]
+fn a_database_is_closed_though_a_worker_hangs() {
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 1,
+        attempt_silence: Duration::from_millis(150),
+        ..settings()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let table = create(&instance, "t");
+    gate.state.lock().0 = 1;
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    block_on(instance.seal()).unwrap();
+    wait_for(&instance, "it hangs", |_| gate.state.lock().1 == 1);
+    block_on(instance.close()).unwrap();
+    assert_eq!(instance.status().silent.came_back, 0);
+    gate.open();
+}

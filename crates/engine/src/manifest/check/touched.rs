@@ -1,0 +1,132 @@
+//! What a commit touched: tables, views and runs that are not the same value (`Arc::ptr_eq`) as in
+//! the manifest before. The rest was checked with that one, and what its invariants compare it
+//! with only grows. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lazybase_model::ViewId;
+
+use crate::manifest::state::{Manifest, RangeState, TableState};
+
+/// What is to be looked at.
+pub(super) enum Touched<'a> {
+    /// Everything: nothing was checked before.
+    All,
+    /// What differs from a manifest that keeps all invariants.
+    Since {
+        /// That manifest.
+        old: &'a Manifest,
+        /// Whether a table or view came, went, or has another definition.
+        definitions: bool,
+        /// Whether everything sorted now ends elsewhere.
+        boundary: bool,
+        /// Views of which a run came, went or is another value, or whose ranges did.
+        views: BTreeSet<ViewId>,
+    },
+}
+
+impl<'a> Touched<'a> {
+    /// What differs from `old`; everything if there is none.
+    pub(super) fn since(old: Option<&'a Manifest>, new: &Manifest) -> Touched<'a> {
+        let Some(old) = old else {
+            return Touched::All;
+        };
+        let mut views = BTreeSet::new();
+        each_difference(&old.runs, &new.runs, |run| {
+            views.insert(run.view);
+        });
+        let mut definitions = false;
+        for (before, after) in [(&old.tables, &new.tables), (&old.views, &new.views)] {
+            each_difference(before, after, |state| {
+                views.insert(state.table.primary.id);
+                let id = state.table.id;
+                definitions |= !is_defined_alike(before.get(&id), after.get(&id));
+            });
+        }
+        Touched::Since {
+            old,
+            definitions,
+            boundary: old.sorted_through != new.sorted_through,
+            views,
+        }
+    }
+
+    /// The manifest before.
+    pub(super) fn old(&self) -> Option<&'a Manifest> {
+        match self {
+            Touched::All => None,
+            Touched::Since { old, .. } => Some(old),
+        }
+    }
+
+    /// Whether tables, views or their definitions have to be looked at together.
+    pub(super) fn definitions(&self) -> bool {
+        match self {
+            Touched::All => true,
+            Touched::Since { definitions, .. } => *definitions,
+        }
+    }
+
+    /// Whether the runs of a view have to be looked at.
+    pub(super) fn has_view(&self, view: ViewId) -> bool {
+        match self {
+            Touched::All => true,
+            Touched::Since { views, .. } => views.contains(&view),
+        }
+    }
+
+    /// Whether a table or view has to be looked at: it, its runs, the boundary that they end at, or
+    /// the table whose rows a view shows.
+    pub(super) fn has(&self, state: &TableState) -> bool {
+        self.has_view(state.table.primary.id)
+            || match (self, state.table.view_of) {
+                (Touched::All, _) => true,
+                (Touched::Since { boundary, .. }, None) => *boundary,
+                (Touched::Since { definitions, .. }, Some(_)) => *definitions,
+            }
+    }
+
+    /// The ranges of primary views whose oldest run has to be compared with the first SCU whose
+    /// times are known: all of them where that is another one.
+    pub(super) fn primary_ranges<'m>(
+        &'m self,
+        new: &'m Manifest,
+    ) -> impl Iterator<Item = &'m RangeState> {
+        let first = |manifest: &Manifest| manifest.times.first_key_value().map(|(scu, _)| *scu);
+        let same_first = self.old().is_some_and(|old| first(old) == first(new));
+        let states = new.tables.values();
+        let states = states.filter(move |state| !same_first || self.has(state));
+        states.flat_map(|state| &state.ranges)
+    }
+}
+
+fn is_defined_alike(before: Option<&Arc<TableState>>, after: Option<&Arc<TableState>>) -> bool {
+    match (before, after) {
+        (Some(before), Some(after)) => Arc::ptr_eq(&before.table, &after.table),
+        _ => false,
+    }
+}
+
+/// Tells every value that is not the same one in both, as it was and as it is.
+fn each_difference<K: Ord, V>(
+    before: &BTreeMap<K, Arc<V>>,
+    after: &BTreeMap<K, Arc<V>>,
+    mut tell: impl FnMut(&V),
+) {
+    let (mut left, mut right) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (left.peek(), right.peek()) {
+            (Some((left, _)), Some((right, _))) => left.cmp(right),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return,
+        };
+        let was = if order.is_le() { left.next() } else { None };
+        let is = if order.is_ge() { right.next() } else { None };
+        match (was, is) {
+            (Some((_, was)), Some((_, is))) if Arc::ptr_eq(was, is) => {}
+            (was, is) => was.into_iter().chain(is).for_each(|(_, value)| tell(value)),
+        }
+    }
+}
