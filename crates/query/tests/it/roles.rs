@@ -344,6 +344,33 @@ async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
     denied(anna.execute("CREATE TABLE x (k INT)").await);
 }
 
+/// Without roles that log in, everybody on the machine is let in as the folder's owner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn superusers_alone_take_the_last_login_away() {
+    let (_folder, database, operator) = world().await;
+    operator
+        .execute("CREATE ROLE maker LOGIN CREATEROLE; CREATE ROLE other LOGIN")
+        .await
+        .unwrap();
+    let maker = role(&database, "maker").await;
+    maker.execute("ALTER ROLE other NOLOGIN").await.unwrap();
+    for sql in [
+        "ALTER ROLE maker NOLOGIN",
+        "BEGIN; ALTER ROLE maker NOLOGIN",
+    ] {
+        denied(maker.execute(sql).await);
+        maker.execute("ROLLBACK").await.unwrap();
+    }
+    let third = "CREATE ROLE third CREATEROLE; SET ROLE third; DROP ROLE maker";
+    denied(operator.execute(third).await);
+    assert!(database.asks_for_passwords());
+    let last = "RESET ROLE; DROP ROLE maker";
+    let answers = operator.execute(last).await.unwrap();
+    let told = &answers.last().unwrap().notices;
+    assert!(told[0].contains("everybody on this machine"), "{told:?}");
+    assert!(!database.asks_for_passwords());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_role_may_not_see_is_not_told_of() {
     let (_folder, database, operator) = world().await;
@@ -417,6 +444,7 @@ async fn settings_come_from_the_session_the_role_the_database_and_the_server() {
     for (sql, sqlstate) in [
         ("ALTER ROLE anna SET lazybase.freshness = soon", "22023"),
         ("ALTER ROLE anna SET no.such = 1", "42704"),
+        ("ALTER ROLE anna SET freshness = 1", "42704"),
     ] {
         assert_eq!(
             operator.execute(sql).await.unwrap_err().sqlstate(),
