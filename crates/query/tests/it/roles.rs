@@ -317,7 +317,10 @@ async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
     assert_eq!(circle.sqlstate(), "0LP01");
     // CREATEROLE opens no way to superusers, neither straight nor around a corner.
     operator
-        .execute("CREATE ROLE maker CREATEROLE; CREATE ROLE admins; GRANT root TO admins")
+        .execute(
+            "CREATE ROLE maker CREATEROLE; CREATE ROLE admins; GRANT root TO admins; \
+             CREATE ROLE door LOGIN",
+        )
         .await
         .unwrap();
     let maker = role(&database, "maker").await;
