@@ -11,6 +11,10 @@ use crate::error::{Error, Result};
 use crate::id_key::{IdKeyColumn, KeyMap, PARTITIONS};
 use crate::partition::Partitioning;
 
+mod labelled;
+
+pub use labelled::{check_labelled, check_row_labels};
+
 /// A table's id: never used again, not even for a table of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -364,50 +368,6 @@ impl Column {
 /// The name of the column that holds the labels of a column's cells.
 pub fn cell_label_name(column: &str) -> String {
     format!("{ROW_LABEL_COLUMN}({column})")
-}
-
-/// Whether a column that is declared so, and stands in the key or not, may have labels.
-///
-/// # Errors
-/// `Invalid`: 42P16, or 0A000 for ID keys; with the reason and a hint.
-pub fn check_labelled(column: &Column, in_key: bool) -> Result<()> {
-    let refused = |why: &str, hint: &str, sqlstate| {
-        let name = &column.name;
-        let error = Error::invalid(format!("cells of column {name:?} can't have labels"));
-        Err(error
-            .with_detail(why)
-            .with_hint(hint)
-            .with_sqlstate(sqlstate))
-    };
-    if !column.has_labels() {
-        return Ok(());
-    }
-    if in_key {
-        return refused(
-            "it is in the key: without it there is no row",
-            "WITH (row_labels = true) labels whole rows",
-            "42P16",
-        );
-    }
-    if let Some(operator) = column.merge {
-        let why = format!(
-            "MERGE {} makes one value of many, whose labels may differ",
-            operator.word()
-        );
-        return refused(&why, "leave WITH LABELS or the operator out", "42P16");
-    }
-    if column.id_key.is_some() {
-        let why = "the natural keys that its numbers stand for are their owner's rows";
-        return refused(why, "leave WITH LABELS out", "0A000");
-    }
-    if !column.nullable {
-        return refused(
-            "it is NOT NULL, and a cell that may not be read is NULL",
-            "leave NOT NULL out",
-            "42P16",
-        );
-    }
-    Ok(())
 }
 
 /// Checks the merge operators of the columns of a table with this key: that they can combine the

@@ -95,16 +95,23 @@ fn usage(form: &str) -> Error {
         .with_sqlstate("42601")
 }
 
-fn backward() -> Error {
-    Error::invalid("cursors only go forward")
-        .with_hint("FETCH [FORWARD] [count | ALL] FROM cursor")
+fn scrollable() -> Error {
+    Error::invalid("SCROLL is not supported: cursors only go forward")
+        .with_hint("leave it out, and keep the rows that are needed again")
         .with_sqlstate("0A000")
+}
+
+/// What PostgreSQL says of a cursor with NO SCROLL.
+fn only_forward() -> Error {
+    Error::invalid("cursor can only scan forward")
+        .with_hint("FETCH [FORWARD] [count | ALL] FROM cursor")
+        .with_sqlstate("55000")
 }
 
 /// Reads a statement about cursors.
 ///
 /// # Errors
-/// `Invalid`: 42601 for what is none, 0A000 for ways of moving that there are not.
+/// `Invalid`: 42601 for what is none, 0A000 for SCROLL, 55000 for ways of moving but forward.
 pub(crate) fn read(sql: &str) -> Result<CursorStatement> {
     let sql = sql.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     let (first, rest) = word(sql);
@@ -129,7 +136,7 @@ fn declare(rest: &str) -> Result<CursorStatement> {
         match next.as_str() {
             "FOR" => break,
             "BINARY" => binary = true,
-            "SCROLL" if !without => return Err(backward()),
+            "SCROLL" if !without => return Err(scrollable()),
             "NO" | "WITHOUT" => {
                 without = true;
                 continue;
@@ -163,9 +170,11 @@ fn fetch(rest: &str, sends: bool) -> Result<CursorStatement> {
                 break;
             }
             "-" | "PRIOR" | "FIRST" | "LAST" | "ABSOLUTE" | "RELATIVE" | "BACKWARD" => {
-                return Err(backward());
+                return Err(only_forward());
             }
             number => match number.parse() {
+                // It means the row of before once more.
+                Ok(0) => return Err(only_forward()),
                 Ok(number) => count = Some(number),
                 Err(_) => break,
             },

@@ -38,6 +38,7 @@ use crate::like_escapes;
 use crate::memory;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::expanded::Expanded;
+use crate::pg_catalog::or_empty::OrEmpty;
 use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::repeated_names;
 use crate::session::Shared;
@@ -83,6 +84,7 @@ pub(crate) fn base(
     let _ = state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())));
     let _ = state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())));
     let _ = state.register_udf(Arc::new(ScalarUDF::from(Expanded::new())));
+    let _ = state.register_udf(Arc::new(ScalarUDF::from(OrEmpty::new())));
     for function in functions::fixed() {
         // Those of PostgreSQL's that the planner has of its own stay as they are.
         let known = state.scalar_functions().contains_key(function.name());

@@ -27,6 +27,7 @@ pub(crate) mod expanded;
 mod facts;
 mod fixed;
 pub(crate) mod functions;
+pub(crate) mod or_empty;
 mod order;
 mod privileges;
 pub(crate) mod rewrite;

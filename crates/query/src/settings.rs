@@ -416,7 +416,9 @@ impl Settings {
             .chain(entries.iter().map(|entry| entry.key.as_str()));
         let error =
             Error::not_found(format!("there is no setting {name:?}")).with_sqlstate("42704");
-        match nearest(name, known) {
+        let ours = format!("lazybase.{name}");
+        let ours = OURS.iter().find(|(known, _)| *known == ours);
+        match ours.map(|(name, _)| *name).or_else(|| nearest(name, known)) {
             Some(near) => error.with_hint(format!("perhaps {near} is meant")),
             None => error.with_hint("SHOW ALL lists the settings"),
         }

@@ -60,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) tls_key: Option<PathBuf>,
     /// Certificates that vouch for clients.
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Whether HTTP asks for certificates.
+    pub(crate) http_client_cert: bool,
     /// Whether roles of this machine need no password.
     pub(crate) trust_loopback: bool,
     /// The most connections at a time.
@@ -101,6 +103,7 @@ impl Default for Config {
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
+            http_client_cert: false,
             trust_loopback: false,
             max_connections: 500,
             grace: Duration::from_secs(10),

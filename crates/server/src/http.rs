@@ -1,7 +1,8 @@
 //! Health and metrics over HTTP: `/health`, `/ready`, `/metrics`.
 //!
 //! Reads the state of the server and of the database; writes nothing. Invariant HTTP-1: `/ready`
-//! is 200 only while statements are taken and batches can be made durable.
+//! is 200 only while statements are taken and batches can be made durable. Who is shown the pages
+//! is asked in `guard`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,11 +11,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Router, middleware};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
 use lazybase_tls::{Connection, Listener, Tls};
@@ -24,6 +25,10 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::metrics::Recorder;
 use crate::wall;
+
+mod guard;
+
+use guard::{Guard, Peer};
 
 /// Where in its life the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +112,14 @@ impl Http {
             return Ok(Http::none("HTTP: off"));
         };
         match TcpListener::bind(address).await {
-            Ok(listener) => Http::serve(listener, health, tls),
+            Ok(listener) => {
+                let guard = Guard {
+                    health: health.clone(),
+                    asks: config.http_client_cert,
+                    trusts_loopback: config.trust_loopback,
+                };
+                Http::serve(listener, guard, tls)
+            }
             // An address that nobody asked for is no reason not to serve the database.
             Err(error) if !config.is_given("http_listen") => Ok(Http::none(&format!(
                 "HTTP: off, for {address} can't be had ({error}); choose one with --http-listen"
@@ -123,7 +135,7 @@ impl Http {
         }
     }
 
-    fn serve(listener: TcpListener, health: &Health, tls: Option<Arc<Tls>>) -> Result<Http> {
+    fn serve(listener: TcpListener, guard: Guard, tls: Option<Arc<Tls>>) -> Result<Http> {
         let address = listener.local_addr();
         let address = address.map_err(|error| {
             Error::unavailable(format!("the address of HTTP is not known: {error}"))
@@ -132,22 +144,29 @@ impl Http {
         let listener = Door(Listener::new(listener, tls, &[HTTP1]));
         let recorder = Recorder::install()?;
         let shared = Shared {
-            health: health.clone(),
+            health: guard.health.clone(),
             recorder: recorder.clone(),
+        };
+        let whom = if guard.asks {
+            " (with a certificate)"
+        } else {
+            ""
         };
         let router = Router::new()
             .route("/", get(index))
             .route("/health", get(|| async { "alive\n" }))
             .route("/ready", get(ready))
             .route("/metrics", get(metrics))
-            .with_state(shared);
+            .with_state(shared)
+            .layer(middleware::from_fn_with_state(guard, guard::admit))
+            .into_make_service_with_connect_info::<Peer>();
         let serving = wall::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!("HTTP has ended: {error}");
             }
         });
         Ok(Http {
-            told: format!("HTTP: {scheme}://{address}/health, /ready, /metrics"),
+            told: format!("HTTP: {scheme}://{address}/health, /ready, /metrics{whom}"),
             serving: vec![serving, wall::spawn(recorder.upkeep())],
         })
     }

@@ -1,5 +1,5 @@
 // pgx: values in binary, prepared statements, batches, COPY, nested transactions, the pool, the
-// ways in which it can send queries, and its database/sql driver.
+// ways in which it can send queries, its database/sql driver, producers and tokens.
 package main
 
 import (
@@ -204,6 +204,70 @@ func standard(url string) {
 	expect(count, 0)
 }
 
+// once writes rows as the batch of that number; it may be called again after a lost connection.
+func once(ctx context.Context, url string, number int, rows [][]any) (token string, err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return "", err
+	}
+	config.RuntimeParams["lazybase.producer"] = "till-2"
+	db, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close(ctx)
+	if _, err = db.Exec(ctx, fmt.Sprintf("SET lazybase.batch_number = %d", number)); err != nil {
+		return "", err
+	}
+	columns := []string{"id", "cents"}
+	if _, err = db.CopyFrom(ctx, pgx.Identifier{"sales"}, columns, pgx.CopyFromRows(rows)); err != nil {
+		return "", err
+	}
+	err = db.QueryRow(ctx, "SHOW lazybase.last_token").Scan(&token)
+	return token, err
+}
+
+// total is a cheap answer that holds that write.
+func total(ctx context.Context, url, token string) (cents int64, err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return 0, err
+	}
+	config.RuntimeParams["lazybase.freshness"] = "best effort"
+	config.RuntimeParams["lazybase.after"] = token
+	db, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close(ctx)
+	err = db.QueryRow(ctx, "SELECT sum(cents) FROM sales").Scan(&cents)
+	return cents, err
+}
+
+func producers(url string) {
+	db, err := pgx.Connect(ctx, url)
+	must(err)
+	defer db.Close(ctx)
+	_, err = db.Exec(ctx, `CREATE TABLE sales (id BIGINT PRIMARY KEY, cents INT)`)
+	must(err)
+	batch := [][]any{{1, 250}, {2, 100}}
+	first, err := once(ctx, url, 1, batch)
+	must(err)
+	_, err = db.Exec(ctx, `DELETE FROM sales WHERE id = 2`)
+	must(err)
+	again, err := once(ctx, url, 1, batch)
+	must(err)
+	expect(again, first)
+	expect(one[int64](db, `SELECT sum(cents) FROM sales`), int64(250))
+	token, err := once(ctx, url, 2, [][]any{{3, 50}})
+	must(err)
+	found, err := total(ctx, url, token)
+	must(err)
+	expect(found, int64(300))
+	_, err = db.Exec(ctx, `DROP TABLE sales`)
+	must(err)
+}
+
 func main() {
 	url := os.Args[1]
 	if built, known := debug.ReadBuildInfo(); known {
@@ -234,4 +298,5 @@ func main() {
 	}
 	pool(url)
 	standard(url)
+	producers(url)
 }

@@ -1,5 +1,6 @@
 // pgJDBC: batches with and without rewriting, values as text and binary, statements that are
-// prepared on the server, fetch sizes, COPY, savepoints, and what its metadata tells.
+// prepared on the server, fetch sizes, COPY, savepoints, what its metadata tells, producers and
+// tokens.
 
 import java.io.StringReader;
 import java.io.StringWriter;
@@ -23,6 +24,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import java.util.Properties;
 import java.util.UUID;
 import org.postgresql.PGConnection;
 
@@ -333,6 +335,54 @@ public class Pgjdbc {
         }
     }
 
+    /** Writes rows as the batch of that number; may be called again after a lost connection. */
+    static String once(String url, int number, long[][] rows) throws SQLException {
+        Properties options = new Properties();
+        options.setProperty("options", "-c lazybase.producer=till-3");
+        try (Connection db = DriverManager.getConnection(url, options); Statement statement = db.createStatement()) {
+            statement.execute("SET lazybase.batch_number = " + number);
+            db.setAutoCommit(false);
+            try (PreparedStatement put = db.prepareStatement("INSERT INTO sales VALUES (?, ?)")) {
+                for (long[] row : rows) {
+                    put.setLong(1, row[0]);
+                    put.setLong(2, row[1]);
+                    put.addBatch();
+                }
+                put.executeBatch();
+            }
+            db.commit();
+            try (ResultSet token = statement.executeQuery("SHOW lazybase.last_token")) {
+                token.next();
+                return token.getString(1);
+            }
+        }
+    }
+
+    /** A cheap answer that holds that write. */
+    static long total(String url, String token) throws SQLException {
+        Properties options = new Properties();
+        options.setProperty("options", "-c lazybase.freshness=best\\ effort -c lazybase.after=" + token);
+        try (Connection db = DriverManager.getConnection(url, options);
+                Statement statement = db.createStatement();
+                ResultSet sum = statement.executeQuery("SELECT sum(cents) FROM sales")) {
+            sum.next();
+            return sum.getLong(1);
+        }
+    }
+
+    static void producers(Connection db, String url) throws SQLException {
+        try (Statement statement = db.createStatement()) {
+            statement.execute("CREATE TABLE sales (id BIGINT PRIMARY KEY, cents INT)");
+            long[][] batch = {{1, 250}, {2, 100}};
+            String first = once(url, 1, batch);
+            statement.execute("DELETE FROM sales WHERE id = 2");
+            expect(once(url, 1, batch), first);
+            expect(one(db, "SELECT sum(cents) FROM sales"), 250L);
+            expect(total(url, once(url, 2, new long[][] {{3, 50}})), 300L);
+            statement.execute("DROP TABLE sales");
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         String url = arguments[0];
         String more = url + (url.contains("?") ? "&" : "?");
@@ -343,6 +393,7 @@ public class Pgjdbc {
             fetching(db);
             copies(db);
             metadata(db);
+            producers(db, url);
         }
         try (Connection db = DriverManager.getConnection(more + "reWriteBatchedInserts=true")) {
             batches(db, "j_rewritten");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # psql: statements, its commands about tables, scripts with conditions and variables, COPY with
-# files. usage: check.sh URL
+# files, producers and tokens. usage: check.sh URL
 set -euo pipefail
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
@@ -66,3 +66,28 @@ fi
 told 'LINE 1: SELECT nothing FROM ps' '^'
 ask "$url" --csv -c "SELECT k, t FROM ps WHERE k = 1" -c "COPY (SELECT 1 AS one) TO STDOUT"
 told 'k,t' '1,one'
+
+# once URL NUMBER FILE: writes a file as the batch of that number; may be run again after an error.
+once() {
+    PGOPTIONS='-c lazybase.producer=till-4' psql -X -q -At -v ON_ERROR_STOP=1 "$1" \
+        -c "SET lazybase.batch_number = $2" \
+        -c "\\copy sales FROM '$3' (FORMAT csv)" \
+        -c "SHOW lazybase.last_token"
+}
+
+# total URL TOKEN: a cheap answer that holds that write.
+total() {
+    PGOPTIONS='-c lazybase.freshness=best\ effort' psql -X -q -At "$1" \
+        -c "SELECT sum(cents) FROM sales AFTER '$2'"
+}
+
+ask "$url" -c "CREATE TABLE sales (id BIGINT PRIMARY KEY, cents INT)"
+printf '1,250\n2,100\n' >"$scratch/sales.csv"
+first="$(once "$url" 1 "$scratch/sales.csv")"
+ask "$url" -c "DELETE FROM sales WHERE id = 2"
+[[ "$(once "$url" 1 "$scratch/sales.csv")" == "$first" ]]
+ask "$url" -c "SELECT 'sum ' || sum(cents) FROM sales"
+told 'sum 250'
+printf '3,50\n' >"$scratch/more.csv"
+[[ "$(total "$url" "$(once "$url" 2 "$scratch/more.csv")")" == 300 ]]
+ask "$url" -c "DROP TABLE sales"

@@ -134,6 +134,48 @@ def use_ingest():
         expect(rows_of(connection, "SELECT count(*) FROM fi_pyarrow"), [(9,)])
 
 
+def once(url, number, frame):
+    """Ingests a frame as the batch of that number; may be called again after a lost connection."""
+    from adbc_driver_flightsql import dbapi
+
+    header = "adbc.flight.sql.rpc.call_header."
+    options = {
+        header + "lazybase-producer": "till-5",
+        header + "lazybase-batch-number": str(number),
+        "adbc.flight.sql.rpc.with_cookie_middleware": "true",
+    }
+    with dbapi.connect(url, db_kwargs=options, autocommit=True) as db, db.cursor() as cursor:
+        cursor.adbc_ingest("sales", frame, mode="append")
+        cursor.execute("SHOW lazybase.last_token")
+        return cursor.fetchone()[0]
+
+
+def total(url, token):
+    """A cheap answer that holds that write."""
+    from adbc_driver_flightsql import dbapi
+
+    header = "adbc.flight.sql.rpc.call_header."
+    options = {header + "lazybase-after": token, header + "lazybase-freshness": "best effort"}
+    with dbapi.connect(url, db_kwargs=options, autocommit=True) as db, db.cursor() as cursor:
+        cursor.execute("SELECT sum(cents) FROM sales")
+        return cursor.fetchone()[0]
+
+
+def use_producers():
+    import pyarrow as pa
+
+    with flight() as connection:
+        rows_of(connection, "CREATE TABLE sales (id BIGINT PRIMARY KEY, cents INT)")
+        batch = pa.table({"id": [1, 2], "cents": [250, 100]})
+        first = once(FLIGHT, 1, batch)
+        rows_of(connection, "DELETE FROM sales WHERE id = 2")
+        expect(once(FLIGHT, 1, batch), first)
+        expect(rows_of(connection, "SELECT sum(cents) FROM sales"), [(250,)])
+        token = once(FLIGHT, 2, pa.table({"id": [3], "cents": [50]}))
+        expect(total(FLIGHT, token), 300)
+        rows_of(connection, "DROP TABLE sales")
+
+
 def use_sessions():
     with flight(**{HEADER + "lazybase-freshness": "30 s"}) as connection:
         expect(rows_of(connection, "SHOW lazybase.freshness"), [("30s",)])
@@ -221,5 +263,5 @@ def use_pyarrow_flight():
 
 
 version("adbc-driver-flightsql")
-for part in (use_queries, use_ingest, use_sessions, use_catalog, use_pyarrow_flight):
+for part in (use_queries, use_ingest, use_producers, use_sessions, use_catalog, use_pyarrow_flight):
     part()

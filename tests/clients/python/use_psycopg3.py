@@ -1,5 +1,5 @@
 """psycopg 3: values as text and binary, prepared statements, pipelines, COPY of all kinds, nested
-transactions, cancelling, the pool."""
+transactions, cancelling, the pool, producers and tokens."""
 
 import datetime
 import decimal
@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 
+import once
 import psycopg
 import psycopg_pool
 from common import URL, expect, fails, version
@@ -209,3 +210,4 @@ with psycopg.connect(URL, autocommit=True) as db:
         part(db)
     pool()
     settings(db)
+    once.drive(db)

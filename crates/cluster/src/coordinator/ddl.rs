@@ -365,7 +365,8 @@ fn table_changed(name: &str) -> Error {
         .with_sqlstate("40001")
 }
 
-/// Whether a change of a table's definition changes a column that a view of it shows.
+/// Whether a change of a table's definition changes a column that a view of it shows, or gives it
+/// labels, which the view would lack.
 fn breaks(before: &Table, after: &Table, view: &Table) -> bool {
     let of = |table: &Table, id| {
         let mut columns = table.columns.iter();
@@ -375,20 +376,23 @@ fn breaks(before: &Table, after: &Table, view: &Table) -> bool {
                 column.name.clone(),
                 column.data_type.clone(),
                 column.nullable,
+                column.label,
             )
         })
     };
     let mut columns = view.columns.iter().map(|column| column.id);
-    view.view_of == Some(after.id) && columns.any(|id| of(before, id) != of(after, id))
+    let labels_rows = before.row_label().is_some() != after.row_label().is_some();
+    view.view_of == Some(after.id)
+        && (labels_rows || columns.any(|id| of(before, id) != of(after, id)))
 }
 
 fn used_by_view(table: &Table, view: &Table) -> Error {
     let (table, view) = (&table.name, &view.name);
     Error::conflict(format!(
-        "a column of table {table:?} can't be changed: view {view:?} depends on it"
+        "table {table:?} can't be changed so: view {view:?} depends on what it shows of it"
     ))
     .with_hint(format!(
-        "DROP MATERIALIZED VIEW {view}, change the column, and create the view again"
+        "DROP MATERIALIZED VIEW {view}, change the table, and create the view again"
     ))
     .with_sqlstate("2BP01")
 }

@@ -23,9 +23,9 @@
 //! - MAN-13: a table's definitions follow each other: versions and boundaries rise, ids and key
 //!   stay, and no column's id is that of another column of an earlier definition.
 //! - MAN-14: each range of a partitioned table lies in one partition, or in none.
-//! - MAN-15: every secondary view is of a table that is there, its columns are that table's, and
-//!   its key holds the table's. It keeps MAN-1 to MAN-5 as a table does, but all its ranges end at
-//!   one boundary of its own, at or before `sorted_through`.
+//! - MAN-15: every secondary view is of a table that is there, its columns are that table's with
+//!   all labels of theirs, and its key holds the table's. It keeps MAN-1 to MAN-5 as a table does,
+//!   but all its ranges end at one boundary of its own, at or before `sorted_through`.
 //! - MAN-16: the next numbers of a key map only grow, from SCU to SCU and from manifest to
 //!   manifest, each within its partition; they are of maps that are there and of SCUs that are
 //!   remapped.

@@ -3,8 +3,10 @@
 //! A change that was written before a column existed carries no cell for it: its mask does not name
 //! the column, so a row that is there keeps what it holds. A row that such a change *makes* holds
 //! the value that was fixed when the column was added, set by the same change: the key's cell tells
-//! which SCU that was, for nothing but the making of a row sets a key. A cell of a dropped column
-//! is gone, and the row's SCU is the newest among the cells that are left (CB-3).
+//! which SCU that was, for nothing but the making of a row sets a key. A label that its cell has
+//! not had before is the empty one, and set wherever the cell is: the two are set together. A cell
+//! of a dropped column is gone, and the row's SCU is the newest among the cells that are left
+//! (CB-3).
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use lazybase_model::table::{Column, Table};
-use lazybase_model::{ColumnId, Error, Result};
+use lazybase_model::{ColumnId, Error, LabelRole, Result};
 
 use super::{Widening, decode_cell, widening};
 use crate::change_batch::{ChangeBatch, Kinds, Scus, masks};
@@ -30,13 +32,28 @@ enum Origin {
     Cast(usize, DataType),
     /// Nothing that is stored: the one value that older rows hold.
     Fixed(ArrayRef),
+    /// Nothing that is stored: the empty label, of the cells of a stored column.
+    Label {
+        /// The column of the cells.
+        of: usize,
+        /// The empty label.
+        value: ArrayRef,
+    },
 }
 
 impl Origin {
     fn stored(&self) -> Option<usize> {
         match self {
             Origin::Same(at) | Origin::Cast(at, _) => Some(*at),
-            Origin::Fixed(_) => None,
+            Origin::Fixed(_) | Origin::Label { .. } => None,
+        }
+    }
+
+    /// The stored column that a change sets if it sets this one.
+    fn set_with(&self) -> Option<usize> {
+        match self {
+            Origin::Label { of, .. } => Some(*of),
+            other => other.stored(),
         }
     }
 }
@@ -89,7 +106,15 @@ impl Adapter {
             let wanted = column.stored_type();
             let Some(at) = place(column.id) else {
                 let value = decode_cell(column.older.as_ref(), &column.data_type)?;
-                return widened(&value, &wanted).map(Origin::Fixed);
+                let value = widened(&value, &wanted)?;
+                let of = match column.label {
+                    Some(LabelRole::OfCells(cells)) => place(cells),
+                    _ => None,
+                };
+                return Ok(match of {
+                    Some(of) => Origin::Label { of, value },
+                    None => Origin::Fixed(value),
+                });
             };
             match widening(&stored[at].1, &wanted) {
                 Widening::Same => Ok(Origin::Same(at)),
@@ -125,7 +150,7 @@ impl Adapter {
         let columns = self.origins.iter().map(|origin| match origin {
             Origin::Same(at) => Ok(Arc::clone(changes.data.column(*at))),
             Origin::Cast(at, to) => widened(changes.data.column(*at), to),
-            Origin::Fixed(value) => making.filled(value),
+            Origin::Fixed(value) | Origin::Label { value, .. } => making.filled(value),
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(changes.rows()));
@@ -192,7 +217,7 @@ impl Adapter {
         let columns = wanted.iter().map(|column| match &self.origins[*column] {
             Origin::Same(at) => read(at).cloned(),
             Origin::Cast(at, to) => widened(read(at)?, to),
-            Origin::Fixed(value) => repeated(value, rows.num_rows()),
+            Origin::Fixed(value) | Origin::Label { value, .. } => repeated(value, rows.num_rows()),
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let schema = self.schema.project(wanted);
@@ -206,7 +231,8 @@ impl Adapter {
     fn mask(&self, stored: &[u8]) -> Vec<u8> {
         let (mut touched, mut combined) = (Vec::new(), Vec::new());
         for (at, origin) in self.origins.iter().enumerate() {
-            let Some(from) = origin.stored().filter(|from| masks::has_bit(stored, *from)) else {
+            let from = origin.set_with();
+            let Some(from) = from.filter(|from| masks::has_bit(stored, *from)) else {
                 continue;
             };
             touched.push(at);
@@ -275,7 +301,7 @@ impl Adapter {
     ) -> u64 {
         let makes = adapted.kind(row).makes_row();
         let carries = |at: usize| makes || masks::has_bit(adapted.mask(row), at);
-        let distance = |at: usize| match self.origins[at].stored() {
+        let distance = |at: usize| match self.origins[at].set_with() {
             _ if !carries(at) => None,
             Some(from) => Some(before[from]),
             None => Some(before[self.key]),

@@ -8,10 +8,12 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::{Column, cell_label_name, check_labelled, check_operators};
-use lazybase_model::{CellBytes, ColumnDefault, Error, LabelRole, Result, SchemaVersion, Table};
+use lazybase_model::{CellBytes, ColumnDefault, Error, Result, SchemaVersion, Table};
 
 use super::{Widening, decode_cell, encode_cell, widening};
 use crate::read::HiddenColumn;
+
+mod labels;
 
 /// Names that no column of a user has.
 const RESERVED: [&str; 6] = ["_row", "_scu", "_time", "_kind", "_mask", "_column_scus"];
@@ -48,6 +50,10 @@ pub enum Alteration {
     },
     /// A column may hold NULL.
     DropNotNull(String),
+    /// Cells of a column have labels from now on; those that are there have the empty one.
+    AddLabels(String),
+    /// Rows have labels from now on; those that are there have the empty one.
+    AddRowLabels,
     /// The table gets another name.
     Rename(String),
     /// What the user says about the table, or about a column.
@@ -110,6 +116,8 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
             table.columns[at].nullable = true;
             Ok(())
         }
+        Alteration::AddLabels(name) => labels::of_cells(table, name),
+        Alteration::AddRowLabels => labels::of_rows(table),
         Alteration::Rename(name) => {
             name.clone_into(&mut table.name);
             Ok(())
@@ -170,10 +178,7 @@ fn check_name(table: &Table, name: &str) -> Result<()> {
 
 fn add(table: &mut Table, mut column: Column) -> Result<()> {
     check_name(table, &column.name)?;
-    if table.columns.len() >= COLUMNS_MAX {
-        let what = format!("table {:?} has {COLUMNS_MAX} columns already", table.name);
-        return Err(Error::invalid(what).with_sqlstate("54011"));
-    }
+    check_room(table)?;
     if !column.nullable && column.older.is_none() {
         return Err(refused(
             table,
@@ -192,22 +197,25 @@ fn add(table: &mut Table, mut column: Column) -> Result<()> {
     };
     check_operators(std::slice::from_ref(&column), &key)?;
     check_labelled(&column, false)?;
+    let is_labelled = column.has_labels();
     column.id = table.next_column_id();
     table.next_column = column.id.0 + 1;
-    let labels = column.has_labels().then(|| {
-        let id = table.next_column_id();
-        table.next_column = id.0 + 1;
-        column.label = Some(LabelRole::In(id));
-        Column {
-            id,
-            ..Column::of_cell_labels(&column)
-        }
-    });
-    table.columns.insert(table.visible_columns(), column);
-    if let Some(labels) = labels {
-        table.columns.insert(table.written_columns(), labels);
+    let at = table.visible_columns();
+    table.columns.insert(at, column);
+    match is_labelled {
+        true => labels::begin(table, at),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+fn check_room(table: &Table) -> Result<()> {
+    match table.columns.len() < COLUMNS_MAX {
+        true => Ok(()),
+        false => {
+            let what = format!("table {:?} has {COLUMNS_MAX} columns already", table.name);
+            Err(Error::invalid(what).with_sqlstate("54011"))
+        }
+    }
 }
 
 fn drop_column(table: &mut Table, name: &str) -> Result<()> {

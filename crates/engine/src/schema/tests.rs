@@ -6,7 +6,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use lazybase_model::change::{Action, Cell, Change, Row};
-use lazybase_model::{Column, ColumnDefault, ColumnId, SchemaVersion, Table, TableId, ViewId};
+use lazybase_model::{
+    Column, ColumnDefault, ColumnId, LabelRole, MergeOperator, SchemaVersion, Table, TableId,
+    ViewId,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -66,6 +69,12 @@ fn after(bits: u8) -> Table {
     if bit(4) {
         changes.push(Alteration::DropColumn("a".to_owned()));
     }
+    if bit(5) {
+        changes.push(Alteration::AddLabels("w".to_owned()));
+    }
+    if bit(6) {
+        changes.push(Alteration::AddRowLabels);
+    }
     next(&before(), &changes).unwrap()
 }
 
@@ -112,8 +121,14 @@ fn seen(op: &Op, from: &Table, to: &Table, scu: u64) -> (Key, Change<Value>) {
         let cells = to.columns.iter().map(|column| cell(held(values, column)));
         Row::new(cells.collect())
     };
+    // A label is set with its cell.
+    let set_with = |column: &Column| match column.label {
+        Some(LabelRole::OfCells(cells)) => from.columns.iter().position(|c| c.id == cells),
+        _ => stored(column),
+    };
     let sets = to.columns.iter().enumerate().filter_map(|(at, column)| {
-        let from = stored(column).filter(|from| op.sets >> from & 1 == 1);
+        let from = stored(column).or_else(|| set_with(column));
+        let from = from.filter(|from| op.sets >> from & 1 == 1);
         from.map(|_| (at, Action::Set(cell(held(&op.others, column)))))
     });
     let sets = sets.collect();
@@ -142,7 +157,7 @@ proptest! {
     /// adapted, give what applying one by one gives.
     #[test]
     fn adapting_and_composing_can_be_done_in_any_order(
-        bits in 0u8..32,
+        bits in 0u8..128,
         old in prop::collection::vec(prop::collection::vec(op(9), 0..7), 1..5),
         new in prop::collection::vec(prop::collection::vec(op(9), 0..7), 0..3),
         merged in 0usize..5,
@@ -227,6 +242,58 @@ fn a_definition_follows_by_ids() {
     stolen.version = SchemaVersion(9);
     stolen.columns[0].id = ColumnId(1);
     assert!(check_succession(&third, &stolen).is_err());
+}
+
+#[test]
+fn labels_stand_behind_all_columns_that_are_shown() {
+    let labels = [
+        Alteration::AddRowLabels,
+        Alteration::AddLabels("a".to_owned()),
+        Alteration::AddLabels("d".to_owned()),
+        Alteration::AddColumn(Column::new("n", DataType::Int64)),
+        Alteration::RenameColumn {
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+        },
+        Alteration::DropColumn("d".to_owned()),
+    ];
+    let first = before();
+    let second = next(&first, &labels).unwrap();
+    check_succession(&first, &second).unwrap();
+    let names: Vec<&str> = second.columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["b", "k", "w", "l", "n", "_label", "_label(b)"]);
+    assert_eq!(second.visible_columns(), 5);
+    assert_eq!(second.row_label(), Some(5));
+    assert_eq!(second.cell_label(0).unwrap(), Some(6));
+    let ids: Vec<u32> = second.columns.iter().map(|column| column.id.0).collect();
+    assert_eq!(ids, [0, 2, 3, 4, 8, 5, 6]);
+    for change in &labels[..2] {
+        let error = next(&second, std::slice::from_ref(change));
+        let sqlstate = error.unwrap_err().sqlstate().to_owned();
+        let expected = match change {
+            Alteration::AddRowLabels => "42710",
+            // It has another name now.
+            _ => "42703",
+        };
+        assert_eq!(sqlstate, expected, "{change:?}");
+    }
+}
+
+#[test]
+fn what_cant_have_labels_says_why() {
+    let mut table = before();
+    table.columns[0].merge = Some(MergeOperator::Sum);
+    table.columns[3].nullable = false;
+    for (change, sqlstate) in [
+        (Alteration::AddLabels("a".to_owned()), "42P16"),
+        (Alteration::AddLabels("k".to_owned()), "42P16"),
+        (Alteration::AddLabels("w".to_owned()), "42P16"),
+        (Alteration::AddLabels("nosuch".to_owned()), "42703"),
+        (Alteration::AddRowLabels, "42P16"),
+    ] {
+        let error = next(&table, std::slice::from_ref(&change)).unwrap_err();
+        assert_eq!(error.sqlstate(), sqlstate, "{change:?}: {error}");
+    }
 }
 
 #[test]

@@ -53,6 +53,31 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
     served.stop().await;
 }
 
+/// PostgreSQL says the same of a cursor with NO SCROLL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_never_go_back() {
+    let served = served().await;
+    let client = served.client().await;
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    run("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    assert_eq!(cells(&client, "FETCH 2 FROM c").await, [["1"], ["2"]]);
+    for (sql, state) in [
+        ("FETCH PRIOR FROM c", "55000"),
+        ("FETCH BACKWARD 1 FROM c", "55000"),
+        ("FETCH -1 FROM c", "55000"),
+        ("FETCH 0 FROM c", "55000"),
+        ("FETCH FIRST FROM c", "55000"),
+        ("FETCH ABSOLUTE 1 FROM c", "55000"),
+        ("MOVE BACKWARD ALL IN c", "55000"),
+        ("DECLARE d SCROLL CURSOR WITH HOLD FOR SELECT 1", "0A000"),
+    ] {
+        assert_eq!(sqlstate(client.simple_query(sql).await), state, "{sql}");
+    }
+    // A refusal moves nothing.
+    assert_eq!(cells(&client, "FETCH NEXT FROM c").await, [["3"]]);
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cursors_take_values_and_give_binary_rows() {
     let served = served().await;

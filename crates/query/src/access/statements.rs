@@ -14,7 +14,7 @@ use lazybase_model::access::{
 use lazybase_model::{Error, Result, Table};
 
 use super::gate::denied;
-use super::{Gate, Identity, scram};
+use super::{Gate, Identity, name_of, scram};
 use crate::alter::is_stale;
 use crate::answer::AnswerStream;
 use crate::dml::sink::Sink;
@@ -40,7 +40,9 @@ pub(crate) async fn run(
     loop {
         attempts += 1;
         let mut asked = Asked::of(session);
+        let had_logins = asked.access.has_logins();
         asked.ask(statement)?;
+        asked.check_logins(had_logins)?;
         let mut sink = Sink::of(session);
         let in_transaction = sink.in_transaction();
         for change in asked.changes {
@@ -136,7 +138,15 @@ impl Asked {
                 on,
                 roles,
                 option,
-            } => self.grant((*gives, *option), privileges, on, roles),
+                cascade,
+            } => {
+                let given = self.given(*gives, privileges, on)?;
+                let roles = self.grantees(roles)?;
+                if !gives {
+                    self.passed_on(&given, &roles, *cascade)?;
+                }
+                self.grant((*gives, *option), given, &roles)
+            }
             AccessStatement::Defaults {
                 gives,
                 makers,
@@ -176,6 +186,23 @@ impl Asked {
             AccessStatement::Reassign { from, to } => self.reassign(from, to),
             AccessStatement::SetRole(_) => Ok(()),
         }
+    }
+
+    /// Without a role that may log in, whoever reaches the server from its machine is let in as the
+    /// folder's owner: that is for superusers to say.
+    fn check_logins(&mut self, had: bool) -> Result<()> {
+        if !had || self.access.has_logins() {
+            return Ok(());
+        }
+        if !self.gate.rights().superuser {
+            return Err(
+                denied("the last role with LOGIN is for superusers to take away")
+                    .with_detail("without one, everybody on this machine is the folder's owner"),
+            );
+        }
+        let notice = "from now on everybody on this machine is let in as the folder's owner";
+        self.notices.push(notice.to_owned());
+        Ok(())
     }
 
     fn named(&self, name: &str) -> Result<RoleId> {
@@ -413,19 +440,13 @@ impl Asked {
         roles.iter().map(grantee).collect()
     }
 
-    fn grant(
-        &mut self,
-        (gives, option): (bool, GrantOption),
-        privileges: &Listed,
-        on: &Targets,
-        roles: &[RoleName],
-    ) -> Result<()> {
-        let grantees = self.grantees(roles)?;
-        let objects = match on {
+    /// What a statement gives, or takes, on each thing, if the session may.
+    fn given(&mut self, gives: bool, privileges: &Listed, on: &Targets) -> Result<Given> {
+        Ok(match on {
             Targets::Usage if gives => {
                 self.notices
                     .push("everybody may use the schema public".to_owned());
-                return Ok(());
+                Given::new()
             }
             Targets::Usage => {
                 return Err(unsupported("everybody may use the schema public")
@@ -452,9 +473,49 @@ impl Asked {
                 }
                 objects
             }
-        };
-        for (on, privileges) in objects {
-            for role in &grantees {
+        })
+    }
+
+    /// Who has passed on what is taken now is not known: it stays, and that is said. Where it is
+    /// asked to be taken too, that is refused.
+    fn passed_on(&mut self, given: &Given, roles: &[RoleId], cascade: bool) -> Result<()> {
+        for (on, privileges) in given {
+            let Object::Table(table) = on else { continue };
+            let Some(object) = self.access.objects.get(table) else {
+                continue;
+            };
+            for role in roles {
+                let options = object.options.get(role);
+                if options.is_none_or(|options| options.is_disjoint(privileges)) {
+                    continue;
+                }
+                let name = name_of(&self.access, Some(*role));
+                if cascade {
+                    return Err(unsupported(format!(
+                        "what role {name:?} has granted to others can't be taken back with it"
+                    ))
+                    .with_detail("nobody remembers who granted what")
+                    .with_hint(
+                        "REVOKE without CASCADE, and from each other role: SELECT * FROM \
+                         lazybase.grants",
+                    ));
+                }
+                self.notices.push(format!(
+                    "what role {name:?} has granted to others stays: lazybase.grants shows it"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn grant(
+        &mut self,
+        (gives, option): (bool, GrantOption),
+        given: Given,
+        roles: &[RoleId],
+    ) -> Result<()> {
+        for (on, privileges) in given {
+            for role in roles {
                 let privileges = privileges.clone();
                 let (to, from) = (*role, *role);
                 if option != GrantOption::Only {

@@ -3,14 +3,14 @@
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, ColumnDef, CommentObject, Expr, ObjectName,
-    RenameTableNameKind, Value,
+    RenameTableNameKind, SqlOption, Value,
 };
 use lazybase_engine::schema::Alteration;
 use lazybase_model::table::ColumnStorage;
 use lazybase_model::{Column, ColumnDefault, Error, Result};
 
-use super::create::{checked_name, create_table, set_column_storage};
-use super::{folded, table_name, unsupported};
+use super::create::{ROW_LABELS, checked_name, create_table, row_labels, set_column_storage};
+use super::{folded, merge, table_name, unsupported};
 use crate::types;
 
 /// ALTER TABLE, or COMMENT ON.
@@ -111,6 +111,12 @@ fn add_steps(steps: &mut Vec<AlterStep>, operation: AlterTableOperation) -> Resu
         Op::AlterColumn { column_name, op } => {
             steps.push(AlterStep::Change(column_change(folded(&column_name), op)?));
         }
+        Op::SetOptionsParens { options } if of_row_labels(&options).is_some() => {
+            match of_row_labels(&options).map(row_labels).transpose()? {
+                Some(true) => steps.push(AlterStep::Change(Alteration::AddRowLabels)),
+                _ => return Err(labels_stay("of rows")),
+            }
+        }
         other => return Err(refused(&other)),
     }
     Ok(())
@@ -146,6 +152,12 @@ fn column_change(column: String, op: AlterColumnOperation) -> Result<Alteration>
                     .with_detail("stored rows may hold NULL there, and changing a table reads none")
                     .with_hint("ADD COLUMN ... NOT NULL DEFAULT ... makes one that never did"),
             );
+        }
+        Op::SetDefault { value } if merge::altered(&value) == Some(true) => {
+            Alteration::AddLabels(column)
+        }
+        Op::SetDefault { value } if merge::altered(&value).is_some() => {
+            return Err(labels_stay(&format!("of column {column:?}")));
         }
         Op::SetDefault { value } => Alteration::SetDefault {
             column,
@@ -186,6 +198,24 @@ fn column_change(column: String, op: AlterColumnOperation) -> Result<Alteration>
     })
 }
 
+/// What the one option that is set is set to, if it is that of labels.
+fn of_row_labels(options: &[SqlOption]) -> Option<&Expr> {
+    match options {
+        [SqlOption::KeyValue { key, value }] if folded(key) == ROW_LABELS => Some(value),
+        _ => None,
+    }
+}
+
+/// Labels are not dropped: there is nothing that hides what they hid.
+fn labels_stay(of: &str) -> Error {
+    unsupported(format!("labels {of} can't be dropped"))
+        .with_detail("everybody would be shown what they hide, now and in later changes")
+        .with_hint(
+            "CREATE TABLE ... AS SELECT copies what you may read into a table without labels; \
+             DROP COLUMN ends cells and their labels",
+        )
+}
+
 fn refused(operation: &AlterTableOperation) -> Error {
     let error = unsupported(format!("ALTER TABLE ... {operation} is not supported"));
     match operation {
@@ -205,7 +235,8 @@ fn refused(operation: &AlterTableOperation) -> Error {
             .with_hint("CREATE TABLE ... AS SELECT makes a table with others"),
         _ => error.with_hint(
             "there are ADD, DROP and RENAME COLUMN, ALTER COLUMN ... TYPE, SET DEFAULT, \
-             DROP DEFAULT and DROP NOT NULL, and RENAME TO",
+             DROP DEFAULT, DROP NOT NULL and SET WITH LABELS, SET (row_labels = true), and \
+             RENAME TO",
         ),
     }
 }

@@ -322,14 +322,37 @@ fn add_options(table: &mut CreateTable, options: &CreateTableOptions) -> Result<
     Ok(())
 }
 
-fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
-    let text = match value {
+/// The option of a table whose rows have labels.
+pub(super) const ROW_LABELS: &str = "row_labels";
+
+fn option_text(value: &Expr) -> String {
+    match value {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => text.clone(),
             other => other.to_string(),
         },
         other => other.to_string(),
-    };
+    }
+}
+
+/// What the option [`ROW_LABELS`] is set to.
+///
+/// # Errors
+/// `Invalid` (22023) for what is neither true nor false.
+pub(super) fn row_labels(value: &Expr) -> Result<bool> {
+    let text = option_text(value);
+    match text.to_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(
+            Error::invalid(format!("row_labels is true or false, not {text:?}"))
+                .with_sqlstate("22023"),
+        ),
+    }
+}
+
+fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
+    let text = option_text(value);
     match (key, text.to_lowercase().as_str()) {
         ("layout", "point") => table.layout = Layout::Point,
         ("layout", "scan") => table.layout = Layout::Scan,
@@ -339,14 +362,7 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
                 .with_sqlstate("22023"));
         }
         ("comment", _) => table.comment = Some(text),
-        ("row_labels", "true" | "on" | "yes" | "1") => table.row_labels = true,
-        ("row_labels", "false" | "off" | "no" | "0") => table.row_labels = false,
-        ("row_labels", _) => {
-            return Err(
-                Error::invalid(format!("row_labels is true or false, not {text:?}"))
-                    .with_sqlstate("22023"),
-            );
-        }
+        (ROW_LABELS, _) => table.row_labels = row_labels(value)?,
         ("ttl", _) => table.ttl.0 = Some(time_to_live(&text)?),
         // How full PostgreSQL's pages are to be. There are none here, and it decides no answer.
         ("fillfactor", percent)

@@ -4,10 +4,10 @@
 //! Before sqlparser reads a statement, `MERGE SUM` becomes `COLLATE "merge sum"`, which may stand
 //! wherever an option of a column may; afterwards it becomes an option of our own. So it can stand
 //! in any order with DEFAULT, NOT NULL and COMMENT, in whatever statement declares columns.
-//! `WITH LABELS` goes the same way.
+//! `WITH LABELS` goes the same way; behind ALTER COLUMN, where it is set, it becomes a default.
 
 use datafusion::sql::sqlparser::ast::{
-    AlterTableOperation, ColumnDef, ColumnOption, ObjectName, ObjectNamePart, Statement,
+    AlterTableOperation, ColumnDef, ColumnOption, Expr, ObjectName, ObjectNamePart, Statement,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -18,6 +18,8 @@ const MERGE: &str = "MERGE";
 const LAST: &str = "LAST";
 /// What `WITH LABELS` is hidden as.
 const LABELS: &str = "with labels";
+/// What `DROP WITH LABELS` is hidden as.
+const NO_LABELS: &str = "without labels";
 
 /// Puts merge operators into words that sqlparser knows.
 ///
@@ -32,6 +34,9 @@ pub(super) fn hide(tokens: &mut [TokenWithSpan]) -> Result<()> {
     }
     for at in 2..tokens.len().saturating_sub(1) {
         let follows_type = !matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        if is_labels(&tokens[at..]) && hide_altered(tokens, at) {
+            continue;
+        }
         if follows_type && is_labels(&tokens[at..]) {
             tokens[at].token = Token::make_keyword("COLLATE");
             tokens[at + 1].token = Token::make_word(LABELS, Some('"'));
@@ -59,6 +64,35 @@ pub(super) fn hide(tokens: &mut [TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Puts `SET WITH LABELS` and `DROP WITH LABELS` of a column into words that sqlparser knows;
+/// `WITH` stands at `at`.
+fn hide_altered(tokens: &mut [TokenWithSpan], at: usize) -> bool {
+    if !is_word(&tokens[0].token, &["ALTER"]) {
+        return false;
+    }
+    let name = match &tokens[at - 1].token {
+        token if is_word(token, &["SET"]) => LABELS,
+        token if is_word(token, &["DROP"]) => NO_LABELS,
+        _ => return false,
+    };
+    tokens[at - 1].token = Token::make_keyword("SET");
+    tokens[at].token = Token::make_keyword("DEFAULT");
+    tokens[at + 1].token = Token::make_word(name, Some('"'));
+    true
+}
+
+/// What [`hide`] made of a default: whether cells shall have labels.
+pub(super) fn altered(default: &Expr) -> Option<bool> {
+    let Expr::Identifier(ident) = default else {
+        return None;
+    };
+    match (ident.quote_style, ident.value.as_str()) {
+        (Some('"'), LABELS) => Some(true),
+        (Some('"'), NO_LABELS) => Some(false),
+        _ => None,
+    }
 }
 
 /// Whether tokens begin with `WITH LABELS`, and not with a query that is named so.

@@ -113,6 +113,8 @@ pub(crate) enum AccessStatement {
         on: Targets,
         roles: Vec<RoleName>,
         option: GrantOption,
+        /// Whether what was passed on shall be taken too.
+        cascade: bool,
     },
     /// What is granted on tables to come, of these makers; of oneself, where there is none.
     Defaults {

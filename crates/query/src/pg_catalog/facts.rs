@@ -6,11 +6,11 @@
 //! | `CASE WHEN t.typtype = 'd' THEN x END`      | NULL: of types there are `b` and `p`  |
 //! | `... WHERE contype = 'f'`                   | no rows: all constraints are keys     |
 //! | `ARRAY(SELECT ... FROM unnest(reloptions))` | an empty array: there are none        |
-//! | `ARRAY(SELECT x FROM pg_...)`               | `(SELECT array_agg(x) FROM pg_...)`   |
+//! | `ARRAY(SELECT x FROM pg_...)`               | `(SELECT array_agg(x) FROM pg_...)`,  |
+//! |                                             | an empty array where that is NULL     |
 //!
-//! The last is NULL where PostgreSQL has an empty array. Rewrites sqlparser's tree and does nothing
-//! else. Invariant FCT-1: it is done only where all tables are of `pg_catalog`, or for columns
-//! whose names only its tables have.
+//! Rewrites sqlparser's tree and does nothing else. Invariant FCT-1: it is done only where all
+//! tables are of `pg_catalog`, or for columns whose names only its tables have.
 
 use std::ops::ControlFlow;
 
@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, Value, visit_expressions_mut,
 };
 
+use super::or_empty::OR_EMPTY;
 use super::rewrite::{call, never_has_rows, null, parts, reads_catalog_only, relations};
 use crate::parse::folded;
 
@@ -174,7 +175,8 @@ pub(super) fn array_of(function: &Function) -> Option<Expr> {
     {
         let only = std::mem::replace(expr, null());
         *expr = gathered(only, order.map(|order| order.kind));
-        return Some(Expr::Subquery(Box::new(query)));
+        // Around the query, for a join of the planner's may find no rows for it.
+        return Some(call(OR_EMPTY, vec![Expr::Subquery(Box::new(query))]));
     }
     None
 }

@@ -16,7 +16,7 @@
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
-//! | `ARRAY(SELECT ... FROM pg_auth_members)`  | `pg_member_of(role)`                       |
+//! | `ARRAY(SELECT ... FROM pg_auth_members)`  | `pg_or_empty(pg_member_of(role))`          |
 //!
 //! Rewrites sqlparser's tree and does nothing else. Invariant RWR-1: what is rewritten in general
 //! means the same to everybody; the last two are done only where all tables are of `pg_catalog`.
@@ -32,6 +32,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::expanded::EXPANDED;
 use super::facts;
 use super::functions::{DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
+use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
 use super::{PG_CATALOG, has, is_empty, order};
 use crate::parse::folded;
@@ -160,7 +161,10 @@ fn rewrite_expr(expr: &mut Expr) {
             }
         }
         Expr::Function(function) => {
-            let member_of = members_of(function).map(|role| call(MEMBER_OF, vec![role]));
+            let member_of = members_of(function).map(|role| {
+                let names = call(MEMBER_OF, vec![role]);
+                call(OR_EMPTY, vec![names])
+            });
             match member_of.or_else(|| facts::array_of(function)) {
                 Some(replaced) => *expr = replaced,
                 None => rewrite_function(function),

@@ -65,14 +65,18 @@ struct Row {
     column: Option<String>,
     role: String,
     privilege: Privilege,
+    /// Whether the role may grant it to others.
+    passes: bool,
 }
 
 /// What was granted on the database, and on the tables and views that the session may see.
 pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
     let access = gate.access();
     let mut rows = Vec::new();
-    let mut add = |object: &str, column: Option<&str>, grants: &Grants| {
+    let none = Grants::new();
+    let mut add = |object: &str, column: Option<&str>, grants: &Grants, options: &Grants| {
         for (role, privileges) in grants {
+            let passed = options.get(role);
             let role = match *role {
                 RoleId::PUBLIC => "public".to_owned(),
                 role => name_of(access, Some(role)),
@@ -82,16 +86,17 @@ pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
                 column: column.map(str::to_owned),
                 role: role.clone(),
                 privilege: *privilege,
+                passes: passed.is_some_and(|passed| passed.contains(privilege)),
             }));
         }
     };
-    add("lazybase", None, &access.database);
+    add("lazybase", None, &access.database, &none);
     let states = manifest.tables.values().chain(manifest.views.values());
     for state in states.filter(|state| gate.sees(&state.table)) {
         let Some(object) = access.objects.get(&state.table.id) else {
             continue;
         };
-        add(&state.table.name, None, &object.grants);
+        add(&state.table.name, None, &object.grants, &object.options);
         for (id, grants) in &object.columns {
             let mut columns = state.table.columns.iter();
             let column = columns.find(|column| column.id == *id);
@@ -99,6 +104,7 @@ pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
                 &state.table.name,
                 column.map(|column| column.name.as_str()),
                 grants,
+                &none,
             );
         }
     }
@@ -116,5 +122,9 @@ pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
             "privilege",
             texts(rows.iter().map(|row| Some(row.privilege.name()))),
         ),
+        ("grant_option", {
+            let passes = rows.iter().map(|row| Some(row.passes));
+            Arc::new(passes.collect::<BooleanArray>())
+        }),
     ]
 }

@@ -137,6 +137,56 @@ async fn what_comes_with_a_grant_option_is_passed_on() {
     world.database.close().await.unwrap();
 }
 
+/// PostgreSQL takes back with CASCADE what was passed on, and refuses without it. Here nobody knows
+/// who has passed on what, and nothing may look as if it were taken back.
+#[tokio::test]
+async fn what_was_passed_on_is_told_to_stay() {
+    let world = World::new(TABLES).await;
+    world
+        .admin
+        .execute("GRANT SELECT, INSERT ON t TO a WITH GRANT OPTION; GRANT DELETE ON t TO a")
+        .await
+        .unwrap();
+    let a = world.role("a").await;
+    a.execute("GRANT SELECT ON t TO b").await.unwrap();
+    let grants = "SELECT role, privilege, grant_option FROM lazybase.grants \
+        WHERE object = 't' ORDER BY role, privilege";
+    let before = [
+        "a DELETE false",
+        "a INSERT true",
+        "a SELECT true",
+        "b SELECT false",
+    ];
+    assert_eq!(rows(&world.admin, grants).await, before);
+    let owner = world.role("owner").await;
+    for sql in [
+        "REVOKE SELECT ON t FROM a CASCADE",
+        "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM b, a CASCADE",
+        "REVOKE GRANT OPTION FOR SELECT ON t FROM a CASCADE",
+        "REVOKE SELECT ON t FROM b GRANTED BY a",
+        "GRANT SELECT ON t TO b GRANTED BY a",
+    ] {
+        assert_eq!(refused(&owner, sql).await, "0A000", "{sql}");
+    }
+    assert_eq!(rows(&world.admin, grants).await, before);
+    let notices = async |sql: &str| {
+        let answers = owner.execute(sql).await.unwrap();
+        answers[0].notices.clone()
+    };
+    // What could not be passed on leaves nothing behind.
+    let quiet: Vec<String> = Vec::new();
+    assert_eq!(notices("REVOKE DELETE ON t FROM a CASCADE").await, quiet);
+    assert_eq!(notices("REVOKE SELECT (k) ON t FROM a").await, quiet);
+    let told = notices("REVOKE GRANT OPTION FOR INSERT ON t FROM a").await;
+    assert!(told[0].contains("role \"a\" has granted"), "{told:?}");
+    let told = notices("REVOKE SELECT ON t FROM a RESTRICT").await;
+    assert!(told[0].contains("role \"a\" has granted"), "{told:?}");
+    let after = ["a INSERT false", "b SELECT false"];
+    assert_eq!(rows(&world.admin, grants).await, after);
+    assert_eq!(refused(&a, "SELECT * FROM t").await, "42501");
+    world.database.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn grant_options_are_of_roles_and_of_whole_tables() {
     let world = World::new(TABLES).await;

@@ -1,7 +1,9 @@
 //! Labels of rows and cells: by random stories against a database that was loaded without what is
 //! hidden, by roles, and by all that could tell of it.
 //!
-//! `SEED=7` runs one story.
+//! A story asks a few of the queries at each of its checks, chosen by its seed, so that a few
+//! stories ask all of all tables many times. `SEED=7` runs one story, `LAZYBASE_LABEL_STORIES=50`
+//! so many. In every second one the labels come later than the table.
 
 use std::sync::Arc;
 
@@ -18,11 +20,23 @@ mod roles;
 
 use model::{AUTHORIZATIONS, LABELS, Model, Row};
 
-const TABLES: &str = "
-    CREATE TABLE t (k INT PRIMARY KEY, g INT, a INT WITH LABELS, b INT WITH LABELS)
-        WITH (row_labels = true);
-    CREATE MATERIALIZED VIEW by_a AS SELECT k, g, a, b FROM t ORDER BY a, k;
-    CREATE MATERIALIZED VIEW by_g AS SELECT k, g, a FROM t ORDER BY g, k";
+const TABLE: &str = "CREATE TABLE t (k INT PRIMARY KEY, g INT, a INT WITH LABELS, \
+    b INT WITH LABELS) WITH (row_labels = true)";
+const BARE_TABLE: &str = "CREATE TABLE t (k INT PRIMARY KEY, g INT, a INT, b INT)";
+const LATER: &str = "ALTER TABLE t ALTER COLUMN a SET WITH LABELS, \
+    ALTER COLUMN b SET WITH LABELS, SET (row_labels = true)";
+const VIEWS: [&str; 2] = [
+    "CREATE MATERIALIZED VIEW by_a AS SELECT k, g, a, b FROM t ORDER BY a, k",
+    "CREATE MATERIALIZED VIEW by_g AS SELECT k, g, a FROM t ORDER BY g, k",
+];
+
+/// How many stories there are unless somebody says: one of each mix.
+const STORIES: u64 = MIXES.len() as u64;
+const ROUNDS: usize = 24;
+/// The round before which labels come to a table that has none.
+const LATE_ROUND: usize = 6;
+/// One in so many queries is asked at a check.
+const ASKED: u64 = 3;
 
 const MIXES: [Mix; 5] = [
     Mix::Open,
@@ -67,6 +81,8 @@ struct World {
     pipeline: Pipeline,
     dice: Dice,
     model: Model,
+    /// Whether there are labels, and views.
+    has_labels: bool,
     /// What there was at the ends of SCUs.
     past: Vec<(u64, Model)>,
     trace: Vec<String>,
@@ -77,20 +93,42 @@ impl World {
         let labelled = open(&MemoryStore::new()).await;
         let plain = open(&MemoryStore::new()).await.session();
         let session = labelled.session();
-        session.execute(TABLES).await.unwrap();
+        let has_labels = seed % 2 == 0;
+        let table = if has_labels { TABLE } else { BARE_TABLE };
+        session.execute(table).await.unwrap();
         let table = "CREATE TABLE p (k INT PRIMARY KEY, g INT, a INT, b INT, scu BIGINT)";
         plain.execute(table).await.unwrap();
         let pipeline = Pipeline::new(labelled.clone(), MIXES[seed as usize % MIXES.len()]);
         pipeline.start().await.unwrap();
-        World {
+        let mut world = World {
             labelled,
             plain,
             session,
             pipeline,
             dice: Dice::new(seed),
             model: Model::default(),
+            has_labels,
             past: Vec::new(),
             trace: Vec::new(),
+        };
+        if has_labels {
+            world.add_views().await;
+        }
+        world
+    }
+
+    async fn add_views(&mut self) {
+        for view in VIEWS {
+            self.run("*", view).await;
+        }
+    }
+
+    /// From here on there are labels, if there were none.
+    async fn add_labels(&mut self) {
+        if !self.has_labels {
+            self.has_labels = true;
+            self.run("*", LATER).await;
+            self.add_views().await;
         }
     }
 
@@ -138,7 +176,11 @@ impl World {
             shown(a),
             shown(b)
         );
-        let dice = self.dice.roll(12);
+        // Without labels, what sets none.
+        let dice = match self.has_labels {
+            true => self.dice.roll(12),
+            false => [4, 4, 6, 6, 8, 10, 11][self.dice.roll(7) as usize],
+        };
         let (authorizations, sql) = match dice {
             0..=3 => {
                 self.model.put(k, row);
@@ -213,22 +255,24 @@ impl World {
         let session = self.labelled.session();
         let set = format!("SET lazybase.authorizations = '{authorizations}'");
         session.execute(&set).await.unwrap();
-        let mut queries: Vec<(&str, String)> = Vec::new();
         for (at, query) in QUERIES.iter().enumerate() {
-            queries.push(("t", (*query).to_owned()));
-            if as_of.is_empty() {
-                queries.push(("by_a", (*query).to_owned()));
+            let tables = match (self.has_labels && as_of.is_empty(), at < WITHOUT_B) {
+                (true, true) => &["t", "by_a", "by_g"][..],
+                (true, false) => &["t", "by_a"],
+                (false, _) => &["t"],
+            };
+            let asked = tables.iter().filter(|_| self.dice.roll(ASKED) == 0);
+            let asked: Vec<&str> = asked.copied().collect();
+            if asked.is_empty() {
+                continue;
             }
-            if as_of.is_empty() && at < WITHOUT_B {
-                queries.push(("by_g", (*query).to_owned()));
-            }
-        }
-        for (table, query) in queries {
             let query = query.replace("{c}", &number);
-            let asked = query.replace("{t}", table) + &as_of;
-            let given = answer(&session, &asked).await;
             let wanted = answer(&self.plain, &query.replace("{t}", "p")).await;
-            self.compare(authorizations, &asked, &given, &wanted);
+            for table in asked {
+                let asked = query.replace("{t}", table) + &as_of;
+                let given = answer(&session, &asked).await;
+                self.compare(authorizations, &asked, &given, &wanted);
+            }
         }
         let asked = format!("SELECT k, _scu FROM t{as_of}");
         let given = answer(&session, &asked).await;
@@ -245,13 +289,14 @@ impl World {
 
     /// Loads what somebody may read, and nothing else, into the table without labels.
     async fn load(&self, model: &Model, authorizations: &str) {
-        let mut sql = String::from("TRUNCATE p");
-        for (k, row) in model.visible(authorizations) {
+        let rows = model.visible(authorizations).into_iter().map(|(k, row)| {
             let (a, b) = (shown(row.a), shown(row.b));
-            sql += &format!(
-                "; INSERT INTO p VALUES ({k}, {}, {a}, {b}, {})",
-                row.g, row.scu
-            );
+            format!("({k}, {}, {a}, {b}, {})", row.g, row.scu)
+        });
+        let rows: Vec<String> = rows.collect();
+        let mut sql = String::from("DELETE FROM p");
+        if !rows.is_empty() {
+            sql += &format!("; INSERT INTO p VALUES {}", rows.join(", "));
         }
         self.plain.execute(&sql).await.unwrap();
     }
@@ -272,7 +317,10 @@ async fn answer(session: &Session, sql: &str) -> Vec<Vec<String>> {
 
 async fn story(seed: u64) {
     let mut world = World::new(seed).await;
-    for _ in 0..24 {
+    for round in 0..ROUNDS {
+        if round == LATE_ROUND {
+            world.add_labels().await;
+        }
         for _ in 0..1 + world.dice.roll(4) {
             world.change().await;
         }
@@ -283,14 +331,101 @@ async fn story(seed: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queries_answer_as_if_what_is_hidden_had_never_been_loaded() {
-    let seeds = match std::env::var("SEED") {
-        Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..10).collect(),
+    let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LAZYBASE_LABEL_STORIES").unwrap_or(STORIES),
     };
     for seed in seeds {
         eprintln!("SEED={seed}");
         story(seed).await;
     }
+}
+
+/// A view that is made while its table gets labels would lack them, and show what they hide.
+#[tokio::test]
+async fn a_view_never_lacks_the_labels_of_its_table() {
+    let setup = "CREATE TABLE t (k INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 1, 1)";
+    let (_folder, database, session) = world(setup).await;
+    let other = database.session();
+    let labels = [
+        "ALTER TABLE t ALTER COLUMN a SET WITH LABELS",
+        "ALTER TABLE t SET (row_labels = true)",
+    ];
+    for alter in labels {
+        let view = "BEGIN; CREATE MATERIALIZED VIEW v AS SELECT a, k FROM t ORDER BY a, k";
+        session.execute(view).await.unwrap();
+        other.execute(alter).await.unwrap();
+        let late = session.execute("COMMIT").await.unwrap_err();
+        assert_eq!(late.sqlstate(), "40001", "{alter}");
+    }
+    // The other way around, and both at once.
+    let late = "BEGIN; ALTER TABLE t ALTER COLUMN b SET WITH LABELS";
+    session.execute(late).await.unwrap();
+    let view = "CREATE MATERIALIZED VIEW w AS SELECT b, k FROM t ORDER BY b, k";
+    other.execute(view).await.unwrap();
+    let late = session.execute("COMMIT").await.unwrap_err();
+    assert_eq!(late.sqlstate(), "2BP01");
+    other.execute("DROP MATERIALIZED VIEW w").await.unwrap();
+    let both = format!("BEGIN; ALTER TABLE t ALTER COLUMN b SET WITH LABELS; {view}; COMMIT");
+    session.execute(&both).await.unwrap();
+    let secret = "INSERT INTO t (k, a, b, \"_label(b)\", _label) VALUES (2, 2, 2, 'x', NULL), \
+        (3, 3, 3, NULL, 'x')";
+    session.execute(secret).await.unwrap();
+    let read = "SET lazybase.authorizations = ''; SELECT k, b FROM w WHERE k > 0";
+    other.execute("SETTLE").await.unwrap();
+    let found = rows(&other, read).await;
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found.contains(&vec!["2".to_owned(), "NULL".to_owned()]),
+        "{found:?}"
+    );
+    database.close().await.unwrap();
+}
+
+/// Statements that were prepared, and snapshots that were pinned, before there were labels.
+#[tokio::test]
+async fn labels_that_come_later_count_for_what_was_prepared_before() {
+    let setup = "CREATE TABLE t (k INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 1), (2, 2)";
+    let (_folder, database, owner) = world(setup).await;
+    let limited = database.session();
+    let set = "SET lazybase.authorizations = ''";
+    limited.execute(set).await.unwrap();
+    let point = limited.prepare("SELECT a FROM t WHERE k = $1");
+    let point = point.await.unwrap();
+    let scan = limited.prepare("SELECT k, a FROM t WHERE k < $1 ORDER BY k");
+    let scan = scan.await.unwrap();
+    let cells = |answer: lazybase_query::Answer| -> Vec<Vec<String>> {
+        answer.batches.iter().flat_map(crate::texts).collect()
+    };
+    assert_eq!(cells(point.execute(&[1.into()]).await.unwrap()), [["1"]]);
+    let pinned = database.session();
+    pinned
+        .execute("SET lazybase.authorizations = ''; BEGIN READ ONLY; SELECT * FROM t")
+        .await
+        .unwrap();
+    owner
+        .execute(
+            "ALTER TABLE t ALTER COLUMN a SET WITH LABELS; ALTER TABLE t SET (row_labels = true); \
+             UPDATE t SET a = 10, \"_label(a)\" = 'x' WHERE k = 1; \
+             UPDATE t SET _label = 'x' WHERE k = 2",
+        )
+        .await
+        .unwrap();
+    assert_eq!(cells(point.execute(&[1.into()]).await.unwrap()), [["NULL"]]);
+    let none: [[&str; 1]; 0] = [];
+    assert_eq!(cells(point.execute(&[2.into()]).await.unwrap()), none);
+    assert_eq!(
+        cells(scan.execute(&[9.into()]).await.unwrap()),
+        [["1", "NULL"]]
+    );
+    // What the snapshot holds was everybody's then.
+    let all = rows(&pinned, "SELECT k, a FROM t ORDER BY k").await;
+    assert_eq!(all, [["1", "1"], ["2", "2"]]);
+    pinned.execute("COMMIT").await.unwrap();
+    let all = rows(&pinned, "SELECT k, a FROM t ORDER BY k").await;
+    assert_eq!(all, [["1", "NULL"]]);
+    database.close().await.unwrap();
 }
 
 /// A database of its own with the given statements run on it.

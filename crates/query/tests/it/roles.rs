@@ -317,7 +317,10 @@ async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
     assert_eq!(circle.sqlstate(), "0LP01");
     // CREATEROLE opens no way to superusers, neither straight nor around a corner.
     operator
-        .execute("CREATE ROLE maker CREATEROLE; CREATE ROLE admins; GRANT root TO admins")
+        .execute(
+            "CREATE ROLE maker CREATEROLE; CREATE ROLE admins; GRANT root TO admins; \
+             CREATE ROLE door LOGIN",
+        )
         .await
         .unwrap();
     let maker = role(&database, "maker").await;
@@ -342,6 +345,33 @@ async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
     operator.execute("DROP ROLE anna").await.unwrap();
     denied(anna.execute("SELECT s FROM t").await);
     denied(anna.execute("CREATE TABLE x (k INT)").await);
+}
+
+/// Without roles that log in, everybody on the machine is let in as the folder's owner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn superusers_alone_take_the_last_login_away() {
+    let (_folder, database, operator) = world().await;
+    operator
+        .execute("CREATE ROLE maker LOGIN CREATEROLE; CREATE ROLE other LOGIN")
+        .await
+        .unwrap();
+    let maker = role(&database, "maker").await;
+    maker.execute("ALTER ROLE other NOLOGIN").await.unwrap();
+    for sql in [
+        "ALTER ROLE maker NOLOGIN",
+        "BEGIN; ALTER ROLE maker NOLOGIN",
+    ] {
+        denied(maker.execute(sql).await);
+        maker.execute("ROLLBACK").await.unwrap();
+    }
+    let third = "CREATE ROLE third CREATEROLE; SET ROLE third; DROP ROLE maker";
+    denied(operator.execute(third).await);
+    assert!(database.asks_for_passwords());
+    let last = "RESET ROLE; DROP ROLE maker";
+    let answers = operator.execute(last).await.unwrap();
+    let told = &answers.last().unwrap().notices;
+    assert!(told[0].contains("everybody on this machine"), "{told:?}");
+    assert!(!database.asks_for_passwords());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -417,6 +447,7 @@ async fn settings_come_from_the_session_the_role_the_database_and_the_server() {
     for (sql, sqlstate) in [
         ("ALTER ROLE anna SET lazybase.freshness = soon", "22023"),
         ("ALTER ROLE anna SET no.such = 1", "42704"),
+        ("ALTER ROLE anna SET freshness = 1", "42704"),
     ] {
         assert_eq!(
             operator.execute(sql).await.unwrap_err().sqlstate(),

@@ -56,8 +56,9 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "http_listen",
         group: PLACES,
         value: "ADDRESS|off",
-        about: "Where /health, /ready and /metrics are served over HTTP, to whoever can reach it. \
-            If nobody chose the address and it is taken, they are not served.",
+        about: "Where /health, /ready and /metrics are served over HTTP, to whoever can reach it \
+            unless http_client_cert says otherwise. If nobody chose the address and it is taken, \
+            they are not served.",
         field: Field::Address(|config| &mut config.http_listen),
     },
     Opt {
@@ -83,6 +84,15 @@ pub(crate) static OPTIONS: &[Opt] = &[
         about: "Certificates (PEM) that vouch for clients: who shows one of theirs is the role of \
             its common name, without a password.",
         field: Field::Path(|config| &mut config.tls_client_ca),
+    },
+    Opt {
+        key: "http_client_cert",
+        group: ENTRY,
+        value: "on|off",
+        about: "Whether HTTP's pages are shown only to who shows a certificate that tls_client_ca \
+            vouches for, with the name of a role that may log in; where trust_loopback is on, this \
+            machine needs none.",
+        field: Field::Switch(|config| &mut config.http_client_cert),
     },
     Opt {
         key: "trust_loopback",

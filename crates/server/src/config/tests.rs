@@ -20,6 +20,7 @@ fn others() -> BTreeMap<&'static str, &'static str> {
         ("tls_cert", "server.pem"),
         ("tls_key", "key.pem"),
         ("tls_client_ca", "clients.pem"),
+        ("http_client_cert", "on"),
         ("trust_loopback", "on"),
         ("max_connections", "17"),
         ("grace", "3 min"),

@@ -11,7 +11,8 @@ use crate::config::Config;
 /// Reads certificates and keys, where they are given.
 ///
 /// # Errors
-/// `Invalid` for a certificate without its key, or the other way around; as [`Tls::load`].
+/// `Invalid` for a certificate without its key, or the other way around, and where clients'
+/// certificates are asked for that nobody vouches for; as [`Tls::load`].
 pub(crate) fn tls(config: &Config) -> Result<Option<Arc<Tls>>> {
     let alone = |given: &str, missing: &str| {
         Err(
@@ -19,6 +20,12 @@ pub(crate) fn tls(config: &Config) -> Result<Option<Arc<Tls>>> {
                 .with_hint("TLS needs both --tls-cert and --tls-key"),
         )
     };
+    if config.http_client_cert && config.tls_client_ca.is_none() {
+        return Err(
+            Error::invalid("--http-client-cert is given without --tls-client-ca")
+                .with_hint("name those who vouch for clients, or ask for no certificates"),
+        );
+    }
     match (&config.tls_cert, &config.tls_key, &config.tls_client_ca) {
         (Some(certificate), Some(key), client_ca) => Tls::load(TlsFiles {
             certificate: certificate.clone(),

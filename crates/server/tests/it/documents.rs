@@ -3,7 +3,8 @@
 //! A document's blocks run one after the other in a folder of their own. After the language, a
 //! fence's info string may say `no-run (why)`, `fails` (the block must end with an error), or
 //! `db=FOLDER` (for SQL: the database; `docs.lb` where nothing is said). Blocks of Rust are
-//! compiled by the tests of `crates/query`; `text` is what a program prints.
+//! compiled by the tests of `crates/query`; `text` is what a program prints, or with `of=FILE` a
+//! part of that file, which something else runs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -66,7 +67,25 @@ impl Block {
         Some(command)
     }
 
+    /// Whether the block stands in the file that it is said to be a part of, however far in.
+    fn check_excerpt(&self) {
+        let mut words = self.info.split_whitespace();
+        let Some(file) = words.find_map(|word| word.strip_prefix("of=")) else {
+            return;
+        };
+        let text = std::fs::read_to_string(repository().join(file)).unwrap();
+        let lines = |text: &str| -> Vec<String> {
+            let lines = text.lines().map(|line| line.trim().to_owned());
+            lines.filter(|line| !line.is_empty()).collect()
+        };
+        let (shown, all) = (lines(&self.text), lines(&text));
+        assert!(!shown.is_empty(), "{}: nothing is shown", self.place);
+        let is_there = all.windows(shown.len()).any(|part| *part == shown[..]);
+        assert!(is_there, "{}: this does not stand in {file}", self.place);
+    }
+
     fn run(&self, folder: &Path) {
+        self.check_excerpt();
         let Some(mut command) = self.command(folder) else {
             return;
         };
@@ -151,6 +170,11 @@ fn the_guide_to_connecting_runs() {
 }
 
 #[test]
+fn the_guide_to_loading_runs() {
+    runs("docs/user/loading.md");
+}
+
+#[test]
 fn the_command_line_guide_runs() {
     runs("docs/user/cli.md");
 }
@@ -202,6 +226,7 @@ fn every_document_is_here() {
         "freshness.md",
         "guarantees.md",
         "labels.md",
+        "loading.md",
         "monitoring.md",
         "partitions.md",
         "rust.md",

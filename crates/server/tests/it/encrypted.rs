@@ -1,5 +1,6 @@
 //! `lazybase serve` with a certificate: HTTP and Flight are encrypted from the first byte on, the
-//! same options mean all protocols, and new certificates are read at SIGHUP.
+//! same options mean all protocols, new certificates are read at SIGHUP, and HTTP's pages may be
+//! for those alone who show a certificate of their own.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion, version,
 };
@@ -19,22 +20,20 @@ use tokio_rustls::rustls::{
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
 
-/// Makes a certificate authority, and a certificate of it for the server.
+/// Makes a certificate authority, and certificates of it for the server and for clients.
 fn certificates(folder: &Path) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, "server");
-    let certificate = params.signed_by(&key, &authority).unwrap();
-    for (name, pem) in [
-        ("ca.crt", authority.pem()),
-        ("server.crt", certificate.pem()),
-        ("server.key", key.serialize_pem()),
-    ] {
-        std::fs::write(folder.join(name), pem).unwrap();
+    std::fs::write(folder.join("ca.crt"), authority.pem()).unwrap();
+    for name in ["server", "watcher", "stranger"] {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &authority).unwrap();
+        std::fs::write(folder.join(format!("{name}.crt")), certificate.pem()).unwrap();
+        std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 }
 
@@ -44,6 +43,16 @@ fn get(
     folder: &Path,
     versions: &[&'static SupportedProtocolVersion],
 ) -> std::io::Result<String> {
+    get_as(address, folder, versions, None)
+}
+
+/// The same, to a client that shows a certificate.
+fn get_as(
+    address: &str,
+    folder: &Path,
+    versions: &[&'static SupportedProtocolVersion],
+    shows: Option<&Path>,
+) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     let ca = CertificateDer::from_pem_file(folder.join("ca.crt")).unwrap();
     roots.add(ca).unwrap();
@@ -51,8 +60,15 @@ fn get(
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match shows {
+        None => config.with_no_client_auth(),
+        Some(path) => {
+            let own = CertificateDer::from_pem_file(path).unwrap();
+            let key = PrivateKeyDer::from_pem_file(path.with_extension("key")).unwrap();
+            config.with_client_auth_cert(vec![own], key).unwrap()
+        }
+    };
     let name = ServerName::try_from("localhost").unwrap();
     let client = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut stream = StreamOwned::new(client, TcpStream::connect(address)?);
@@ -97,5 +113,103 @@ fn pages_are_served_over_tls_and_to_this_machine_also_without() {
         assert!(Instant::now() < until, "the new certificate does not count");
         std::thread::sleep(Duration::from_millis(20));
     }
+    server.stop();
+}
+
+#[test]
+fn pages_are_for_those_who_show_a_certificate_where_that_is_asked() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let other = tempfile::tempdir().unwrap();
+    certificates(other.path());
+    let files = ["server.crt", "server.key", "ca.crt"];
+    let files = files.map(|name| folder.path().join(name).display().to_string());
+    let tls = ["--tls-cert", &files[0], "--tls-key", &files[1]];
+    let asks = ["--http-client-cert", "on", "--tls-client-ca", &files[2]];
+    let server = Server::start(&place, &[&tls[..], &asks].concat());
+    let told = server.line("HTTP: ");
+    assert!(told.ends_with(" (with a certificate)"), "{told}");
+    let address = told.split("https://").nth(1).unwrap();
+    let address = address.split('/').next().unwrap().to_owned();
+    let shows = |folder: &Path, name: &str| {
+        let own = folder.join(format!("{name}.crt"));
+        get_as(&address, folder, &[&version::TLS13], Some(&own))
+    };
+    let is = |answer: std::io::Result<String>, status: &str, end: &str| {
+        let answer = answer.unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+        assert!(answer.ends_with(end), "{answer}");
+    };
+    let needed = "a client certificate is needed\n";
+
+    // Without roles, whoever is vouched for.
+    is(shows(folder.path(), "watcher"), "200", "ready\n");
+    is(
+        get(&address, folder.path(), &[&version::TLS13]),
+        "403",
+        needed,
+    );
+    is(
+        get(&address, folder.path(), &[&version::TLS12]),
+        "403",
+        needed,
+    );
+    for page in ["/", "/health", "/ready", "/metrics", "/absent"] {
+        let (status, text) = crate::server::get(&address, page);
+        assert_eq!(
+            (status, text.as_str()),
+            (403, needed),
+            "{page}, not encrypted"
+        );
+    }
+
+    // Whom somebody else vouches for is not spoken to.
+    let own = other.path().join("watcher.crt");
+    let refused = get_as(&address, folder.path(), &[&version::TLS13], Some(&own));
+    assert!(refused.is_err(), "{refused:?}");
+
+    // With roles, those that may log in.
+    let sql = "CREATE ROLE watcher LOGIN; CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'";
+    server.rows(sql);
+    is(shows(folder.path(), "watcher"), "200", "ready\n");
+    is(shows(folder.path(), "stranger"), "403", "can't log in\n");
+    let admin = format!("postgresql://admin:secret@{}/lazybase", server.pg);
+    let sql = ["sql", "--url", &admin, "-c", "ALTER ROLE watcher NOLOGIN"];
+    let said = crate::run::alone(&sql);
+    assert!(said.ok, "{}", said.err);
+    is(shows(folder.path(), "watcher"), "403", "can't log in\n");
+    server.stop();
+}
+
+#[test]
+fn certificates_are_asked_of_this_machine_unless_it_is_trusted() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let files = ["server.crt", "server.key", "ca.crt"];
+    let files = files.map(|name| folder.path().join(name).display().to_string());
+    let tls = ["--tls-cert", &files[0], "--tls-key", &files[1]];
+    let asks = ["--http-client-cert", "on"];
+
+    // Nobody could show one that counts.
+    let said = place.run(&[&["serve"][..], &tls, &asks].concat());
+    assert!(
+        !said.ok && said.err.contains("--tls-client-ca"),
+        "{}",
+        said.err
+    );
+
+    let trusts = ["--tls-client-ca", &files[2], "--trust-loopback", "on"];
+    let server = Server::start(&place, &[&tls[..], &asks, &trusts].concat());
+    let told = server.line("HTTP: ");
+    let address = told.split("https://").nth(1).unwrap();
+    let address = address.split('/').next().unwrap();
+    let (status, text) = crate::server::get(address, "/ready");
+    assert_eq!((status, text.as_str()), (200, "ready\n"));
+    assert!(get(address, folder.path(), &[&version::TLS13]).is_ok());
     server.stop();
 }

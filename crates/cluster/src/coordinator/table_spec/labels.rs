@@ -1,7 +1,7 @@
 //! The columns of labels that a table and its views have besides those that were declared.
 
-use lazybase_model::table::check_labelled;
-use lazybase_model::{Column, ColumnId, Error, IdKeyColumn, LabelRole, Result, Table};
+use lazybase_model::table::{check_labelled, check_row_labels};
+use lazybase_model::{Column, ColumnId, IdKeyColumn, LabelRole, Result, Table};
 
 use super::TableSpec;
 
@@ -23,32 +23,10 @@ pub(super) fn add(spec: &TableSpec, columns: &mut Vec<Column>) -> Result<()> {
         }
     }
     if spec.row_labels {
-        check_rows(spec)?;
+        let own = Some(IdKeyColumn::OWN);
+        let owns_id = spec.columns.iter().any(|column| column.id_key == own);
+        check_row_labels(&spec.name, &spec.columns, owns_id)?;
         columns.push(Column::of_row_labels());
-    }
-    Ok(())
-}
-
-/// Checks that rows of the table can have labels.
-fn check_rows(spec: &TableSpec) -> Result<()> {
-    let refused = |why: String, hint: &str, sqlstate| {
-        let error = Error::invalid(format!("rows of table {:?} can't have labels", spec.name));
-        Err(error
-            .with_detail(why)
-            .with_hint(hint)
-            .with_sqlstate(sqlstate))
-    };
-    if let Some(combined) = spec.columns.iter().find(|column| column.merge.is_some()) {
-        let why = format!(
-            "column {:?} makes one value of many, of rows whose labels may differ",
-            combined.name
-        );
-        return refused(why, "leave row_labels or the operator out", "42P16");
-    }
-    let own = Some(IdKeyColumn::OWN);
-    if spec.columns.iter().any(|column| column.id_key == own) {
-        let why = "its ID key shows everybody which natural keys there are".to_owned();
-        return refused(why, "WITH LABELS behind a column labels its cells", "0A000");
     }
     Ok(())
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lazybase_model::table::Table;
-use lazybase_model::{Error, PartitionChange, Result, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{
+    Column, ColumnId, Error, LabelRole, PartitionChange, Result, ScuNumber, Span, TableId, ViewId,
+};
 
 use super::{join, order};
 use crate::manifest::state::{KeyRange, Manifest, RangeState, Run, RunKind, RunRef, TableState};
@@ -197,12 +199,23 @@ fn check_definition(table: &Table, view: &Table) -> Result<()> {
     }
 }
 
-/// Whether a view's columns are its table's, and its key holds the table's.
+/// Whether a view's columns are its table's, with the labels of what it shows, and its key holds
+/// the table's.
 pub(crate) fn view_fits(table: &Table, view: &Table) -> bool {
-    let same = |column: &lazybase_model::Column| {
+    let same = |column: &Column| {
         let mut columns = table.columns.iter();
-        columns.any(|of| of.id == column.id && of.data_type == column.data_type)
+        columns.any(|of| {
+            of.id == column.id && of.data_type == column.data_type && of.label == column.label
+        })
     };
-    let key = |id: &lazybase_model::ColumnId| view.primary.key.contains(id);
-    view.columns.iter().all(same) && table.primary.key.iter().all(key)
+    let shows = |id: ColumnId| view.columns.iter().any(|column| column.id == id);
+    let labelled = |label: &Column| match label.label {
+        Some(LabelRole::OfRows) => shows(label.id),
+        Some(LabelRole::OfCells(cells)) => shows(label.id) || !shows(cells),
+        Some(LabelRole::In(_)) | None => true,
+    };
+    let key = |id: &ColumnId| view.primary.key.contains(id);
+    view.columns.iter().all(same)
+        && table.columns.iter().all(labelled)
+        && table.primary.key.iter().all(key)
 }

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
 
-use super::{AccessStatement, Cursor, GrantOption, Listed, Targets};
+use super::{AccessStatement, Cursor, GrantOption, Listed, RoleName, Targets};
 use crate::parse::{SCHEMA, unsupported};
 
 /// Privileges as they are written, each with the columns behind it.
@@ -34,7 +34,7 @@ impl Cursor<'_> {
             let (on, privileges) = self.targets(privileges)?;
             self.expect(to)?;
             let roles = self.list(Self::role)?;
-            let with_option = self.grant_ends(gives)?;
+            let (with_option, cascade) = self.grant_ends(gives)?;
             return Ok(AccessStatement::Grant {
                 gives,
                 privileges: privileges_of(&on, privileges)?,
@@ -45,6 +45,7 @@ impl Cursor<'_> {
                     (_, true) => GrantOption::Only,
                     _ => GrantOption::Plain,
                 },
+                cascade,
             });
         }
         if only_option {
@@ -141,14 +142,24 @@ impl Cursor<'_> {
         Ok((Targets::Tables(self.list(Self::table)?), privileges))
     }
 
-    /// What may stand behind the roles: whether they may pass on what they are granted.
-    fn grant_ends(&mut self, gives: bool) -> Result<bool> {
+    /// What may stand behind the roles: whether they may pass on what they are granted, and whether
+    /// what they have passed on is taken too.
+    fn grant_ends(&mut self, gives: bool) -> Result<(bool, bool)> {
         let with_option = gives && self.take(&["WITH", "GRANT", "OPTION"]);
-        self.granted_by()?;
-        if !gives && !self.take(&["CASCADE"]) {
+        // What one role alone has granted could not be told from what others have.
+        if !matches!(
+            self.granted_by()?,
+            None | Some(RoleName::Current | RoleName::Session)
+        ) {
+            return Err(unsupported("the grantor must be the current role")
+                .with_detail("nobody remembers who granted what")
+                .with_hint("leave GRANTED BY out"));
+        }
+        let cascade = !gives && self.take(&["CASCADE"]);
+        if !gives && !cascade {
             self.take(&["RESTRICT"]);
         }
-        Ok(with_option)
+        Ok((with_option, cascade))
     }
 
     /// What stands behind ALTER DEFAULT PRIVILEGES.
@@ -182,7 +193,7 @@ impl Cursor<'_> {
         }
         self.expect(if gives { "TO" } else { "FROM" })?;
         let roles = self.list(Self::role)?;
-        if self.grant_ends(gives)? {
+        if self.grant_ends(gives)?.0 {
             return Err(no_default_option());
         }
         if privileges.iter().any(|(_, columns)| !columns.is_empty()) {
@@ -196,10 +207,10 @@ impl Cursor<'_> {
         })
     }
 
-    fn granted_by(&mut self) -> Result<()> {
+    fn granted_by(&mut self) -> Result<Option<RoleName>> {
         match self.take(&["GRANTED", "BY"]) {
-            true => self.role().map(drop),
-            false => Ok(()),
+            true => self.role().map(Some),
+            false => Ok(None),
         }
     }
 
