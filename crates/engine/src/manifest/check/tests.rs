@@ -283,7 +283,7 @@ fn harm(m: &mut Manifest, draw: &mut Draw) -> Option<()> {
         }
         19 => {
             let at = ScuNumber(draw.below(6));
-            drop(m.times.remove(&at));
+            m.times.remove(&at);
         }
         20 => m.next_run = m.next_run.saturating_sub(draw.below(2)),
         21 => match draw.below(2) {
