@@ -84,8 +84,8 @@ mod tests {
         let quiet = subscriber(&Config::default(), None);
         tracing::subscriber::with_default(quiet, || {
             assert!(tracing::info_span!("statement").is_disabled());
-            assert!(!tracing::enabled!(tracing::Level::DEBUG));
-            assert!(tracing::enabled!(tracing::Level::INFO));
+            assert!(!tracing::event_enabled!(tracing::Level::DEBUG));
+            assert!(tracing::event_enabled!(tracing::Level::INFO));
         });
     }
 }
