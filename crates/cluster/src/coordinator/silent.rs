@@ -1,10 +1,10 @@
 //! Attempts that hang: their work is given to others, and what they bring later is refused.
 //!
 //! ```text
-//!   attempt A     starts --writes a file-- hangs ................ goes on, writes, reports: refused
+//!   attempt A     starts --writes a file-- hangs .............. goes on, writes, reports: refused
 //!   coordinator                              | silent for too long: A is given up
 //!   attempt B                                starts ------ reports: adopted
-//!   files of A    ........................ named by nobody: removed after a while
+//!   files of A    ...................... named by nobody: removed after a while
 //! ```
 //!
 //! Invariant ATT-1: what an attempt reports counts only while the work is its own. The files of one
