@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazybase_model::{ErrorKind, Horizon, NextIds, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{
+    ErrorKind, Horizon, NextIds, SchemaVersion, ScuNumber, Span, TableId, ViewId,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -462,6 +464,37 @@ impl Contents {
     }
 }
 
+/// What definition each table had when an SCU was sealed.
+#[derive(Default)]
+struct Definitions(BTreeMap<ScuNumber, BTreeMap<TableId, SchemaVersion>>);
+
+impl Definitions {
+    fn see(&mut self, now: &Manifest) {
+        let versions = now.tables.values().map(|t| (t.table.id, t.table.version));
+        self.0
+            .entry(now.sealed_through)
+            .or_insert_with(|| versions.collect());
+    }
+
+    /// Every horizon whose time is known finds the definition that held there.
+    fn check(&self, now: &Manifest) {
+        let first = now.times.first_key_value().map(|(scu, _)| scu.previous());
+        for (boundary, versions) in self.0.range(first.unwrap_or(now.sealed_through)..) {
+            for (id, version) in versions {
+                let state = now
+                    .tables
+                    .get(id)
+                    .filter(|state| state.created_after < *boundary);
+                let found = state.map(|state| state.at(*boundary).version);
+                assert!(
+                    found.is_none_or(|found| found == *version),
+                    "{id} at {boundary}"
+                );
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -469,12 +502,15 @@ proptest! {
     fn random_edits_keep_every_invariant_and_every_edge_true(seed: u64) {
         let (mut story, mut draw) = (Story::new(), Draw(seed));
         let mut contents = Contents::default();
+        let mut definitions = Definitions::default();
         story.create_table("first");
         for _ in 0..150 {
             let Some(edit) = story.random_edit(&mut draw) else { continue };
             contents.see(&story.manifest, &edit);
             story.apply(edit);
             contents.check(&story.manifest);
+            definitions.see(&story.manifest);
+            definitions.check(&story.manifest);
         }
         let text = serde_json::to_string(&story.edits).unwrap();
         let read: Vec<Edit> = serde_json::from_str(&text).unwrap();
