@@ -1,7 +1,9 @@
 //! Connections: how many, who, and how they end.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use lazybase_pg::{Options, Server};
 
 use crate::raw::Raw;
@@ -64,13 +66,20 @@ async fn the_server_stops_and_keeps_what_it_acknowledged() {
         .await
         .unwrap();
     let slow = served.client().await;
+    let (began, begins) = tokio::sync::oneshot::channel();
     let running = tokio::spawn(async move {
-        slow.query("SELECT count(*) FROM generate_series(1, 3000000)", &[])
+        let all = "SELECT * FROM generate_series(1, 1000000)";
+        let none: [&str; 0] = [];
+        let rows = slow.query_raw(all, none).await.unwrap();
+        let mut rows = pin!(rows);
+        rows.try_next().await.unwrap().unwrap();
+        began.send(()).unwrap();
+        rows.try_fold(1, |rows, _| async move { Ok(rows + 1) })
             .await
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    begins.await.unwrap();
     served.stop().await;
-    running.await.unwrap().unwrap();
+    assert_eq!(running.await.unwrap().unwrap(), 1_000_000);
     let idle = client.batch_execute("SELECT 1").await.unwrap_err();
     assert!(idle.is_closed() || idle.as_db_error().is_some(), "{idle}");
 }
