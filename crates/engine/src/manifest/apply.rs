@@ -361,8 +361,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Earlier definitions go that neither a horizon nor a log which is kept can ask for. The oldest
-    /// horizon ends right before the first SCU whose time is known.
+    /// Earlier definitions go that neither a horizon nor a log which is kept can ask for. The
+    /// oldest horizon ends right before the first SCU whose time is known.
     fn forget_definitions(&mut self) {
         let horizon = self.times.first_key_value().map(|(scu, _)| scu.previous());
         let log = self.scus.first_key_value().map(|(scu, _)| *scu);
