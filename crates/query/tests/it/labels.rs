@@ -93,7 +93,7 @@ impl World {
         let labelled = open(&MemoryStore::new()).await;
         let plain = open(&MemoryStore::new()).await.session();
         let session = labelled.session();
-        let has_labels = seed % 2 == 0;
+        let has_labels = seed.is_multiple_of(2);
         let table = if has_labels { TABLE } else { BARE_TABLE };
         session.execute(table).await.unwrap();
         let table = "CREATE TABLE p (k INT PRIMARY KEY, g INT, a INT, b INT, scu BIGINT)";
