@@ -513,7 +513,19 @@ impl Instance {
         self.try_snapshot(&request)
     }
 
+    /// Whatever was altered while the snapshot was made may have batches in it of a definition that
+    /// its manifest does not know: then it is made anew. Such a batch is taken only once the
+    /// definition is current.
     fn try_snapshot(&self, request: &SnapshotRequest) -> Result<Snapshot> {
+        loop {
+            let (snapshot, seen) = self.snapshot_of_now(request)?;
+            if !self.shared.manifests.current().redefines(&seen) {
+                return Ok(snapshot);
+            }
+        }
+    }
+
+    fn snapshot_of_now(&self, request: &SnapshotRequest) -> Result<(Snapshot, Arc<Manifest>)> {
         let (unsorted, pin) = self.look(&request.owner);
         let manifest = Arc::clone(pin.manifest());
         let unsorted = unsorted
@@ -521,7 +533,7 @@ impl Instance {
             .filter(|scu| scu.scu() > manifest.sorted_through)
             .cloned()
             .collect();
-        self.shared.reader.snapshot(SnapshotAsk {
+        let snapshot = self.shared.reader.snapshot(SnapshotAsk {
             pin,
             unsorted,
             now_micros: self.shared.now(),
@@ -533,7 +545,8 @@ impl Instance {
                 AsOf::Timestamp { micros } => lazybase_engine::read::AsOf::Timestamp { micros },
             }),
             tables: request.tables.clone(),
-        })
+        })?;
+        Ok((snapshot, manifest))
     }
 
     /// The unsorted SCUs first, then the manifest: what is sorted between the two looks is in

@@ -44,8 +44,6 @@ use crate::parts::{SegmentPart, segments_of};
 const LOG: &str = "log/";
 /// Where copies of cut logs are made, before they take the places of the logs.
 const CUTS: &str = "set-aside/cut/";
-/// How many times something is set aside before the database opens, at most.
-const SET_ASIDE_MAX: usize = 1 << 16;
 
 /// What a database's files are like.
 #[derive(Debug, Clone, Default)]
@@ -291,7 +289,8 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
     let mut done = SetAside::default();
     finish_cuts(&*env.store).await?;
     let mut history = None;
-    for _ in 0..SET_ASIDE_MAX {
+    let mut met = BTreeSet::new();
+    loop {
         let found = examine(env).await?;
         let Some(error) = found.closed else {
             return Ok(done);
@@ -299,6 +298,10 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
         let Some(file) = error.file().map(str::to_owned) else {
             return Err(error);
         };
+        // What was cut there already does not open for being cut again.
+        if !met.insert((file.clone(), error.offset())) {
+            return Err(error);
+        }
         done.why.push(error.to_string());
         match FileKind::of_name(&file) {
             Some((_, number)) => {
@@ -328,7 +331,6 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
             None => return Err(error),
         }
     }
-    Err(Error::internal("setting files aside does not end"))
 }
 
 /// The files of the manifest from a number on, the newest first.

@@ -24,6 +24,7 @@ use lazybase_model::{Column, Error, Result, Table};
 use crate::array_text::array_elements;
 use crate::hex::{from_hex, from_uuid, put_uuid};
 use crate::moments::{far_date, far_timestamp, spelt_interval};
+use crate::spelt_moments::all_spelt;
 use crate::types::{self, UUID};
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod tests;
 
 /// Where values go: for messages, and for the type they must have.
 pub(crate) struct Place<'p> {
+    /// Empty where there is none.
     pub(crate) table: &'p str,
     pub(crate) column: &'p Column,
     /// The number of the first value's row, counted from 1 over the whole statement.
@@ -44,9 +46,12 @@ impl Place<'_> {
 
     /// What is wrong with the value in row `row` of the array.
     pub(crate) fn error(&self, row: usize, fact: &str, sqlstate: &'static str) -> Error {
+        let of_table = match self.table {
+            "" => String::new(),
+            table => format!("table {table:?}, "),
+        };
         Error::invalid(format!(
-            "table {:?}, column {:?}, row {}: {fact}",
-            self.table,
+            "{of_table}column {:?}, row {}: {fact}",
             self.column.name,
             self.first_row + row as u64,
         ))
@@ -117,7 +122,10 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
                 place,
             )
         }
-        DataType::Date32 => far(&without_zones(strings), place, far_date, Date32Array::from),
+        DataType::Date32 => {
+            let days = all_spelt(&without_zones(strings));
+            far(&days, place, far_date, Date32Array::from)
+        }
         DataType::Time32(_) | DataType::Time64(_) => {
             checked_cast(&(Arc::new(without_zones(strings)) as ArrayRef), place)
         }
@@ -137,10 +145,23 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
                 let data = data.data_type(DataType::Timestamp(*unit, zone.clone()));
                 make_array(data.build().expect("a timestamp is a number of 64 bits"))
             };
-            far(strings, place, read, made)
+            far(&all_spelt(strings), place, read, made)
         }
         _ => checked_cast(texts, place),
     }
+}
+
+/// Texts as values of a column, of which the first is in row `first_row`, counted from 1.
+///
+/// # Errors
+/// `Invalid` naming column and row for the first text that is no value of the column's type.
+pub fn texts_as(texts: &ArrayRef, column: &Column, first_row: u64) -> Result<ArrayRef> {
+    let place = Place {
+        table: "",
+        column,
+        first_row,
+    };
+    to_column(texts, &place)
 }
 
 /// Moments from their texts; those that only `read` knows are read by it.
@@ -345,6 +366,12 @@ fn bytes_of_text(texts: &StringArray, place: &Place<'_>) -> Result<ArrayRef> {
 /// A cast whose failures Arrow marks as nulls, so that the first can be named.
 fn checked_cast(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
     let cast = plain_cast(values, place.data_type(), place)?;
+    if let Some(row) = too_great(values, &cast) {
+        let value = array_value_to_string(values, row).unwrap_or_default();
+        let wanted = types::name(place.data_type());
+        let fact = format!("{} is out of range for {wanted}", shown(&value));
+        return Err(place.error(row, &fact, "22003"));
+    }
     if cast.null_count() == values.logical_null_count() {
         return Ok(cast);
     }
@@ -352,6 +379,36 @@ fn checked_cast(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
     match failed {
         None => Ok(cast),
         Some(row) => Err(misfit(values, row, place)),
+    }
+}
+
+/// The first finite number that has become an infinite one.
+fn too_great(values: &ArrayRef, cast: &ArrayRef) -> Option<usize> {
+    let was_infinite = |row: usize| match values.data_type() {
+        DataType::Float64 => values
+            .as_primitive::<Float64Type>()
+            .value(row)
+            .is_infinite(),
+        DataType::Utf8 => values
+            .as_string::<i32>()
+            .value(row)
+            .to_ascii_lowercase()
+            .contains("inf"),
+        _ => false,
+    };
+    let found = |row: &usize| !was_infinite(*row);
+    match cast.data_type() {
+        DataType::Float32 => {
+            let cast = cast.as_primitive::<Float32Type>().iter().enumerate();
+            let mut infinite = cast.filter(|(_, value)| value.is_some_and(f32::is_infinite));
+            infinite.find_map(|(row, _)| Some(row).filter(found))
+        }
+        DataType::Float64 => {
+            let cast = cast.as_primitive::<Float64Type>().iter().enumerate();
+            let mut infinite = cast.filter(|(_, value)| value.is_some_and(f64::is_infinite));
+            infinite.find_map(|(row, _)| Some(row).filter(found))
+        }
+        _ => None,
     }
 }
 

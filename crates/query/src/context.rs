@@ -17,7 +17,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{ColumnarValue, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, ColumnarValue, LogicalPlan, ScalarUDF};
+use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
@@ -29,12 +30,17 @@ use tracing::Instrument;
 
 use crate::access::{Gate, Identity};
 use crate::bare_filters::BareFilters;
+use crate::byte_lengths;
 use crate::catalog::{Catalogs, Names};
+use crate::checked_integers::{CheckedConstants, CheckedIntegers};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
+use crate::exact_sum::ExactSum;
+use crate::exists_values;
 use crate::grouping_sets;
 use crate::id_keys::function::IdKey;
-use crate::like_escapes;
+use crate::intervals::{IntervalArithmetic, IntervalOrder};
+use crate::like_escapes::{self, SimilarToEscape};
 use crate::memory;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::expanded::Expanded;
@@ -43,9 +49,11 @@ use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::repeated_names;
 use crate::session::Shared;
 use crate::settings::Settings;
+use crate::spelt_moments::SpeltMoments;
 use crate::sql_types::{self, StoredTypes, UuidOf};
 use crate::system_tables;
 use crate::table::ScanNotes;
+use crate::unknown_literals::{UnknownLiterals, UnknownOperands};
 use crate::uuid_literals::UuidLiterals;
 use crate::visible::Visible;
 
@@ -71,18 +79,34 @@ pub(crate) fn base(
         .with_max_temp_directory_size(limits.query_spill_bytes)
         .build_arc()
         .map_err(|error| from_datafusion(&error, ""))?;
+    // Before the planner gives both sides of an operator one type.
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(UnknownLiterals));
     let mut state = SessionStateBuilder::new()
         .with_runtime_env(runtime)
         .with_config(Settings::default().config)
         .with_default_features()
+        .with_analyzer_rules(rules)
         .with_analyzer_rule(Arc::new(UuidLiterals))
         .with_analyzer_rule(Arc::new(BareFilters))
+        .with_analyzer_rule(Arc::new(IntervalOrder))
+        .with_analyzer_rule(Arc::new(SpeltMoments))
+        .with_analyzer_rule(Arc::new(CheckedConstants))
+        .with_optimizer_rule(Arc::new(CheckedIntegers))
         .with_type_planner(Arc::new(StoredTypes))
         .with_physical_optimizer_rules(grouping_sets::physical_rules())
         .build();
+    state
+        .register_expr_planner(Arc::new(UnknownOperands))
+        .and_then(|_| state.register_expr_planner(Arc::new(IntervalArithmetic)))
+        .map_err(|error| from_datafusion(&error, ""))?;
+    // It takes the place of the planner's.
+    let _ = state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())));
+    byte_lengths::register(&mut state).map_err(|error| from_datafusion(&error, ""))?;
     // Nothing of their names is there before.
     let _ = state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())));
     let _ = state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())));
+    let _ = state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())));
     let _ = state.register_udf(Arc::new(ScalarUDF::from(Expanded::new())));
     let _ = state.register_udf(Arc::new(ScalarUDF::from(OrEmpty::new())));
     for function in functions::fixed() {
@@ -261,6 +285,7 @@ impl Context {
 fn planned(mut statement: Statement) -> PlannerStatement {
     sql_types::rewrite(&mut statement);
     like_escapes::rewrite(&mut statement);
+    exists_values::rewrite(&mut statement);
     repeated_names::mark(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }

@@ -10,40 +10,38 @@
 //! CPY-1: memory is bounded by a few batches, whatever the size of the file. Invariant CPY-2: a
 //! COPY FROM is one batch: all of the file, or nothing.
 
-use std::fs::File;
-use std::io::{BufRead, BufWriter, Write};
+use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::stream::StreamExt;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
-use parquet::arrow::ArrowWriter;
 
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, write_rows};
 use crate::dml::sink::Sink;
-use crate::error::from_arrow;
 use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse};
 use crate::read;
 use crate::session::{Shared, ours};
 
 mod client;
 mod csv;
+mod csv_rows;
 mod input;
+mod rows_file;
 mod spelling;
 mod text;
 
 pub use client::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
 pub(crate) use client::{copy_to_client, plan};
-
+pub use csv::csv_texts;
+pub use csv_rows::{CsvSpelling, CsvWriter};
 pub(crate) use input::Input;
+pub use rows_file::{FileForm, RowsFile, json_lines};
 pub use spelling::json_texts;
-use spelling::{NumbersAsText, csv_lacks, parquet_lacks, rows_with, schema_with};
 
 /// The formats of files, and of what clients send and are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,24 +120,50 @@ pub(crate) async fn copy_to(
             )
             .with_sqlstate("0A000"));
     };
-    let format = Format::of(file, "csv")?;
+    let form = file_form(file)?;
     let query = query_of(source)?;
     let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
-    let mut writer = FileRows::create(path, file, format, &schema)?;
+    let mut writer = RowsFile::create(path, form, &schema)?;
     let mut batches = ours(opened.rows, sql);
     let mut rows = 0_u64;
     while let Some(batch) = batches.next().await {
         let batch = batch?;
         rows += batch.num_rows() as u64;
-        writer.write(&batch, path)?;
+        writer.write(&batch)?;
     }
-    writer.finish(path)?;
+    writer.finish()?;
     let stamp = opened.snapshot.map(|snapshot| snapshot.stamp());
     if let Some(stamp) = &stamp {
         session.note_stamp(stamp.clone());
     }
     Ok(AnswerStream::done(format!("COPY {rows}"), rows).with_stamp(stamp))
+}
+
+/// How the file of a COPY TO is written.
+fn file_form(file: &CopyFile) -> Result<FileForm> {
+    let format = Format::of(file, "csv")?;
+    Ok(match format {
+        Format::Csv => FileForm::Csv {
+            header: file.header,
+            spelling: CsvSpelling {
+                delimiter: delimiter(file, format)?.into(),
+                quote: ascii(file.quote, "quote values")?.into(),
+                escape: ascii(file.escape, "escape quotes")?.into(),
+                null: null_of(file, format),
+            },
+        },
+        Format::Json => FileForm::Json,
+        Format::Parquet => FileForm::Parquet,
+        Format::Arrow => FileForm::Arrow,
+        Format::Text | Format::Binary => {
+            return Err(
+                Error::invalid("files are not written in PostgreSQL's own formats")
+                    .with_hint("write WITH (FORMAT csv), json, parquet or arrow")
+                    .with_sqlstate("0A000"),
+            );
+        }
+    })
 }
 
 /// The query whose rows a COPY TO gives.
@@ -163,90 +187,6 @@ fn whole_table(
     match parse(&format!("SELECT {columns} FROM \"{table}\""))?.statement {
         Ours::Query(query) => Ok(query),
         _ => Err(Error::internal("SELECT is a query")),
-    }
-}
-
-/// A file that is being written.
-enum FileRows {
-    Csv(Box<arrow::csv::Writer<BufWriter<File>>>),
-    Json(arrow::json::LineDelimitedWriter<BufWriter<File>>),
-    Parquet(Box<ArrowWriter<BufWriter<File>>>),
-    Arrow(Box<arrow::ipc::writer::FileWriter<BufWriter<File>>>),
-}
-
-impl FileRows {
-    fn create(path: &str, file: &CopyFile, format: Format, schema: &SchemaRef) -> Result<FileRows> {
-        if matches!(format, Format::Text | Format::Binary) {
-            return Err(
-                Error::invalid("files are not written in PostgreSQL's own formats")
-                    .with_hint("write WITH (FORMAT csv), json, parquet or arrow")
-                    .with_sqlstate("0A000"),
-            );
-        }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a file that the user names is no part of the database"
-        )]
-        let made = File::create(path).map_err(io(path))?;
-        let made = BufWriter::new(made);
-        Ok(match format {
-            Format::Csv | Format::Text | Format::Binary => FileRows::Csv(Box::new(
-                arrow::csv::WriterBuilder::new()
-                    .with_header(file.header)
-                    .with_delimiter(delimiter(file, format)?)
-                    .with_quote(ascii(file.quote, "quote values")?)
-                    .with_null(null_of(file, format))
-                    .build(made),
-            )),
-            Format::Json => FileRows::Json(
-                arrow::json::WriterBuilder::new()
-                    .with_encoder_factory(Arc::new(NumbersAsText))
-                    .build(made),
-            ),
-            Format::Parquet => FileRows::Parquet(Box::new(
-                ArrowWriter::try_new(made, schema_with(schema, parquet_lacks), None)
-                    .map_err(|error| Error::invalid(error.to_string()).with_sqlstate("0A000"))?,
-            )),
-            Format::Arrow => FileRows::Arrow(Box::new(
-                arrow::ipc::writer::FileWriter::try_new(made, schema)
-                    .map_err(|error| from_arrow(&error))?,
-            )),
-        })
-    }
-
-    fn write(&mut self, batch: &RecordBatch, path: &str) -> Result<()> {
-        let failed = |error: String| Error::unavailable(format!("{path}: {error}"));
-        match self {
-            FileRows::Csv(writer) => {
-                let rows = rows_with(batch, csv_lacks).map_err(|error| from_arrow(&error))?;
-                writer.write(&rows).map_err(|error| from_arrow(&error))
-            }
-            FileRows::Json(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
-            FileRows::Arrow(writer) => writer.write(batch).map_err(|error| from_arrow(&error)),
-            FileRows::Parquet(writer) => {
-                let rows = rows_with(batch, parquet_lacks).map_err(|error| from_arrow(&error))?;
-                writer
-                    .write(&rows)
-                    .map_err(|error| failed(error.to_string()))
-            }
-        }
-    }
-
-    fn finish(self, path: &str) -> Result<()> {
-        let failed = |error: String| Error::unavailable(format!("{path}: {error}"));
-        let mut file = match self {
-            FileRows::Csv(writer) => writer.into_inner(),
-            FileRows::Json(mut writer) => {
-                writer.finish().map_err(|error| from_arrow(&error))?;
-                writer.into_inner()
-            }
-            FileRows::Arrow(writer) => writer.into_inner().map_err(|error| from_arrow(&error))?,
-            FileRows::Parquet(writer) => writer
-                .into_inner()
-                .map_err(|error| failed(error.to_string()))?,
-        };
-        file.flush().map_err(io(path))?;
-        file.get_ref().sync_all().map_err(io(path))
     }
 }
 

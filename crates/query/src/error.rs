@@ -16,6 +16,9 @@ mod tests;
 
 use planner::{UNKNOWN_VALUE, from_execution, from_plan, in_sql};
 
+/// What the planner says of a subquery that it has made no join of.
+const MISPLACED: &str = "Physical plan does not support logical expression";
+
 /// Our error, so that it can travel through DataFusion and come out again.
 pub(crate) fn into_datafusion(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -42,6 +45,12 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::SQL(error, _) => from_parser(error, sql),
         DataFusionError::SchemaError(error, _) => from_schema(error, sql),
         DataFusionError::Plan(message) => from_plan(message),
+        DataFusionError::NotImplemented(message) if message.contains(MISPLACED) => {
+            Error::invalid("a subquery is not supported here")
+                .with_detail("it depends on rows around it, or is the value of IN (SELECT ...)")
+                .with_hint("say the same by a JOIN, EXISTS (...), or an aggregate in the subquery")
+                .with_sqlstate("0A000")
+        }
         DataFusionError::NotImplemented(message) => {
             Error::invalid(in_sql(&first_line(message))).with_sqlstate("0A000")
         }

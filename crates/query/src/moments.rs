@@ -1,5 +1,7 @@
 //! Dates, timestamps and intervals as PostgreSQL writes them, where Arrow reads them otherwise:
-//! years before 1 and after 9999, and intervals with a time of day; pure.
+//! years before 1 and after 9999, moments without seconds, and intervals with a time of day; pure.
+
+use std::fmt::Write;
 
 use arrow::array::types::{Date32Type, Time64MicrosecondType};
 use arrow::compute::kernels::cast_utils::Parser;
@@ -29,6 +31,71 @@ pub(crate) fn far_timestamp(text: &str) -> Option<i64> {
     let days = i64::from(days(date, before)?);
     let micros = Time64MicrosecondType::parse(time)?;
     days.checked_mul(DAY_MICROS)?.checked_add(micros)
+}
+
+/// A date or timestamp in full, of one that lacks seconds or the leading zeros of a number, as
+/// PostgreSQL reads it; `None` for every other text.
+pub(crate) fn spelt_moment(text: &str) -> Option<String> {
+    if is_full(text.as_bytes()) {
+        return None;
+    }
+    let text = text.trim();
+    let (date, time) = match text.split_once([' ', 'T', 't']) {
+        Some((date, time)) => (date, Some(time.trim())),
+        None => (text, None),
+    };
+    let mut parts = date.splitn(3, '-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    if year.len() < 4 {
+        return None;
+    }
+    let mut spelt = format!(
+        "{}-{:02}-{:02}",
+        digits(year, 6).map(|_| year)?,
+        digits(month, 2)?,
+        digits(day, 2)?
+    );
+    let Some(time) = time else {
+        return Some(spelt);
+    };
+    let zone = time.find(|c: char| !matches!(c, '0'..='9' | ':' | '.'));
+    let (clock, zone) = time.split_at(zone.unwrap_or(time.len()));
+    let mut parts = clock.splitn(3, ':');
+    let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
+    let second = parts.next().unwrap_or("0");
+    let (second, fraction) = match second.split_once('.') {
+        Some((second, fraction)) => (second, Some(fraction)),
+        None => (second, None),
+    };
+    let second = digits(second, 2)?;
+    let _ = write!(spelt, " {hour:02}:{minute:02}:{second:02}");
+    if let Some(fraction) = fraction.filter(|fraction| !fraction.is_empty()) {
+        spelt.push('.');
+        spelt.push_str(fraction);
+    }
+    spelt.push_str(zone.trim_start());
+    Some(spelt)
+}
+
+/// Whether a text begins with a date, or a date and a time, in full.
+fn is_full(text: &[u8]) -> bool {
+    let day = |text: &[u8]| {
+        let hyphens = text[4] == b'-' && text[7] == b'-';
+        let numbers = [0, 1, 2, 3, 5, 6, 8, 9];
+        hyphens && numbers.iter().all(|at| text[*at].is_ascii_digit())
+    };
+    match text.len() {
+        10 => day(text),
+        19.. => day(text) && text[13] == b':' && text[16] == b':',
+        _ => false,
+    }
+}
+
+/// A number of at most so many digits.
+fn digits(text: &str, most: usize) -> Option<u32> {
+    let inside = (1..=most).contains(&text.len());
+    let number = inside && text.bytes().all(|byte| byte.is_ascii_digit());
+    number.then(|| text.parse().ok())?
 }
 
 /// A text without the word that says it is before year 1.

@@ -23,6 +23,8 @@ pub(crate) mod alter;
 mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
+mod date_formats;
+mod ignored;
 mod merge;
 pub(crate) mod parameters;
 pub(crate) mod partitions;

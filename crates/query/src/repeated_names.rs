@@ -1,9 +1,10 @@
-//! Columns of one name in one SELECT: PostgreSQL gives them as they are, the planner wants each
-//! name once.
+//! The names of columns: PostgreSQL's, also where a SELECT has one of them twice. The planner has
+//! names of its own for what is computed, and wants each name once.
 //!
 //! ```text
-//!   SELECT a, a FROM t   ->   SELECT a, a AS "a{mark}2" FROM t   -> planned, run
-//!                                                                -> columns a, a
+//!   SELECT a, a FROM t       ->  SELECT a, a AS "a{mark}2" FROM t       -> planned, run
+//!                                                                       -> columns a, a
+//!   SELECT count(*) FROM t   ->  SELECT count(*) AS "count" FROM t
 //! ```
 //!
 //! Rewrites sqlparser's tree before it is planned, and the names of what the plan gives. Invariant
@@ -19,11 +20,12 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    VisitMut, VisitorMut, visit_expressions_mut,
+    Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, Statement, VisitMut, VisitorMut, visit_expressions,
 };
 use futures::stream::StreamExt;
 
+use crate::column_names::{self, NAMELESS};
 use crate::parse::folded;
 
 /// Stands between a column's name and the number of its place. No key of a keyboard writes it.
@@ -77,20 +79,66 @@ impl VisitorMut for Marker {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        each_select(&mut query.body);
+        let meant = query.order_by.as_ref().map(inputs_of).unwrap_or_default();
+        each_select(&mut query.body, &meant);
+        if let SetExpr::Select(select) = query.body.as_ref()
+            && select.distinct.is_some()
+            && let Some(order) = &mut query.order_by
+        {
+            order_by_names(order, select);
+        }
         ControlFlow::Continue(())
     }
 }
 
-fn each_select(body: &mut SetExpr) {
+fn each_select(body: &mut SetExpr, meant: &HashSet<String>) {
     match body {
-        SetExpr::Select(select) => name_apart(select),
+        SetExpr::Select(select) => name_apart(select, meant),
         SetExpr::SetOperation { left, right, .. } => {
-            each_select(left);
-            each_select(right);
+            each_select(left, meant);
+            each_select(right, meant);
         }
         _ => {}
     }
+}
+
+/// Orders the rows of a SELECT DISTINCT by the names of its columns: the planner finds no others.
+fn order_by_names(order: &mut OrderBy, select: &Select) {
+    let OrderByKind::Expressions(all) = &mut order.kind else {
+        return;
+    };
+    for ordered in all {
+        let named = select.projection.iter().find_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if *expr == ordered.expr => Some(alias),
+            _ => None,
+        });
+        if let Some(alias) = named {
+            ordered.expr = Expr::Identifier(alias.clone());
+        }
+    }
+}
+
+/// The names in an ORDER BY that mean columns of what the query reads, and not of what it gives:
+/// all but those that stand alone.
+fn inputs_of(order: &OrderBy) -> HashSet<String> {
+    let mut meant = HashSet::new();
+    let OrderByKind::Expressions(all) = &order.kind else {
+        return meant;
+    };
+    for ordered in all {
+        if matches!(ordered.expr, Expr::Identifier(_)) {
+            continue;
+        }
+        let _ = visit_expressions(&ordered.expr, |expr| {
+            meant.extend(match expr {
+                Expr::Identifier(name) => Some(folded(name)),
+                Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+                _ => None,
+            });
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    meant
 }
 
 /// A column of a SELECT list, as far as names go.
@@ -112,7 +160,7 @@ impl Named {
                 let of = of.last().map(folded);
                 Named::Column(of, folded(name))
             }
-            SelectItem::UnnamedExpr(expr) => Named::Other(computed(expr)),
+            SelectItem::UnnamedExpr(expr) => Named::Other(column_names::of(expr)),
             _ => return None,
         })
     }
@@ -134,7 +182,9 @@ impl Named {
     }
 }
 
-fn name_apart(select: &mut Select) {
+/// Gives each column that has no name one, and none that another column has. `meant` are names
+/// that have to go on meaning columns of the input.
+fn name_apart(select: &mut Select, meant: &HashSet<String>) {
     let all = select
         .projection
         .iter()
@@ -149,9 +199,20 @@ fn name_apart(select: &mut Select) {
         let Some(named) = Named::of(item) else {
             continue;
         };
+        let is_computed = matches!(
+            (&named, &*item),
+            (Named::Other(_), SelectItem::UnnamedExpr(_))
+        );
         let taken = seen.iter().any(|earlier| named.is_taken_for(earlier));
-        if taken || in_wildcard(&named) {
-            let name = format!("{}{MARK}{}", named.name(), at + 1);
+        let name = named.name();
+        // A wildcard may give any name.
+        let unclear = all || !wild.is_empty() || name == NAMELESS || meant.contains(name);
+        let marked = taken || in_wildcard(&named) || (is_computed && unclear);
+        if marked || is_computed {
+            let name = match marked {
+                true => format!("{name}{MARK}{}", at + 1),
+                false => name.to_owned(),
+            };
             let alias = Ident::with_quote('"', name);
             match item {
                 SelectItem::UnnamedExpr(expr) => {
@@ -173,40 +234,5 @@ fn all_of(item: &SelectItem) -> Option<String> {
             name.0.last()?.as_ident().map(folded)
         }
         _ => None,
-    }
-}
-
-/// What the planner calls an expression, or coarser: it shows no casts, and of a query in the place
-/// of a value the name of its column.
-fn computed(expr: &Expr) -> String {
-    let mut shown = expr.clone();
-    let _ = visit_expressions_mut(&mut shown, |expr| {
-        let plain = match expr {
-            Expr::Cast { expr, .. } | Expr::Nested(expr) => expr.as_ref().clone(),
-            Expr::TypedString(typed) => Expr::Value(typed.value.clone()),
-            Expr::CompoundIdentifier(parts) => match parts.last() {
-                Some(name) => Expr::Identifier(name.clone()),
-                None => return ControlFlow::Continue(()),
-            },
-            Expr::Subquery(query) => Expr::Identifier(Ident::new(column_of(&query.body))),
-            Expr::Exists { .. } => Expr::Identifier(Ident::new("exists")),
-            _ => return ControlFlow::<()>::Continue(()),
-        };
-        *expr = plain;
-        ControlFlow::Continue(())
-    });
-    shown.to_string().to_lowercase()
-}
-
-/// The name of the first column of a query.
-fn column_of(body: &SetExpr) -> String {
-    match body {
-        SetExpr::Select(select) => {
-            let named = select.projection.first().and_then(Named::of);
-            named.map_or_else(|| "*".to_owned(), |named| named.name().to_owned())
-        }
-        SetExpr::SetOperation { left, .. } => column_of(left),
-        SetExpr::Query(query) => column_of(&query.body),
-        _ => "column1".to_owned(),
     }
 }

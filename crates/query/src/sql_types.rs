@@ -7,6 +7,7 @@
 //! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
 //! | `x::JSON`, `x::JSONB`       | text, as a JSON column                         |
 //! | `x::OID[]`                  | an array of BIGINT, as `pg_catalog` has them   |
+//! | `DATE '2013-1-1'`           | the same day, spelt in full                    |
 //!
 //! Rewrites sqlparser's tree before it is planned, and tells the planner types; does nothing else.
 
@@ -22,24 +23,30 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, TypedString, Value, VisitMut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TypedString, Value, VisitMut,
     visit_expressions_mut,
 };
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
 use crate::hex::{from_uuid, put_uuid};
+use crate::moments::spelt_moment;
 use crate::parse::folded;
+use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::types::mark;
 use crate::types::{self, UUID};
 
 /// The name of the function that casts to UUID become.
 const UUID_OF: &str = "uuid_of";
 
-/// Writes all casts to UUID as calls of a function.
+/// Writes all casts to UUID as calls of a function, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
     let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
+        if let Some(text) = moment(expr)
+            && let Some(spelt) = spelt_moment(text)
+        {
+            *text = spelt;
+        }
         let inner = match expr {
             Expr::Cast {
                 expr,
@@ -59,6 +66,27 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
     debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 
+/// The text of a constant that is cast to a day or a time of a day.
+fn moment(expr: &mut Expr) -> Option<&mut String> {
+    let (value, data_type) = match expr {
+        Expr::Cast {
+            expr, data_type, ..
+        } => match expr.as_mut() {
+            Expr::Value(value) => (value, data_type),
+            _ => return None,
+        },
+        Expr::TypedString(typed) => (&mut typed.value, &mut typed.data_type),
+        _ => return None,
+    };
+    let is_moment = matches!(data_type, SqlType::Date | SqlType::Timestamp(..));
+    match &mut value.value {
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+            is_moment.then_some(text)
+        }
+        _ => None,
+    }
+}
+
 fn uuid_of(expr: Expr) -> Expr {
     // The planner knows no type of a plain NULL.
     let expr = match expr {
@@ -71,20 +99,7 @@ fn uuid_of(expr: Expr) -> Expr {
         },
         other => other,
     };
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(UUID_OF)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))],
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    call(UUID_OF, vec![expr])
 }
 
 fn is_oid(sql: &SqlType) -> bool {

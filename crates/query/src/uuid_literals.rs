@@ -9,12 +9,12 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::hex::{from_uuid, put_uuid};
+use crate::named_rewrites::rewrite_named;
 use crate::types::is_uuid;
 
 /// The rule.
@@ -36,11 +36,8 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !schema.fields().iter().any(|field| is_uuid(field)) {
         return Ok(Transformed::no(plan));
     }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|expr| Ok(compared(expr, &schema)))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    rewrite_named(plan, |expr| {
+        expr.transform_up(|expr| Ok(compared(expr, &schema)))
     })
 }
 
@@ -76,7 +73,7 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-fn is_comparison(op: Operator) -> bool {
+pub(crate) fn is_comparison(op: Operator) -> bool {
     matches!(
         op,
         Operator::Eq

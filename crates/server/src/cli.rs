@@ -106,7 +106,12 @@ pub(crate) struct SqlArgs {
     #[arg(long, env = "LAZYBASE_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Run these statements, separated by semicolons, and end.
-    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "SQL",
+        allow_hyphen_values = true
+    )]
     pub(crate) command: Vec<String>,
     /// Run the statements of a file and end.
     #[arg(

@@ -23,6 +23,7 @@ mod metrics;
 mod names;
 mod open;
 mod pipeline;
+mod process;
 mod render;
 mod repair;
 mod role;
@@ -64,6 +65,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         .thread_name("lazybase")
         .build()
         .map_err(|error| Error::unavailable(format!("can't start threads: {error}")))?;
+    runtime.block_on(async { process::prepare() })?;
     let given = match &cli.command {
         Command::Serve(args) => Some(&args.given),
         _ => None,

@@ -7,15 +7,14 @@ mod cells;
 mod table;
 
 use std::io::Write;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::csv;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::json;
 use arrow::json::writer::LineDelimited;
 use lazybase_model::Result;
+use lazybase_query::{CsvSpelling, CsvWriter, json_lines};
 
 use crate::cli::Format;
 use crate::failure;
@@ -29,12 +28,10 @@ pub(crate) enum ResultWriter<W: Write> {
     Table(TableWriter<W>),
     /// See [`Format::Csv`].
     Csv {
-        /// The columns, so that an empty result still has its header.
-        schema: SchemaRef,
+        /// The columns, until the header is written: an empty result has one too.
+        header: Option<SchemaRef>,
         /// Quotes and separates.
-        writer: Box<csv::Writer<W>>,
-        /// Whether the header was written.
-        begun: bool,
+        writer: CsvWriter<W>,
     },
     /// See [`Format::Json`].
     Json(Box<json::Writer<W, LineDelimited>>),
@@ -46,11 +43,10 @@ impl<W: Write> ResultWriter<W> {
         match format {
             Format::Table => ResultWriter::Table(TableWriter::new(schema, style, out)),
             Format::Csv => ResultWriter::Csv {
-                schema,
-                writer: Box::new(csv_writer(out)),
-                begun: false,
+                header: Some(schema),
+                writer: CsvWriter::new(out, CsvSpelling::default()),
             },
-            Format::Json => ResultWriter::Json(Box::new(json_writer(out))),
+            Format::Json => ResultWriter::Json(Box::new(json_lines(out))),
         }
     }
 
@@ -58,10 +54,12 @@ impl<W: Write> ResultWriter<W> {
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             ResultWriter::Table(table) => table.write(batch),
-            ResultWriter::Csv { writer, begun, .. } => {
-                *begun = true;
-                let batch = flat(batch)?;
-                writer.write(&batch).map_err(|error| output(&error))
+            ResultWriter::Csv { header, writer } => {
+                let begun = header
+                    .take()
+                    .map_or(Ok(()), |schema| writer.header(&schema));
+                let written = begun.and_then(|()| writer.write(batch));
+                written.map_err(|error| output(&error))
             }
             ResultWriter::Json(writer) => writer.write(batch).map_err(|error| output(&error)),
         }
@@ -69,11 +67,10 @@ impl<W: Write> ResultWriter<W> {
 
     /// Writes what comes after the last row.
     pub(crate) fn finish(mut self) -> Result<()> {
-        if let ResultWriter::Csv { schema, begun, .. } = &self
-            && !begun
+        if let ResultWriter::Csv { header, writer } = &mut self
+            && let Some(schema) = header.take()
         {
-            let empty = RecordBatch::new_empty(Arc::clone(schema));
-            self.write(&empty)?;
+            writer.header(&schema).map_err(|error| output(&error))?;
         }
         match self {
             ResultWriter::Table(table) => table.finish(),
@@ -92,42 +89,6 @@ impl<W: Write> ResultWriter<W> {
 
 fn output(error: &ArrowError) -> lazybase_model::Error {
     failure::arrow("standard output", error)
-}
-
-/// A CSV writer with a header line, as `sql` and `export` write it.
-pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
-    csv::WriterBuilder::new()
-        .with_header(true)
-        .with_timestamp_format(cells::TIMESTAMP.to_owned())
-        .build(out)
-}
-
-/// A JSON lines writer that names every column in every row.
-pub(crate) fn json_writer<W: Write>(out: W) -> json::Writer<W, LineDelimited> {
-    json::WriterBuilder::new()
-        .with_explicit_nulls(true)
-        .build::<_, LineDelimited>(out)
-}
-
-/// The batch with lists, structs and maps as text: CSV has only one level.
-pub(crate) fn flat(batch: &RecordBatch) -> Result<RecordBatch> {
-    if !batch.columns().iter().any(|c| c.data_type().is_nested()) {
-        return Ok(batch.clone());
-    }
-    let mut fields = Vec::with_capacity(batch.num_columns());
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
-    let schema = batch.schema();
-    for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        if column.data_type().is_nested() {
-            fields.push(Field::new(field.name(), DataType::Utf8, true));
-            let texts: StringArray = cell_texts(column)?.into_iter().collect();
-            columns.push(Arc::new(texts));
-        } else {
-            fields.push(field.as_ref().clone());
-            columns.push(Arc::clone(column));
-        }
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| output(&error))
 }
 
 #[cfg(test)]

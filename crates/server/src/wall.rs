@@ -5,7 +5,7 @@
     reason = "the command line is no part of what a simulation replays"
 )]
 
-use std::fs::{self, File};
+use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -61,11 +61,6 @@ pub(crate) fn now_micros() -> i64 {
     since.map_or(0, |since| {
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     })
-}
-
-/// Makes a new file, or empties the one that is there.
-pub(crate) fn create_file(path: &Path) -> Result<File> {
-    File::create(path).map_err(|error| failure::io(path.display(), &error))
 }
 
 /// Writes a whole file.

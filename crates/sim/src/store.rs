@@ -150,9 +150,9 @@ impl Wounds {
             return Ok(bytes);
         };
         if self.length(name, range.end)? < range.end {
-            return Err(StoreError::Read {
+            return Err(StoreError::TooShort {
                 name: name.to_owned(),
-                reason: "the simulated file was cut off".to_owned(),
+                end: range.end,
             });
         }
         let Harm::Flip { byte, bit } = harm else {

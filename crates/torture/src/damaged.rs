@@ -100,6 +100,9 @@ impl Torture<'_> {
             }
             Found::Right => self.report.corruptions_right += 1,
         }
+        if let (Found::Refused, false) = (&found, verified.whole) {
+            return self.without_damaged(done, there).await;
+        }
         if !verified.whole {
             return Ok(None);
         }
@@ -116,6 +119,16 @@ impl Torture<'_> {
         let again = self.verify()?;
         Ok((!again.whole || !again.is_silent())
             .then(|| format!("`verify` finds more the second time: {}", again.said)))
+    }
+
+    /// What is wrong with a refusal: without the damaged file everything is there.
+    async fn without_damaged(&mut self, done: &Damage, there: &Final) -> Outcome<Option<String>> {
+        if std::fs::remove_file(self.folder.join(&done.name)).is_err() {
+            return Ok(None);
+        }
+        let found = self.open_damaged(done, there).await?;
+        let needless = matches!(found, Found::Right);
+        Ok(needless.then(|| "it does not open for a file that nothing needs".to_owned()))
     }
 
     async fn open_damaged(&mut self, done: &Damage, there: &Final) -> Outcome<Found> {

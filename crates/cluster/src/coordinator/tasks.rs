@@ -232,9 +232,10 @@ impl Coordinator {
         let newest = runs.iter().map(|run| run.changes_through).max();
         let layout = self.shared.layout_at(table, newest.unwrap_or_default())?;
         let work = Work::Merge {
+            // The moment stands where it stood then.
+            expiry: expiry(manifest, &layout.table, &runs, output),
             layout,
             range: range.range.clone(),
-            expiry: expiry(manifest, &table.table, &runs, output),
             inputs: runs,
             output,
         };

@@ -8,6 +8,7 @@
 //!     -> sorted by the view's key in parts that fit the memory
 //! ```
 //!
+//! While a part is sorted and written, the next one is gathered: two cores share a view's work.
 //! Each entry is in one part only, so that the parts are one edge of the view. A view that holds
 //! nothing is built the same way from all rows.
 
@@ -25,6 +26,7 @@ use lazybase_engine::read::Snapshot;
 use lazybase_engine::segment::RowLayout;
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result};
+use tokio::sync::oneshot;
 
 use super::sort::sort_part;
 use super::{Traffic, WorkerContext};
@@ -41,19 +43,18 @@ pub(super) async fn attempt(
         advance,
         held: Vec::new(),
         held_bytes: 0,
+        sorting: None,
         made: Vec::new(),
     };
-    match &advance.old {
-        None => {
-            let new = &advance.new;
-            let mut rows = new.all_entries(&advance.layout, advance.table).await?;
-            while let Some(rows) = rows.try_next().await? {
-                parts.push(ChangeBatch::upserts(rows, advance.to.0)).await?;
-            }
-        }
-        Some(old) => follow(&mut parts, advance, old).await?,
-    }
-    parts.end_part().await?;
+    let gathered = match &advance.old {
+        None => everything(&mut parts, advance).await,
+        Some(old) => follow(&mut parts, advance, old).await,
+    };
+    // Nothing goes on behind an attempt that has failed.
+    let sorted = parts.sorted().await;
+    gathered?;
+    sorted?;
+    parts.last_part().await?;
     for snapshot in advance.old.iter().chain([&advance.new]) {
         traffic.read(snapshot.stamp().sources.bytes_read);
     }
@@ -64,6 +65,16 @@ pub(super) async fn attempt(
         parts: parts.made,
         whole: advance.old.is_none(),
     })
+}
+
+/// All entries of a view that holds nothing yet.
+async fn everything(parts: &mut Parts<'_>, advance: &Advance) -> Result<()> {
+    let rows = advance.new.all_entries(&advance.layout, advance.table);
+    let mut rows = rows.await?;
+    while let Some(rows) = rows.try_next().await? {
+        parts.push(ChangeBatch::upserts(rows, advance.to.0)).await?;
+    }
+    Ok(())
 }
 
 /// The changes of the entries whose rows changed between two boundaries.
@@ -177,6 +188,9 @@ fn bare_keys(layout: &RowLayout, rows: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_new(rows.schema(), columns.collect()).map_err(arranging)
 }
 
+/// The files of a part.
+type Part = Vec<Arc<SegmentMeta>>;
+
 /// Sorts changes of a view in parts that fit the memory.
 struct Parts<'a> {
     context: &'a WorkerContext,
@@ -184,14 +198,20 @@ struct Parts<'a> {
     advance: &'a Advance,
     held: Vec<ChangeBatch>,
     held_bytes: u64,
-    made: Vec<Vec<Arc<SegmentMeta>>>,
+    /// The part before those that are held.
+    sorting: Option<oneshot::Receiver<Result<Part>>>,
+    made: Vec<Part>,
 }
 
 impl Parts<'_> {
     async fn push(&mut self, changes: ChangeBatch) -> Result<()> {
         self.traffic.went_on();
+        if changes.rows() == 0 {
+            return Ok(());
+        }
         let bytes = changes.memory_bytes() as u64;
-        let memory = self.context.settings.sort_memory;
+        // One part is held while another one is sorted.
+        let memory = self.context.settings.sort_memory / 2;
         if self.held_bytes > 0 && self.held_bytes.saturating_add(bytes) > memory {
             self.end_part().await?;
         }
@@ -200,15 +220,46 @@ impl Parts<'_> {
         Ok(())
     }
 
+    /// Has what is held sorted while more is gathered.
     async fn end_part(&mut self) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
-        self.held_bytes = 0;
-        if held.iter().all(|changes| changes.rows() == 0) {
-            return Ok(());
-        }
-        let layout = &self.advance.layout;
-        let part = sort_part(self.context, self.traffic, layout, held).await?;
-        self.made.push(part);
+        self.sorted().await?;
+        let held = self.taken();
+        let (context, traffic) = (self.context.clone(), self.traffic.clone());
+        let layout = Arc::clone(&self.advance.layout);
+        let (done, sorting) = oneshot::channel();
+        let sort = async move {
+            let part = sort_part(&context, &traffic, &layout, held).await;
+            // Nobody waits any more for an attempt that was dropped.
+            let _ = done.send(part);
+        };
+        let spawner = &self.context.env.spawner;
+        drop(spawner.spawn("worker-part", Box::pin(sort)));
+        self.sorting = Some(sorting);
         Ok(())
+    }
+
+    /// Waits for the part that is being sorted, if there is one.
+    async fn sorted(&mut self) -> Result<()> {
+        if let Some(sorting) = self.sorting.take() {
+            let part = sorting.await;
+            let part = part.map_err(|_| Error::internal("sorting a part of a view broke off"))?;
+            self.made.push(part?);
+        }
+        Ok(())
+    }
+
+    async fn last_part(&mut self) -> Result<()> {
+        let held = self.taken();
+        if !held.is_empty() {
+            let layout = &self.advance.layout;
+            let part = sort_part(self.context, self.traffic, layout, held).await?;
+            self.made.push(part);
+        }
+        Ok(())
+    }
+
+    fn taken(&mut self) -> Vec<ChangeBatch> {
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held)
     }
 }

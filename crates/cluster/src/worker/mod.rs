@@ -37,24 +37,37 @@ pub(crate) struct WorkerContext {
     pub(crate) reports: mpsc::UnboundedSender<Event>,
 }
 
-/// Counts what an attempt moved, and shows that it goes on.
-#[derive(Default)]
+/// Counts what an attempt moved, and shows that it goes on. Clones count together.
+#[derive(Clone)]
 pub(crate) struct Traffic {
-    read: AtomicU64,
-    written: AtomicU64,
+    moved: Arc<Moved>,
     pulse: Pulse,
 }
 
+/// Bytes that an attempt moved.
+#[derive(Default)]
+struct Moved {
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
 impl Traffic {
+    fn new(pulse: Pulse) -> Traffic {
+        Traffic {
+            moved: Arc::default(),
+            pulse,
+        }
+    }
+
     /// Bytes were fetched.
     pub(crate) fn read(&self, bytes: u64) {
-        self.read.fetch_add(bytes, Ordering::Relaxed);
+        self.moved.read.fetch_add(bytes, Ordering::Relaxed);
         self.pulse.beat();
     }
 
     /// Bytes were written.
     pub(crate) fn wrote(&self, bytes: u64) {
-        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.moved.written.fetch_add(bytes, Ordering::Relaxed);
         self.pulse.beat();
     }
 
@@ -118,10 +131,7 @@ impl WorkerHandle {
 async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) {
     while let Some(task) = inbox.recv().await {
         let started = context.env.clock.monotonic();
-        let traffic = Traffic {
-            pulse: task.pulse.clone(),
-            ..Traffic::default()
-        };
+        let traffic = Traffic::new(task.pulse.clone());
         let outcome = {
             let attempt = attempt(&context, &traffic, &task.work);
             let mut attempt = pin!(attempt.instrument(task.span.clone()));
@@ -139,8 +149,8 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
         let report = Report {
             task: task.id,
             outcome,
-            bytes_read: traffic.read.load(Ordering::Relaxed),
-            bytes_written: traffic.written.load(Ordering::Relaxed),
+            bytes_read: traffic.moved.read.load(Ordering::Relaxed),
+            bytes_written: traffic.moved.written.load(Ordering::Relaxed),
             elapsed_micros: elapsed.as_micros() as u64,
         };
         drop(task);

@@ -125,7 +125,7 @@ async fn reads(store: &dyn Store) {
     for range in bad {
         let read = store.read("reads", range.clone()).await;
         assert!(
-            matches!(read, Err(StoreError::Read { .. })),
+            matches!(read, Err(StoreError::TooShort { .. })),
             "{range:?}: {read:?}"
         );
     }

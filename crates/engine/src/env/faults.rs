@@ -79,9 +79,9 @@ impl Store for FaultyStore {
     async fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
         let after = self.faults.before(Operation::Read, name)?;
         if self.faults.cut(name).is_some_and(|bytes| range.end > bytes) {
-            return Err(StoreError::Read {
+            return Err(StoreError::TooShort {
                 name: name.to_owned(),
-                reason: format!("the file ends before byte {} of the range asked", range.end),
+                end: range.end,
             });
         }
         let bytes = self.inner.read(name, range.clone()).await?;

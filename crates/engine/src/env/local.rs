@@ -234,9 +234,9 @@ impl Shared {
 
     fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
         let file = self.handle(name)?;
-        let too_short = || StoreError::Read {
+        let too_short = || StoreError::TooShort {
             name: name.to_owned(),
-            reason: format!("the file ends before byte {} of the range asked", range.end),
+            end: range.end,
         };
         let bytes = range.end.checked_sub(range.start).ok_or_else(too_short)?;
         if bytes == 0 || bytes > UNCHECKED_READ_BYTES_MAX {

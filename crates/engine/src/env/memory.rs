@@ -180,9 +180,9 @@ impl Store for MemoryStore {
         let length = inner.state.len(name);
         let length = length.ok_or_else(|| StoreError::NotFound(name.to_owned()))?;
         if range.start > range.end || range.end > length {
-            return Err(StoreError::Read {
+            return Err(StoreError::TooShort {
                 name: name.to_owned(),
-                reason: format!("the file ends before byte {} of the range asked", range.end),
+                end: range.end,
             });
         }
         Ok(inner.state.read(name, range))

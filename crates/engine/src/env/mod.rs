@@ -108,6 +108,14 @@ pub enum StoreError {
         /// What the system said.
         reason: String,
     },
+    /// The file ends before what was to be read: it is not what it was.
+    #[error("{name}: the file ends before byte {end}, to which it is read")]
+    TooShort {
+        /// The file.
+        name: String,
+        /// Where the range ends that was to be read.
+        end: u64,
+    },
     /// A read failed.
     #[error("{name}: {reason}")]
     Read {
@@ -127,7 +135,7 @@ impl From<StoreError> for lazybase_model::Error {
         use lazybase_model::{Error, ErrorKind};
         let message = error.to_string();
         match error {
-            StoreError::NotFound(_) => Error::corrupt(message),
+            StoreError::NotFound(_) | StoreError::TooShort { .. } => Error::corrupt(message),
             StoreError::AlreadyExists(_) => Error::conflict(message),
             StoreError::DefinitelyNot { full: true, .. } => Error::unavailable(message)
                 .with_hint("free some space; nothing that was acknowledged is lost")
@@ -151,7 +159,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Begins a new file that becomes visible and durable with [`FileWriter::finish`].
     async fn create(&self, name: &str) -> StoreResult<Box<dyn FileWriter>>;
 
-    /// Reads `range` of a file; an error if the file is shorter.
+    /// Reads `range` of a file; `TooShort` if the file is.
     async fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes>;
 
     /// The length of a file in bytes.

@@ -476,6 +476,13 @@ impl Manifest {
 }
 
 impl Manifest {
+    /// Whether a table has another definition here than in an earlier manifest that had it.
+    pub fn redefines(&self, earlier: &Manifest) -> bool {
+        let now = self.tables.values();
+        let mut both = now.filter_map(|now| Some((now, earlier.tables.get(&now.table.id)?)));
+        both.any(|(now, then)| now.table.version != then.table.version)
+    }
+
     /// A table by its name.
     pub fn table_named(&self, name: &str) -> Option<&Arc<TableState>> {
         self.tables.values().find(|state| state.table.name == name)

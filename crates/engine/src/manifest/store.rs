@@ -30,6 +30,7 @@ use super::edit::Edit;
 use super::file::{self, FileKind};
 use super::load::{self, Listing, Loaded};
 use super::state::Manifest;
+use crate::env::planted::{Planted, is_planted};
 use crate::env::{Env, Random, Store, StoreError};
 
 /// How often one write is tried before its fate is left to the next commit.
@@ -88,6 +89,8 @@ struct Pending {
     uncertain: bool,
     /// What waits for the edit to be in the log.
     then: Option<Then>,
+    /// The edit once more, where that fault is planted.
+    twice: Option<Bytes>,
 }
 
 /// Called once an edit is in the log, before anybody sees the manifest that it makes; dropped if
@@ -238,12 +241,16 @@ impl ManifestStore {
         check_commit(&current, &next)
             .map_err(|error| error.within(format_args!("edit {}", edit.name())))?;
         let nonce = self.random.next_u64();
+        let twice = is_planted(Planted::EditTwice)
+            .then(|| file::encode_edit(next.number + 1, nonce, &edit))
+            .transpose()?;
         writer.pending = Some(Pending {
             bytes: file::encode_edit(next.number, nonce, &edit)?,
             next: Arc::new(next),
             nonce,
             uncertain: false,
             then,
+            twice,
         });
         self.settle(&mut writer).await?;
         let number = self.current().number;
@@ -426,6 +433,7 @@ async fn create(env: &Env) -> Result<()> {
         nonce,
         uncertain: false,
         then: None,
+        twice: None,
     };
     match append(&*env.store, &mut pending).await {
         // Whoever wrote it: it is loaded next.
@@ -446,7 +454,13 @@ async fn append(store: &dyn Store, pending: &mut Pending) -> Ended {
         let error = match store.put_if_absent(&name, pending.bytes.clone()).await {
             Ok(()) => return Ended::Ours,
             Err(StoreError::AlreadyExists(_)) => match read_nonce(store, &name).await {
-                Ok(Ok(nonce)) if nonce == file::spell_nonce(pending.nonce) => return Ended::Ours,
+                Ok(Ok(nonce)) if nonce == file::spell_nonce(pending.nonce) => {
+                    if let Some(twice) = pending.twice.take() {
+                        let name = FileKind::Edit.file_name(number + 1);
+                        let _ = store.put_if_absent(&name, twice).await;
+                    }
+                    return Ended::Ours;
+                }
                 Ok(Ok(_)) => return Ended::Theirs,
                 Ok(Err(damage)) => return Ended::Damaged(damage),
                 Err(error) => {

@@ -671,10 +671,8 @@ impl<'a> Chooser<'a> {
         let work: Option<u64> = paths
             .map(|table| self.index.path(table, common.sorted).map(|path| path.work))
             .sum();
-        let work = work.filter(|work| *work <= estimated_work / 2)?;
-        Some(Cheaper {
-            staleness: self.staleness(self.as_of(common)),
-            work,
-        })
+        let work = work.filter(|work| 0 < estimated_work && *work <= estimated_work / 2)?;
+        let staleness = self.staleness(self.as_of(common));
+        (!staleness.is_zero()).then_some(Cheaper { staleness, work })
     }
 }

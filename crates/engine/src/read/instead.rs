@@ -241,10 +241,11 @@ impl Snapshot {
         entry: &ScuEntry,
     ) -> Result<Vec<Source>> {
         let scu = self.log_instead(layout, entry).await?;
+        let logged = self.log_layout(layout)?;
         let reader = &self.inner.reader;
         let sorted = reader
             .unsorted
-            .sorted(&self.inner.ids().of_log(), layout, &scu, entry.batches)
+            .sorted(&self.inner.ids().of_log(), &logged, &scu, entry.batches)
             .await?;
         self.note_unsorted(entry.scu.0, entry.batches, true);
         let source = |chunks| Source::Memory {

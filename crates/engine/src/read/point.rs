@@ -14,6 +14,7 @@ use super::instead::{Covering, Stored};
 use super::scan::{Form, has_hidden, output_schema};
 use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
+use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
 use crate::segment::{FoundRows, RowLayout, key_hash};
@@ -131,10 +132,11 @@ impl Snapshot {
                 return settle(layout, changes);
             }
         }
+        let logged = self.log_layout(layout)?;
         for (scu, batches) in self.inner.unsorted.iter().rev() {
             let unsorted = &self.inner.reader.unsorted;
             let found = unsorted
-                .find(&self.inner.ids(), layout, scu, *batches, key.as_bytes())
+                .find(&self.inner.ids(), &logged, scu, *batches, key.as_bytes())
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?;
             if !found.is_empty() {
@@ -199,7 +201,8 @@ impl Snapshot {
         let scu = self.log_instead(layout, entry).await?;
         let (ids, key) = (self.inner.ids().of_log(), key.as_bytes());
         let unsorted = &self.inner.reader.unsorted;
-        unsorted.find(&ids, layout, &scu, entry.batches, key).await
+        let logged = self.log_layout(layout)?;
+        unsorted.find(&ids, &logged, &scu, entry.batches, key).await
     }
 
     pub(super) fn note_run(&self, run: &Run) {
@@ -240,7 +243,8 @@ fn alone(rows: ChangeBatch) -> FoundRows {
 
 /// Whether a change makes all older ones of its key void.
 fn is_total(change: &FoundRows) -> bool {
-    change.at.len() == 1 && change.rows.kind(change.at.start).is_total()
+    let kind = change.rows.kind(change.at.start);
+    change.at.len() == 1 && (kind.is_total() || is_planted(Planted::NewestAlone))
 }
 
 /// Adds what an older source holds of the key (newest first); whether nothing before matters.

@@ -308,6 +308,7 @@ impl Snapshot {
         let mut sources = Vec::new();
         let reader = &self.inner.reader;
         let has_ids = layout.table.id_keys().next().is_some();
+        let logged = self.log_layout(layout)?;
         for (scu, batches) in &self.inner.unsorted {
             if !Identifier::touches(&layout.table, scu) || self.is_emptied(layout.table.id) {
                 continue;
@@ -316,7 +317,7 @@ impl Snapshot {
             self.note_unsorted(scu.scu().0, *batches, sealed);
             for chunks in reader
                 .unsorted
-                .sorted(&self.inner.ids(), layout, scu, *batches)
+                .sorted(&self.inner.ids(), &logged, scu, *batches)
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?
             {

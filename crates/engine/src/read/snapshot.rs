@@ -485,6 +485,24 @@ impl Snapshot {
         }
     }
 
+    /// The layout that rows of the log are read by: their keys begin with the partitions that there
+    /// were when they were written, and with none that a transaction gave the same bounds later.
+    pub(super) fn log_layout(&self, layout: &Arc<RowLayout>) -> Result<Arc<RowLayout>> {
+        let own = self.own.get(&layout.table.id);
+        if own.is_none_or(|own| own.emptied.is_empty()) {
+            return Ok(Arc::clone(layout));
+        }
+        let stored = &self.state(layout.table.id)?.table;
+        let table = Table {
+            partitioning: stored.partitioning.clone(),
+            ..layout.table.as_ref().clone()
+        };
+        Ok(Arc::new(RowLayout::after(
+            &Arc::new(table),
+            layout.older.clone(),
+        )?))
+    }
+
     /// Fails once the pin is lost.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ const TIER_RATIO: u64 = 4;
 /// Sorted tiers and key indexes of unsorted SCUs.
 #[derive(Debug, Default)]
 pub struct UnsortedCache {
-    tables: Mutex<HashMap<(ScuNumber, TableId, SchemaVersion), Arc<TableCache>>>,
+    tables: Mutex<HashMap<(ScuNumber, TableId, SchemaVersion), (Arc<Table>, Arc<TableCache>)>>,
 }
 
 /// What is kept of one table in one SCU. Async locks: readers of one SCU wait for each other
@@ -63,9 +63,18 @@ impl UnsortedCache {
         self.tables.lock().retain(|(scu, ..), _| *scu > through);
     }
 
-    fn table(&self, scu: ScuNumber, table: &Table) -> Arc<TableCache> {
+    fn table(&self, scu: ScuNumber, table: &Arc<Table>) -> Arc<TableCache> {
         let key = (scu, table.id, table.version);
-        Arc::clone(self.tables.lock().entry(key).or_default())
+        let mut tables = self.tables.lock();
+        // A transaction's definition may have the version that another one will commit.
+        if let Some((of, known)) = tables.get(&key)
+            && (Arc::ptr_eq(of, table) || of == table)
+        {
+            return Arc::clone(known);
+        }
+        let begun = Arc::<TableCache>::default();
+        tables.insert(key, (Arc::clone(table), Arc::clone(&begun)));
+        begun
     }
 
     /// The changes of a table in the first `batches` batches of an SCU as sorted sources, oldest

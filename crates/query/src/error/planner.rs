@@ -153,7 +153,10 @@ fn not_grouped(message: &str) -> Option<Error> {
 
 /// A text that is no value of the type it is compared with or cast to.
 fn not_cast(message: &str) -> Option<Error> {
-    let (_, rest) = message.split_once("Cannot cast string '")?;
+    let rest = ["Cannot cast string '", "Cannot cast value '"]
+        .iter()
+        .find_map(|begin| message.split_once(begin))
+        .map(|(_, rest)| rest)?;
     let (value, rest) = rest.rsplit_once("' to value of ")?;
     let wanted = rest.split_once(" type").map_or(rest, |(wanted, _)| wanted);
     let wanted = in_sql(wanted);

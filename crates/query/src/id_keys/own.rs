@@ -29,9 +29,17 @@ pub(crate) type Buffered = HashMap<TableId, Vec<ChangeBatch>>;
 /// The transaction's own changes, over its snapshot.
 ///
 /// # Errors
-/// What reading a key map meets.
+/// `Conflict` (40001) when another session altered a table that the transaction changed; what
+/// reading a key map meets.
 pub(crate) async fn buffered(session: &Shared, snapshot: &Snapshot) -> Result<Buffered> {
     let entries = entries(session);
+    for (table, _) in &entries {
+        if snapshot.definition(table.id)?.version != table.version {
+            let what = format!("table {:?} was changed by another session", table.name);
+            let error = Error::conflict(what).with_sqlstate("40001");
+            return Err(error.with_hint("ROLLBACK, and run the transaction again"));
+        }
+    }
     let numbers = numbers(snapshot, &entries).await?;
     let mut tables = Buffered::new();
     let visible = session.visible();

@@ -176,10 +176,6 @@ fn refused(statement: &Ast) -> Error {
 
 /// A query that only reads.
 pub(crate) fn reading(query: Box<Query>) -> Result<Box<Query>> {
-    if !query.locks.is_empty() {
-        return Err(unsupported("SELECT ... FOR UPDATE is not supported")
-            .with_detail("updates are blind: nothing is locked"));
-    }
     match query.body.as_ref() {
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => Err(
             unsupported("WITH before INSERT, UPDATE or DELETE is not supported")

@@ -9,20 +9,22 @@
 //! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
 //! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
 //! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
+//! | `FETCH FIRST 5 ROWS ONLY`              | `LIMIT 5`                   |
+//! | `to_char(at, 'YYYY-MM-DD')`            | `to_char(at, '%Y-%m-%d')`   |
 //!
 //! Rewrites tokens and sqlparser's tree and does nothing else.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, DataType, Expr, Query, Statement, TableAliasColumnDef, TableFactor,
-    Value, VisitMut, VisitorMut,
+    Array, BinaryOperator, DataType, Expr, LimitClause, Query, Select, Statement,
+    TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
-use super::{folded, unnest};
+use super::{date_formats, folded, ignored, unnest};
 use crate::array_text::array_elements;
 
 /// Rewrites the tokens of a statement.
@@ -84,7 +86,7 @@ fn switches(tokens: &mut [TokenWithSpan]) {
 /// Rewrites a statement's tree.
 ///
 /// # Errors
-/// `Invalid` (22P02) for a constant of type BYTEA that is none.
+/// `Invalid`: 22P02 for a constant of type BYTEA that is none, 0A000 for what nothing would do.
 pub(super) fn tree(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Rewriter) {
         ControlFlow::Continue(()) => Ok(()),
@@ -99,7 +101,12 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         unnest::beside_rows(query);
-        ControlFlow::Continue(())
+        fetch(query);
+        checked(ignored::in_query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        checked(ignored::in_select(select))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
@@ -107,15 +114,42 @@ impl VisitorMut for Rewriter {
             *expr = list;
         }
         array(expr);
-        match bytes(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
+        checked(bytes(expr).and_then(|()| date_formats::rewrite(expr)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         series(factor);
-        ControlFlow::Continue(())
+        checked(ignored::in_factor(factor))
+    }
+}
+
+fn checked(result: Result<()>) -> ControlFlow<Error> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+/// The rows that FETCH wants as a LIMIT; ties and percentages are left for the planner to refuse.
+fn fetch(query: &mut Query) {
+    let Some(fetch) = query
+        .fetch
+        .take_if(|fetch| !fetch.with_ties && !fetch.percent)
+    else {
+        return;
+    };
+    let rows = fetch.quantity.clone();
+    let rows = rows.unwrap_or_else(|| Expr::Value(Value::Number("1".to_owned(), false).into()));
+    match &mut query.limit_clause {
+        none @ None => {
+            *none = Some(LimitClause::LimitOffset {
+                limit: Some(rows),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+        Some(LimitClause::LimitOffset { limit, .. }) if limit.is_none() => *limit = Some(rows),
+        Some(_) => query.fetch = Some(fetch),
     }
 }
 

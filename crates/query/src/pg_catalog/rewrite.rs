@@ -117,7 +117,7 @@ fn text(expr: Expr) -> Expr {
     }
 }
 
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let arguments = arguments
         .into_iter()
         .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));

@@ -156,3 +156,28 @@ async fn ended_segments_leave_the_authority() {
     assert_eq!(rows(&session, "SELECT count(*) FROM t").await, [["0"]]);
     database.close().await.unwrap();
 }
+
+/// A merge of rows that were written before a column was dropped looks at their moment, and at
+/// no other column that now stands in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_column_ends_no_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let session = database.session();
+    let create = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, born TIMESTAMP, at TIMESTAMP) \
+                  WITH (ttl = '1 day', ttl_column = 'at')";
+    rows(&session, create).await;
+    rows(&session, "PAUSE STAGE authority").await;
+    let insert = "INSERT INTO t VALUES (1, 1, '1970-01-01', '2999-01-01'), \
+                  (2, 2, '2999-01-01', '1970-01-01')";
+    rows(&session, insert).await;
+    rows(&session, "SETTLE TO SORTED").await;
+    rows(&session, "ALTER TABLE t DROP COLUMN a").await;
+    rows(&session, "RESUME STAGE authority").await;
+    rows(&session, "SETTLE").await;
+    let left = rows(&session, "SELECT k FROM t").await;
+    assert_eq!(left, vec![vec!["1".to_owned()]]);
+    let checked = database.instance().verify(&|_| {}).await.unwrap();
+    assert_eq!(checked.problems, Vec::<String>::new());
+    database.close().await.unwrap();
+}

@@ -6,7 +6,8 @@
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use lazybase_model::{Error, Result};
+use lazybase_model::{Column, Error, Result};
+use lazybase_query::texts_as;
 
 use crate::render::{format_options, sql_type};
 
@@ -51,7 +52,7 @@ pub(super) fn is_lossless(from: &DataType, to: &DataType) -> bool {
         LargeUtf8, Null, Timestamp, Utf8, Utf8View,
     };
     match (from, to) {
-        _ if from == to => true,
+        _ if from == to || is_spelt(from, to) => true,
         (Null, _) => true,
         (Dictionary(_, values), _) => is_lossless(values, to),
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
@@ -73,6 +74,11 @@ pub(super) fn is_lossless(from: &DataType, to: &DataType) -> bool {
     }
 }
 
+/// Whether files have values of a type as texts.
+fn is_spelt(from: &DataType, to: &DataType) -> bool {
+    *from == DataType::Utf8 && matches!(to, DataType::Interval(_) | DataType::FixedSizeBinary(16))
+}
+
 fn integer_bits(data_type: &DataType) -> usize {
     match data_type.is_integer() {
         true => data_type
@@ -89,6 +95,9 @@ fn integer_bits(data_type: &DataType) -> usize {
 pub(super) fn cast(name: &str, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if column.data_type() == to {
         return Ok(ArrayRef::clone(column));
+    }
+    if is_spelt(column.data_type(), to) {
+        return texts_as(column, &Column::new(name, to.clone()), 1);
     }
     let options = CastOptions {
         safe: false,

@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::csv;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json;
-use lazybase_model::{Error, Result};
+use lazybase_model::{Column, Error, Result};
+use lazybase_query::{csv_texts, texts_as};
 use regex::Regex;
 
 use super::chunk::{CHUNK_BYTES, Chunks, PrefixHash};
@@ -25,7 +27,8 @@ const BATCH_ROWS: usize = 8_192;
 #[derive(Debug, Clone)]
 pub(super) struct TextOptions {
     delimiter: u8,
-    null: Regex,
+    /// A text that means NULL beside the empty one.
+    null: Option<String>,
 }
 
 impl TextOptions {
@@ -33,10 +36,15 @@ impl TextOptions {
     pub(super) fn new(delimiter: char, null: Option<&str>) -> Result<TextOptions> {
         let delimiter = u8::try_from(delimiter)
             .map_err(|_| Error::invalid(format!("{delimiter:?} is no delimiter of one byte")))?;
-        let pattern = format!("^({})?$", regex::escape(null.unwrap_or("")));
-        let null =
-            Regex::new(&pattern).map_err(|error| Error::invalid(format!("--null: {error}")))?;
+        let null = null.map(str::to_owned);
         Ok(TextOptions { delimiter, null })
+    }
+
+    /// What means NULL where types are inferred.
+    fn null_pattern(&self) -> Result<Regex> {
+        let null = self.null.as_deref().unwrap_or("");
+        let pattern = format!("^({})?$", regex::escape(null));
+        Regex::new(&pattern).map_err(|error| Error::invalid(format!("--null: {error}")))
     }
 }
 
@@ -126,10 +134,10 @@ impl TextFile {
         let Some(chunk) = self.chunks.next()? else {
             return Ok(None);
         };
-        let batches = self.parse(&chunk).map_err(|error| {
-            failure::arrow(format!("after row {}", self.rows), &error)
-                .with_hint("lines are counted from that row; to have other types, make the table")
-        })?;
+        let batches = match self.csv {
+            true => self.csv_rows(&chunk)?,
+            false => self.json_rows(&chunk)?,
+        };
         self.hash.write(&chunk);
         self.rows += batches
             .iter()
@@ -148,22 +156,87 @@ impl TextFile {
         }))
     }
 
-    fn parse(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
-        if self.csv {
-            let reader = csv::ReaderBuilder::new(SchemaRef::clone(&self.schema))
-                .with_header(false)
-                .with_delimiter(self.options.delimiter)
-                .with_null_regex(self.options.null.clone())
-                .with_batch_size(BATCH_ROWS)
-                .build_buffered(chunk)?;
-            return reader.collect();
+    fn csv_rows(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>> {
+        let fields = self.schema.fields().iter();
+        let names = fields.map(|field| field.name().clone()).collect();
+        let after = |error: Error| error.within(format!("after row {}", self.rows));
+        let mut first_row = self.rows + 1;
+        let mut batches = Vec::new();
+        for texts in csv_texts(chunk, self.options.delimiter, names).map_err(after)? {
+            let texts = texts.map_err(after)?;
+            let blank = |field: &Field| match field.data_type() {
+                DataType::Utf8 => None,
+                _ => Some(""),
+            };
+            let columns = self.schema.fields().iter().zip(texts.columns());
+            let columns = columns.map(|(field, texts)| {
+                let mut texts = without(texts, self.options.null.as_deref());
+                // Many programs put every value in quotes, those that lack too.
+                texts = without(&texts, blank(field));
+                typed(field, &texts, first_row)
+            });
+            let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+            first_row += texts.num_rows() as u64;
+            batches.push(assembled(&self.schema, columns)?);
         }
-        json::ReaderBuilder::new(SchemaRef::clone(&self.schema))
+        Ok(batches)
+    }
+
+    fn json_rows(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>> {
+        let after = |error: ArrowError| failure::arrow(format!("after row {}", self.rows), &error);
+        let fields = self.schema.fields().iter();
+        // What JSON's reader does not know is read from its text.
+        let read = fields.map(|field| match field.data_type() {
+            DataType::Interval(_) | DataType::FixedSizeBinary(_) => {
+                Arc::new(Field::new(field.name(), DataType::Utf8, true))
+            }
+            _ => Arc::clone(field),
+        });
+        let read = SchemaRef::new(Schema::new(read.collect::<Vec<_>>()));
+        let reader = json::ReaderBuilder::new(read)
             .with_strict_mode(true)
             .with_batch_size(BATCH_ROWS)
-            .build(chunk)?
-            .collect()
+            .build(chunk)
+            .map_err(after)?;
+        let mut first_row = self.rows + 1;
+        let mut batches = Vec::new();
+        for batch in reader {
+            let batch = batch.map_err(|error| {
+                after(error).with_hint("to have other types, make the table before")
+            })?;
+            let columns = self.schema.fields().iter().zip(batch.columns());
+            let columns = columns.map(|(field, column)| typed(field, column, first_row));
+            let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+            first_row += batch.num_rows() as u64;
+            batches.push(assembled(&self.schema, columns)?);
+        }
+        Ok(batches)
     }
+}
+
+fn assembled(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(Arc::clone(schema), columns)
+        .map_err(|error| failure::arrow("rows", &error))
+}
+
+/// Texts as values of the column's type; what has it stays as it is.
+fn typed(field: &Field, values: &ArrayRef, first_row: u64) -> Result<ArrayRef> {
+    if values.data_type() == field.data_type() {
+        return Ok(Arc::clone(values));
+    }
+    let column = Column::new(field.name(), field.data_type().clone());
+    texts_as(values, &column, first_row)
+        .map_err(|error| error.with_hint("to have another type, make the table before"))
+}
+
+/// Texts with NULL for those that are `null`.
+fn without(texts: &ArrayRef, null: Option<&str>) -> ArrayRef {
+    let strings = texts.as_string::<i32>();
+    let Some(null) = null.filter(|null| strings.iter().any(|text| text == Some(null))) else {
+        return Arc::clone(texts);
+    };
+    let kept = strings.iter().map(|text| text.filter(|text| *text != null));
+    Arc::new(kept.collect::<StringArray>())
 }
 
 fn opened(path: &Path) -> Result<File> {
@@ -188,7 +261,7 @@ fn infer(first: &[u8], options: &TextOptions, csv: bool) -> Result<Schema> {
         csv::reader::Format::default()
             .with_header(true)
             .with_delimiter(options.delimiter)
-            .with_null_regex(options.null.clone())
+            .with_null_regex(options.null_pattern()?)
             .infer_schema(first, Some(INFERENCE_RECORDS))
     } else {
         json::reader::infer_json_schema(first, Some(INFERENCE_RECORDS))

@@ -104,7 +104,7 @@ fn control_characters_and_lists_stay_on_their_line() {
     let table = written(Format::Table, std::slice::from_ref(&batch));
     assert!(table.contains("a\\nb"), "{table}");
     let csv = written(Format::Csv, &[batch]);
-    assert!(csv.contains("\"[1, ]\",\"a\nb\""), "{csv}");
+    assert!(csv.contains("\"[1,null]\",\"a\nb\""), "{csv}");
 }
 
 #[test]

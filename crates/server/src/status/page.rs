@@ -44,7 +44,7 @@ const SECTIONS: [Section; 6] = [
                 FROM lazybase.scus WHERE stage <> 'sorted' GROUP BY stage
                 UNION ALL
                 SELECT CASE stage WHEN 'sorted' THEN 2 WHEN 'merged' THEN 3 ELSE 4 END, stage,
-                    max(last_scu) - min(first_scu) + 1, count(*), sum(rows), sum(bytes)
+                    max(last_scu) + 1 - min(first_scu), count(*), sum(rows), sum(bytes)
                 FROM lazybase.runs WHERE NOT superseded GROUP BY stage) AS s
             ORDER BY s.at, s.stage",
     },

@@ -44,6 +44,40 @@ fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     )
 }
 
+/// Runs `lazybase sql` after these words of the shell.
+fn under(place: &Place, words: &str, sql: &str) -> String {
+    let inner = place.command(&["sql", "-q", "-c", sql]);
+    let mut outer = Command::new("sh");
+    outer
+        .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env_remove("LAZYBASE_DB")
+        .stdin(Stdio::null());
+    let output = outer.output().unwrap();
+    assert!(!output.status.success());
+    assert!(output.status.code().is_some(), "ended by a signal");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn too_few_open_files_are_refused_in_words() {
+    let said = under(&Place::new(), "ulimit -n 24", "SELECT 1");
+    assert!(said.contains("open only 24 files at once"), "{said}");
+    assert!(said.contains("ulimit -n 1024"), "{said}");
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_no_end() {
+    let place = Place::new();
+    place.ok(&["sql", "-c", "CREATE TABLE t (k INT PRIMARY KEY, v TEXT)"]);
+    let sql = "INSERT INTO t SELECT x, repeat('v', 1000) FROM generate_series(1, 10000) AS s (x)";
+    // In blocks of 512 bytes.
+    let said = under(&place, "ulimit -f 4000", sql);
+    assert!(said.contains("too large"), "{said}");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "0\n");
+}
+
 #[test]
 fn budgets_hold_at_60_percent_of_themselves() {
     let place = Place::new();

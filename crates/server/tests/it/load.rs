@@ -125,3 +125,41 @@ fn a_rejected_file_adds_nothing_and_the_next_goes_on() {
     assert!(err.contains("b.csv"), "{err}");
     assert_eq!(place.rows("SELECT n FROM t ORDER BY n"), "1\n3\n");
 }
+
+/// What is exported is loaded as it was, whatever the types and the values.
+#[test]
+fn an_export_loads_back() {
+    let place = Place::new();
+    let columns = "(id BIGINT PRIMARY KEY, t TEXT, b BOOLEAN, f DOUBLE, r REAL, n DECIMAL(9,2), \
+                   d DATE, at TIMESTAMP, z TIMESTAMPTZ, c TIME, y BYTEA, u UUID, i INTERVAL, \
+                   l BIGINT[], w TEXT[])";
+    place.ok(&["sql", "-c", &format!("CREATE TABLE t {columns}")]);
+    place.ok(&[
+        "sql",
+        "-c",
+        r#"INSERT INTO t VALUES
+        (1, '', true, 'NaN', 1.5, 1.25, '2013-01-01', '2013-01-01 05:00:00.25',
+         '2013-01-01 05:00+02', '10:00', '\x00ff', 'a0000000-0000-4000-8000-000000000001',
+         '1 month 2 days 03:04:05', '{1,NULL,3}', '{"a,b",""}'),
+        (2, 'say "so", or
+not', false, '-Infinity', 0.1, -1, '1066-10-14', '1969-12-31 23:59:59', '1900-01-01',
+         '23:59:59.999999', '', NULL, '-1 day', '{}', '{}'),
+        (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+        (4, 'NULL', true, 1e300, 3e38, 0, '9999-12-31', '9999-12-31', '9999-12-31', '00:00',
+         'text', 'ffffffff-ffff-4fff-bfff-ffffffffffff', '36:00', NULL, '{NULL}')"#,
+    ]);
+    let rows = |table: &str| place.rows(&format!("SELECT * FROM {table} ORDER BY id"));
+    let expected = rows("t");
+    for format in ["csv", "jsonl", "parquet"] {
+        let file = place.path(&format!("t.{format}"));
+        let file = file.to_str().unwrap();
+        place.ok(&["export", "t", file]);
+        let table = format!("of_{format}");
+        place.ok(&["sql", "-c", &format!("CREATE TABLE {table} {columns}")]);
+        place.ok(&["load", &table, file]);
+        assert_eq!(rows(&table), expected, "{format}");
+        let compared =
+            format!("SELECT count(*) FROM (SELECT * FROM t EXCEPT SELECT * FROM {table}) AS other");
+        assert_eq!(place.rows(&compared), "0\n", "{format}");
+    }
+}

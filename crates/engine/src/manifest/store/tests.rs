@@ -207,6 +207,7 @@ fn a_commit_whose_caller_went_away_is_settled_by_the_next() {
         bytes,
         uncertain: true,
         then: None,
+        twice: None,
     });
     block_on(store.commit_with(|manifest| {
         assert_eq!(manifest.sealed_through, ScuNumber(1));

@@ -375,6 +375,9 @@ fn the_choice_says_what_best_effort_would_have_saved() {
     let cheaper = question.ask("0").unwrap().cheaper.unwrap();
     assert_eq!(cheaper.staleness, Duration::from_secs(5));
     assert!(question.ask("best effort").unwrap().cheaper.is_none());
+    // Nothing is saved where nothing is read.
+    question.tables = Some(Vec::new());
+    assert!(question.ask("0").unwrap().cheaper.is_none());
 }
 
 /// Over every bound and floor: never before the floor, never short of the bound, and the stamp

@@ -509,6 +509,10 @@ pub(crate) async fn read_frame(
         Err(StoreError::NotFound(_)) => {
             return Err(damaged(&name, place.offset, "the file is gone"));
         }
+        Err(error @ StoreError::TooShort { .. }) => {
+            let what = "a frame can't be read";
+            return Err(damaged(&name, place.offset, what).with_detail(error.to_string()));
+        }
         Err(StoreError::Read { reason, .. }) => {
             return Err(damaged(&name, place.offset, "a frame can't be read").with_detail(reason));
         }

@@ -89,10 +89,10 @@ fn parquet(folder: &Path, values: &[i64]) -> PathBuf {
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(10_000))
         .build();
-    let file = crate::wall::create_file(&path).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    let file = writer.into_inner().unwrap();
+    crate::wall::write_file(&path, &file).unwrap();
     path
 }
 

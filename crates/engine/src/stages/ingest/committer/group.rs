@@ -470,7 +470,16 @@ impl Committer {
         for item in items {
             match item {
                 // A batch without its commit frame is not there, whatever became of the rest.
-                Item::Data { batch, .. } => self.lose(batch, Error::unavailable(error.message())),
+                Item::Data { batch, .. } => {
+                    let lost = Error::unavailable(error.message());
+                    self.lose(
+                        batch,
+                        match error.detail() {
+                            Some(detail) => lost.with_detail(detail),
+                            None => lost,
+                        },
+                    );
+                }
                 Item::Commit(pending) => {
                     self.lose(pending.batch, error.clone());
                     pending.answer.fail(error);

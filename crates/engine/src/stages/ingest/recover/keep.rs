@@ -51,7 +51,7 @@ pub async fn keep_whole_frames(
             previous: None,
             durable: FILE_HEADER_BYTES,
         };
-        for found in walk(&content, &header) {
+        for found in walk(&content, &header, 0) {
             if let Found::Good(offset, frame) = found
                 && offset >= cut
                 && frame.scu <= manifest.sealed_through

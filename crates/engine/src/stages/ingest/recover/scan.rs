@@ -16,6 +16,7 @@ use super::super::frame::{
 };
 use super::{ChainFile, FoundCommit, unreadable};
 use crate::env::Store;
+use crate::env::planted::{Planted, is_planted};
 use crate::manifest::state::Manifest;
 
 /// A torn payload of up to this size looks like a flipped bit by chance once in a thousand times;
@@ -67,7 +68,8 @@ pub(super) async fn scan_file(
     file: &ChainFile,
 ) -> Result<FileScan> {
     let name = log_name(file.header.number);
-    let end = file.end.unwrap_or(file.bytes);
+    let end = file.end.filter(|_| !is_planted(Planted::StaleFrames));
+    let end = end.unwrap_or(file.bytes);
     if end > file.bytes {
         return Err(damaged(
             &name,
@@ -77,10 +79,11 @@ pub(super) async fn scan_file(
     }
     let content = store.read(&name, 0..end).await;
     let content = content.map_err(|error| unreadable(&name, error))?;
-    let found = walk(&content, &file.header);
+    let sealed_end = sealed_end(manifest, &name, &file.header);
+    let found = walk(&content, &file.header, sealed_end);
     let durable = match file.end {
         Some(end) => end,
-        None => durable_point(manifest, &name, &file.header, &found),
+        None => durable_point(&file.header, sealed_end, &found),
     };
     let mut scan = FileScan {
         header: file.header,
@@ -93,16 +96,18 @@ pub(super) async fn scan_file(
         let unneeded = |scu: ScuNumber| scu <= manifest.sealed_through;
         match found {
             Found::Good(offset, header) => scan.take(&content, *offset, header, manifest)?,
+            // What nothing needs keeps no database from opening.
+            Found::BadPayload(_, header, _)
+                if header.kind == FrameKind::Commit && unneeded(header.scu) => {}
+            Found::Gap(offset, _) if *offset < sealed_end => {}
             Found::BadPayload(offset, header, damage) => {
                 let what = damage.describe();
                 if *offset >= durable && !flipped(&content, file, *offset, Some((header, damage))) {
                     break;
                 }
                 // A data frame is missed when a batch names it.
-                if header.kind == FrameKind::Commit && !unneeded(header.scu) {
-                    return Err(damaged(&name, *offset, what));
-                }
-                if *offset >= durable {
+                let counts = header.kind == FrameKind::Commit || *offset >= durable;
+                if counts && !unneeded(header.scu) {
                     return Err(damaged(&name, *offset, what));
                 }
             }
@@ -110,7 +115,15 @@ pub(super) async fn scan_file(
                 if *offset >= durable && !flipped(&content, file, *offset, None) {
                     break;
                 }
-                if !next.is_some_and(|(_, header)| unneeded(header.scu)) {
+                let lost = flip_in_header(
+                    &content[*offset as usize..],
+                    file.header.number,
+                    file.header.identity,
+                    *offset,
+                );
+                let lost = lost.map(|(_, header)| header);
+                let mut headers = lost.into_iter().chain(next.map(|(_, header)| header));
+                if !headers.any(|header| unneeded(header.scu)) {
                     return Err(damaged(&name, *offset, FrameDamage::Header.describe()));
                 }
             }
@@ -162,8 +175,9 @@ impl FileScan {
     }
 }
 
-/// All frames of one life of a file, in order, and what lies between them.
-pub(super) fn walk(content: &Bytes, file: &FileHeader) -> Vec<Found> {
+/// All frames of one life of a file, in order, and what lies between them. A frame begins at
+/// `known`, or the file ends there: no gap reaches over it.
+pub(super) fn walk(content: &Bytes, file: &FileHeader, known: u64) -> Vec<Found> {
     let mut found = Vec::new();
     let mut offset = FILE_HEADER_BYTES;
     while offset < content.len() as u64 {
@@ -182,8 +196,10 @@ pub(super) fn walk(content: &Bytes, file: &FileHeader) -> Vec<Found> {
             _ => {
                 let next = next_header(content, file, offset + FRAME_ALIGNMENT as u64);
                 found.push(Found::Gap(offset, next));
-                match next {
-                    Some((next, _)) => next,
+                match next.map(|(next, _)| next) {
+                    Some(next) if offset >= known => next,
+                    Some(next) => next.min(known),
+                    None if offset < known => known,
                     None => break,
                 }
             }
@@ -205,17 +221,21 @@ fn next_header(content: &Bytes, file: &FileHeader, start: u64) -> Option<(u64, F
     None
 }
 
+/// Where the frames of sealed SCUs end in a file, as far as the manifest still says: every commit
+/// frame before that point is of a sealed SCU, whose frames are read by their places.
+fn sealed_end(manifest: &Manifest, name: &str, file: &FileHeader) -> u64 {
+    let pieces = manifest.scus.values().flat_map(|entry| &entry.log);
+    let here = pieces.filter(|piece| piece.file == name && piece.identity == file.identity);
+    here.map(|piece| piece.end).max().unwrap_or(0)
+}
+
 /// How much of the last file is known to have been durable.
-fn durable_point(manifest: &Manifest, name: &str, file: &FileHeader, found: &[Found]) -> u64 {
+fn durable_point(file: &FileHeader, sealed_end: u64, found: &[Found]) -> u64 {
     let said = found.iter().map(|found| match found {
         Found::Good(_, header) | Found::BadPayload(_, header, _) => header.durable,
         Found::Gap(_, next) => next.map_or(0, |(_, header)| header.durable),
     });
-    let pieces = manifest.scus.values().flat_map(|entry| &entry.log);
-    let sealed = pieces
-        .filter(|piece| piece.file == name && piece.identity == file.identity)
-        .map(|piece| piece.end);
-    said.chain(sealed).fold(file.durable, u64::max)
+    said.fold(file.durable.max(sealed_end), u64::max)
 }
 
 /// Whether one flipped bit explains a bad frame behind the durable point, and a write that was cut

@@ -11,6 +11,7 @@ use super::world::{
 };
 use crate::change_batch::ChangeBatch;
 use crate::env::Env;
+use crate::env::manual::TestEnv;
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::manifest::state::{DdlBatch, Manifest};
 use crate::stages::ingest::writer::BatchWriter;
@@ -380,17 +381,7 @@ fn a_flipped_bit_anywhere_is_found() {
     let expected = labels_of(&World::open(whole, &no_manifest(), small()).unwrap(), &run);
     let places = futures::executor::block_on(written_places(&run));
     for (name, bit) in places {
-        let image = run
-            .store
-            .crash_image(run.store.operations(), Unsynced::Everything);
-        let test = Env::test_over(4, image);
-        let faults = crate::env::faults::Faults::none();
-        faults.flip_bit(&name, bit);
-        let store = crate::env::faults::FaultyStore::over(Arc::clone(&test.env.store), faults);
-        let env = Env {
-            store: Arc::new(store),
-            ..test.env.clone()
-        };
+        let (test, env) = with_flipped_bit(&run, &name, bit);
         match World::open_env(test, env, &no_manifest(), small()) {
             Err(error) => {
                 assert_eq!(
@@ -409,6 +400,51 @@ fn a_flipped_bit_anywhere_is_found() {
             }
         }
     }
+}
+
+/// The store as the run left it, but for one bit.
+fn with_flipped_bit(run: &Run, name: &str, bit: u64) -> (TestEnv, Env) {
+    let now = run.store.operations();
+    let test = Env::test_over(4, run.store.crash_image(now, Unsynced::Everything));
+    let faults = crate::env::faults::Faults::none();
+    faults.flip_bit(name, bit);
+    let store = crate::env::faults::FaultyStore::over(Arc::clone(&test.env.store), faults);
+    let env = Env {
+        store: Arc::new(store),
+        ..test.env.clone()
+    };
+    (test, env)
+}
+
+/// Damage keeps nothing from opening that the manifest holds already: as SCUs whose frames are
+/// read by their places, or as runs.
+#[test]
+fn a_flipped_bit_in_sealed_frames_lets_the_log_open() {
+    let mut runner = Runner::new();
+    runner.upload(30, 40);
+    let early = runner.write(20, 40);
+    runner.world.seal();
+    runner.upload(100, 40);
+    runner.commit(vec![early]);
+    runner.world.seal();
+    let sealed = runner.manifest_now();
+    runner.manifest(2);
+    let retired = runner.run.manifests.last().unwrap().1.clone();
+    assert!(sealed.scus.len() == 2 && retired.scus.is_empty());
+    let mut unread = 0;
+    for (name, bit) in futures::executor::block_on(written_places(&runner.run)) {
+        for manifest in [&sealed, &retired] {
+            let (test, env) = with_flipped_bit(&runner.run, &name, bit);
+            let world = World::open_env(test, env, manifest, small())
+                .unwrap_or_else(|error| panic!("{name} bit {bit}: {error}"));
+            assert_eq!(world.recovered.len(), 0, "{name} bit {bit}");
+            for scu in world.ingest.unsorted().iter() {
+                let read = read_scu(&world.env, scu, &keyed(1));
+                unread += u32::from(read.is_err_and(|error| error.kind() == ErrorKind::Corrupt));
+            }
+        }
+    }
+    assert!(unread > 100, "{unread}");
 }
 
 /// Bits of every byte that was written to the log.

@@ -1,0 +1,65 @@
+//! Clauses that sqlparser reads and the planner leaves out without a word: refused, for the answer
+//! would be another one than was asked for (invariant PAR-1). Pure.
+
+use datafusion::sql::sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
+use lazybase_model::Result;
+
+use super::unsupported;
+
+/// # Errors
+/// `Invalid` (0A000) for a clause of a query that nothing would do.
+pub(super) fn in_query(query: &Query) -> Result<()> {
+    if !query.locks.is_empty() {
+        return Err(unsupported("SELECT ... FOR UPDATE is not supported")
+            .with_detail("updates are blind: nothing is locked"));
+    }
+    none(query.settings.is_some(), "SETTINGS")?;
+    none(query.format_clause.is_some(), "FORMAT")?;
+    none(query.for_clause.is_some(), "FOR XML, JSON or BROWSE")?;
+    none(!query.pipe_operators.is_empty(), "|>")
+}
+
+/// # Errors
+/// As [`in_query`], of a SELECT.
+pub(super) fn in_select(select: &Select) -> Result<()> {
+    let modifiers = match &select.group_by {
+        GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
+    };
+    let hint = "write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)";
+    none(!modifiers.is_empty(), "GROUP BY ... WITH").map_err(|error| error.with_hint(hint))?;
+    none(select.prewhere.is_some(), "PREWHERE")?;
+    none(!select.connect_by.is_empty(), "CONNECT BY")?;
+    none(!select.cluster_by.is_empty(), "CLUSTER BY")?;
+    none(!select.distribute_by.is_empty(), "DISTRIBUTE BY")?;
+    none(!select.sort_by.is_empty(), "SORT BY")
+}
+
+/// # Errors
+/// As [`in_query`], of something in FROM.
+pub(super) fn in_factor(factor: &TableFactor) -> Result<()> {
+    let sample = match factor {
+        TableFactor::Table {
+            with_hints,
+            partitions,
+            sample,
+            index_hints,
+            ..
+        } => {
+            none(!with_hints.is_empty(), "WITH (...) behind a table")?;
+            none(!partitions.is_empty(), "PARTITION (...) behind a table")?;
+            none(!index_hints.is_empty(), "an index hint")?;
+            sample
+        }
+        TableFactor::Derived { sample, .. } => sample,
+        _ => return Ok(()),
+    };
+    let hint = "WHERE random() < 0.01 takes about one row of a hundred";
+    none(sample.is_some(), "TABLESAMPLE").map_err(|error| error.with_hint(hint))
+}
+
+fn none(is_there: bool, what: &str) -> Result<()> {
+    match is_there {
+        true => Err(unsupported(format!("{what} is not supported"))),
+        false => Ok(()),
+    }
+}
