@@ -1,24 +1,35 @@
 //! Any file of a database in words: what `lazybase inspect` shows. Reads the bytes of one file
 //! and its name; each format's own module decodes, with its checksums.
 
+use bytes::Bytes;
 use lazybase_model::{Error, Result};
 
+use crate::manifest::SegmentFormat;
 use crate::manifest::file::{self, Content, Unreadable};
 use crate::{segment, stages};
 
-/// What a file of this name holds, in words; folders before the name don't matter.
+const SOUND: &str = "checksums of all rows good; the index's own is in the manifest\n";
+
+/// What a file of this name holds, in words, after all of it was checked that can be without a
+/// manifest; folders before the name don't matter.
 ///
 /// # Errors
 /// `Corrupt` when it is not what its name says, `Invalid` when no file of a database has such a
 /// name.
-pub fn describe_file(name: &str, bytes: &[u8]) -> Result<String> {
+pub async fn describe_file(name: &str, bytes: &Bytes) -> Result<String> {
     let name = name.rsplit('/').next().unwrap_or(name);
     match name.rsplit('.').next() {
         Some("edit") => manifest_file(&format!("manifest/{name}"), bytes),
         Some("checkpoint") => manifest_file(&format!("manifest/{name}"), bytes),
         Some("log") => stages::ingest::describe_log(&format!("log/{name}"), bytes),
-        Some("ext") => segment::describe_extents(name, bytes),
-        Some("parquet") => segment::describe_parquet(name, bytes),
+        Some("ext") => {
+            segment::verify_alone(name, bytes, SegmentFormat::Extent).await?;
+            Ok(segment::describe_extents(name, bytes)? + SOUND)
+        }
+        Some("parquet") => {
+            segment::verify_alone(name, bytes, SegmentFormat::Parquet).await?;
+            Ok(segment::describe_parquet(name, bytes)? + SOUND)
+        }
         _ => Err(Error::invalid(format!("{name:?} is no file of a database"))
             .with_hint("files end in .edit, .checkpoint, .log, .ext or .parquet")),
     }

@@ -44,15 +44,20 @@ pub const TARGETS: [(&str, Target); 5] = [
     ("parquet", read_parquet),
 ];
 
+/// What `lazybase inspect` says of a file: for segments, after reading all of it back.
+fn describe(name: &str, bytes: &[u8]) {
+    let _ = block_on(describe_file(name, &Bytes::copy_from_slice(bytes)));
+}
+
 /// A manifest's edit or checkpoint: whole, or the body of one, by its first byte. What can be read
 /// is applied and checked.
 pub fn read_manifest(bytes: &[u8]) {
     let number = 1;
     for kind in [FileKind::Edit, FileKind::Checkpoint] {
         let name = kind.file_name(number);
-        let _ = describe_file(&name, bytes);
+        describe(&name, bytes);
         let framed = framed(kind, number, bytes);
-        let _ = describe_file(&name, &framed);
+        describe(&name, &framed);
         match decode(&name, &framed) {
             Ok((_, Content::Edit(edit))) => {
                 if let Ok(first) = Manifest::first(&edit) {
@@ -85,7 +90,7 @@ pub fn read_times(bytes: &[u8]) {
 
 /// A log: as a file, as frames with good checksums, and each of them alone.
 pub fn read_log(bytes: &[u8]) {
-    let _ = describe_file("00000000000000000001.log", bytes);
+    describe("00000000000000000001.log", bytes);
     let table = every_type();
     read_payload(&Bytes::copy_from_slice(bytes), &table);
     for log in [bytes.to_vec(), log_of_payloads(bytes)] {
@@ -118,7 +123,7 @@ async fn store_log(store: &MemoryStore, bytes: &[u8]) -> StoreResult<()> {
 
 /// A file of extents: as it is, as an index, and as one extent.
 pub fn read_extents(bytes: &[u8]) {
-    let _ = describe_file("a.ext", bytes);
+    describe("a.ext", bytes);
     let copied = Bytes::copy_from_slice(bytes);
     if let Ok(index) = ExtentIndex::parse(&copied) {
         for extent in index.iter() {
@@ -136,7 +141,7 @@ pub fn read_extents(bytes: &[u8]) {
 
 /// A Parquet segment.
 pub fn read_parquet(bytes: &[u8]) {
-    let _ = describe_file("a.parquet", bytes);
+    describe("a.parquet", bytes);
     if let Ok(layout) = RowLayout::primary(&every_type()) {
         verify(bytes, SegmentFormat::Parquet, layout);
     }

@@ -144,6 +144,10 @@ impl CatalogProvider for Catalog {
                     others: InformationSchemaProvider::new(Arc::new(all)),
                     visible: names.visible.clone(),
                     gate: names.gate.clone(),
+                    system: vec![
+                        (SYSTEM_SCHEMA, Arc::clone(&self.system) as _),
+                        (PG_CATALOG, Arc::clone(&self.pg_catalog) as _),
+                    ],
                 }))
             }
             _ => None,

@@ -42,6 +42,7 @@ use crate::id_keys::function::IdKey;
 use crate::intervals::{IntervalArithmetic, IntervalOrder};
 use crate::like_escapes::{self, SimilarToEscape};
 use crate::memory;
+use crate::other_names;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::expanded::Expanded;
 use crate::pg_catalog::or_empty::OrEmpty;
@@ -102,7 +103,9 @@ pub(crate) fn base(
         .map_err(|error| from_datafusion(&error, ""))?;
     // It takes the place of the planner's.
     let _ = state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())));
-    byte_lengths::register(&mut state).map_err(|error| from_datafusion(&error, ""))?;
+    byte_lengths::register(&mut state)
+        .and_then(|()| other_names::register(&mut state))
+        .map_err(|error| from_datafusion(&error, ""))?;
     // Nothing of their names is there before.
     let _ = state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())));
     let _ = state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())));

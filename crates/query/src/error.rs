@@ -60,7 +60,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::Execution(message) => from_execution(message),
         DataFusionError::ResourcesExhausted(message) => {
             Error::unavailable("the query needs more memory than there is for queries")
-                .with_detail(first_line(message))
+                .with_detail(first_line(refused(message)))
                 .with_hint(
                     "ask for less at once, lower datafusion.execution.target_partitions, or raise \
                      query_memory where the database is opened",
@@ -193,6 +193,12 @@ pub(crate) fn unknown_table<'n>(name: &str, known: impl Iterator<Item = &'n str>
         Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
         None => error.with_hint("SHOW TABLES lists the tables"),
     }
+}
+
+/// What was refused: behind the list of those that hold memory, whose names say nothing to users.
+fn refused(message: &str) -> &str {
+    let parts = message.split_once("\nError: ");
+    parts.map_or(message, |(_, refused)| refused)
 }
 
 fn first_line(message: &str) -> String {

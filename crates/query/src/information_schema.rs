@@ -1,12 +1,16 @@
-//! `information_schema`: DataFusion's own tables, and beside them who was granted what.
+//! `information_schema`: DataFusion's own tables, and beside them columns, keys, and who was
+//! granted what.
 //!
 //! ```text
+//!   columns                types, defaults and measures of all columns
+//!   table_constraints, key_column_usage, constraint_column_usage    primary keys
 //!   table_privileges       what the session's roles, or everybody, have or have granted
 //!   role_table_grants      the same without what everybody has
 //!   column_privileges      the same by column: what is granted on a table is on each of them
 //! ```
 //!
-//! An owner's privileges stand there too, as granted by the owner.
+//! An owner's privileges stand there too, as granted by the owner. Columns and keys are described
+//! as PostgreSQL does (`described`): its tools read the names of types there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,11 +24,15 @@ use lazybase_model::Table;
 use lazybase_model::access::{Privilege, RoleId};
 
 use crate::access::{Gate, name_of};
+use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
+use crate::pg_catalog::{self, Row};
 use crate::visible::Visible;
 
-/// The tables that are made here.
-const NAMES: [&str; 3] = ["column_privileges", "role_table_grants", "table_privileges"];
+mod described;
+
+/// The tables of privileges.
+const PRIVILEGES: [&str; 3] = ["column_privileges", "role_table_grants", "table_privileges"];
 /// How everybody is called there.
 const EVERYBODY: &str = "PUBLIC";
 
@@ -34,27 +42,39 @@ pub(crate) struct InformationSchema {
     pub(crate) others: InformationSchemaProvider,
     pub(crate) visible: Visible,
     pub(crate) gate: Gate,
+    /// The schemas whose tables the system makes.
+    pub(crate) system: Vec<(&'static str, Arc<dyn SchemaProvider>)>,
 }
 
 #[async_trait]
 impl SchemaProvider for InformationSchema {
     fn table_names(&self) -> Vec<String> {
         let mut names = self.others.table_names();
-        names.extend(NAMES.map(str::to_owned));
+        names.extend(PRIVILEGES.map(str::to_owned));
+        names.extend(described::COLUMNS.map(|(name, _)| name.to_owned()));
+        names.sort_unstable();
+        names.dedup();
         names
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        if !NAMES.contains(&name) {
-            return self.others.table(name).await;
-        }
-        let rows = self.rows(name)?;
+        let described = described::COLUMNS.iter().find(|(known, _)| *known == name);
+        let rows = match described {
+            Some((_, columns)) => {
+                let rows = self.described(name).await?;
+                pg_catalog::batch(columns, rows).map_err(into_datafusion)?
+            }
+            None if PRIVILEGES.contains(&name) => self.rows(name)?,
+            None => return self.others.table(name).await,
+        };
         let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
         Ok(Some(Arc::new(table)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        NAMES.contains(&name) || self.others.table_exist(name)
+        PRIVILEGES.contains(&name)
+            || described::COLUMNS.iter().any(|(known, _)| *known == name)
+            || self.others.table_exist(name)
     }
 }
 
@@ -70,6 +90,34 @@ struct Granted {
 }
 
 impl InformationSchema {
+    /// What is said of columns and keys.
+    async fn described(&self, name: &str) -> DataFusionResult<Vec<Row>> {
+        let mut tables = self.visible.tables();
+        if name != "columns" {
+            tables.retain(|table| self.gate.sees(table));
+            let keys = tables.iter().map(|table| described::of_key(name, table));
+            return Ok(keys.flatten().collect());
+        }
+        tables.extend(self.visible.views());
+        tables.retain(|table| self.gate.sees(table));
+        let columns = tables
+            .iter()
+            .map(|table| described::columns_of_table(table));
+        let mut rows: Vec<Row> = columns.flatten().collect();
+        for (schema, provider) in &self.system {
+            for table in provider.table_names() {
+                if let Some(found) = provider.table(&table).await? {
+                    rows.extend(described::columns_of_schema(
+                        schema,
+                        &table,
+                        &found.schema(),
+                    ));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
     fn rows(&self, name: &str) -> DataFusionResult<RecordBatch> {
         let mut tables = self.visible.tables();
         tables.extend(self.visible.views());

@@ -58,6 +58,7 @@ mod memory;
 mod moments;
 mod named_rewrites;
 pub mod observe;
+mod other_names;
 mod parse;
 mod pg_catalog;
 mod point;

@@ -22,6 +22,8 @@ use lazybase_model::{Error, Result};
 use crate::settings::Settings;
 use crate::visible::Visible;
 
+pub(crate) use described::key_name;
+
 mod described;
 pub(crate) mod expanded;
 mod facts;
@@ -97,7 +99,7 @@ pub(crate) fn rows(
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
-enum Cell {
+pub(crate) enum Cell {
     Bool(bool),
     Int(i64),
     Float(f32),
@@ -131,12 +133,12 @@ impl From<i64> for Cell {
 }
 
 /// The cells of a row that are not what their column mostly holds.
-type Row = Vec<(&'static str, Cell)>;
+pub(crate) type Row = Vec<(&'static str, Cell)>;
 
 /// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
 /// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `S` and `O` for lists of the former, `T` for a list
 /// of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is NULL.
-fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
+pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
     for column in columns.split(", ") {
         let (name, kind) = column.split_once(' ').unwrap_or((column, "t"));

@@ -21,7 +21,7 @@ use crate::status::format_name;
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: InspectArgs) -> Result<()> {
     let text = match args.file {
-        Some(file) => file_text(db, &file)?,
+        Some(file) => file_text(db, &file).await?,
         None => {
             let database = open::database(db, Missing::Refuse).await?;
             let text = manifest_text(&database.instance().manifest(), args.all);
@@ -33,7 +33,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: InspectArgs) -> Result<()> {
 }
 
 /// A file by its path, or by its name inside the database's folder.
-fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
+async fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
     let inside = db.map(|folder| folder.join(file));
     let path = match inside {
         Some(inside) if !file.exists() => inside,
@@ -43,7 +43,9 @@ fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
     let name = path.file_name().map(|name| name.to_string_lossy());
     let name = name.unwrap_or_default();
     let size = bytes(content.len() as u64);
-    let text = describe_file(&name, &content).map_err(|error| error.within(path.display()))?;
+    let text = describe_file(&name, &content.into())
+        .await
+        .map_err(|error| error.within(path.display()))?;
     Ok(format!("{}, {size}\n{}\n", path.display(), text.trim_end()))
 }
 

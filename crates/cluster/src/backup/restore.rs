@@ -22,6 +22,9 @@ use crate::instance::AsOf;
 use crate::parts::{Part, parts_of};
 use crate::repair::other_history;
 
+/// The folders of a database.
+const FOLDERS: [&str; 3] = ["manifest/", "segments/", "log/"];
+
 /// What is to be restored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RestoreRequest {
@@ -52,12 +55,14 @@ pub struct RestoreReport {
     pub absent: Vec<String>,
 }
 
-/// Opens an empty folder to restore into; it lies apart from the folder of backups.
+/// Opens an empty folder to restore into; it lies apart from the folder of backups. Empty folders
+/// that a restore left which failed don't matter.
 ///
 /// # Errors
 /// `Conflict`, naming what is there; as `LocalStore::open`.
 pub fn open_to_restore(folder: &Path, from: &Path) -> Result<Env> {
-    let store = LocalStore::open_own(folder, &[], Some(from))?;
+    let known = FOLDERS.map(|folder| folder.trim_end_matches('/'));
+    let store = LocalStore::open_own(folder, &known, Some(from))?;
     Ok(Env::system(Arc::new(store)))
 }
 
@@ -73,10 +78,10 @@ pub async fn restore(
     request: RestoreRequest,
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<RestoreReport> {
-    for folder in ["manifest/", "segments/", "log/"] {
+    for folder in FOLDERS {
         if let Some((name, _)) = target.store.list(folder).await?.first() {
             return Err(Error::conflict(format!("{name} is there already"))
-                .with_hint("restore into an empty folder"));
+                .with_hint("restore into an empty folder; one that broke off leaves such files"));
         }
     }
     let (backup, boundary) = choose(source, &request).await?;
@@ -99,33 +104,59 @@ pub async fn restore(
         }
         !is_absent
     });
+    if let Err(error) = write(source, target, &backup, &manifest, &parts, progress).await {
+        clear(&*target.store).await;
+        return Err(error);
+    }
+    Ok(RestoreReport {
+        number: backup.number,
+        horizon: boundary,
+        files: parts.len() as u64,
+        bytes: parts.iter().map(Part::bytes).sum(),
+        forgotten,
+        dropped_views,
+        absent,
+    })
+}
+
+/// Copies the parts, reads each back, and puts the checkpoint behind them.
+async fn write(
+    source: &dyn Store,
+    target: &Env,
+    backup: &Backup,
+    manifest: &Manifest,
+    parts: &[Part],
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<()> {
     let all: u64 = parts.iter().map(Part::bytes).sum();
     let mut done = 0;
-    for part in &parts {
+    for part in parts {
         let file = part.file();
         let known = backup.files.get(file).ok_or_else(|| {
             Error::corrupt(format!("backup {} does not list {file}", backup.number))
         })?;
         let copied = copy(source, &*target.store, part, &|| Ok(())).await?;
         if copied != *known {
-            return Err(not_as_backed_up(file, &backup));
+            return Err(not_as_backed_up(file, backup));
         }
         part.check(target).await?;
         done += part.bytes();
         progress(done as f64 / all.max(1) as f64);
     }
     let name = FileKind::Checkpoint.file_name(manifest.number);
-    let bytes = encode_checkpoint(target.random.next_u64(), &manifest)?;
+    let bytes = encode_checkpoint(target.random.next_u64(), manifest)?;
     target.store.put_if_absent(&name, bytes).await?;
-    Ok(RestoreReport {
-        number: backup.number,
-        horizon: boundary,
-        files: parts.len() as u64,
-        bytes: all,
-        forgotten,
-        dropped_views,
-        absent,
-    })
+    Ok(())
+}
+
+/// Takes away what a restore that failed has written, so that the next one finds the folder empty.
+/// What can't be taken away is named when that one is tried.
+async fn clear(target: &dyn Store) {
+    for folder in FOLDERS {
+        for (name, _) in target.list(folder).await.unwrap_or_default() {
+            let _ = target.delete(&name).await;
+        }
+    }
 }
 
 fn not_as_backed_up(file: &str, backup: &Backup) -> Error {

@@ -112,8 +112,8 @@ impl LocalStore {
     }
 
     /// Opens a folder that is empty but for these entries, and that neither is `other`, nor lies in
-    /// it, nor holds it: a folder of another kind than a database's, or one that is to be made.
-    /// Nothing is touched before that is known.
+    /// it or in another store's folder, nor holds it: a folder of another kind than a database's,
+    /// or one that is to be made. Nothing is touched before that is known.
     ///
     /// # Errors
     /// `Conflict`, naming what is there; as [`LocalStore::open`].
@@ -133,15 +133,20 @@ impl LocalStore {
                     .with_hint("name a folder of its own"));
             }
         }
+        if let Some(store) = folder::store_around(&true_path(root)?) {
+            let message = format!("{} lies in {}", root.display(), store.display());
+            return Err(Error::conflict(message)
+                .with_detail(
+                    "which holds a database or backups, and takes what it finds for its own",
+                )
+                .with_hint("name a folder of its own"));
+        }
         let strangers = folder::strangers(root, known);
         let strangers = strangers.map_err(|error| folder::cannot_open(root, &error))?;
         if let Some(first) = strangers.first() {
             let message = format!("{}: {first} is there already", root.display());
-            let hint = match known.is_empty() {
-                true => "name an empty folder, or one that is to be made",
-                false => "name a folder of its own",
-            };
-            return Err(Error::conflict(message).with_hint(hint));
+            return Err(Error::conflict(message)
+                .with_hint("name an empty folder, or one that is to be made"));
         }
         LocalStore::open(root)
     }

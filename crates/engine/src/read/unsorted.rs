@@ -22,8 +22,11 @@ const TIER_RATIO: u64 = 4;
 /// Sorted tiers and key indexes of unsorted SCUs.
 #[derive(Debug, Default)]
 pub struct UnsortedCache {
-    tables: Mutex<HashMap<(ScuNumber, TableId, SchemaVersion), (Arc<Table>, Arc<TableCache>)>>,
+    tables: Mutex<HashMap<(ScuNumber, TableId, SchemaVersion), Known>>,
 }
+
+/// What is kept, and under which definition.
+type Known = (Arc<Table>, Arc<TableCache>);
 
 /// What is kept of one table in one SCU. Async locks: readers of one SCU wait for each other
 /// rather than sort the same rows twice.

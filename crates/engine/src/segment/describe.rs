@@ -7,13 +7,14 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use super::extent_format;
 
 /// An extent file: its columns, and each extent's keys, rows and place. The index is read as it
-/// stands; its checksum is in the manifest, each extent's own in the index.
+/// stands.
 ///
 /// # Errors
 /// `Corrupt` when the bytes are not an extent file.
-pub fn describe_extents(name: &str, bytes: &[u8]) -> Result<String> {
-    let (rows_of, index) = extent_format::open_alone(&Bytes::copy_from_slice(bytes))
-        .map_err(|error| error.within(name))?;
+pub fn describe_extents(name: &str, bytes: &Bytes) -> Result<String> {
+    let (rows_of, index, _) =
+        extent_format::open_alone(bytes).map_err(|error| error.within(name))?;
+    let rows_of = String::from_utf8_lossy(&rows_of);
     let mut text = format!("extent segment, {} bytes\nrows of {rows_of}\n", bytes.len());
     for (at, extent) in index.iter().enumerate() {
         text += &format!(
@@ -38,9 +39,9 @@ pub fn describe_extents(name: &str, bytes: &[u8]) -> Result<String> {
 ///
 /// # Errors
 /// `Corrupt` when the bytes are not a Parquet file.
-pub fn describe_parquet(name: &str, bytes: &[u8]) -> Result<String> {
+pub fn describe_parquet(name: &str, bytes: &Bytes) -> Result<String> {
     let not_parquet = |error| Error::corrupt(format!("{name}: {error}"));
-    let reader = SerializedFileReader::new(Bytes::copy_from_slice(bytes)).map_err(not_parquet)?;
+    let reader = SerializedFileReader::new(bytes.clone()).map_err(not_parquet)?;
     let metadata = reader.metadata();
     let mut text = format!(
         "Parquet segment, {} bytes, {} rows in {} row groups\n",

@@ -69,20 +69,29 @@ impl RowsOf {
         if same != (wanted.table, wanted.view, &wanted.key) {
             return Err(wrong(Error::corrupt("another table, view or key")));
         }
-        let stored = Arc::new(stored.into_layout(layout).map_err(wrong)?);
+        let stored = Arc::new(stored.into_layout(&layout.table).map_err(wrong)?);
         Adapter::between(&stored.table, layout).map_err(wrong)?;
         Ok(stored)
     }
 
+    /// The layout of the rows that the bytes describe, with no table to compare them with.
+    pub(super) fn layout_alone(bytes: &[u8]) -> Result<RowLayout> {
+        let stored: RowsOf = serde_json::from_slice(bytes)
+            .map_err(|error| Error::corrupt(format!("its columns can't be read: {error}")))?;
+        let name = stored.table.to_string();
+        let mut table = Table::new(stored.table, stored.view, name, Vec::new(), &[]);
+        table.primary.key.clone_from(&stored.key);
+        stored.into_layout(&table)
+    }
+
     /// The layout of such rows. Columns that the table has no more are named by their ids.
-    fn into_layout(self, layout: &RowLayout) -> Result<RowLayout> {
-        let table = &layout.table;
+    fn into_layout(self, table: &Table) -> Result<RowLayout> {
         let column = |(id, data_type): (ColumnId, DataType)| {
             let known = table.columns.iter().find(|column| column.id == id);
             let name = known.map_or_else(|| format!("column {}", id.0), |c| c.name.clone());
             Column {
                 id,
-                nullable: !self.key.contains(&id),
+                nullable: !self.key.contains(&id) || known.is_none_or(|c| c.nullable),
                 ..Column::new(name, data_type)
             }
         };
@@ -93,7 +102,7 @@ impl RowsOf {
         }
         RowLayout::primary(&Arc::new(Table {
             columns,
-            ..table.as_ref().clone()
+            ..table.clone()
         }))
     }
 }
@@ -182,8 +191,9 @@ pub(super) fn parse_index_part(
     }
 }
 
-/// Opens a whole file without a manifest: what its rows are, as stored, and its index.
-pub(super) fn open_alone(file: &Bytes) -> Result<(String, ExtentIndex)> {
+/// What a whole file says of itself: its rows as stored, its index, and where the index part
+/// begins.
+pub(super) fn open_alone(file: &Bytes) -> Result<(Bytes, ExtentIndex, u64)> {
     let footer_at = file.len().checked_sub(FOOTER_BYTES);
     let footer_at = footer_at.ok_or_else(|| Error::corrupt("no room for a footer"))?;
     let mut footer = Front(&file[footer_at..]);
@@ -198,9 +208,7 @@ pub(super) fn open_alone(file: &Bytes) -> Result<(String, ExtentIndex)> {
         return Err(Error::corrupt("it is not an extent file"));
     }
     let rows_of_end = index_offset + rows_of_len;
-    let rows_of = String::from_utf8_lossy(&file[index_offset..rows_of_end]).into_owned();
-    Ok((
-        rows_of,
-        ExtentIndex::parse(&file.slice(rows_of_end..footer_at))?,
-    ))
+    let index = ExtentIndex::parse(&file.slice(rows_of_end..footer_at))?;
+    let rows_of = file.slice(index_offset..rows_of_end);
+    Ok((rows_of, index, index_offset as u64))
 }

@@ -24,6 +24,7 @@ use lazybase_model::{Error, Result, SchemaVersion};
 use crate::key::KeyCodec;
 use crate::stages::merge::{Operators, operators_of};
 
+mod alone;
 pub mod cache;
 mod cut;
 mod describe;
@@ -40,6 +41,7 @@ pub mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use alone::verify_alone;
 pub use cache::{CacheUsage, DecodedExtent, FoundRows, ReadCounters, SegmentCache};
 pub use describe::{describe_extents, describe_parquet};
 pub use encode::{Codec, EncodedExtent};

@@ -131,6 +131,12 @@ impl Block {
     /// Reads our block from the front of the verified bytes that begin with it, and the layout of
     /// the file's rows.
     fn parse(bytes: &Bytes, layout: &Arc<RowLayout>) -> Result<(Block, Arc<RowLayout>)> {
+        let (rows_of, block) = Block::parse_alone(bytes)?;
+        Ok((block, RowsOf::stored_layout(&rows_of, layout)?))
+    }
+
+    /// The same with no table to compare the rows with: what they are, as stored.
+    pub(super) fn parse_alone(bytes: &Bytes) -> Result<(Bytes, Block)> {
         let mut front = Front(bytes);
         if front.take(MAGIC.len())? != MAGIC {
             return Err(Error::corrupt("it is not a Parquet segment"));
@@ -145,7 +151,7 @@ impl Block {
         let flags = front.u32()?;
         let (rows_of, index) = (front.u64()? as usize, front.u64()? as usize);
         let parts = front.u64()? as usize;
-        let stored = RowsOf::stored_layout(front.take(rows_of)?, layout)?;
+        let rows_of = bytes.slice_ref(front.take(rows_of)?);
         let index = ExtentIndex::parse(&bytes.slice_ref(front.take(index)?))?;
         let mut parts = Front(front.take(parts)?);
         let groups: Result<Vec<GroupPart>> = (0..index.len())
@@ -158,7 +164,7 @@ impl Block {
                     index,
                     groups: groups?,
                 };
-                Ok((block, stored))
+                Ok((rows_of, block))
             }
             false => Err(Error::corrupt("it describes more row groups than it has")),
         }

@@ -43,18 +43,32 @@ pub(super) fn in_factor(factor: &TableFactor) -> Result<()> {
             partitions,
             sample,
             index_hints,
+            with_ordinality,
             ..
         } => {
+            ordinality(*with_ordinality)?;
             none(!with_hints.is_empty(), "WITH (...) behind a table")?;
             none(!partitions.is_empty(), "PARTITION (...) behind a table")?;
             none(!index_hints.is_empty(), "an index hint")?;
             sample
         }
         TableFactor::Derived { sample, .. } => sample,
+        TableFactor::UNNEST {
+            with_ordinality, ..
+        }
+        | TableFactor::Function {
+            with_ordinality, ..
+        } => return ordinality(*with_ordinality),
         _ => return Ok(()),
     };
     let hint = "WHERE random() < 0.01 takes about one row of a hundred";
     none(sample.is_some(), "TABLESAMPLE").map_err(|error| error.with_hint(hint))
+}
+
+fn ordinality(is_there: bool) -> Result<()> {
+    none(is_there, "WITH ORDINALITY").map_err(|error| {
+        error.with_hint("generate_series(1, cardinality(x)) counts an array's elements")
+    })
 }
 
 fn none(is_there: bool, what: &str) -> Result<()> {

@@ -11,14 +11,16 @@
 //! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
 //! | `FETCH FIRST 5 ROWS ONLY`              | `LIMIT 5`                   |
 //! | `to_char(at, 'YYYY-MM-DD')`            | `to_char(at, '%Y-%m-%d')`   |
+//! | `encode(x, 'base64')`                  | `encode(x, 'base64pad')`    |
 //!
 //! Rewrites tokens and sqlparser's tree and does nothing else.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, DataType, Expr, LimitClause, Query, Select, Statement,
-    TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut,
+    Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    LimitClause, Query, Select, Statement, TableAliasColumnDef, TableFactor, Value, VisitMut,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -114,6 +116,7 @@ impl VisitorMut for Rewriter {
             *expr = list;
         }
         array(expr);
+        padded(expr);
         checked(bytes(expr).and_then(|()| date_formats::rewrite(expr)))
     }
 
@@ -150,6 +153,29 @@ fn fetch(query: &mut Query) {
         }
         Some(LimitClause::LimitOffset { limit, .. }) if limit.is_none() => *limit = Some(rows),
         Some(_) => query.fetch = Some(fetch),
+    }
+}
+
+/// Base64 with its padding, as PostgreSQL writes it; the planner's own is without.
+fn padded(expr: &mut Expr) {
+    let Expr::Function(function) = expr else {
+        return;
+    };
+    let is_encode = match function.name.0.as_slice() {
+        [part] => part.as_ident().is_some_and(|name| folded(name) == "encode"),
+        _ => false,
+    };
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    if let [
+        _,
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(format))),
+    ] = list.args.as_mut_slice()
+        && is_encode
+        && matches!(&format.value, Value::SingleQuotedString(name) if name == "base64")
+    {
+        format.value = Value::SingleQuotedString("base64pad".to_owned());
     }
 }
 

@@ -99,7 +99,8 @@ fn of_constraint(table: &Table) -> i64 {
     CONSTRAINTS + i64::from(table.id.0)
 }
 
-fn key_name(table: &Table) -> String {
+/// The name of a table's primary key.
+pub(crate) fn key_name(table: &Table) -> String {
     format!("{}_pkey", table.name)
 }
 

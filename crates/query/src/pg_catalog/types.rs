@@ -54,7 +54,7 @@ const fn pg_type(
 }
 
 /// All of them.
-pub(crate) const TYPES: [PgType; 26] = [
+pub(crate) static TYPES: [PgType; 26] = [
     pg_type(16, 1000, "bool", "boolean", 1, "B"),
     pg_type(17, 1001, "bytea", "bytea", -1, "U"),
     pg_type(18, 1002, "char", "\"char\"", 1, "Z"),
@@ -148,6 +148,11 @@ fn of_type(data_type: &DataType) -> u32 {
     }
 }
 
+/// The type of a number.
+pub(crate) fn known_type(oid: u32) -> Option<&'static PgType> {
+    TYPES.iter().find(|known| known.oid == oid)
+}
+
 /// The number of the array of a type.
 pub fn pg_array_of(element: u32) -> Option<u32> {
     let found = TYPES.iter().find(|known| known.oid == element);
@@ -161,7 +166,7 @@ pub fn pg_element_of(array: u32) -> Option<u32> {
 }
 
 /// A column's type and what it says beside its number.
-pub(super) fn of_column(column: &Column) -> (u32, i64) {
+pub(crate) fn of_column(column: &Column) -> (u32, i64) {
     match (&column.data_type, column.characters_max) {
         (DataType::Utf8, Some(characters)) => (1043, i64::from(characters) + 4),
         (DataType::FixedSizeBinary(16), _) => (2950, -1),

@@ -111,6 +111,24 @@ fn the_inside_can_be_looked_at() {
 }
 
 #[test]
+fn a_damaged_segment_is_not_called_sound() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
+    let folder = place.path("db").join("segments");
+    let entry = std::fs::read_dir(folder).unwrap().next();
+    let path = entry
+        .expect("settled rows lie in a segment")
+        .unwrap()
+        .path();
+    assert!(place.ok(&["inspect", text(&path)]).contains("good"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let err = place.fails(&["inspect", text(&path)]);
+    assert!(err.contains("checksum"), "{err}");
+}
+
+#[test]
 fn errors_show_the_place_and_the_way_out() {
     let place = filled();
     let err = place.fails(&["sql", "-c", "SELECT id\nFROM t WHERE id = = 2"]);
@@ -421,4 +439,32 @@ fn a_backup_is_restored_to_an_scu_and_to_a_time() {
         "{}",
         never.err
     );
+}
+
+#[test]
+fn a_restore_that_fails_leaves_the_folder_for_the_next() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
+    let backups = place.path("backups");
+    place.ok(&["backup", "--to", text(&backups)]);
+    let entry = std::fs::read_dir(backups.join("segments")).unwrap().next();
+    let path = entry
+        .expect("settled rows lie in a segment")
+        .unwrap()
+        .path();
+    let sound = std::fs::read(&path).unwrap();
+    let mut damaged = sound.clone();
+    damaged[40] ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+    let folder = place.path("restored");
+    let restore = ["--db", text(&folder), "restore", "--from", text(&backups)];
+    let failed = alone(&restore);
+    assert!(
+        !failed.ok && failed.err.contains("segments/"),
+        "{}",
+        failed.err
+    );
+    std::fs::write(&path, sound).unwrap();
+    let restored = alone(&restore);
+    assert!(restored.ok, "{}", restored.err);
 }

@@ -274,6 +274,16 @@ pub(super) fn strangers(root: &Path, known: &[&str]) -> io::Result<Vec<String>> 
     Ok(strangers)
 }
 
+/// The nearest folder above a true path that is a store's own.
+pub(super) fn store_around(path: &Path) -> Option<&Path> {
+    let above = path.ancestors().skip(1);
+    let has = |folder: &Path, name: &str| folder.join(name).exists();
+    let mut stores = above.filter(|folder| {
+        has(folder, LOCK_FILE) && (has(folder, "manifest") || has(folder, "backups"))
+    });
+    stores.next()
+}
+
 /// A folder's path without links and relative parts, also where its end is not there yet.
 pub(super) fn true_path(path: &Path) -> io::Result<PathBuf> {
     let mut missing = Vec::new();

@@ -299,6 +299,10 @@ fn a_folder_of_its_own_is_empty_or_known_and_apart_from_the_other() {
     fs::create_dir_all(foreign.join("photos")).unwrap();
     refuses(&foreign);
     assert!(!foreign.join("LOCK").exists(), "nothing was made");
+    let another = folder.path().join("another");
+    drop(LocalStore::open(&another).unwrap());
+    fs::create_dir_all(another.join("manifest")).unwrap();
+    refuses(&another.join("segments/backups"));
     let own = folder.path().join("own/deep");
     for _ in 0..2 {
         drop(LocalStore::open_own(&own, &["backups"], Some(&database)).unwrap());

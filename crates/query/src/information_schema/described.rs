@@ -1,0 +1,197 @@
+//! Columns, and keys, as `information_schema` describes them: with PostgreSQL's names of types.
+
+use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use lazybase_model::{Column, ColumnDefault, Table};
+
+use crate::parse::{CATALOG, SCHEMA};
+use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_type_of};
+use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
+
+/// The tables that are made here, with their columns as `pg_catalog::batch` reads them.
+pub(super) const COLUMNS: [(&str, &str); 6] = [
+    (
+        "columns",
+        "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, \
+         column_default t?, is_nullable t, data_type t, character_maximum_length i?, \
+         character_octet_length i?, numeric_precision i?, numeric_precision_radix i?, \
+         numeric_scale i?, datetime_precision i?, interval_type t?, interval_precision i?, \
+         character_set_name t?, collation_name t?, domain_name t?, udt_catalog t, udt_schema t, \
+         udt_name t, dtd_identifier t, is_self_referencing t, is_identity t, \
+         identity_generation t?, is_generated t, generation_expression t?, is_updatable t",
+    ),
+    (
+        "table_constraints",
+        "constraint_catalog t, constraint_schema t, constraint_name t, table_catalog t, \
+         table_schema t, table_name t, constraint_type t, is_deferrable t, \
+         initially_deferred t, enforced t, nulls_distinct t?",
+    ),
+    (
+        "key_column_usage",
+        "constraint_catalog t, constraint_schema t, constraint_name t, table_catalog t, \
+         table_schema t, table_name t, column_name t, ordinal_position i, \
+         position_in_unique_constraint i?",
+    ),
+    (
+        "constraint_column_usage",
+        "table_catalog t, table_schema t, table_name t, column_name t, constraint_catalog t, \
+         constraint_schema t, constraint_name t",
+    ),
+    (
+        "referential_constraints",
+        "constraint_catalog t, constraint_schema t, constraint_name t, \
+         unique_constraint_catalog t, unique_constraint_schema t, unique_constraint_name t, \
+         match_option t, update_rule t, delete_rule t",
+    ),
+    (
+        "check_constraints",
+        "constraint_catalog t, constraint_schema t, constraint_name t, check_clause t",
+    ),
+];
+
+/// The columns of a stored table or view.
+pub(super) fn columns_of_table(table: &Table) -> Vec<Row> {
+    let columns = table.columns[..table.visible_columns()].iter();
+    let described = columns.enumerate().map(|(at, column)| {
+        let (oid, _) = of_column(column);
+        let mut row = column_row(SCHEMA, &table.name, at, &column.name, oid);
+        row.push(("is_nullable", yes_no(column.nullable)));
+        if let ColumnDefault::Expression(text) = &column.default {
+            row.push(("column_default", text.clone().into()));
+        }
+        row.extend(measures(column));
+        // A view is written through its table.
+        row.push(("is_updatable", yes_no(table.view_of.is_none())));
+        row
+    });
+    described.collect()
+}
+
+/// The columns of a table that the system makes.
+pub(super) fn columns_of_schema(schema: &str, name: &str, columns: &SchemaRef) -> Vec<Row> {
+    let fields = columns.fields().iter().enumerate();
+    let described = fields.map(|(at, field): (usize, &std::sync::Arc<Field>)| {
+        let oid = pg_type_of(field);
+        let mut row = column_row(schema, name, at, field.name(), oid);
+        row.push(("is_nullable", yes_no(field.is_nullable())));
+        row.extend(measures(&Column::new(
+            field.name(),
+            field.data_type().clone(),
+        )));
+        row.push(("is_updatable", yes_no(false)));
+        row
+    });
+    described.collect()
+}
+
+fn yes_no(yes: bool) -> Cell {
+    Cell::from(if yes { "YES" } else { "NO" })
+}
+
+/// What every column says.
+fn column_row(schema: &str, table: &str, at: usize, name: &str, oid: u32) -> Row {
+    let position = at as i64 + 1;
+    let known =
+        |oid| known_type(oid).map_or(("text", "text"), |known: &PgType| (known.sql, known.name));
+    let (data_type, udt) = match pg_element_of(oid) {
+        Some(element) => ("ARRAY", format!("_{}", known(element).1)),
+        None => (known(oid).0, known(oid).1.to_owned()),
+    };
+    vec![
+        ("table_catalog", CATALOG.into()),
+        ("table_schema", schema.into()),
+        ("table_name", table.into()),
+        ("column_name", name.into()),
+        ("ordinal_position", Cell::from(position)),
+        ("data_type", data_type.into()),
+        ("udt_catalog", CATALOG.into()),
+        ("udt_schema", PG_CATALOG.into()),
+        ("udt_name", udt.into()),
+        ("dtd_identifier", position.to_string().into()),
+        ("is_self_referencing", yes_no(false)),
+        ("is_identity", yes_no(false)),
+        ("is_generated", "NEVER".into()),
+    ]
+}
+
+/// How long, or how exact, a column's values are.
+fn measures(column: &Column) -> Row {
+    let numeric = |precision: i64, radix: i64, scale: Option<i64>| {
+        let mut row: Row = vec![
+            ("numeric_precision", precision.into()),
+            ("numeric_precision_radix", radix.into()),
+        ];
+        row.extend(scale.map(|scale| ("numeric_scale", Cell::from(scale))));
+        row
+    };
+    match &column.data_type {
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => numeric(16, 2, Some(0)),
+        DataType::Int32 | DataType::UInt16 => numeric(32, 2, Some(0)),
+        DataType::Int64 | DataType::UInt32 => numeric(64, 2, Some(0)),
+        DataType::UInt64 => numeric(20, 10, Some(0)),
+        DataType::Float16 | DataType::Float32 => numeric(24, 2, None),
+        DataType::Float64 => numeric(53, 2, None),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            numeric(i64::from(*precision), 10, Some(i64::from(*scale)))
+        }
+        DataType::Date32 | DataType::Date64 => vec![("datetime_precision", 0.into())],
+        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Timestamp(unit, _) => {
+            vec![("datetime_precision", digits_of(*unit).into())]
+        }
+        DataType::Interval(_) => vec![("datetime_precision", 9.into())],
+        DataType::Utf8 => {
+            let characters = column.characters_max.into_iter();
+            characters
+                .map(|most| ("character_maximum_length", i64::from(most).into()))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The digits behind the point of a second.
+fn digits_of(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    }
+}
+
+/// What one of the other tables says of a stored table: its primary key.
+pub(super) fn of_key(name: &str, table: &Table) -> Vec<Row> {
+    if table.hidden_key {
+        return Vec::new();
+    }
+    let constraint = || -> Row {
+        vec![
+            ("constraint_catalog", CATALOG.into()),
+            ("constraint_schema", SCHEMA.into()),
+            ("constraint_name", key_name(table).into()),
+            ("table_catalog", CATALOG.into()),
+            ("table_schema", SCHEMA.into()),
+            ("table_name", table.name.clone().into()),
+        ]
+    };
+    match name {
+        "table_constraints" => {
+            let mut row = constraint();
+            row.push(("constraint_type", "PRIMARY KEY".into()));
+            row.push(("is_deferrable", yes_no(false)));
+            row.push(("initially_deferred", yes_no(false)));
+            row.push(("enforced", yes_no(true)));
+            vec![row]
+        }
+        "key_column_usage" | "constraint_column_usage" => {
+            let columns = table.key_indices().into_iter().zip(1_i64..);
+            let described = columns.map(|(at, position)| {
+                let mut row = constraint();
+                row.push(("column_name", table.columns[at].name.clone().into()));
+                row.push(("ordinal_position", position.into()));
+                row
+            });
+            described.collect()
+        }
+        _ => Vec::new(),
+    }
+}
