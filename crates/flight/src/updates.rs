@@ -165,7 +165,16 @@ impl Service {
         statement: &Statement,
     ) -> Result<(Arc<Session>, Arc<lazybase_query::Prepared>)> {
         let session = match statement.transaction {
-            Some(id) => self.runner(call, Some(&id.text().into()))?,
+            Some(id) => {
+                let runner = self.runner(call, Some(&id.text().into()));
+                // Another transaction may be another client's: it is not guessed.
+                runner.map_err(|error| match error.sqlstate() {
+                    "25P01" => error
+                        .with_detail("the transaction that the statement was prepared in has ended")
+                        .with_hint("prepare it again; with ADBC in Python, on a new cursor"),
+                    _ => error,
+                })?
+            }
             None if call.caller.named => self.runner(call, None)?,
             None => call.configured(&statement.session)?,
         };

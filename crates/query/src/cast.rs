@@ -171,7 +171,10 @@ fn far<T: Clone, A: Array + 'static>(
     read: impl Fn(&str) -> Option<T>,
     made: impl Fn(Vec<Option<T>>) -> A,
 ) -> Result<ArrayRef> {
-    let looks_far = |text: &str| text.ends_with("BC") || text.find('-').is_some_and(|at| at > 4);
+    let looks_far = |text: &str| {
+        let has_sign = text.starts_with(['+', '-']);
+        has_sign || text.ends_with("BC") || text.find('-').is_some_and(|at| at > 4)
+    };
     let all = || Arc::new(texts.clone()) as ArrayRef;
     if !texts.iter().flatten().any(looks_far) {
         return checked_cast(&all(), place);

@@ -4,7 +4,11 @@
 //! ```text
 //!   a + b    ->  plus(a, b)       a * b  ->  times(a, b)
 //!   a - b    ->  minus(a, b)      -a     ->  minus(0, a)
+//!   a + b - c    ->  plus_minus(a, b, c), so that a row of operators is no deeper than one
 //! ```
+//!
+//! The difference of two numbers without a sign has one: `row_number()` and others count in such
+//! numbers, where PostgreSQL has BIGINT.
 //!
 //! Two rules of the planner and their functions; pure. Constants are rewritten before they are
 //! computed; all else only after the planner's own rules, which know operators and no functions.
@@ -12,13 +16,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::Datum;
+use arrow::array::{ArrayRef, AsArray, Datum, Int64Array};
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, ScalarValue, internal_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
@@ -40,7 +44,15 @@ pub(crate) struct CheckedConstants;
 
 impl AnalyzerRule for CheckedConstants {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let is_constant = |expr: &Expr| expr.column_refs().is_empty();
+        let is_constant = |expr: &Expr| {
+            // What was constant below is no operator any more.
+            let varies = |part: &Expr| matches!(part, Expr::Column(_) | Expr::BinaryExpr(_));
+            match expr {
+                Expr::BinaryExpr(binary) if varies(&binary.left) || varies(&binary.right) => false,
+                Expr::BinaryExpr(_) | Expr::Negative(_) => expr.column_refs().is_empty(),
+                _ => false,
+            }
+        };
         let rewritten = plan.transform_up_with_subqueries(|plan| rewrite(plan, is_constant))?;
         Ok(rewritten.data)
     }
@@ -72,6 +84,12 @@ impl OptimizerRule for CheckedIntegers {
     }
 }
 
+/// An expression over columns of a schema, which no plan holds.
+pub(crate) fn checked_alone(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let rewritten = expr.transform_up(|expr| Ok(checked(expr, schema)))?;
+    Ok(rewritten.data)
+}
+
 fn rewrite(plan: LogicalPlan, counts: impl Fn(&Expr) -> bool) -> Result<Transformed<LogicalPlan>> {
     let schema = match &plan {
         LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
@@ -89,22 +107,26 @@ fn rewrite(plan: LogicalPlan, counts: impl Fn(&Expr) -> bool) -> Result<Transfor
 
 fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let integer = |expr: &Expr| {
-        let of = expr.get_type(schema).ok();
+        let of = match of_call(expr) {
+            Some(known) => Some(known.of.clone()),
+            None => expr.get_type(schema).ok(),
+        };
         of.filter(DataType::is_integer)
     };
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let of = integer(&left).filter(|left| integer(&right).as_ref() == Some(left));
-            match Arithmetic::of(op).filter(|_| of.is_some()) {
-                Some(operation) => Transformed::yes(operation.call(*left, *right)),
+            match Arithmetic::of(op).zip(of) {
+                Some((operation, of)) => Transformed::yes(operation.call(of, *left, *right)),
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             }
         }
         Expr::Negative(negated) if !matches!(*negated, Expr::Literal(..)) => {
-            let zero = integer(&negated).and_then(|of| ScalarValue::new_zero(&of).ok());
-            match zero {
-                Some(zero) => {
-                    Transformed::yes(Arithmetic::Minus.call(Expr::Literal(zero, None), *negated))
+            let of = integer(&negated);
+            match of.and_then(|of| Some((ScalarValue::new_zero(&of).ok()?, of))) {
+                Some((zero, of)) => {
+                    let zero = Expr::Literal(zero, None);
+                    Transformed::yes(Arithmetic::Minus.call(of, zero, *negated))
                 }
                 None => Transformed::no(Expr::Negative(negated)),
             }
@@ -113,11 +135,21 @@ fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
+/// The operations that an expression is a call of, if it is.
+fn of_call(expr: &Expr) -> Option<&Checked> {
+    match expr {
+        Expr::ScalarFunction(function) => function.func.inner().downcast_ref::<Checked>(),
+        _ => None,
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Arithmetic {
     Plus,
     Minus,
     Times,
+    /// Of two BIGINT UNSIGNED, a BIGINT.
+    Difference,
 }
 
 impl Arithmetic {
@@ -135,62 +167,149 @@ impl Arithmetic {
             Arithmetic::Plus => "plus",
             Arithmetic::Minus => "minus",
             Arithmetic::Times => "times",
+            Arithmetic::Difference => "difference",
         }
     }
 
-    fn call(self, left: Expr, right: Expr) -> Expr {
-        let function = ScalarUDF::from(Checked {
-            operation: self,
-            signature: Signature::any(2, Volatility::Immutable),
-        });
-        let arguments = vec![left, right];
+    /// The operation on two integers of one type: their value where both are constants, else a
+    /// call, which goes on with that of the left one.
+    fn call(self, of: DataType, left: Expr, right: Expr) -> Expr {
+        if let (Expr::Literal(left, _), Expr::Literal(right, _)) = (&left, &right)
+            && self != Arithmetic::Difference
+        {
+            let operands = [left, right].map(|value| ColumnarValue::Scalar(value.clone()));
+            // One that fails may never be computed.
+            if let Ok(ColumnarValue::Scalar(value)) = self.compute(&operands[0], &operands[1], &of)
+            {
+                return Expr::Literal(value, None);
+            }
+        }
+        let before = of_call(&left).filter(|before| before.of == of);
+        let goes_on = before.filter(|before| !before.operations.contains(&Arithmetic::Difference));
+        let mut operations = goes_on.map_or_else(Vec::new, |before| before.operations.clone());
+        let mut arguments = match left {
+            Expr::ScalarFunction(call) if !operations.is_empty() => call.args,
+            left => vec![left],
+        };
+        operations.push(self);
+        arguments.push(right);
+        let function = ScalarUDF::from(Checked::new(operations, of));
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), arguments))
+    }
+
+    fn compute(
+        self,
+        left: &ColumnarValue,
+        right: &ColumnarValue,
+        of: &DataType,
+    ) -> Result<ColumnarValue> {
+        let kernel = |left: &dyn Datum, right: &dyn Datum| match self {
+            Arithmetic::Plus => numeric::add(left, right),
+            Arithmetic::Minus | Arithmetic::Difference => numeric::sub(left, right),
+            Arithmetic::Times => numeric::mul(left, right),
+        };
+        if self == Arithmetic::Difference {
+            return differences(left, right);
+        }
+        apply(left, right, kernel).map_err(|error| match error {
+            DataFusionError::ArrowError(error, _)
+                if matches!(*error, ArrowError::ArithmeticOverflow(_)) =>
+            {
+                let what = error.to_string();
+                let operands = what.rsplit_once(": ").map_or("", |(_, operands)| operands);
+                into_datafusion(out_of_range(of, operands))
+            }
+            other => other,
+        })
     }
 }
 
-/// One operation on two integers of one type.
+/// Operations on integers of one type, from the left to the right.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
-    operation: Arithmetic,
+    /// One less than there are arguments.
+    operations: Vec<Arithmetic>,
+    /// The type of what it gives.
+    of: DataType,
+    name: String,
     signature: Signature,
+}
+
+impl Checked {
+    fn new(operations: Vec<Arithmetic>, of: DataType) -> Checked {
+        let names: Vec<&str> = operations
+            .iter()
+            .map(|operation| operation.name())
+            .collect();
+        Checked {
+            signature: Signature::any(operations.len() + 1, Volatility::Immutable),
+            name: names.join("_"),
+            operations,
+            of,
+        }
+    }
 }
 
 impl ScalarUDFImpl for Checked {
     fn name(&self) -> &str {
-        self.operation.name()
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(arguments[0].clone())
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.of.clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        let of = args.arg_fields[0].data_type().clone();
-        Ok(Arc::new(Field::new(self.name(), of, nullable)))
+        Ok(Arc::new(Field::new(self.name(), self.of.clone(), nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let compute = |left: &dyn Datum, right: &dyn Datum| match self.operation {
-            Arithmetic::Plus => numeric::add(left, right),
-            Arithmetic::Minus => numeric::sub(left, right),
-            Arithmetic::Times => numeric::mul(left, right),
-        };
-        apply(&args.args[0], &args.args[1], compute).map_err(|error| match error {
-            DataFusionError::ArrowError(error, _)
-                if matches!(*error, ArrowError::ArithmeticOverflow(_)) =>
-            {
-                let what = error.to_string();
-                let operands = what.rsplit_once(": ").map_or("", |(_, operands)| operands);
-                into_datafusion(out_of_range(args.return_field.data_type(), operands))
-            }
-            other => other,
+        let mut operands = args.args.into_iter();
+        let first = operands
+            .next()
+            .ok_or_else(|| internal_datafusion_err!("an operation on nothing"))?;
+        let mut steps = self.operations.iter().zip(operands);
+        steps.try_fold(first, |left, (operation, right)| {
+            operation.compute(&left, &right, &self.of)
         })
     }
+}
+
+/// `left - right` of two BIGINT UNSIGNED.
+pub(crate) fn difference(left: Expr, right: Expr) -> Expr {
+    Arithmetic::Difference.call(DataType::Int64, left, right)
+}
+
+fn differences(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    let operands = [left.clone(), right.clone()];
+    let arrays = ColumnarValue::values_to_arrays(&operands)?;
+    let (left, right) = (
+        arrays[0].as_primitive::<UInt64Type>(),
+        arrays[1].as_primitive::<UInt64Type>(),
+    );
+    let one = |left: u64, right: u64| {
+        let exact = i128::from(left) - i128::from(right);
+        let fits = i64::try_from(exact);
+        fits.map_err(|_| into_datafusion(out_of_range(&DataType::Int64, &exact.to_string())))
+    };
+    let pairs = left.iter().zip(right.iter());
+    let found = pairs.map(|(left, right)| left.zip(right).map(|(l, r)| one(l, r)).transpose());
+    let array: ArrayRef = Arc::new(found.collect::<Result<Int64Array>>()?);
+    let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+    Ok(match operands.iter().all(is_scalar) {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+        false => ColumnarValue::Array(array),
+    })
+}
+
+/// Whether a function is one of these.
+pub(crate) fn is_checked(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<Checked>().is_some()
 }
 
 /// A number that is none of its type.

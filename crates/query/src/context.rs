@@ -10,14 +10,17 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{AggregateUDF, ColumnarValue, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, ColumnarValue, EmptyRelation, Expr as PlannedExpr, LogicalPlan,
+    LogicalPlanBuilder, ScalarUDF,
+};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -30,14 +33,16 @@ use tracing::Instrument;
 
 use crate::access::{Gate, Identity};
 use crate::bare_filters::BareFilters;
+use crate::bounded;
 use crate::byte_lengths;
 use crate::catalog::{Catalogs, Names};
-use crate::checked_integers::{CheckedConstants, CheckedIntegers};
+use crate::checked_integers::{CheckedConstants, CheckedIntegers, checked_alone};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::exact_sum::ExactSum;
 use crate::exists_values;
 use crate::grouping_sets;
+use crate::guards::{GuardedCases, GuardedConditions};
 use crate::id_keys::function::IdKey;
 use crate::intervals::{IntervalArithmetic, IntervalOrder};
 use crate::like_escapes::{self, SimilarToEscape};
@@ -80,9 +85,10 @@ pub(crate) fn base(
         .with_max_temp_directory_size(limits.query_spill_bytes)
         .build_arc()
         .map_err(|error| from_datafusion(&error, ""))?;
-    // Before the planner gives both sides of an operator one type.
+    // Behind `grouping()`, which compares expressions as they stand, and before the planner gives
+    // both sides of an operator one type.
     let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(UnknownLiterals));
+    rules.insert(1, Arc::new(UnknownLiterals));
     let mut state = SessionStateBuilder::new()
         .with_runtime_env(runtime)
         .with_config(Settings::default().config)
@@ -93,7 +99,9 @@ pub(crate) fn base(
         .with_analyzer_rule(Arc::new(IntervalOrder))
         .with_analyzer_rule(Arc::new(SpeltMoments))
         .with_analyzer_rule(Arc::new(CheckedConstants))
+        .with_analyzer_rule(Arc::new(GuardedCases))
         .with_optimizer_rule(Arc::new(CheckedIntegers))
+        .with_optimizer_rule(Arc::new(GuardedConditions))
         .with_type_planner(Arc::new(StoredTypes))
         .with_physical_optimizer_rules(grouping_sets::physical_rules())
         .build();
@@ -105,6 +113,7 @@ pub(crate) fn base(
     let _ = state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())));
     byte_lengths::register(&mut state)
         .and_then(|()| other_names::register(&mut state))
+        .and_then(|()| bounded::register(&mut state))
         .map_err(|error| from_datafusion(&error, ""))?;
     // Nothing of their names is there before.
     let _ = state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())));
@@ -261,6 +270,7 @@ impl Context {
             like_escapes::rewrite(&mut expr);
             let expr = ExprWithAlias { expr, alias: None };
             let expr = self.state.create_logical_expr_from_sql_expr(expr, schema)?;
+            let expr = self.analyzed(expr, schema)?;
             let context = SimplifyContext::builder()
                 .with_schema(Arc::new(schema.clone()))
                 .with_config_options(Arc::clone(self.state.config_options()))
@@ -269,7 +279,7 @@ impl Context {
                 )
                 .build();
             let simplifier = ExprSimplifier::new(context);
-            let expr = simplifier.simplify(simplifier.coerce(expr, schema)?)?;
+            let expr = checked_alone(simplifier.simplify(expr)?, schema)?;
             let expr = self.state.create_physical_expr(expr, schema)?;
             match expr.evaluate(rows)? {
                 ColumnarValue::Array(array) if array.len() == rows.num_rows() => Ok(array),
@@ -281,6 +291,26 @@ impl Context {
             }
         };
         evaluate().map_err(|error| from_datafusion(&error, &expr.to_string()))
+    }
+
+    /// An expression as the planner's first rules make it, which know whole plans only.
+    fn analyzed(&self, expr: PlannedExpr, schema: &DFSchema) -> DataFusionResult<PlannedExpr> {
+        let rows = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: false,
+            schema: Arc::new(schema.clone()),
+        });
+        let plan = LogicalPlanBuilder::from(rows).project([expr])?.build()?;
+        let options = self.state.config_options();
+        let analyzer = self.state.analyzer();
+        match analyzer.execute_and_check(plan, options, |_, _| {})? {
+            LogicalPlan::Projection(projection) => projection
+                .expr
+                .into_iter()
+                .next()
+                .map(PlannedExpr::unalias)
+                .ok_or_else(|| internal_datafusion_err!("an expression is gone")),
+            other => internal_err!("an expression became {other}"),
+        }
     }
 }
 

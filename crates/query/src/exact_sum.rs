@@ -1,13 +1,22 @@
-//! The sum of integers, added up in 128 bits: one that is out of BIGINT's range is an error,
-//! where the planner's own wraps around; what goes over the range in between does not matter.
+//! Sums of integers and of long decimals, added up in twice as many bits: one that is out of its
+//! type's range is an error, where the planner's own wraps around; what goes over the range in
+//! between does not matter.
 //!
-//! The planner's function, with its input as decimals and its answer as an integer again; of all
+//! | of                             | added up as       |
+//! | ------------------------------ | ----------------- |
+//! | BIGINT, BIGINT UNSIGNED        | `DECIMAL(38, 0)`  |
+//! | `DECIMAL(p, s)`, p over 28     | `DECIMAL(76, s)`  |
+//!
+//! The planner's function, with its input as such decimals and its answer narrowed again; of all
 //! other types it is the planner's as it stands. Pure.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
-use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
+    DecimalType, Field, FieldRef, Int64Type, UInt64Type, i256,
+};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::sum::Sum;
@@ -22,8 +31,21 @@ use datafusion::logical_expr::{
 use crate::checked_integers::out_of_range;
 use crate::error::into_datafusion;
 
-/// What integers are added up as.
-const WIDE: DataType = DataType::Decimal128(38, 0);
+/// Digits that the planner's sum of decimals has more than they: so many rows can't overflow it.
+const SPARE_DIGITS: u8 = 10;
+
+/// What values are added up as, if not as they are.
+fn wide(of: &DataType) -> Option<DataType> {
+    match of {
+        DataType::Int64 | DataType::UInt64 => Some(DataType::Decimal128(38, 0)),
+        DataType::Decimal128(precision, scale)
+            if *precision > DECIMAL128_MAX_PRECISION - SPARE_DIGITS =>
+        {
+            Some(DataType::Decimal256(DECIMAL256_MAX_PRECISION, *scale))
+        }
+        _ => None,
+    }
+}
 
 /// The function.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -31,26 +53,32 @@ pub(crate) struct ExactSum {
     inner: Sum,
 }
 
-/// Calls the planner's function for wide numbers where the sum is of integers.
+/// Calls the planner's function for wide numbers where the sum is of such types, and says what it
+/// is to be of.
 fn with_wide<'a, T>(
     args: AccumulatorArgs<'a>,
     made: impl FnOnce(AccumulatorArgs<'_>, Option<DataType>) -> Result<T>,
 ) -> Result<T> {
     let of = args.return_type().clone();
-    if !of.is_integer() {
+    let fields: Option<Vec<FieldRef>> = args.expr_fields.iter().map(wide_field).collect();
+    let Some((fields, return_field)) = fields.zip(wide_field(&args.return_field)) else {
         return made(args, None);
-    }
-    let fields: Vec<FieldRef> = args.expr_fields.iter().map(wide_field).collect();
+    };
     let wide = AccumulatorArgs {
-        return_field: wide_field(&args.return_field),
+        return_field,
         expr_fields: &fields,
         ..args
     };
     made(wide, Some(of))
 }
 
-fn wide_field(field: &FieldRef) -> FieldRef {
-    Arc::new(Field::new(field.name(), WIDE, field.is_nullable()))
+fn wide_field(field: &FieldRef) -> Option<FieldRef> {
+    let wide = wide(field.data_type())?;
+    Some(Arc::new(Field::new(
+        field.name(),
+        wide,
+        field.is_nullable(),
+    )))
 }
 
 impl AggregateUDFImpl for ExactSum {
@@ -77,13 +105,14 @@ impl AggregateUDFImpl for ExactSum {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if !args.return_type().is_integer() {
-            return self.inner.state_fields(args);
+        let input = args.input_fields.first().and_then(wide_field);
+        match input.and_then(|_| wide_field(&args.return_field)) {
+            None => self.inner.state_fields(args),
+            Some(return_field) => self.inner.state_fields(StateFieldsArgs {
+                return_field,
+                ..args
+            }),
         }
-        self.inner.state_fields(StateFieldsArgs {
-            return_field: wide_field(&args.return_field),
-            ..args
-        })
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
@@ -153,11 +182,11 @@ impl AggregateUDFImpl for ExactSum {
     }
 }
 
-/// A sum of wide numbers as one of integers.
+/// A sum of wide numbers, narrowed.
 #[derive(Debug)]
 struct Wide<A> {
     inner: A,
-    /// The integers' type, which the sum has too.
+    /// The type that the sum has.
     of: DataType,
 }
 
@@ -229,31 +258,53 @@ impl GroupsAccumulator for Wide<Box<dyn GroupsAccumulator>> {
     }
 }
 
-/// Integers as wide numbers.
+/// Values as wide numbers.
 fn widened(values: &ArrayRef) -> ArrayRef {
-    let wide: Decimal128Array = match values.data_type() {
-        DataType::Int64 => values
-            .as_primitive::<Int64Type>()
-            .unary::<_, Decimal128Type>(i128::from),
-        DataType::UInt64 => values
-            .as_primitive::<UInt64Type>()
-            .unary::<_, Decimal128Type>(i128::from),
-        _ => return Arc::clone(values),
+    let Some(wide) = wide(values.data_type()) else {
+        return Arc::clone(values);
     };
-    Arc::new(wide.with_data_type(WIDE))
+    match values.data_type() {
+        DataType::Int64 => {
+            let integers = values.as_primitive::<Int64Type>();
+            let sums: Decimal128Array = integers.unary(i128::from);
+            Arc::new(sums.with_data_type(wide))
+        }
+        DataType::UInt64 => {
+            let integers = values.as_primitive::<UInt64Type>();
+            let sums: Decimal128Array = integers.unary(i128::from);
+            Arc::new(sums.with_data_type(wide))
+        }
+        _ => {
+            let decimals = values.as_primitive::<Decimal128Type>();
+            let sums: Decimal256Array = decimals.unary(i256::from_i128);
+            Arc::new(sums.with_data_type(wide))
+        }
+    }
 }
 
-/// Wide numbers as integers.
+/// Wide numbers as the sum's type.
 fn narrowed(sums: &ArrayRef, of: &DataType) -> Result<ArrayRef> {
+    let failed = |sum: String| into_datafusion(out_of_range(of, &sum));
+    if let DataType::Decimal128(precision, scale) = of {
+        let narrow = |sum: i256| {
+            let narrow = sum.to_i128();
+            let fits = narrow.filter(|sum| {
+                Decimal128Type::validate_decimal_precision(*sum, *precision, *scale).is_ok()
+            });
+            fits.ok_or_else(|| failed(Decimal256Type::format_decimal(sum, u8::MAX, *scale)))
+        };
+        let sums = sums.as_primitive::<Decimal256Type>();
+        let narrow = sums.try_unary::<_, Decimal128Type, DataFusionError>(narrow)?;
+        return Ok(Arc::new(narrow.with_data_type(of.clone())));
+    }
     let sums = sums.as_primitive::<Decimal128Type>();
-    let failed = |sum: i128| into_datafusion(out_of_range(of, &sum.to_string()));
     Ok(match of {
         DataType::UInt64 => {
-            let narrow = |sum: i128| sum.try_into().map_err(|_| failed(sum));
+            let narrow = |sum: i128| sum.try_into().map_err(|_| failed(sum.to_string()));
             Arc::new(sums.try_unary::<_, UInt64Type, DataFusionError>(narrow)?)
         }
         _ => {
-            let narrow = |sum: i128| sum.try_into().map_err(|_| failed(sum));
+            let narrow = |sum: i128| sum.try_into().map_err(|_| failed(sum.to_string()));
             Arc::new(sums.try_unary::<_, Int64Type, DataFusionError>(narrow)?)
         }
     })

@@ -11,8 +11,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Query, Select, SelectItem,
-    SetExpr, Statement, TableFactor, UnaryOperator, VisitMut, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -107,12 +107,25 @@ fn with_columns_alone(subquery: &Query) -> Option<Query> {
     let each_row = no_groups
         && select.having.is_none()
         && select.distinct.is_none()
-        && subquery.limit_clause.is_none()
+        && subquery.limit_clause.as_ref().is_none_or(lets_rows_pass)
         && select.projection.iter().all(is_plain);
     each_row.then(|| Query {
         order_by: None,
+        limit_clause: None,
         ..subquery.clone()
     })
+}
+
+/// Whether a LIMIT takes no row from a query that has one.
+fn lets_rows_pass(limit: &LimitClause) -> bool {
+    match limit {
+        LimitClause::LimitOffset {
+            limit: Some(Expr::Value(rows)),
+            offset: None,
+            limit_by,
+        } => limit_by.is_empty() && matches!(&rows.value, Value::Number(rows, _) if rows != "0"),
+        _ => false,
+    }
 }
 
 /// Whether a query has rows, as a query.

@@ -26,7 +26,11 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
+};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -37,7 +41,43 @@ use datafusion::physical_plan::{
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.insert(0, Arc::new(GroupingSets));
+    // What checks a plan stays last.
+    let last = rules.len().saturating_sub(1);
+    rules.insert(last, Arc::new(PatientJoins));
     rules
+}
+
+/// Has joins let others run now and then: what they give grows out of what the leaves give, which
+/// alone do so by themselves. Without it a join of much with much hears of no timeout.
+#[derive(Debug)]
+struct PatientJoins;
+
+impl PhysicalOptimizerRule for PatientJoins {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let patient = plan.transform_up(|plan| {
+            let is_join = plan.is::<NestedLoopJoinExec>()
+                || plan.is::<CrossJoinExec>()
+                || plan.is::<HashJoinExec>()
+                || plan.is::<SortMergeJoinExec>();
+            Ok(match is_join {
+                true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _),
+                false => Transformed::no(plan),
+            })
+        })?;
+        Ok(patient.data)
+    }
+
+    fn name(&self) -> &str {
+        "patient_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }
 
 /// The rule.

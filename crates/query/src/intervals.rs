@@ -19,7 +19,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::expr::{InList, ScalarFunction, Sort};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -92,8 +92,36 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
                 negated: list.negated,
             }))
         }
+        Expr::WindowFunction(mut call) => {
+            let changed = ordered(&mut call.params.order_by, schema);
+            let expr = Expr::WindowFunction(call);
+            match changed {
+                true => Transformed::yes(expr),
+                false => Transformed::no(expr),
+            }
+        }
+        Expr::AggregateFunction(mut call) => {
+            let changed = ordered(&mut call.params.order_by, schema);
+            let expr = Expr::AggregateFunction(call);
+            match changed {
+                true => Transformed::yes(expr),
+                false => Transformed::no(expr),
+            }
+        }
         other => Transformed::no(other),
     }
+}
+
+/// Orders by the lengths of intervals; tells whether there are any.
+fn ordered(order: &mut [Sort], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for sort in order.iter_mut() {
+        if is_interval(&sort.expr, schema) {
+            sort.expr = length(std::mem::take(&mut sort.expr));
+            changed = true;
+        }
+    }
+    changed
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
@@ -117,7 +145,7 @@ impl ExprPlanner for IntervalArithmetic {
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
         let (left, right) = (of(&raw.left), of(&raw.right));
-        let is_span = |of: &DataType| matches!(of, DataType::Interval(_));
+        let is_span = |of: &DataType| matches!(of, DataType::Interval(_) | DataType::Duration(_));
         let (interval, factor) = match raw.op {
             BinaryOperator::Multiply if is_span(&left) && right.is_numeric() => {
                 (raw.left, raw.right)

@@ -108,6 +108,10 @@ fn era(text: &str) -> (&str, bool) {
 }
 
 fn days(date: &str, before: bool) -> Option<i32> {
+    // As ISO has them, and files that were written here.
+    if !before && date.starts_with(['+', '-']) {
+        return Date32Type::parse(date);
+    }
     let (year, rest) = date.split_once('-')?;
     let digits = year.bytes().all(|byte| byte.is_ascii_digit());
     if !digits || year.len() < 4 || !(before || year.len() > 4) {

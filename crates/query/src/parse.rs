@@ -24,6 +24,7 @@ mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
 mod date_formats;
+mod depth;
 mod ignored;
 mod merge;
 pub(crate) mod parameters;
@@ -45,6 +46,7 @@ pub(crate) use convert::{
 };
 pub(crate) use create::CreateTable;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
+pub(crate) use postgres::formats;
 pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
 pub(crate) use view::CreateView;
@@ -318,6 +320,7 @@ impl From<Error> for Failure {
 
 fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let mut tokens = tokenize(dialect, sql)?;
+    depth::check(&tokens)?;
     let clauses = take_clauses(&mut tokens)?;
     let access = roles::statement(&tokens)?;
     let ours = match access.map(|read| Statement::Access(Box::new(read))) {

@@ -100,7 +100,7 @@ impl Prepared {
     }
 
     /// The type of each parameter, where the statement tells it: of the column that it is
-    /// compared with or goes to. UUIDs are 16 bytes where they are written, and texts otherwise.
+    /// compared with or goes to. UUIDs are 16 bytes there, and texts elsewhere.
     pub fn parameter_types(&self) -> &[Option<DataType>] {
         &self.types
     }
@@ -266,6 +266,7 @@ impl Prepared {
             Text::Sql(tree) => {
                 let mut tree = tree.clone();
                 parameters::bind(&mut tree, values);
+                parse::formats(&mut tree)?;
                 parse::with_extras(*tree, self.statement.extras.clone())?
             }
         };
@@ -328,6 +329,16 @@ impl Prepared {
             });
             let element = of.next().unwrap_or(DataType::Utf8);
             self.types[number - 1].get_or_insert(DataType::new_list(element, true));
+        }
+        for (number, name) in parameters::compared(&statement) {
+            // The planner takes a UUID for its text, and clients have a type for it.
+            let is_uuid = |table: &Arc<Table>| {
+                let at = table.column_index(&name);
+                at.is_some_and(|at| table.columns[at].data_type == types::UUID)
+            };
+            if tables.iter().any(is_uuid) {
+                self.types[number - 1].get_or_insert(types::UUID);
+            }
         }
         hidden::show(&mut statement, &|name| names.definition(name).ok())?;
         match context.parameter_types(statement, &self.sql).await {

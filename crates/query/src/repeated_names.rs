@@ -21,7 +21,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, VisitMut, VisitorMut, visit_expressions,
+    SetExpr, Statement, Value, VisitMut, VisitorMut, visit_expressions,
 };
 use futures::stream::StreamExt;
 
@@ -33,7 +33,7 @@ const MARK: &str = "\u{1}again ";
 
 /// Names apart what the columns of each SELECT have in common.
 pub(crate) fn mark(statement: &mut Statement) {
-    let done = statement.visit(&mut Marker);
+    let done = statement.visit(&mut Marker { depth: 0 });
     debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 
@@ -73,14 +73,33 @@ fn is_marked(schema: &Schema) -> bool {
     fields.any(|field| field.name().contains(MARK))
 }
 
-struct Marker;
+struct Marker {
+    /// How many queries stand around the one that is visited.
+    depth: usize,
+}
 
 impl VisitorMut for Marker {
     type Break = ();
 
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        if let SetExpr::Select(select) = query.body.as_ref()
+            && let Some(order) = &mut query.order_by
+        {
+            order_by_places(order, select);
+        }
         let meant = query.order_by.as_ref().map(inputs_of).unwrap_or_default();
-        each_select(&mut query.body, &meant);
+        let names = Names {
+            meant,
+            // The names of a query inside of another one are for that.
+            outermost: self.depth == 0,
+        };
+        each_select(&mut query.body, &names);
         if let SetExpr::Select(select) = query.body.as_ref()
             && select.distinct.is_some()
             && let Some(order) = &mut query.order_by
@@ -91,14 +110,51 @@ impl VisitorMut for Marker {
     }
 }
 
-fn each_select(body: &mut SetExpr, meant: &HashSet<String>) {
+/// What names of a query's columns depend on.
+struct Names {
+    /// Those that have to go on meaning columns of the input.
+    meant: HashSet<String>,
+    /// Whether nobody but the client is given them.
+    outermost: bool,
+}
+
+fn each_select(body: &mut SetExpr, names: &Names) {
     match body {
-        SetExpr::Select(select) => name_apart(select, meant),
+        SetExpr::Select(select) => name_apart(select, names),
         SetExpr::SetOperation { left, right, .. } => {
-            each_select(left, meant);
-            each_select(right, meant);
+            each_select(left, names);
+            each_select(right, names);
         }
         _ => {}
+    }
+}
+
+/// Orders the rows by the places of columns where an ORDER BY computes what the SELECT does: so
+/// the columns can have names that mean other columns in it.
+fn order_by_places(order: &mut OrderBy, select: &Select) {
+    let OrderByKind::Expressions(all) = &mut order.kind else {
+        return;
+    };
+    let is_item = |item: &SelectItem| {
+        matches!(
+            item,
+            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+        )
+    };
+    if !select.projection.iter().all(is_item) {
+        return;
+    }
+    for ordered in all {
+        if matches!(ordered.expr, Expr::Identifier(_) | Expr::Value(_)) {
+            continue;
+        }
+        let place = select.projection.iter().position(
+            |item| matches!(item, SelectItem::UnnamedExpr(expr) if *expr == ordered.expr),
+        );
+        if let Some(place) = place {
+            let number = Value::Number((place + 1).to_string(), false);
+            ordered.expr = Expr::Value(number.into());
+        }
     }
 }
 
@@ -182,9 +238,8 @@ impl Named {
     }
 }
 
-/// Gives each column that has no name one, and none that another column has. `meant` are names
-/// that have to go on meaning columns of the input.
-fn name_apart(select: &mut Select, meant: &HashSet<String>) {
+/// Gives each column that has no name one, and none that another column has.
+fn name_apart(select: &mut Select, names: &Names) {
     let all = select
         .projection
         .iter()
@@ -206,7 +261,8 @@ fn name_apart(select: &mut Select, meant: &HashSet<String>) {
         let taken = seen.iter().any(|earlier| named.is_taken_for(earlier));
         let name = named.name();
         // A wildcard may give any name.
-        let unclear = all || !wild.is_empty() || name == NAMELESS || meant.contains(name);
+        let any = names.outermost && (all || !wild.is_empty());
+        let unclear = any || name == NAMELESS || names.meant.contains(name);
         let marked = taken || in_wildcard(&named) || (is_computed && unclear);
         if marked || is_computed {
             let name = match marked {

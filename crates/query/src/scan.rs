@@ -14,8 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::compute::SortOptions;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::{SortOptions, take_record_batch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -119,7 +119,7 @@ impl Shape {
     /// Rows from the engine as SQL shows them, without what may not be read.
     pub(crate) fn show(&self, rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
         let seen = match &self.hiding {
-            Some(hiding) => Some(hiding.hide(rows).map_err(into_datafusion)?),
+            Some(hiding) => Some(alone(&hiding.hide(rows).map_err(into_datafusion)?)?),
             None => None,
         };
         let rows = seen.as_ref().unwrap_or(rows);
@@ -149,6 +149,16 @@ impl Shape {
         });
         LexOrdering::new(columns)
     }
+}
+
+/// Rows in memory of their own. What they lie in tells how much was hidden around them: plans
+/// show how large their batches are.
+fn alone(rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
+    if rows.num_columns() == 0 {
+        return Ok(rows.clone());
+    }
+    let all: UInt64Array = (0..rows.num_rows() as u64).collect();
+    Ok(take_record_batch(rows, &all)?)
 }
 
 /// A column's field as SQL shows it.
@@ -514,7 +524,8 @@ impl ExecutionPlan for LazyScanExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        // Bytes and times are those of rows that are hidden, too.
+        (!self.shape.limited).then(|| self.metrics.clone_inner())
     }
 
     fn statistics_from_inputs(

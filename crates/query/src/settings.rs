@@ -254,7 +254,7 @@ impl Settings {
                 let name = value.unwrap_or(&defaults.application_name);
                 self.application_name = name.to_owned();
             }
-            "timezone" => return self.set("datafusion.execution.time_zone", value, defaults),
+            "timezone" | "datafusion.execution.time_zone" => self.set_zone(value, defaults)?,
             "lazybase.producer" => {
                 self.producer = match value {
                     Some(name) => Some(name.to_owned()).filter(|name| !name.is_empty()),
@@ -296,6 +296,11 @@ impl Settings {
             _ => return Err(self.unknown(name)),
         }
         Ok(())
+    }
+
+    fn set_zone(&mut self, value: Option<&str>, defaults: &Settings) -> Result<()> {
+        let zone = value.map(zone_of_moments).transpose()?;
+        self.set_datafusion("datafusion.execution.time_zone", zone, defaults)
     }
 
     fn set_datafusion(
@@ -441,6 +446,35 @@ fn on_off(value: bool) -> String {
     match value {
         true => "on".to_owned(),
         false => "off".to_owned(),
+    }
+}
+
+/// The only zone that moments are written and shown in, under one of its names.
+fn zone_of_moments(name: &str) -> Result<&'static str> {
+    const NAMES: [&str; 14] = [
+        "utc",
+        "etc/utc",
+        "uct",
+        "etc/uct",
+        "universal",
+        "zulu",
+        "etc/zulu",
+        "gmt",
+        "etc/gmt",
+        "z",
+        "+00:00",
+        "+00",
+        "0",
+        "local",
+    ];
+    match NAMES.contains(&name.trim().to_lowercase().as_str()) {
+        true => Ok("UTC"),
+        false => Err(
+            Error::invalid(format!("TimeZone {name:?} is not supported"))
+                .with_detail("moments are read and shown in UTC")
+                .with_hint("at AT TIME ZONE 'Europe/Berlin' shows a moment in another zone")
+                .with_sqlstate("0A000"),
+        ),
     }
 }
 

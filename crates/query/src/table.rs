@@ -191,14 +191,13 @@ impl LazyTable {
         projection.map(shape).transpose()
     }
 
-    /// A scan of a view; `None` where the table must answer, or answers for as little as
-    /// `table_bytes`.
+    /// A scan of a view; `None` where the table must answer, or answers as well as the view.
     async fn view_scan(
         &self,
         snapshot: &Snapshot,
         scan: &Scan<'_>,
         view: &Arc<Table>,
-        table_bytes: Option<u64>,
+        of_table: Option<TableCost>,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if !scan.sight.may_use(&self.table, view) {
             return Ok(None);
@@ -219,16 +218,22 @@ impl LazyTable {
             "the whole table" => format!("the whole view {:?}", view.name),
             range => format!("{range} of view {:?}", view.name),
         };
+        let is_narrow = range != KeyRange::default();
         let request = self.request(&shape, range, scan.state);
-        if let Some(table_bytes) = table_bytes {
+        if let Some(of_table) = of_table {
             let bytes = snapshot.view_bytes(&request).await?;
             let share = |table: &Table| Share {
                 columns: shape.projection.len(),
                 of: table.columns.len(),
             };
             let cheaper =
-                |bytes| is_cheaper((bytes, share(view)), (table_bytes, share(&self.table)));
-            if !bytes.is_some_and(cheaper) {
+                |bytes| is_cheaper((bytes, share(view)), (of_table.bytes, share(&self.table)));
+            let is_better = match shape.is_limited() {
+                // What is hidden has bytes too: which of both is read must not tell how many.
+                true => bytes.is_some() && is_narrow && !of_table.is_narrow,
+                false => bytes.is_some_and(cheaper),
+            };
+            if !is_better {
                 return Ok(None);
             }
         }
@@ -252,7 +257,9 @@ impl LazyTable {
         views: &[Arc<Table>],
     ) -> Result<Vec<OtherOrder>> {
         let mut others = Vec::new();
-        if !scan.filters.is_empty() || scan.limit.is_some() {
+        // How much a view lacks is told by what is hidden, too.
+        let is_limited = scan.sight.is_limited(&self.table);
+        if !scan.filters.is_empty() || scan.limit.is_some() || is_limited {
             return Ok(others);
         }
         for view in views {
@@ -272,10 +279,7 @@ impl LazyTable {
                 let note = ScanNote {
                     table: self.table.name.clone(),
                     access: format!("the whole view {:?}, in its order", view.name),
-                    sources: match shape.is_limited() {
-                        true => Vec::new(),
-                        false => plan.sources.clone(),
-                    },
+                    sources: plan.sources.clone(),
                 };
                 others.push(OtherOrder {
                     scan: self.planned(shape, plan, scan, Order::Parts),
@@ -330,12 +334,16 @@ impl LazyTable {
                 (words, access.ranges, order)
             }
         };
+        let is_narrow = ranges.iter().all(|range| *range != KeyRange::default());
         let request = self.request(&shape, KeyRange::default(), scan.state);
         let plan = snapshot.plan_scan_of(request, &ranges).await?;
         if let Views::Choice(views) = &self.views {
             for view in views {
-                let bytes = Some(plan.estimated_bytes);
-                if let Some(scan) = self.view_scan(snapshot, scan, view, bytes).await? {
+                let cost = TableCost {
+                    bytes: plan.estimated_bytes,
+                    is_narrow,
+                };
+                if let Some(scan) = self.view_scan(snapshot, scan, view, Some(cost)).await? {
                     return Ok(scan);
                 }
             }
@@ -352,6 +360,14 @@ impl LazyTable {
 
 /// A view that lacks more of its table than this is no quick way to rows in its order.
 const LAG_BYTES_MAX: u64 = 1 << 20;
+
+/// What a scan of the table itself would be.
+#[derive(Clone, Copy)]
+struct TableCost {
+    bytes: u64,
+    /// Whether the predicate bounds the keys that it reads.
+    is_narrow: bool,
+}
 
 /// What DataFusion asks of a scan.
 struct Scan<'a> {

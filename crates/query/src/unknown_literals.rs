@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use lazybase_model::{Column, Error};
 
 use crate::cast::texts_as;
+use crate::checked_integers;
 use crate::error::into_datafusion;
 use crate::named_rewrites::rewrite_named;
 use crate::types;
@@ -68,6 +69,11 @@ impl ExprPlanner for UnknownOperands {
                 _ => DataType::Null,
             }
         };
+        let both = (of(&raw.left), of(&raw.right));
+        if raw.op == B::Minus && both == (DataType::UInt64, DataType::UInt64) {
+            let difference = checked_integers::difference(raw.left, raw.right);
+            return Ok(PlannerResult::Planned(difference));
+        }
         let (wanted_left, wanted_right) = (beside(&raw.right), beside(&raw.left));
         Ok(PlannerResult::Original(RawBinaryExpr {
             left: typed(raw.left, &wanted_left)?.data,
@@ -155,6 +161,11 @@ fn is_read(of: &DataType) -> bool {
 /// # Errors
 /// `Invalid` for a text that is no value of the type.
 fn typed(expr: Expr, wanted: &DataType) -> Result<Transformed<Expr>> {
+    let wanted = match wanted {
+        // The difference of two moments.
+        DataType::Duration(_) => &DataType::Interval(IntervalUnit::MonthDayNano),
+        other => other,
+    };
     let text = match &expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)), _) if is_read(wanted) => text,
         _ => return Ok(Transformed::no(expr)),

@@ -48,9 +48,12 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 use crate::cli::{Cli, Command};
 use crate::config::Config;
 
+/// The stack of a thread, in bytes: what a statement of the greatest depth takes, and room.
+const STACK_BYTES: usize = 8 << 20;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli) {
+    match on_a_stack(|| run(cli)) {
         Ok(code) => code,
         Err(error) => {
             failure::print(&error);
@@ -59,10 +62,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs what may plan statements; the system gives the first thread a stack of its own choice.
+fn on_a_stack(task: impl FnOnce() -> Result<ExitCode> + Send + 'static) -> Result<ExitCode> {
+    let thread = std::thread::Builder::new()
+        .name("main".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(task)
+        .map_err(|error| Error::unavailable(format!("can't start a thread: {error}")))?;
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 fn run(cli: Cli) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("lazybase")
+        .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|error| Error::unavailable(format!("can't start threads: {error}")))?;
     runtime.block_on(async { process::prepare() })?;

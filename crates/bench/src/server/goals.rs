@@ -1,9 +1,10 @@
 //! Figures of the server and what they shall reach.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::report::{readable, rounded};
 
@@ -140,7 +141,8 @@ impl Goals {
         let values = figures
             .iter()
             .map(|(name, value)| (name.clone(), rounded(*value)));
-        Value::Object(values.collect::<Map<_, _>>()).to_string()
+        let sorted: BTreeMap<String, Value> = values.collect();
+        serde_json::to_string(&sorted).unwrap_or_default()
     }
 }
 

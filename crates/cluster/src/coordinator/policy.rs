@@ -213,12 +213,8 @@ const URGENCY_EXPIRED: u64 = 20;
 
 /// After so many SCUs without a change a range has come to rest, if merging it is cheap.
 const REST_SCUS: u64 = 8;
-/// The same, at least and at most, where merging it is dear.
-const REST_SCUS_DEAR: u64 = 64;
+/// The same where merging it is dear.
 const REST_SCUS_MAX: u64 = 512;
-/// Changes that went on for a while are over after so many times as long: one that comes now and
-/// then does not have its range written anew each time.
-const REST_FACTOR: u64 = 2;
 /// Bytes that an idle database may rewrite at once; for more it waits longer, as a pause in a
 /// stream is soon over.
 const IDLE_BYTES: u64 = 48 << 20;
@@ -464,18 +460,13 @@ impl<'a> Policy<'a> {
         from
     }
 
-    /// Whether nothing changed in the range for long, compared with what a merge would cost, and
-    /// with how long changes came after the base was written.
+    /// Whether nothing changed in the range for long, compared with what a merge would cost.
     fn has_come_to_rest(&self, chain: &Chain, end: usize) -> bool {
         let newest = chain.newest_change();
         let rest = self.manifest.sorted_through.0.saturating_sub(newest.0);
         let cost = chain.rewritten(0, end);
         let after = chain.bytes_after_base().max(1);
-        let lasted = newest.0.saturating_sub(chain.newest_of_base().0);
-        let most = lasted
-            .saturating_mul(REST_FACTOR)
-            .clamp(REST_SCUS_DEAR, REST_SCUS_MAX);
-        rest >= REST_SCUS + (cost / after).saturating_mul(16).min(most)
+        rest >= REST_SCUS + (cost / after).saturating_mul(16).min(REST_SCUS_MAX)
     }
 
     /// Runs without data in the range go into the run before them: nothing is rewritten.

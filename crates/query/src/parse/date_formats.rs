@@ -69,11 +69,36 @@ pub(super) fn rewrite(expr: &mut Expr) -> Result<()> {
     let (Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text)) = format else {
         return Ok(());
     };
-    *text = spelt(text).map_err(|what| {
+    let spelt = spelt(text).map_err(|what| {
         unsupported(format!("{function}: {what:?} in a format is not supported"))
             .with_hint("formats of strftime are understood too: '%Y-%m-%d %H:%M:%S'")
     })?;
+    // Without AM or PM, PostgreSQL reads hours as they stand.
+    let spelt = match function != "to_char" && !spelt.contains("%p") {
+        true => spelt.replace("%I", "%H").replace("%-I", "%-H"),
+        false => spelt,
+    };
+    if function == "to_timestamp" && has_half_a_time(&spelt) {
+        return Err(unsupported(format!(
+            "to_timestamp: {text:?} has a time without hours and minutes"
+        ))
+        .with_hint("add what is missing: to_timestamp(at || ':00', 'YYYY-MM-DD HH24:MI')"));
+    }
+    *text = spelt;
     Ok(())
+}
+
+/// Whether a format has a part of a time, and not as much as makes one: the planner would read the
+/// date alone.
+fn has_half_a_time(format: &str) -> bool {
+    let has = |parts: &[&str]| parts.iter().any(|part| format.contains(part));
+    let has_hour = has(&["%H", "%-H", "%k"]) || (has(&["%I", "%-I", "%l"]) && has(&["%p", "%P"]));
+    let has_minute = has(&["%M", "%-M"]);
+    let whole = has(&["%T", "%R", "%X", "%r", "%c", "%s", "%+"]) || (has_hour && has_minute);
+    let any = [
+        "%H", "%-H", "%I", "%-I", "%M", "%-M", "%S", "%-S", "%p", "%P", "%3f", "%6f",
+    ];
+    !whole && has(&any)
 }
 
 /// The name of a function that takes a format, and the format where it is a constant.
@@ -113,6 +138,10 @@ fn spelt(format: &str) -> std::result::Result<String, String> {
             spelt.push_str(text);
             rest = after;
             continue;
+        }
+        // What counts the seconds of a day: not seconds, and seconds again.
+        if let Some(seconds) = begins_with(rest, "SSSS") {
+            return Err(seconds.to_owned());
         }
         if let Some(padded) = PADDED.iter().find_map(|word| begins_with(rest, word)) {
             return Err(padded.to_owned());

@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::{DataType as Stored, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
-    Statement, TimezoneInfo, TypedString, UnaryOperator, Value as Constant, visit_expressions,
-    visit_expressions_mut,
+    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr,
+    LimitClause, Query, Statement, TimezoneInfo, TypedString, UnaryOperator, Value as Constant,
+    visit_expressions, visit_expressions_mut,
 };
 use lazybase_model::{Error, Result};
 
@@ -215,17 +215,52 @@ pub(crate) fn lists(statement: &Statement) -> Vec<(usize, String)> {
         if let Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } = expr
             && let Some(number) = number_of(right)
         {
-            let name = match left.as_ref() {
-                Expr::Identifier(name) => folded(name),
-                Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
-                _ => String::new(),
-            };
-            found.push((number, name));
+            found.push((number, column_name(left).unwrap_or_default()));
         }
         ControlFlow::Continue(())
     });
     debug_assert!(visited.is_continue(), "nothing ends the visit");
     found
+}
+
+/// The parameters that are compared with columns (`u = $1`, `u IN ($1, $2)`), with their names.
+pub(crate) fn compared(statement: &Statement) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let visited: ControlFlow<()> = visit_expressions(statement, |expr| {
+        match expr {
+            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+                found.extend(number_of(right).zip(column_name(left)));
+                found.extend(number_of(left).zip(column_name(right)));
+            }
+            Expr::InList { expr, list, .. } => {
+                let numbers = list.iter().filter_map(number_of);
+                found.extend(numbers.filter_map(|number| Some((number, column_name(expr)?))));
+            }
+            Expr::Between {
+                expr, low, high, ..
+            } => {
+                let numbers = [low, high].into_iter().filter_map(|end| number_of(end));
+                found.extend(numbers.filter_map(|number| Some((number, column_name(expr)?))));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(visited.is_continue(), "nothing ends the visit");
+    found
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator as B;
+    matches!(op, B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq)
+}
+
+fn column_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(folded(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+        _ => None,
+    }
 }
 
 /// The parameters that are cast where they stand (`$1::INT[]`), with the type: that of the value

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
     LimitClause, Query, Select, Statement, TableAliasColumnDef, TableFactor, Value, VisitMut,
-    VisitorMut,
+    VisitorMut, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -91,6 +91,21 @@ fn switches(tokens: &mut [TokenWithSpan]) {
 /// `Invalid`: 22P02 for a constant of type BYTEA that is none, 0A000 for what nothing would do.
 pub(super) fn tree(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Rewriter) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Rewrites what depends on constants once more, where parameters have become some.
+///
+/// # Errors
+/// As [`tree`].
+pub(crate) fn formats(statement: &mut Statement) -> Result<()> {
+    let done = visit_expressions_mut(statement, |expr| {
+        padded(expr);
+        checked(date_formats::rewrite(expr))
+    });
+    match done {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -106,3 +106,31 @@ fn budgets_hold_at_60_percent_of_themselves() {
     assert_eq!(place.rows("SELECT count(*) FROM t2"), "120000\n");
     place.ok(&["verify"]);
 }
+
+#[test]
+fn a_statement_that_is_too_deep_is_refused_and_a_long_one_is_not() {
+    let place = Place::new();
+    let all = |one: &str, between: &str, count: usize| vec![one; count].join(between);
+    for (one, between) in [("1", " + "), ("'a'", " || "), ("SELECT 1", " UNION ALL ")] {
+        let begin = if one.starts_with('S') { "" } else { "SELECT " };
+        let err = place.fails(&["sql", "-c", &format!("{begin}{}", all(one, between, 4_000))]);
+        assert!(err.contains("too deep"), "{err}");
+    }
+    let long = all("1 = 1", " AND ", 1_999);
+    place.ok(&["sql", "-c", &format!("SELECT 1 WHERE {long}")]);
+    let long = all("n = 1", " OR ", 1_999);
+    place.ok(&["sql", "-c", "CREATE TABLE t (n INT PRIMARY KEY)"]);
+    place.ok(&["sql", "-c", &format!("SELECT n FROM t WHERE {long}")]);
+    place.ok(&[
+        "sql",
+        "-c",
+        &format!("SELECT length({})", all("'a'", " || ", 1_500)),
+    ]);
+    let sum = place.rows(&format!("SELECT {}", all("1", " + ", 1_500)));
+    assert_eq!(sum, "1500\n");
+    place.ok(&[
+        "sql",
+        "-c",
+        &format!("SELECT {} FROM t", all("n", " + ", 500)),
+    ]);
+}

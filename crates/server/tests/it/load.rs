@@ -24,6 +24,15 @@ fn a_table_is_made_or_checked() {
 }
 
 #[test]
+fn a_table_of_json_lines_has_their_columns_in_their_order() {
+    let place = Place::new();
+    let lines = "{\"id\":1,\"name\":\"a\",\"at\":2.5}\n{\"id\":2,\"more\":true,\"at\":3}\n";
+    let file = place.file("a.jsonl", lines);
+    place.ok(&["load", "t", &file, "--key", "id"]);
+    assert_eq!(place.rows("SELECT * FROM t"), "1,a,2.5,\n2,,3.0,true\n");
+}
+
+#[test]
 fn a_text_longer_than_its_column_takes_is_named() {
     let place = Place::new();
     place.ok(&[

@@ -157,12 +157,9 @@ impl Chain {
     /// The newest SCU that changed a row of the range. Runs end later where the merges that made
     /// them took in SCUs that changed nothing here.
     pub(super) fn newest_change(&self) -> ScuNumber {
-        newest_of(self.links.iter())
-    }
-
-    /// The newest SCU that changed a row of the base.
-    pub(super) fn newest_of_base(&self) -> ScuNumber {
-        newest_of(self.links.iter().filter(|link| link.kind == RunKind::Base))
+        let segments = self.links.iter().flat_map(|link| &link.segments);
+        let newest = segments.map(|segment| segment.newest_scu).max();
+        newest.unwrap_or(ScuNumber::ZERO)
     }
 
     /// The bytes of all runs in the range.
@@ -268,12 +265,6 @@ impl Chain {
         let cuts = self.low.as_ref().is_none_or(|low| low < end);
         (self.is_last && rising && cuts).then(|| end.clone())
     }
-}
-
-fn newest_of<'l>(links: impl Iterator<Item = &'l Link>) -> ScuNumber {
-    let segments = links.flat_map(|link| &link.segments);
-    let newest = segments.map(|segment| segment.newest_scu).max();
-    newest.unwrap_or(ScuNumber::ZERO)
 }
 
 fn tasks_in(running: &[RunningTask], view: ViewId, low: Option<&Key>) -> BTreeMap<RunId, usize> {

@@ -1,0 +1,156 @@
+//! Functions that make much out of little: `repeat('a', 1000000000)`. What they make at once has a
+//! limit, which is looked at before anything is made: the memory of queries does not count it.
+//!
+//! Functions around the planner's own; pure. Invariant BND-1: what one call makes for one batch of
+//! rows takes at most [`MADE_BYTES_MAX`].
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::compute::kernels::length::length;
+use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
+};
+use lazybase_model::Error;
+
+use crate::error::into_datafusion;
+
+/// Bytes that a call may make at once.
+const MADE_BYTES_MAX: u128 = 256 << 20;
+
+/// The functions, and what they make.
+const BOUNDED: [(&str, Makes); 6] = [
+    ("repeat", Makes::Repeated),
+    ("lpad", Makes::Padded),
+    ("rpad", Makes::Padded),
+    ("range", Makes::Numbers),
+    ("generate_series", Makes::Numbers),
+    ("array_repeat", Makes::Elements),
+];
+
+/// Puts the functions in the place of the planner's.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    for (name, makes) in BOUNDED {
+        let inner = state.udf(name)?;
+        state.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, makes })))?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Makes {
+    /// The text, as many times as the second argument says.
+    Repeated,
+    /// A text as long as the second argument.
+    Padded,
+    /// A list of the numbers between the arguments.
+    Numbers,
+    /// A list as long as the second argument.
+    Elements,
+}
+
+/// One of the functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: Arc<ScalarUDF>,
+    makes: Makes,
+}
+
+impl Bounded {
+    /// How many bytes a call would make at least; nothing where only the call knows.
+    fn bytes(&self, args: &[ColumnarValue]) -> Result<u128> {
+        let arrays = ColumnarValue::values_to_arrays(args)?;
+        let numbers = |at: usize| -> Result<Option<Vec<i128>>> {
+            let array = arrays
+                .get(at)
+                .filter(|array| array.data_type().is_integer());
+            let Some(array) = array else {
+                return Ok(None);
+            };
+            let array = cast(array, &DataType::Int64)?;
+            let numbers = array.as_primitive::<Int64Type>().iter();
+            Ok(Some(numbers.map(|n| n.map_or(0, i128::from)).collect()))
+        };
+        let sum =
+            |all: Vec<i128>| -> u128 { all.into_iter().map(|n| n.max(0).unsigned_abs()).sum() };
+        Ok(match self.makes {
+            Makes::Padded => numbers(1)?.map_or(0, sum),
+            Makes::Elements => numbers(1)?.map_or(0, sum) * 8,
+            Makes::Repeated => {
+                let lengths = cast(&length(&arrays[0])?, &DataType::Int64)?;
+                let lengths = lengths.as_primitive::<Int64Type>().iter();
+                let times = numbers(1)?.unwrap_or_default();
+                let each = lengths.zip(times);
+                sum(each
+                    .map(|(length, n)| i128::from(length.unwrap_or(0)) * n)
+                    .collect())
+            }
+            Makes::Numbers => {
+                let of = (numbers(0)?, numbers(1)?, numbers(2)?);
+                let counts: Vec<i128> = match of {
+                    (Some(stop), None, _) => stop,
+                    (Some(start), Some(stop), step) => {
+                        let step = step.unwrap_or_else(|| vec![1; start.len()]);
+                        let rows = start.into_iter().zip(stop).zip(step);
+                        rows.map(|((start, stop), step)| match step {
+                            0 => 0,
+                            step => (stop - start) / step,
+                        })
+                        .collect()
+                    }
+                    _ => Vec::new(),
+                };
+                sum(counts) * 8
+            }
+        })
+    }
+}
+
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arguments)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arguments)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let bytes = self.bytes(&args.args)?;
+        if bytes > MADE_BYTES_MAX {
+            let what = format!("{} would make {bytes} bytes at once", self.name());
+            return Err(into_datafusion(
+                Error::invalid(what)
+                    .with_detail(format!("at most {MADE_BYTES_MAX} are made"))
+                    .with_sqlstate("54000"),
+            ));
+        }
+        self.inner.invoke_with_args(args)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
