@@ -53,25 +53,13 @@ const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match on_a_stack(|| run(cli)) {
+    match wall::on_a_stack(STACK_BYTES, || run(cli)) {
         Ok(code) => code,
         Err(error) => {
             failure::print(&error);
             failure::exit_code(&error)
         }
     }
-}
-
-/// Runs what may plan statements; the system gives the first thread a stack of its own choice.
-fn on_a_stack(task: impl FnOnce() -> Result<ExitCode> + Send + 'static) -> Result<ExitCode> {
-    let thread = std::thread::Builder::new()
-        .name("main".to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(task)
-        .map_err(|error| Error::unavailable(format!("can't start a thread: {error}")))?;
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lazybase_model::Result;
+use lazybase_model::{Error, Result};
 use tokio::task::JoinHandle;
 
 use crate::failure;
@@ -53,6 +53,23 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
     task: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     tokio::task::spawn_blocking(task)
+}
+
+/// Runs what may plan statements on a stack of so many bytes: the system gives the first thread one
+/// of its own choice.
+pub(crate) fn on_a_stack<T: Send + 'static>(
+    bytes: usize,
+    task: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let thread = std::thread::Builder::new()
+        .name("main".to_owned())
+        .stack_size(bytes)
+        .spawn(task)
+        .map_err(|error| Error::unavailable(format!("can't start a thread: {error}")))?;
+    match thread.join() {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// Microseconds since 1970.
