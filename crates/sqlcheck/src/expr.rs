@@ -188,7 +188,12 @@ impl<'a> Writer<'a> {
             0 | 1 => {
                 let operator = self.dice.pick(&["+", "-", "*"]);
                 let other = self.value(Class::Int, depth);
-                format!("({value} {operator} {other})")
+                // The difference of two numbers without a sign has one here; over plain tables it
+                // wraps around.
+                match operator {
+                    "-" => format!("(CAST({value} AS BIGINT) - {other})"),
+                    _ => format!("({value} {operator} {other})"),
+                }
             }
             2 => format!("({value} % {number})"),
             3 => format!("({value} / {number})"),
