@@ -103,7 +103,8 @@ fn guarded_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {
         }
     }
     let failing = conjunction(failing);
-    let predicate = match (conjunction(sound.clone()), failing) {
+    let guards = sound.iter().filter(|condition| !condition.is_volatile());
+    let predicate = match (conjunction(guards.cloned().collect::<Vec<Expr>>()), failing) {
         (Some(guard), Some(failing)) => {
             changed = true;
             let failing = truth(case([(guard, number(failing))], Some(lit(0_i8))));
@@ -135,7 +136,7 @@ fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 left,
                 op: op @ (Operator::And | Operator::Or),
                 right,
-            }) if can_fail(&right, schema) && !can_fail(&left, schema) => {
+            }) if can_fail(&right, schema) && is_guard(&left, schema) => {
                 Transformed::yes(guarded_operand(*left, op, *right))
             }
             other => Transformed::no(other),
@@ -170,7 +171,7 @@ fn guarded_aggregate(
     let mut changed = false;
     if let Some(filter) = function.params.filter.clone() {
         for argument in &mut function.params.args {
-            if can_fail(&filter, schema) || !can_fail(argument, schema) {
+            if !is_guard(&filter, schema) || !can_fail(argument, schema) {
                 continue;
             }
             let guard = filter.as_ref().clone();
@@ -220,6 +221,12 @@ fn case<const N: usize>(branches: [(Expr, Expr); N], otherwise: Option<Expr>) ->
             .collect(),
         else_expr: otherwise.map(Box::new),
     })
+}
+
+/// Whether a condition may guard others: it is computed a second time for that, so it fails for no
+/// row, and gives the same again. `random() < 0.5` does not.
+fn is_guard(condition: &Expr, schema: &DFSchema) -> bool {
+    !condition.is_volatile() && !can_fail(condition, schema)
 }
 
 /// Whether some part of an expression fails for some values.
