@@ -24,7 +24,7 @@ use lazybase_model::{Column, Error, Result, Table};
 use crate::array_text::array_elements;
 use crate::hex::{from_hex, from_uuid, put_uuid};
 use crate::moments::{far_date, far_timestamp, spelt_interval};
-use crate::spelt_moments::all_spelt;
+use crate::planner::spelt_moments::all_spelt;
 use crate::types::{self, UUID};
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! statement and no other.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
@@ -14,14 +13,11 @@ use datafusion::common::{DFSchema, internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, ColumnarValue, EmptyRelation, Expr as PlannedExpr, LogicalPlan,
-    LogicalPlanBuilder, ScalarUDF,
+    ColumnarValue, EmptyRelation, Expr as PlannedExpr, LogicalPlan, LogicalPlanBuilder,
 };
-use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
@@ -32,104 +28,20 @@ use lazybase_model::{Error, Result, Table, TableId};
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity};
-use crate::bare_filters::BareFilters;
-use crate::bounded;
-use crate::byte_lengths;
 use crate::catalog::{Catalogs, Names};
-use crate::checked_integers::{CheckedConstants, CheckedIntegers, checked_alone};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
-use crate::exact_sum::ExactSum;
-use crate::exists_values;
-use crate::grouping_sets;
-use crate::guards::{GuardedCases, GuardedConditions};
-use crate::id_keys::function::IdKey;
-use crate::intervals::{IntervalArithmetic, IntervalOrder};
-use crate::like_escapes::{self, SimilarToEscape};
 use crate::memory;
-use crate::other_names;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
-use crate::pg_catalog::expanded::Expanded;
-use crate::pg_catalog::or_empty::OrEmpty;
 use crate::pg_catalog::{self, PG_CATALOG, functions};
-use crate::repeated_names;
+use crate::planner;
+use crate::planner::checked_integers::checked_alone;
+use crate::planner::repeated_names;
 use crate::session::Shared;
 use crate::settings::Settings;
-use crate::spelt_moments::SpeltMoments;
-use crate::sql_types::{self, StoredTypes, UuidOf};
 use crate::system_tables;
 use crate::table::ScanNotes;
-use crate::unknown_literals::{UnknownLiterals, UnknownOperands};
-use crate::uuid_literals::UuidLiterals;
 use crate::visible::Visible;
-
-/// The parts of a context that are the same for all statements, made once: functions and rules.
-///
-/// All queries share one pool of memory: one that needs more than it may have spills what it sorts
-/// and groups, or fails alone. Memory is counted as it is held, so rows that are a small part of
-/// what was decoded for them count for all of it. What is spilt goes into files in `spill`, or
-/// where the system has its temporary files.
-///
-/// # Errors
-/// `Unavailable` when there is no place for temporary files.
-pub(crate) fn base(
-    limits: &lazybase_cluster::Settings,
-    spill: Option<&Path>,
-) -> Result<SessionState> {
-    let mut runtime =
-        RuntimeEnvBuilder::new().with_memory_pool(memory::of_all(limits.query_memory));
-    if let Some(folder) = spill {
-        runtime = runtime.with_temp_file_path(folder);
-    }
-    let runtime = runtime
-        .with_max_temp_directory_size(limits.query_spill_bytes)
-        .build_arc()
-        .map_err(|error| from_datafusion(&error, ""))?;
-    // Behind `grouping()`, which compares expressions as they stand, and before the planner gives
-    // both sides of an operator one type.
-    let mut rules = Analyzer::new().rules;
-    rules.insert(1, Arc::new(UnknownLiterals));
-    let mut state = SessionStateBuilder::new()
-        .with_runtime_env(runtime)
-        .with_config(Settings::default().config)
-        .with_default_features()
-        .with_analyzer_rules(rules)
-        .with_analyzer_rule(Arc::new(UuidLiterals))
-        .with_analyzer_rule(Arc::new(BareFilters))
-        .with_analyzer_rule(Arc::new(IntervalOrder))
-        .with_analyzer_rule(Arc::new(SpeltMoments))
-        .with_analyzer_rule(Arc::new(CheckedConstants))
-        .with_analyzer_rule(Arc::new(GuardedCases))
-        .with_optimizer_rule(Arc::new(CheckedIntegers))
-        .with_optimizer_rule(Arc::new(GuardedConditions))
-        .with_type_planner(Arc::new(StoredTypes))
-        .with_physical_optimizer_rules(grouping_sets::physical_rules())
-        .build();
-    state
-        .register_expr_planner(Arc::new(UnknownOperands))
-        .and_then(|_| state.register_expr_planner(Arc::new(IntervalArithmetic)))
-        .map_err(|error| from_datafusion(&error, ""))?;
-    // It takes the place of the planner's.
-    let _ = state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())));
-    byte_lengths::register(&mut state)
-        .and_then(|()| other_names::register(&mut state))
-        .and_then(|()| bounded::register(&mut state))
-        .map_err(|error| from_datafusion(&error, ""))?;
-    // Nothing of their names is there before.
-    let _ = state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())));
-    let _ = state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())));
-    let _ = state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())));
-    let _ = state.register_udf(Arc::new(ScalarUDF::from(Expanded::new())));
-    let _ = state.register_udf(Arc::new(ScalarUDF::from(OrEmpty::new())));
-    for function in functions::fixed() {
-        // Those of PostgreSQL's that the planner has of its own stay as they are.
-        let known = state.scalar_functions().contains_key(function.name());
-        if !known || function.name() == "version" {
-            let _ = state.register_udf(Arc::new(function));
-        }
-    }
-    Ok(state)
-}
 
 /// What the optimizer says of a plan of its own that would mix up rows.
 const MIXED_UP: [&str; 2] = [
@@ -183,7 +95,7 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<SendableRecordBatchStream> {
-        let statement = planned(statement);
+        let statement = planner::rewritten(statement);
         let plan = async {
             let plan = self.state.statement_to_plan(statement).await?;
             self.physical(&plan).await
@@ -199,7 +111,10 @@ impl Context {
 
     /// The columns of the rows that a query gives.
     pub(crate) async fn columns(&self, statement: Statement, sql: &str) -> Result<SchemaRef> {
-        let plan = self.state.statement_to_plan(planned(statement)).await;
+        let plan = self
+            .state
+            .statement_to_plan(planner::rewritten(statement))
+            .await;
         plan.and_then(|plan| self.state.optimize(&plan))
             .map(|plan| repeated_names::unmarked(plan.schema().inner()))
             .map_err(|error| from_datafusion(&error, sql))
@@ -238,14 +153,17 @@ impl Context {
         alone.create_physical_plan(plan).await
     }
 
-    /// The types of a statement's parameters by their names, where the planner finds them.
+    /// The types of a statement's parameters by their numbers, where the planner finds them.
     pub(crate) async fn parameter_types(
         &self,
         statement: Statement,
         sql: &str,
-    ) -> Result<HashMap<String, Option<DataType>>> {
-        let plan = self.state.statement_to_plan(planned(statement)).await;
-        plan.and_then(|plan| plan.get_parameter_types())
+    ) -> Result<HashMap<usize, DataType>> {
+        let plan = self
+            .state
+            .statement_to_plan(planner::rewritten(statement))
+            .await;
+        plan.and_then(planner::parameter_types)
             .map_err(|error| from_datafusion(&error, sql))
     }
 
@@ -265,9 +183,7 @@ impl Context {
         rows: &RecordBatch,
     ) -> Result<ArrayRef> {
         let evaluate = || {
-            let mut expr = expr.clone();
-            sql_types::rewrite(&mut expr);
-            like_escapes::rewrite(&mut expr);
+            let expr = planner::rewritten_expr(expr.clone());
             let expr = ExprWithAlias { expr, alias: None };
             let expr = self.state.create_logical_expr_from_sql_expr(expr, schema)?;
             let expr = self.analyzed(expr, schema)?;
@@ -312,15 +228,6 @@ impl Context {
             other => internal_err!("an expression became {other}"),
         }
     }
-}
-
-/// A statement as the planner reads it.
-fn planned(mut statement: Statement) -> PlannerStatement {
-    sql_types::rewrite(&mut statement);
-    like_escapes::rewrite(&mut statement);
-    exists_values::rewrite(&mut statement);
-    repeated_names::mark(&mut statement);
-    PlannerStatement::Statement(Box::new(statement))
 }
 
 /// The stored tables that a statement names. Of each some column may be read, but for that of the

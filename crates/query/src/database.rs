@@ -13,7 +13,7 @@ use lazybase_engine::env::local::LocalStore;
 use lazybase_model::{Error, Result, Table};
 
 use crate::appender::Appender;
-use crate::context;
+use crate::planner;
 use crate::session::Session;
 use crate::temporary;
 use crate::visible::Visible;
@@ -115,7 +115,7 @@ impl Database {
         let store = LocalStore::open(path)?;
         let spill = path.join(SPILL_FOLDER);
         empty(&spill)?;
-        let planner = context::base(&options.settings, Some(&spill))?;
+        let planner = planner::base(&options.settings, Some(&spill))?;
         let env = Env::system(Arc::new(store.clone()));
         let mut database = Database::open_over(env, options.settings, planner).await?;
         database.sessions = options.sessions;
@@ -129,7 +129,7 @@ impl Database {
     /// As [`Database::open`].
     #[boxed(?Send)]
     pub async fn open_env(env: Env, settings: Settings) -> Result<Database> {
-        let planner = context::base(&settings, None)?;
+        let planner = planner::base(&settings, None)?;
         Database::open_over(env, settings, planner).await
     }
 

@@ -28,11 +28,12 @@ use crate::observe::Watch;
 use crate::parse::convert;
 use crate::parse::parameters::{self, number_of};
 use crate::parse::{self, Insert, InsertSource, Statement, Text, Unbound};
+use crate::planner::sql_types;
 use crate::point::{self, PointPattern};
 use crate::read;
 use crate::session::{Rebinds, Shared, dispatch, watched};
 use crate::value::Value;
-use crate::{sql_types, types, upkeep};
+use crate::{types, upkeep};
 
 mod rows;
 
@@ -343,11 +344,9 @@ impl Prepared {
         hidden::show(&mut statement, &|name| names.definition(name).ok())?;
         match context.parameter_types(statement, &self.sql).await {
             Ok(found) => {
-                for (name, data_type) in found {
-                    let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
-                    let place = number.and_then(|number| self.types.get_mut(number - 1));
-                    if let (Some(place @ None), Some(data_type)) = (place, data_type) {
-                        *place = Some(data_type);
+                for (number, data_type) in found {
+                    if let Some(place) = self.types.get_mut(number - 1) {
+                        place.get_or_insert(data_type);
                     }
                 }
                 Ok(())

@@ -226,6 +226,10 @@ impl Cast {
     }
 }
 
+/// A life's faults end after so long: while each operation may fail, work of hundreds of operations
+/// has no chance to end, however often it is tried, and nobody promised that it would.
+const FAULTS_LAST: Duration = Duration::from_secs(60);
+
 /// What runs in one life.
 async fn live(
     opening: Opening,
@@ -249,6 +253,13 @@ async fn live(
     if life.run.story.trim.operator {
         tasks.push(world.start("operator", Box::pin(operate(Arc::clone(&life)))));
     }
+    let store = life.store.clone();
+    let clock = world.clone();
+    let relief = async move {
+        clock.sleep(FAULTS_LAST).await;
+        store.set_faults(false);
+    };
+    world.start("relief", Box::pin(relief));
     while tasks.iter().any(|task| world.is_alive(*task)) {
         world.sleep(Duration::from_millis(2)).await;
     }

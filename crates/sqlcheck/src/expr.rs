@@ -271,7 +271,7 @@ impl<'a> Writer<'a> {
     fn comparison(&mut self, depth: u32) -> String {
         let class = self.class();
         let (one, other) = (self.value(class, depth), self.value(class, depth));
-        format!("{one} {} {other}", self.operator())
+        compared(&one, self.operator(), &other)
     }
 
     fn operator(&mut self) -> &'static str {
@@ -312,8 +312,8 @@ impl<'a> Writer<'a> {
             0..=3 => {
                 let (operator, constant) = (self.operator(), self.near(&name));
                 match self.dice.one_in(4) {
-                    true => format!("{constant} {operator} {column}"),
-                    false => format!("{column} {operator} {constant}"),
+                    true => compared(&constant, operator, column),
+                    false => compared(column, operator, &constant),
                 }
             }
             4 | 5 => {
@@ -418,10 +418,17 @@ impl<'a> Writer<'a> {
             _ => {
                 let function = self.dice.pick(&["min", "max"]);
                 let operator = self.operator();
-                format!(
-                    "{outer} {operator} (SELECT {function}({like}) FROM {from} AS s WHERE {filter})"
-                )
+                let value = format!("(SELECT {function}({like}) FROM {from} AS s WHERE {filter})");
+                compared(&outer, operator, &value)
             }
         }
+    }
+}
+
+/// A comparison. The plain engine takes what stands behind IS DISTINCT FROM for all of it.
+fn compared(one: &str, operator: &str, other: &str) -> String {
+    match operator.starts_with("IS") {
+        true => format!("({one} {operator} {other})"),
+        false => format!("{one} {operator} {other}"),
     }
 }

@@ -151,6 +151,62 @@ async fn a_cast_says_the_type_of_its_parameter() {
     served.stop().await;
 }
 
+/// Drivers that send values in their binary form ask the server which.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parameter_has_the_type_of_what_it_stands_beside() {
+    use tokio_postgres::types::Type;
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE p (k INT PRIMARY KEY, n BIGINT, d DOUBLE PRECISION, note TEXT,
+                at TIMESTAMP, day DATE, done BOOLEAN, tags TEXT[])",
+        )
+        .await
+        .unwrap();
+    for (sql, types) in [
+        ("coalesce(n, $1) > 0", &[Type::INT8][..]),
+        ("coalesce($1, d) > 0", &[Type::FLOAT8]),
+        ("nullif(note, $1) IS NULL", &[Type::TEXT]),
+        (
+            "greatest($1, at, $2) = at",
+            &[Type::TIMESTAMP, Type::TIMESTAMP],
+        ),
+        (
+            "CASE WHEN $1 THEN n ELSE $2 END = 1",
+            &[Type::BOOL, Type::INT8],
+        ),
+        (
+            "CASE k WHEN $1 THEN day ELSE $2 END = day",
+            &[Type::INT4, Type::DATE],
+        ),
+        ("NOT $1 OR done", &[Type::BOOL]),
+        ("$1 AND done", &[Type::BOOL]),
+        ("at + $1 > at", &[Type::INTERVAL]),
+        ("$1 = ANY (tags)", &[Type::TEXT]),
+        ("tags[$1] = 'a'", &[Type::INT8]),
+        ("$1 IS NULL OR n = $1", &[Type::INT8]),
+        ("n = $1 OR $1 IS NULL", &[Type::INT8]),
+        ("left(note, $1) = $2", &[Type::INT8, Type::TEXT]),
+        ("k = $1 AND n = $1", &[Type::INT4]),
+    ] {
+        let statement = format!("SELECT k FROM p WHERE {sql}");
+        let prepared = client.prepare(&statement).await;
+        let prepared = prepared.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert_eq!(prepared.params(), types, "{sql}");
+    }
+    client
+        .batch_execute("INSERT INTO p (k, n, at) VALUES (1, NULL, '2024-01-01'), (2, 5, NULL)")
+        .await
+        .unwrap();
+    let counted = "SELECT count(*) FROM p WHERE coalesce(n, $1) = 5 AND ($2 IS NULL OR k = $2)";
+    for (k, rows) in [(None, 2), (Some(1_i32), 1)] {
+        let found = client.query_one(counted, &[&5_i64, &k]).await.unwrap();
+        assert_eq!(found.get::<_, i64>(0), rows);
+    }
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_of_nested_types_are_sent_as_json() {
     let served = Served::start().await;

@@ -10,6 +10,7 @@
 //! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
 //! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
 //! | `FETCH FIRST 5 ROWS ONLY`              | `LIMIT 5`                   |
+//! | `a IS DISTINCT FROM b AND c`           | `(a IS DISTINCT ...) AND c` |
 //! | `to_char(at, 'YYYY-MM-DD')`            | `to_char(at, '%Y-%m-%d')`   |
 //! | `encode(x, 'base64')`                  | `encode(x, 'base64pad')`    |
 //!
@@ -130,6 +131,7 @@ impl VisitorMut for Rewriter {
         if let Some(list) = in_list(expr) {
             *expr = list;
         }
+        distinct(expr);
         array(expr);
         padded(expr);
         checked(bytes(expr).and_then(|()| date_formats::rewrite(expr)))
@@ -168,6 +170,39 @@ fn fetch(query: &mut Query) {
         }
         Some(LimitClause::LimitOffset { limit, .. }) if limit.is_none() => *limit = Some(rows),
         Some(_) => query.fetch = Some(fetch),
+    }
+}
+
+/// `a IS DISTINCT FROM b AND c`, which the parser reads as `a IS DISTINCT FROM (b AND c)`.
+fn distinct(expr: &mut Expr) {
+    let (Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right)) = expr else {
+        return;
+    };
+    if !is_condition(right) {
+        return;
+    }
+    let none = || Box::new(Expr::Value(Value::Null.into()));
+    let mut conditions = std::mem::replace(right, none());
+    let mut first = &mut *conditions;
+    while is_condition(first) {
+        let Expr::BinaryOp { left, .. } = first else {
+            return;
+        };
+        first = left;
+    }
+    let compared = std::mem::replace(first, Expr::Value(Value::Null.into()));
+    if let Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) = expr {
+        **right = compared;
+    }
+    std::mem::swap(first, expr);
+    *expr = *conditions;
+}
+
+/// Whether an expression, not in brackets, is one that binds less than IS.
+fn is_condition(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op, .. } => matches!(op, BinaryOperator::And | BinaryOperator::Or),
+        _ => false,
     }
 }
 

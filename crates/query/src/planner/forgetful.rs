@@ -1,8 +1,9 @@
-//! GROUPING SETS, ROLLUP and CUBE over rows that come in an order.
+//! Where the planner takes what holds of rows below for what holds of those above, and it does not,
+//! what it knows of them is hidden.
 //!
-//! The planner takes what holds of a column below an aggregate for what holds of it above: that it
-//! rises, that it is constant, that it equals another. With grouping sets it does not, since each
-//! set leaves columns out, as NULL; groups would be given before all their rows have come.
+//! With GROUPING SETS, ROLLUP and CUBE nothing that holds of a column below the aggregate, that it
+//! rises, that it is constant, that it equals another, holds above: each set leaves columns out, as
+//! NULL. Groups would be given before all their rows have come.
 //!
 //! ```text
 //!   AggregateExec Final             groups are met in any order
@@ -12,97 +13,50 @@
 //!           rows by key, or of one a, or with a = b
 //! ```
 //!
+//! A filter like `lower(note) = note` makes the planner write the one for the other, in
+//! `lower(note)` itself too: of rows in the order of notes it says that they are, and are not.
+//!
+//! ```text
+//!   ForgetfulExec
+//!     FilterExec  lower(note) = note
+//! ```
+//!
 //! A rule of the planner, before all others of its kind; reads and gives plans. Invariant GRS-1:
 //! nothing is known of the groups of several sets but their columns.
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
-use datafusion::physical_plan::joins::{
-    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, split_conjunction,
 };
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
     ReplaceChildrenOptions,
 };
 
-/// The planner's rules for physical plans, with ours before them.
-pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
-    rules.insert(0, Arc::new(GroupingSets));
-    // What checks a plan stays last.
-    let last = rules.len().saturating_sub(1);
-    rules.insert(last, Arc::new(PatientJoins));
-    rules
-}
-
-/// Has joins let others run now and then: what they give grows out of what the leaves give, which
-/// alone do so by themselves. Without it a join of much with much hears of no timeout.
-#[derive(Debug)]
-struct PatientJoins;
-
-impl PhysicalOptimizerRule for PatientJoins {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let patient = plan.transform_up(|plan| {
-            let is_join = plan.is::<NestedLoopJoinExec>()
-                || plan.is::<CrossJoinExec>()
-                || plan.is::<HashJoinExec>()
-                || plan.is::<SortMergeJoinExec>();
-            Ok(match is_join {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _),
-                false => Transformed::no(plan),
-            })
-        })?;
-        Ok(patient.data)
-    }
-
-    fn name(&self) -> &str {
-        "patient_joins"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+use crate::planner::rule::PlanRule;
 
 /// The rule.
-#[derive(Debug)]
-struct GroupingSets;
+pub(crate) const FORGETFUL: PlanRule = PlanRule::new("forgetful", forgetful);
 
-impl PhysicalOptimizerRule for GroupingSets {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(shielded).map(|plan| plan.data)
+fn forgetful(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let conditions = split_conjunction(filter.predicate());
+        return Ok(match conditions.into_iter().any(is_of_itself) {
+            true => Transformed::yes(ForgetfulExec::over(plan)),
+            false => Transformed::no(plan),
+        });
     }
-
-    fn name(&self) -> &str {
-        "grouping_sets"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
-fn shielded(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
         return Ok(Transformed::no(plan));
     };
@@ -112,6 +66,18 @@ fn shielded(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Executio
     let input = ForgetfulExec::over(Arc::clone(aggregate.input()));
     let groups = replace_children_if_necessary(plan, vec![input])?;
     Ok(Transformed::yes(ForgetfulExec::over(groups)))
+}
+
+/// Whether a condition says that something equals what is computed of it.
+fn is_of_itself(condition: &Arc<dyn PhysicalExpr>) -> bool {
+    let Some(binary) = condition.downcast_ref::<BinaryExpr>() else {
+        return false;
+    };
+    let (left, right) = (binary.left(), binary.right());
+    let holds = |of: &Arc<dyn PhysicalExpr>, part: &Arc<dyn PhysicalExpr>| {
+        !of.eq(part) && of.exists(|inner| Ok(inner.eq(part))).unwrap_or(true)
+    };
+    *binary.op() == Operator::Eq && (holds(left, right) || holds(right, left))
 }
 
 /// Rows as they come, and nothing known of them but their columns.

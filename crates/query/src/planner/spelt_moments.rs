@@ -16,41 +16,24 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 
 use crate::hex::from_hex;
 use crate::moments::spelt_moment;
-use crate::named_rewrites::rewrite_named;
+use crate::planner::rule::{NodeRule, rewrite_parts};
 
 /// The rule.
-#[derive(Debug)]
-pub(crate) struct SpeltMoments;
-
-impl AnalyzerRule for SpeltMoments {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite)?.data)
-    }
-
-    fn name(&self) -> &str {
-        "spelt_moments"
-    }
-}
+pub(crate) const SPELT_MOMENTS: NodeRule = NodeRule::new("spelt_moments", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let schema = merge_schema(&plan.inputs());
-    rewrite_named(plan, |expr| {
-        expr.transform_up(|expr| Ok(spelt_cast(expr, &schema)))
-    })
+    rewrite_parts(plan, |expr, schema| Ok(spelt_cast(expr, schema)))
 }
 
 /// A cast to a moment, of a text that it reads.

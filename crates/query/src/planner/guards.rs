@@ -18,73 +18,41 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int8Array};
 use arrow::datatypes::{DataType, Int8Type};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::nullif;
 use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction};
-use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Filter, LogicalPlan, Operator,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::checked_integers::is_checked;
-use crate::named_rewrites::rewrite_named;
+use crate::planner::checked_integers::is_checked;
+use crate::planner::rule::{NodeRule, rewrite_parts};
 
 /// The rule for CASE and for filters of aggregates, before the planner's own rules take them apart
 /// and compute what they have in common.
-#[derive(Debug)]
-pub(crate) struct GuardedCases;
-
-impl AnalyzerRule for GuardedCases {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(|plan| {
-            let schema = merge_schema(&plan.inputs());
-            rewrite_named(plan, |expr| {
-                expr.transform_up(|expr| match expr {
-                    Expr::AggregateFunction(function) => guarded_aggregate(function, &schema),
-                    expr => Ok(guarded_case(expr, &schema)),
-                })
-            })
-        })?;
-        Ok(rewritten.data)
-    }
-
-    fn name(&self) -> &str {
-        "guarded_cases"
-    }
-}
+pub(crate) const GUARDED_CASES: NodeRule = NodeRule::new("guarded_cases", guard_cases);
 
 /// The rule for AND and OR, after the planner has pushed down what it can.
-#[derive(Debug)]
-pub(crate) struct GuardedConditions;
+pub(crate) const GUARDED_CONDITIONS: NodeRule =
+    NodeRule::new("guarded_conditions", guard_conditions);
 
-impl OptimizerRule for GuardedConditions {
-    fn name(&self) -> &str {
-        "guarded_conditions"
-    }
+fn guard_cases(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(plan, |expr, schema| match expr {
+        Expr::AggregateFunction(function) => guarded_aggregate(function, schema),
+        expr => Ok(guarded_case(expr, schema)),
+    })
+}
 
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            // What it takes for itself is asked again above it.
-            LogicalPlan::TableScan(_) => Ok(Transformed::no(plan)),
-            LogicalPlan::Filter(filter) => guarded_filter(filter),
-            plan => {
-                let schema = merge_schema(&plan.inputs());
-                rewrite_named(plan, |expr| guarded(expr, &schema))
-            }
-        }
+fn guard_conditions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        // What it takes for itself is asked again above it.
+        LogicalPlan::TableScan(_) => Ok(Transformed::no(plan)),
+        LogicalPlan::Filter(filter) => guarded_filter(filter),
+        plan => rewrite_parts(plan, |expr, schema| Ok(guarded_operator(expr, schema))),
     }
 }
 
@@ -94,7 +62,7 @@ fn guarded_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     let (mut sound, mut failing, mut done) = (Vec::new(), Vec::new(), Vec::new());
     for condition in split_conjunction_owned(filter.predicate.clone()) {
-        let condition = guarded(condition, &schema)?;
+        let condition = condition.transform_up(|part| Ok(guarded_operator(part, &schema)))?;
         changed |= condition.transformed;
         match condition.data {
             condition if is_guarded(&condition) => done.push(condition),
@@ -128,20 +96,18 @@ fn is_guarded(condition: &Expr) -> bool {
         if function.func.name() == TO_TRUTH)
 }
 
-/// An expression with guards in each of its parts.
-fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    expr.transform_up(|expr| {
-        Ok(match expr {
-            Expr::BinaryExpr(BinaryExpr {
-                left,
-                op: op @ (Operator::And | Operator::Or),
-                right,
-            }) if can_fail(&right, schema) && is_guard(&left, schema) => {
-                Transformed::yes(guarded_operand(*left, op, *right))
-            }
-            other => Transformed::no(other),
-        })
-    })
+/// An AND or OR whose left side guards the right one.
+fn guarded_operator(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::And | Operator::Or),
+            right,
+        }) if can_fail(&right, schema) && is_guard(&left, schema) => {
+            Transformed::yes(guarded_operand(*left, op, *right))
+        }
+        other => Transformed::no(other),
+    }
 }
 
 /// `left AND right`, or OR, where `right` is computed only if `left` does not decide.

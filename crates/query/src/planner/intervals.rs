@@ -15,7 +15,6 @@ use std::sync::Arc;
 use arrow::array::types::{Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, PrimitiveArray};
 use arrow::datatypes::{DataType, IntervalUnit};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -26,13 +25,12 @@ use datafusion::logical_expr::{
     Between, BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
-use crate::named_rewrites::rewrite_named;
-use crate::uuid_literals::is_comparison;
+use crate::planner::rule::{NodeRule, rewrite_named};
+use crate::planner::uuid_literals::is_comparison;
 
 #[cfg(test)]
 mod tests;
@@ -44,18 +42,7 @@ const DAY_NANOS: i64 = 86_400_000_000_000;
 const MONTH_DAYS: i32 = 30;
 
 /// Compares and orders intervals by their length.
-#[derive(Debug)]
-pub(crate) struct IntervalOrder;
-
-impl AnalyzerRule for IntervalOrder {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite)?.data)
-    }
-
-    fn name(&self) -> &str {
-        "interval_order"
-    }
-}
+pub(crate) const INTERVAL_ORDER: NodeRule = NodeRule::new("interval_order", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());

@@ -20,7 +20,6 @@ use arrow::array::{ArrayRef, AsArray, Datum, Int64Array};
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use arrow::error::ArrowError;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, internal_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
@@ -30,57 +29,28 @@ use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr_common::datum::apply;
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
-use crate::named_rewrites::rewrite_named;
+use crate::planner::rule::{NodeRule, rewrite_named};
 use crate::types;
 
 /// The rule for expressions without columns, which the planner computes itself.
-#[derive(Debug)]
-pub(crate) struct CheckedConstants;
-
-impl AnalyzerRule for CheckedConstants {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let is_constant = |expr: &Expr| {
-            // What was constant below is no operator any more.
-            let varies = |part: &Expr| matches!(part, Expr::Column(_) | Expr::BinaryExpr(_));
-            match expr {
-                Expr::BinaryExpr(binary) if varies(&binary.left) || varies(&binary.right) => false,
-                Expr::BinaryExpr(_) | Expr::Negative(_) => expr.column_refs().is_empty(),
-                _ => false,
-            }
-        };
-        let rewritten = plan.transform_up_with_subqueries(|plan| rewrite(plan, is_constant))?;
-        Ok(rewritten.data)
-    }
-
-    fn name(&self) -> &str {
-        "checked_constants"
-    }
-}
+pub(crate) const CHECKED_CONSTANTS: NodeRule =
+    NodeRule::new("checked_constants", |plan| rewrite(plan, is_constant));
 
 /// The rule for all others.
-#[derive(Debug)]
-pub(crate) struct CheckedIntegers;
+pub(crate) const CHECKED_INTEGERS: NodeRule =
+    NodeRule::new("checked_integers", |plan| rewrite(plan, |_| true));
 
-impl OptimizerRule for CheckedIntegers {
-    fn name(&self) -> &str {
-        "checked_integers"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        rewrite(plan, |_| true)
+fn is_constant(expr: &Expr) -> bool {
+    // What was constant below is no operator any more.
+    let varies = |part: &Expr| matches!(part, Expr::Column(_) | Expr::BinaryExpr(_));
+    match expr {
+        Expr::BinaryExpr(binary) if varies(&binary.left) || varies(&binary.right) => false,
+        Expr::BinaryExpr(_) | Expr::Negative(_) => expr.column_refs().is_empty(),
+        _ => false,
     }
 }
 

@@ -25,8 +25,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::stream::StreamExt;
 
-use crate::column_names::{self, NAMELESS};
 use crate::parse::folded;
+use crate::planner::column_names::{self, NAMELESS};
 
 /// Stands between a column's name and the number of its place. No key of a keyboard writes it.
 const MARK: &str = "\u{1}again ";

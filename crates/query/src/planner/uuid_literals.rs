@@ -4,41 +4,21 @@
 //! A rule of the planner; reads and gives plans. Invariant UUI-1: only constants change that
 //! stand beside a column which is marked as a UUID, and only in their letter case and hyphens.
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator};
-use datafusion::optimizer::AnalyzerRule;
 
 use crate::hex::{from_uuid, put_uuid};
-use crate::named_rewrites::rewrite_named;
+use crate::planner::rule::{NodeRule, rewrite_parts};
 use crate::types::is_uuid;
 
 /// The rule.
-#[derive(Debug)]
-pub(crate) struct UuidLiterals;
-
-impl AnalyzerRule for UuidLiterals {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite)?.data)
-    }
-
-    fn name(&self) -> &str {
-        "uuid_literals"
-    }
-}
+pub(crate) const UUID_LITERALS: NodeRule = NodeRule::new("uuid_literals", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let schema = merge_schema(&plan.inputs());
-    if !schema.fields().iter().any(|field| is_uuid(field)) {
-        return Ok(Transformed::no(plan));
-    }
-    rewrite_named(plan, |expr| {
-        expr.transform_up(|expr| Ok(compared(expr, &schema)))
-    })
+    rewrite_parts(plan, |expr, schema| Ok(compared(expr, schema)))
 }
 
 /// A comparison with its constants spelt as the column's values are.

@@ -28,8 +28,8 @@ use datafusion::logical_expr::{
     ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
 };
 
-use crate::checked_integers::out_of_range;
 use crate::error::into_datafusion;
+use crate::planner::checked_integers::out_of_range;
 
 /// Digits that the planner's sum of decimals has more than they: so many rows can't overflow it.
 const SPARE_DIGITS: u8 = 10;

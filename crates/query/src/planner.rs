@@ -1,0 +1,183 @@
+//! The planner as LazyBase has it: DataFusion's, and where PostgreSQL's SQL means something else or
+//! more, what is rewritten before it and what is put in its place.
+//!
+//! ```text
+//!   sqlparser's tree      sql_types, like_escapes, exists_values, repeated_names
+//!        | plan           unknowns, intervals: operators, where they have no common type
+//!   logical plan          analyzer: unknowns, (its own), uuid_literals, bare_filters,
+//!        |                          intervals, spelt_moments, checked_integers, guards
+//!        |                optimizer: (its own), single_distinct, checked_integers, guards
+//!   physical plan         forgetful, (its own), patient_joins
+//!
+//!   functions             exact_sum, byte_lengths, bounded: in the place of its own
+//!                         other_names, and those of `pg_catalog`
+//! ```
+//!
+//! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names.
+
+mod bare_filters;
+mod bounded;
+mod byte_lengths;
+pub(crate) mod checked_integers;
+mod column_names;
+mod exact_sum;
+mod exists_values;
+mod forgetful;
+mod guards;
+mod intervals;
+pub(crate) mod like_escapes;
+mod other_names;
+mod patient_joins;
+pub(crate) mod repeated_names;
+mod rule;
+mod single_distinct;
+pub(crate) mod spelt_moments;
+pub(crate) mod sql_types;
+mod unknowns;
+mod uuid_literals;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::sql::parser::Statement as PlannerStatement;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
+use lazybase_model::Result;
+
+use crate::error::from_datafusion;
+use crate::id_keys::function::IdKey;
+use crate::memory;
+use crate::pg_catalog::expanded::Expanded;
+use crate::pg_catalog::functions;
+use crate::pg_catalog::or_empty::OrEmpty;
+use crate::settings::Settings;
+
+use bare_filters::BareFilters;
+use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
+use exact_sum::ExactSum;
+use forgetful::FORGETFUL;
+use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
+use intervals::{INTERVAL_ORDER, IntervalArithmetic};
+use like_escapes::SimilarToEscape;
+use patient_joins::PATIENT_JOINS;
+use single_distinct::SingleDistinct;
+use spelt_moments::SPELT_MOMENTS;
+use sql_types::{StoredTypes, UuidOf};
+use unknowns::{UNKNOWNS, UnknownOperands};
+
+pub(crate) use unknowns::parameter_types;
+use uuid_literals::UUID_LITERALS;
+
+/// What is the same for all statements, made once: rules and functions.
+///
+/// All queries share one pool of memory: one that needs more than it may have spills what it sorts
+/// and groups, or fails alone. Memory is counted as it is held, so rows that are a small part of
+/// what was decoded for them count for all of it. What is spilt goes into files in `spill`, or
+/// where the system has its temporary files.
+///
+/// # Errors
+/// `Unavailable` when there is no place for temporary files.
+pub(crate) fn base(
+    limits: &lazybase_cluster::Settings,
+    spill: Option<&Path>,
+) -> Result<SessionState> {
+    let mut runtime =
+        RuntimeEnvBuilder::new().with_memory_pool(memory::of_all(limits.query_memory));
+    if let Some(folder) = spill {
+        runtime = runtime.with_temp_file_path(folder);
+    }
+    let runtime = runtime
+        .with_max_temp_directory_size(limits.query_spill_bytes)
+        .build_arc()
+        .map_err(|error| from_datafusion(&error, ""))?;
+    // Behind `grouping()`, which compares expressions as they stand, and before the planner gives
+    // both sides of an operator one type.
+    let mut analyzer = Analyzer::new().rules;
+    analyzer.insert(1, Arc::new(UNKNOWNS));
+    let mut state = SessionStateBuilder::new()
+        .with_runtime_env(runtime)
+        .with_config(Settings::default().config)
+        .with_default_features()
+        .with_analyzer_rules(analyzer)
+        .with_optimizer_rules(optimizer_rules())
+        .with_analyzer_rule(Arc::new(UUID_LITERALS))
+        .with_analyzer_rule(Arc::new(BareFilters))
+        .with_analyzer_rule(Arc::new(INTERVAL_ORDER))
+        .with_analyzer_rule(Arc::new(SPELT_MOMENTS))
+        .with_analyzer_rule(Arc::new(CHECKED_CONSTANTS))
+        .with_analyzer_rule(Arc::new(GUARDED_CASES))
+        .with_optimizer_rule(Arc::new(CHECKED_INTEGERS))
+        .with_optimizer_rule(Arc::new(GUARDED_CONDITIONS))
+        .with_type_planner(Arc::new(StoredTypes))
+        .with_physical_optimizer_rules(physical_rules())
+        .build();
+    register(&mut state).map_err(|error| from_datafusion(&error, ""))?;
+    Ok(state)
+}
+
+/// The planner's rules for logical plans, with one in the place of its own.
+fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let ours = Arc::new(SingleDistinct::new()) as Arc<dyn OptimizerRule + Send + Sync>;
+    let rules = Optimizer::new().rules.into_iter();
+    rules
+        .map(|rule| match rule.name() == ours.name() {
+            true => Arc::clone(&ours),
+            false => rule,
+        })
+        .collect()
+}
+
+/// The planner's rules for physical plans, with ours around them.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.insert(0, Arc::new(FORGETFUL));
+    // What checks a plan stays last.
+    let last = rules.len().saturating_sub(1);
+    rules.insert(last, Arc::new(PATIENT_JOINS));
+    rules
+}
+
+/// Adds operators and functions, or puts them in the place of the planner's own.
+fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
+    state.register_expr_planner(Arc::new(UnknownOperands))?;
+    state.register_expr_planner(Arc::new(IntervalArithmetic))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())))?;
+    byte_lengths::register(state)?;
+    other_names::register(state)?;
+    bounded::register(state)?;
+    state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(Expanded::new())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(OrEmpty::new())))?;
+    for function in functions::fixed() {
+        // Those of PostgreSQL's that the planner has of its own stay as they are.
+        let known = state.scalar_functions().contains_key(function.name());
+        if !known || function.name() == "version" {
+            state.register_udf(Arc::new(function))?;
+        }
+    }
+    Ok(())
+}
+
+/// A statement as the planner reads it.
+pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
+    sql_types::rewrite(&mut statement);
+    like_escapes::rewrite(&mut statement);
+    exists_values::rewrite(&mut statement);
+    repeated_names::mark(&mut statement);
+    PlannerStatement::Statement(Box::new(statement))
+}
+
+/// An expression that stands alone, as the planner reads it.
+pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
+    sql_types::rewrite(&mut expr);
+    like_escapes::rewrite(&mut expr);
+    expr
+}
