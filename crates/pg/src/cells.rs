@@ -16,10 +16,11 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use lazybase_model::{Error, Result};
+use lazybase_query::text_form::{self, float};
 use lazybase_query::{from_uuid, json_texts, put_array_element, put_hex};
 
 use crate::failure::changed;
-use crate::{decimal, moments, types};
+use crate::{decimal, types};
 
 #[cfg(test)]
 mod tests;
@@ -207,6 +208,12 @@ impl Values {
                 let wanted = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
                 Values::Timestamp(micros(&wanted)?, true)
             }
+            (types::INTERVAL, DataType::Duration(_)) => {
+                Values::Interval(text_form::intervals(column).map_err(|error| {
+                    Error::invalid(format!("column {:?} can't be sent: {error}", field.name()))
+                        .with_sqlstate("22008")
+                })?)
+            }
             (types::INTERVAL, _) => {
                 let wanted = DataType::Interval(IntervalUnit::MonthDayNano);
                 Values::Interval(to(&wanted)?.as_primitive().clone())
@@ -256,12 +263,12 @@ impl Values {
                 out.put_slice(b"\\x");
                 put_hex(array.value(row), out);
             }
-            Values::Date(array) => moments::date(array.value(row), out),
-            Values::Time(array) => moments::time(array.value(row), out),
-            Values::Timestamp(array, zone) => moments::timestamp(array.value(row), *zone, out),
+            Values::Date(array) => text_form::date(array.value(row), out),
+            Values::Time(array) => text_form::time(array.value(row), out),
+            Values::Timestamp(array, zone) => text_form::timestamp(array.value(row), *zone, out),
             Values::Interval(array) => {
                 let value = array.value(row);
-                moments::interval(value.months, value.days, value.nanoseconds / 1_000, out);
+                text_form::interval(value.months, value.days, value.nanoseconds / 1_000, out);
             }
             Values::List(list, values, _) => put_list_text(list, values, row, out),
         }
@@ -284,10 +291,12 @@ impl Values {
             }
             Values::Numeric(array) => decimal::put(array.value(row), out),
             Values::Bytes(array) => out.put_slice(array.value(row)),
-            Values::Date(array) => out.put_i32(array.value(row).wrapping_sub(moments::EPOCH_DAYS)),
+            Values::Date(array) => {
+                out.put_i32(array.value(row).wrapping_sub(text_form::EPOCH_DAYS))
+            }
             Values::Time(array) => out.put_i64(array.value(row)),
             Values::Timestamp(array, _) => {
-                out.put_i64(array.value(row).saturating_sub(moments::EPOCH_MICROS));
+                out.put_i64(array.value(row).saturating_sub(text_form::EPOCH_MICROS));
             }
             Values::Interval(array) => {
                 let value = array.value(row);
@@ -332,25 +341,6 @@ fn shown(column: &ArrayRef) -> Result<StringArray> {
 fn shown_as(value: impl std::fmt::Display, out: &mut BytesMut) {
     // Writing to memory can't fail.
     let _ = write!(out, "{value}");
-}
-
-/// Appends a floating-point number as briefly as it can be read back.
-fn float(value: f64, shown: impl std::fmt::Display + std::fmt::LowerExp, out: &mut BytesMut) {
-    let size = value.abs();
-    // Writing to memory can't fail.
-    let _ = match () {
-        () if value.is_nan() => out.write_str("NaN"),
-        () if value.is_infinite() && value > 0.0 => out.write_str("Infinity"),
-        () if value.is_infinite() => out.write_str("-Infinity"),
-        () if size != 0.0 && !(1e-4..1e15).contains(&size) => {
-            let text = format!("{shown:e}");
-            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-            let exponent: i32 = exponent.parse().unwrap_or(0);
-            let sign = if exponent < 0 { '-' } else { '+' };
-            write!(out, "{digits}e{sign}{:02}", exponent.abs())
-        }
-        () => write!(out, "{shown}"),
-    };
 }
 
 fn put_list_text(list: &ListArray, values: &Values, row: usize, out: &mut BytesMut) {

@@ -25,7 +25,6 @@ mod extended;
 mod failure;
 mod input;
 mod messages;
-mod moments;
 mod parameters;
 mod pipe;
 mod server;

@@ -6,10 +6,10 @@
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
-use lazybase_query::{Value, from_hex, put_uuid};
+use lazybase_query::{Value, from_hex, put_uuid, text_form};
 
 use crate::messages::broken;
-use crate::{decimal, moments, types};
+use crate::{decimal, types};
 
 mod array;
 #[cfg(test)]
@@ -175,15 +175,15 @@ pub(crate) fn from_binary(oid: u32, bytes: &Bytes) -> Result<Value> {
         }
         types::DATE => {
             let days = days(bytes)?;
-            moment(&|out| moments::date(days, out))
+            moment(&|out| text_form::date(days, out))
         }
         types::TIME => {
             let micros = micros_of_day(bytes)?;
-            moment(&|out| moments::time(micros, out))
+            moment(&|out| text_form::time(micros, out))
         }
         types::TIMESTAMP | types::TIMESTAMPTZ => {
             let micros = micros(bytes)?;
-            moment(&|out| moments::timestamp(micros, oid == types::TIMESTAMPTZ, out))
+            moment(&|out| text_form::timestamp(micros, oid == types::TIMESTAMPTZ, out))
         }
         types::INTERVAL => interval(fixed(bytes)?),
         types::JSONB => match bytes.split_first() {
@@ -225,14 +225,14 @@ pub(crate) fn days(bytes: &[u8]) -> Result<i32> {
     let days = i32::from_be_bytes(fixed(bytes)?);
     let finite = Some(days).filter(|days| !matches!(*days, i32::MIN | i32::MAX));
     finite
-        .and_then(|days| days.checked_add(moments::EPOCH_DAYS))
+        .and_then(|days| days.checked_add(text_form::EPOCH_DAYS))
         .ok_or_else(out_of_range)
 }
 
 /// The microseconds of a time of day.
 pub(crate) fn micros_of_day(bytes: &[u8]) -> Result<i64> {
     let micros = i64::from_be_bytes(fixed(bytes)?);
-    match (0..moments::DAY_MICROS).contains(&micros) {
+    match (0..text_form::DAY_MICROS).contains(&micros) {
         true => Ok(micros),
         false => Err(out_of_range()),
     }
@@ -243,7 +243,7 @@ pub(crate) fn micros(bytes: &[u8]) -> Result<i64> {
     let micros = i64::from_be_bytes(fixed(bytes)?);
     let finite = Some(micros).filter(|micros| !matches!(*micros, i64::MIN | i64::MAX));
     finite
-        .and_then(|micros| micros.checked_add(moments::EPOCH_MICROS))
+        .and_then(|micros| micros.checked_add(text_form::EPOCH_MICROS))
         .ok_or_else(out_of_range)
 }
 

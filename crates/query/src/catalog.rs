@@ -180,7 +180,10 @@ impl SchemaProvider for StoredSchema {
         };
         let table = match table {
             Ok(table) => table,
-            Err(error) if self.names.snapshot.is_some() => return Err(into_datafusion(error)),
+            // A function in FROM is looked up as a table first.
+            Err(error) if self.names.snapshot.is_some() && self.table_exist(name) => {
+                return Err(into_datafusion(error));
+            }
             Err(_) => return Ok(None),
         };
         let own_key = match self.names.with_hidden_key == Some(table.id) {

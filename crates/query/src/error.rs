@@ -31,7 +31,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
             Some(ours) => ours.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(nested) => from_datafusion(nested, sql),
-                None => Error::internal(inner.to_string()),
+                None => from_others(&inner.to_string()),
             },
         },
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
@@ -70,8 +70,14 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::IoError(error) => {
             Error::unavailable(error.to_string()).with_sqlstate("58030")
         }
-        other => Error::internal(first_line(&other.to_string())),
+        other => from_others(&other.to_string()),
     }
+}
+
+/// What a library said that has no errors of a known kind.
+fn from_others(message: &str) -> Error {
+    let pattern = planner::not_a_pattern(message);
+    pattern.unwrap_or_else(|| Error::internal(first_line(message)))
 }
 
 /// What Arrow said of values that a user gave, to a function or in a file.

@@ -351,8 +351,23 @@ pub(crate) async fn check_numbers(
     keyed: &KeyedChanges,
 ) -> Result<()> {
     let columns = keyed.changes.data.columns();
-    for (at, id_key) in table.id_keys().filter(|(at, _)| *at < columns.len()) {
-        let cells = columns[at].as_primitive::<Int64Type>();
+    check_cells(instance, table, columns.iter().enumerate()).await
+}
+
+/// The same of some columns, by their places in the table.
+///
+/// # Errors
+/// As [`check_numbers`].
+pub(crate) async fn check_cells<'a>(
+    instance: &Instance,
+    table: &Table,
+    columns: impl Iterator<Item = (usize, &'a ArrayRef)>,
+) -> Result<()> {
+    for (at, cells) in columns {
+        let Some(id_key) = table.columns.get(at).and_then(|column| column.id_key) else {
+            continue;
+        };
+        let cells = cells.as_primitive::<Int64Type>();
         let numbers = cells.iter().flatten();
         let numbers: Vec<i64> = numbers.filter(|id| *id > 0 && *id != NO_ID).collect();
         if numbers.is_empty() {

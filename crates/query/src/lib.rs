@@ -65,6 +65,7 @@ mod state;
 mod system_tables;
 mod table;
 mod temporary;
+pub mod text_form;
 mod transaction;
 mod types;
 mod upkeep;

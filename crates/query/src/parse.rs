@@ -20,20 +20,26 @@ use crate::error::from_parser;
 use crate::pg_catalog::{PG_CATALOG, rewrite};
 
 pub(crate) mod alter;
+mod array_queries;
 mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
 mod date_formats;
 mod depth;
 mod ignored;
+mod kept_names;
 mod merge;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
 mod postgres;
 mod repeated_groups;
 pub(crate) mod roles;
+mod rows;
+mod series;
 mod storage;
+mod subqueries;
 mod unnest;
+mod using_joins;
 pub(crate) mod view;
 mod words;
 
@@ -49,6 +55,7 @@ pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
 pub(crate) use postgres::formats;
 pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
+pub(crate) use rows::list as list_of_rows;
 pub(crate) use view::CreateView;
 
 /// The names that all stored tables live under.
@@ -363,6 +370,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     casts::cut(&mut statement)?;
     repeated_groups::spell_out(&mut statement);
     rewrite::rewrite(&mut statement);
+    array_queries::rewrite(&mut statement)?;
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound {
         text,

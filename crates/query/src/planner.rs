@@ -2,14 +2,16 @@
 //! more, what is rewritten before it and what is put in its place.
 //!
 //! ```text
-//!   sqlparser's tree      sql_types, like_escapes, exists_values, repeated_names
+//!   sqlparser's tree      sql_types, like_escapes, exists_values, lists of rows, repeated_names
 //!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: unknowns, (its own), uuid_literals, bare_filters,
-//!        |                          intervals, spelt_moments, checked_integers, guards
+//!   logical plan          analyzer: counted_sets, unknowns, subquery_values, not_in, rounding,
+//!        |                          divisions, moment_parts, (its own), uuid_literals,
+//!        |                          bare_filters, intervals, spelt_moments, in_lists, casts,
+//!        |                          checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, checked_integers, guards
 //!   physical plan         forgetful, (its own), patient_joins
 //!
-//!   functions             exact_sum, byte_lengths, bounded: in the place of its own
+//!   functions             exact_sum, byte_lengths, bounded, series: in the place of its own
 //!                         other_names, and those of `pg_catalog`
 //! ```
 //!
@@ -18,24 +20,34 @@
 mod bare_filters;
 mod bounded;
 mod byte_lengths;
+mod casts;
 pub(crate) mod checked_integers;
-mod column_names;
+pub(crate) mod column_names;
+mod counted_sets;
+mod divisions;
 mod exact_sum;
 mod exists_values;
 mod forgetful;
 mod guards;
+mod in_lists;
 mod intervals;
 pub(crate) mod like_escapes;
+mod moment_parts;
+mod not_in;
 mod other_names;
 mod patient_joins;
 pub(crate) mod repeated_names;
+mod rounding;
 mod rule;
+mod series;
 mod single_distinct;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
+mod subquery_values;
 mod unknowns;
 mod uuid_literals;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,28 +59,37 @@ use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::sql::parser::Statement as PlannerStatement;
-use datafusion::sql::sqlparser::ast::{Expr, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, VisitMut, visit_expressions_mut};
 use lazybase_model::Result;
 
 use crate::error::from_datafusion;
 use crate::id_keys::function::IdKey;
 use crate::memory;
+use crate::parse::list_of_rows;
 use crate::pg_catalog::expanded::Expanded;
 use crate::pg_catalog::functions;
 use crate::pg_catalog::or_empty::OrEmpty;
 use crate::settings::Settings;
 
 use bare_filters::BareFilters;
+use casts::CASTS;
 use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
+use counted_sets::COUNTED_SETS;
+use divisions::DIVISIONS;
 use exact_sum::ExactSum;
 use forgetful::FORGETFUL;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
+use in_lists::IN_LISTS;
 use intervals::{INTERVAL_ORDER, IntervalArithmetic};
 use like_escapes::SimilarToEscape;
+use moment_parts::MOMENT_PARTS;
+use not_in::NOT_IN;
 use patient_joins::PATIENT_JOINS;
+use rounding::ROUNDING;
 use single_distinct::SingleDistinct;
 use spelt_moments::SPELT_MOMENTS;
 use sql_types::{StoredTypes, UuidOf};
+use subquery_values::SUBQUERY_VALUES;
 use unknowns::{UNKNOWNS, UnknownOperands};
 
 pub(crate) use unknowns::parameter_types;
@@ -99,7 +120,16 @@ pub(crate) fn base(
     // Behind `grouping()`, which compares expressions as they stand, and before the planner gives
     // both sides of an operator one type.
     let mut analyzer = Analyzer::new().rules;
-    analyzer.insert(1, Arc::new(UNKNOWNS));
+    let before = [
+        COUNTED_SETS,
+        UNKNOWNS,
+        SUBQUERY_VALUES,
+        NOT_IN,
+        ROUNDING,
+        DIVISIONS,
+        MOMENT_PARTS,
+    ];
+    analyzer.splice(1..1, before.map(|rule| Arc::new(rule) as _));
     let mut state = SessionStateBuilder::new()
         .with_runtime_env(runtime)
         .with_config(Settings::default().config)
@@ -110,6 +140,8 @@ pub(crate) fn base(
         .with_analyzer_rule(Arc::new(BareFilters))
         .with_analyzer_rule(Arc::new(INTERVAL_ORDER))
         .with_analyzer_rule(Arc::new(SPELT_MOMENTS))
+        .with_analyzer_rule(Arc::new(IN_LISTS))
+        .with_analyzer_rule(Arc::new(CASTS))
         .with_analyzer_rule(Arc::new(CHECKED_CONSTANTS))
         .with_analyzer_rule(Arc::new(GUARDED_CASES))
         .with_optimizer_rule(Arc::new(CHECKED_INTEGERS))
@@ -134,8 +166,12 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 }
 
 /// The planner's rules for physical plans, with ours around them.
+///
+/// Without those that push filters down: what they could has been before, in the logical plan, and
+/// they take one column for another where a join gives two of one name.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
     rules.insert(0, Arc::new(FORGETFUL));
     // What checks a plan stays last.
     let last = rules.len().saturating_sub(1);
@@ -151,6 +187,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     byte_lengths::register(state)?;
     other_names::register(state)?;
     bounded::register(state)?;
+    series::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())))?;
@@ -171,6 +208,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     sql_types::rewrite(&mut statement);
     like_escapes::rewrite(&mut statement);
     exists_values::rewrite(&mut statement);
+    lists_of_rows(&mut statement);
     repeated_names::mark(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }
@@ -179,5 +217,16 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
 pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
     sql_types::rewrite(&mut expr);
     like_escapes::rewrite(&mut expr);
+    lists_of_rows(&mut expr);
     expr
+}
+
+/// Rows that are looked for in lists, element by element: what is read by its full keys does not
+/// come here.
+fn lists_of_rows(part: &mut impl VisitMut) {
+    let done = visit_expressions_mut(part, |expr| {
+        list_of_rows(expr);
+        ControlFlow::<()>::Continue(())
+    });
+    debug_assert!(done.is_continue(), "nothing ends the visit");
 }

@@ -22,6 +22,7 @@ use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
 use crate::hidden;
+use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
 use crate::literal::Literal;
 use crate::observe::Watch;
@@ -146,6 +147,7 @@ impl Prepared {
         match statement {
             Statement::Query(query) => {
                 let mut statement = ast::Statement::Query(query);
+                lookup::unknown_numbers(&mut statement);
                 let tables = stored_tables(&statement, &self.session, None)?;
                 let snapshot = match self.needs_horizon(&tables) {
                     true => {

@@ -163,7 +163,10 @@ impl<'a> Writer<'a> {
             Class::Text => self.text(depth),
             Class::Date => match self.dice.roll(3) {
                 0 => format!("CAST({} AS DATE)", self.value(Class::Timestamp, depth)),
-                1 => format!("({} + INTERVAL '2 days')", self.value(class, depth)),
+                1 => format!(
+                    "CAST(({} + INTERVAL '2 days') AS DATE)",
+                    self.value(class, depth)
+                ),
                 _ => self.constant(class),
             },
             Class::Timestamp => match self.dice.roll(3) {
@@ -410,10 +413,15 @@ impl<'a> Writer<'a> {
         match self.dice.roll(6) {
             0 => format!("EXISTS (SELECT 1 FROM {from} AS s WHERE {like} = {outer} AND {filter})"),
             1 => format!("NOT EXISTS (SELECT 1 FROM {from} AS s WHERE {like} = {outer})"),
-            2 | 3 => format!("{outer} IN (SELECT {like} FROM {from} AS s WHERE {filter})"),
-            4 => {
+            // What is not known is NULL here; over plain tables it is not found.
+            at @ 2..=4 => {
+                let word = match at {
+                    4 => "NOT IN",
+                    _ => "IN",
+                };
                 let known = format!("{filter} AND {like} IS NOT NULL");
-                format!("{outer} NOT IN (SELECT {like} FROM {from} AS s WHERE {known})")
+                let rows = format!("SELECT {like} FROM {from} AS s WHERE {known}");
+                format!("({outer} IS NOT NULL AND {outer} {word} ({rows}))")
             }
             _ => {
                 let function = self.dice.pick(&["min", "max"]);

@@ -15,7 +15,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::sqlparser::ast::DataType as SqlType;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, TimezoneInfo};
 
 use crate::compare::{Class, Table};
 use crate::kind::{Kind, PATHS};
@@ -24,20 +24,22 @@ use crate::rows::{Rows, State};
 /// The numbers that paths have got.
 pub(crate) type Numbers = BTreeMap<String, i64>;
 
-/// Tells the planner that a TIME counts microseconds, as the tables' columns do.
+/// Tells the planner that a TIME counts microseconds, as the tables' columns do, and that a
+/// TIMESTAMP WITH TIME ZONE has a zone.
 #[derive(Debug)]
 struct Microseconds;
 
 impl TypePlanner for Microseconds {
     fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
-        let time = || {
-            Arc::new(Field::new(
-                "",
-                DataType::Time64(TimeUnit::Microsecond),
-                true,
-            ))
+        let unit = TimeUnit::Microsecond;
+        let of = match sql {
+            SqlType::Time(..) => DataType::Time64(unit),
+            SqlType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+                DataType::Timestamp(unit, Some("+00:00".into()))
+            }
+            _ => return Ok(None),
         };
-        Ok(matches!(sql, SqlType::Time(..)).then(time))
+        Ok(Some(Arc::new(Field::new("", of, true))))
     }
 }
 

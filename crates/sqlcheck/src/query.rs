@@ -375,15 +375,10 @@ impl<'a> Queries<'a> {
     }
 
     fn set_operation(&mut self) -> Body {
-        let word = self.dice.pick(&[
-            "UNION",
-            "UNION ALL",
-            "UNION ALL",
-            "INTERSECT",
-            "EXCEPT",
-            "INTERSECT ALL",
-            "EXCEPT ALL",
-        ]);
+        // INTERSECT ALL and EXCEPT ALL count rows here, and not over plain tables.
+        let word = self
+            .dice
+            .pick(&["UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT"]);
         let one = self.source(None);
         let class = Writer::new(self.dice, &one.names, None).class();
         let classes = [class, Class::Int];

@@ -57,7 +57,7 @@ public class FlightJdbc {
         }
         int seen = 0;
         try (Statement statement = connection.createStatement();
-                ResultSet rows = statement.executeQuery("SELECT value FROM generate_series(1, 200000)")) {
+                ResultSet rows = statement.executeQuery("SELECT generate_series FROM generate_series(1, 200000)")) {
             while (rows.next()) {
                 seen++;
             }

@@ -64,7 +64,7 @@ def use_queries():
             expect(cursor.fetchone(), (981, 989))
             cursor.execute("SELECT k, t FROM fq WHERE k > ? ORDER BY k", (985,))
             expect([field.name for field in cursor.fetch_arrow_table().schema], ["k", "t"])
-            cursor.execute("SELECT value AS n FROM generate_series(1, 3000000)")
+            cursor.execute("SELECT n FROM generate_series(1, 3000000) AS n")
             seen = 0
             for batch in cursor.fetch_record_batch():
                 seen += batch.num_rows

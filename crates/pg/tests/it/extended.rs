@@ -118,7 +118,10 @@ async fn many_rows_are_streamed() {
     let client = served.client().await;
     let nothing: [&(dyn ToSql + Sync); 0] = [];
     let rows = client
-        .query_raw("SELECT value FROM generate_series(1, 300000)", nothing)
+        .query_raw(
+            "SELECT generate_series FROM generate_series(1, 300000)",
+            nothing,
+        )
         .await
         .unwrap();
     pin_mut!(rows);
@@ -320,7 +323,7 @@ async fn settling_that_is_cancelled_has_changed_nothing() {
     let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
     let client = served.client().await;
     client
-        .batch_execute("INSERT INTO t SELECT value FROM generate_series(1, 50000)")
+        .batch_execute("INSERT INTO t SELECT generate_series FROM generate_series(1, 50000)")
         .await
         .unwrap();
     client

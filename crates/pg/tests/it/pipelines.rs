@@ -53,7 +53,7 @@ async fn begin_in_a_pipeline_keeps_its_options() {
 async fn portals_end_with_their_transaction() {
     let (served, mut raw) = served().await;
     raw.query("BEGIN").ready().await;
-    raw.parse("s", "SELECT value FROM generate_series(1, 3)");
+    raw.parse("s", "SELECT generate_series FROM generate_series(1, 3)");
     raw.bind("p", "s").execute("p", 1);
     let told = raw.sync().ready().await;
     assert_eq!(told.rows(), [["1"]]);

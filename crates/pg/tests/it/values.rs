@@ -207,6 +207,37 @@ async fn a_parameter_has_the_type_of_what_it_stands_beside() {
     served.stop().await;
 }
 
+/// What a query gives is told before anybody says which keys are meant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn natural_keys_are_parameters() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE files (id IDKEY, host TEXT, path TEXT, PRIMARY KEY (host, path));
+             CREATE TABLE sizes (file IDKEY REFERENCES files, at INT, size BIGINT,
+                PRIMARY KEY (file, at));",
+        )
+        .await
+        .unwrap();
+    client
+        .batch_execute(
+            "INSERT INTO sizes VALUES (IDKEY('a', '/x'), 1, 10), (IDKEY('b', '/x'), 1, 20)",
+        )
+        .await
+        .unwrap();
+    for sql in [
+        "SELECT size FROM sizes WHERE file = IDKEY($1, $2)",
+        "SELECT size FROM sizes WHERE file IN (IDKEY($1, $2))",
+    ] {
+        let found = client.query_one(sql, &[&"b", &"/x"]).await;
+        let found = found.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert_eq!(found.get::<_, i64>(0), 20);
+        assert!(client.query(sql, &[&"c", &"/x"]).await.unwrap().is_empty());
+    }
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_of_nested_types_are_sent_as_json() {
     let served = Served::start().await;

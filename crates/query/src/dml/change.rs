@@ -25,7 +25,7 @@ use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
 use crate::context::stored_tables;
-use crate::id_keys::Keys;
+use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
 use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
@@ -73,6 +73,7 @@ pub(crate) async fn update(
         Some(keys) => {
             let rows = keys.encoded.len();
             let (values, mentioned) = blind_values(session, &table, &set, rows)?;
+            check_set(session, &table, &values).await?;
             sink.update(&table, &keys.columns, &values, mentioned)
                 .await?;
             rows as u64
@@ -256,6 +257,12 @@ fn blind_values(
     Ok((values?, keys.finish()?))
 }
 
+/// Whether the numbers that ID columns are set to were given out.
+async fn check_set(session: &Shared, table: &Table, set: &[(usize, ArrayRef)]) -> Result<()> {
+    let cells = set.iter().map(|(at, values)| (*at, values));
+    Box::pin(check_cells(session.instance(), table, cells)).await
+}
+
 /// The rows that a predicate finds.
 struct Found<'f> {
     table: &'f Arc<Table>,
@@ -390,6 +397,7 @@ async fn update_found(
             };
             values.push((*at, checked_cells(new, false, &place)?));
         }
+        check_set(session, table, &values).await?;
         sink.update(table, &keys, &values, mentioned.finish()?)
             .await?;
         rows += batch.num_rows() as u64;

@@ -95,9 +95,15 @@ pub(crate) async fn insert(
         InsertSource::Query(mut query) => {
             name_apart(&mut query);
             let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
-            check_arity(&given, opened.rows.schema().fields().len())?;
+            let width = opened.rows.schema().fields().len();
+            // Without a list of columns the last ones may be left out.
+            let given = match insert.columns.is_empty() {
+                true => &given[..width.min(given.len())],
+                false => &given[..],
+            };
+            check_arity(given, width)?;
             let batches = ours(opened.rows, sql);
-            let rows = write_rows(session, &table, &given, batches, &conflict, &mut sink).await?;
+            let rows = write_rows(session, &table, given, batches, &conflict, &mut sink).await?;
             stamp = opened.snapshot.map(|snapshot| snapshot.stamp());
             rows
         }

@@ -77,14 +77,17 @@ pub(super) const UNKNOWN_VALUE: &str = "22023";
 
 /// A message that a value's way met.
 pub(super) fn from_execution(message: &str) -> Error {
-    if let Some(error) = not_cast(message) {
+    let known = not_cast(message)
+        .or_else(|| out_of_type(message))
+        .or_else(|| not_a_pattern(message));
+    if let Some(error) = known {
         return error;
     }
     let line = in_sql(&first_line(message));
     let lower = line.to_ascii_lowercase();
     let sqlstate = if lower.contains("divide by zero") {
         "22012"
-    } else if lower.contains("overflow") {
+    } else if lower.contains("overflow") || lower.contains("too large to store") {
         "22003"
     } else if lower.contains("cast") || lower.contains("pars") {
         "22P02"
@@ -166,6 +169,28 @@ fn not_cast(message: &str) -> Option<Error> {
         _ => "22P02",
     };
     Some(Error::invalid(format!("{value:?} is not of type {wanted}")).with_sqlstate(sqlstate))
+}
+
+/// A number that its type does not hold.
+fn out_of_type(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("Can't cast value ")?;
+    let (value, wanted) = rest.split_once(" to type ")?;
+    value.parse::<f64>().ok()?;
+    let said = format!(
+        "{} out of range: {value}",
+        in_sql(wanted.trim_end_matches('.'))
+    );
+    Some(Error::invalid(said).with_sqlstate("22003"))
+}
+
+/// A regular expression that is none; the message says in its last line why.
+pub(super) fn not_a_pattern(message: &str) -> Option<Error> {
+    let (_, said) = message.split_once("regex parse error:")?;
+    let why = said
+        .rsplit_once("error: ")
+        .map_or("", |(_, why)| why.trim());
+    let error = Error::invalid("a regular expression can't be read").with_sqlstate("2201B");
+    Some(error.with_detail(why))
 }
 
 /// A message with SQL's names of types.

@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     ObjectNamePart, Select, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
-    visit_expressions,
+    visit_expressions, visit_expressions_mut,
 };
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_model::id_key::NO_ID;
@@ -28,6 +28,7 @@ use super::{Owner, function, own};
 use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::literal::{Literal, to_array};
+use crate::parse::parameters::null_of;
 use crate::parse::{CopySource, InsertSource, Statement, folded, table_name, unsupported};
 use crate::session::Shared;
 
@@ -52,6 +53,33 @@ pub(crate) fn arguments(expr: &Expr) -> Option<Vec<&Expr>> {
         },
         _ => None,
     }
+}
+
+/// Puts an unknown number in the place of each call in a query's predicates: what the query gives
+/// can be told before anybody says which keys are meant.
+pub(crate) fn unknown_numbers(query: &mut impl VisitMut) {
+    let unknown = |operand: &mut Expr| {
+        if arguments(operand).is_some() {
+            *operand = null_of(&DataType::Int64);
+        }
+    };
+    let done: ControlFlow<()> = visit_expressions_mut(query, |expr| {
+        match expr {
+            Expr::BinaryOp { left, right, .. } => {
+                [left, right].into_iter().for_each(|o| unknown(o))
+            }
+            Expr::InList { expr, list, .. } => {
+                unknown(expr);
+                list.iter_mut().for_each(unknown);
+            }
+            Expr::Between {
+                expr, low, high, ..
+            } => [expr, low, high].into_iter().for_each(|o| unknown(o)),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 
 /// Replaces the calls in a statement's predicates.

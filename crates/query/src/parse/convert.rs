@@ -8,7 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::{Error, Result};
 
-use super::{Statement, alter, column_name, create, folded, table_name, unsupported, view, words};
+use super::{
+    Statement, alter, column_name, create, folded, ignored, table_name, unsupported, view, words,
+};
 
 /// INSERT INTO.
 #[derive(Debug, Clone)]
@@ -307,6 +309,7 @@ fn update(update: ast::Update) -> Result<Update> {
         None => Vec::new(),
         Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
     };
+    from.iter().try_for_each(ignored::joins)?;
     Ok(Update {
         table,
         alias,
@@ -330,7 +333,11 @@ fn delete(delete: ast::Delete) -> Result<Delete> {
                 .with_hint("DELETE FROM t WHERE key IN (SELECT ...) takes any query"),
         );
     }
-    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let FromTable::WithFromKeyword(from) = &delete.from else {
+        return Err(Error::invalid("syntax error: DELETE without FROM")
+            .with_hint("write DELETE FROM t WHERE ...")
+            .with_sqlstate("42601"));
+    };
     let [table] = from.as_slice() else {
         return Err(unsupported("DELETE takes one table"));
     };

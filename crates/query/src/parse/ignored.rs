@@ -1,8 +1,11 @@
-//! Clauses that sqlparser reads and the planner leaves out without a word: refused, for the answer
-//! would be another one than was asked for (invariant PAR-1). Pure.
+//! Clauses that sqlparser reads and the planner leaves out without a word, and a join that it makes
+//! up a condition for: refused, for the answer would be another one than was asked for (invariant
+//! PAR-1). Pure.
 
-use datafusion::sql::sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
-use lazybase_model::Result;
+use datafusion::sql::sqlparser::ast::{
+    GroupByExpr, JoinConstraint, JoinOperator, Query, Select, SetExpr, TableFactor, TableWithJoins,
+};
+use lazybase_model::{Error, Result};
 
 use super::unsupported;
 
@@ -16,7 +19,45 @@ pub(super) fn in_query(query: &Query) -> Result<()> {
     none(query.settings.is_some(), "SETTINGS")?;
     none(query.format_clause.is_some(), "FORMAT")?;
     none(query.for_clause.is_some(), "FOR XML, JSON or BROWSE")?;
-    none(!query.pipe_operators.is_empty(), "|>")
+    none(!query.pipe_operators.is_empty(), "|>")?;
+    in_body(&query.body)
+}
+
+fn in_body(body: &SetExpr) -> Result<()> {
+    match body {
+        SetExpr::Select(select) => select.from.iter().try_for_each(joins),
+        SetExpr::SetOperation { left, right, .. } => {
+            in_body(left)?;
+            in_body(right)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Joins that don't say which rows meet: the planner would let all of them.
+///
+/// # Errors
+/// `Invalid` (42601).
+pub(super) fn joins(from: &TableWithJoins) -> Result<()> {
+    use JoinOperator as J;
+    let is_open = from.joins.iter().any(|join| {
+        matches!(
+            &join.join_operator,
+            J::Join(JoinConstraint::None)
+                | J::Inner(JoinConstraint::None)
+                | J::Left(JoinConstraint::None)
+                | J::LeftOuter(JoinConstraint::None)
+                | J::Right(JoinConstraint::None)
+                | J::RightOuter(JoinConstraint::None)
+                | J::FullOuter(JoinConstraint::None)
+        )
+    });
+    match is_open {
+        true => Err(Error::invalid("syntax error: JOIN without ON or USING")
+            .with_hint("write JOIN ... ON ..., or CROSS JOIN")
+            .with_sqlstate("42601")),
+        false => Ok(()),
+    }
 }
 
 /// # Errors
@@ -53,6 +94,9 @@ pub(super) fn in_factor(factor: &TableFactor) -> Result<()> {
             sample
         }
         TableFactor::Derived { sample, .. } => sample,
+        TableFactor::NestedJoin {
+            table_with_joins, ..
+        } => return joins(table_with_joins),
         TableFactor::UNNEST {
             with_ordinality, ..
         }

@@ -5,34 +5,37 @@
 //! | `int8 ARRAY`                           | `int8[]`                    |
 //! | COPY's `FREEZE on`, `HEADER 1`         | `FREEZE true`, ...          |
 //! | `'\x00ff'::bytea`                      | `X'00ff'::bytea`            |
-//! | `FROM generate_series(1, 9) AS n`      | `... AS n (n)`              |
 //! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
 //! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
 //! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
+//! | `TABLE t`                              | `SELECT * FROM t`           |
 //! | `FETCH FIRST 5 ROWS ONLY`              | `LIMIT 5`                   |
 //! | `a IS DISTINCT FROM b AND c`           | `(a IS DISTINCT ...) AND c` |
 //! | `to_char(at, 'YYYY-MM-DD')`            | `to_char(at, '%Y-%m-%d')`   |
 //! | `encode(x, 'base64')`                  | `encode(x, 'base64pad')`    |
 //!
-//! Rewrites tokens and sqlparser's tree and does nothing else.
+//! Larger differences have files of their own, and are put to work here. Rewrites tokens and
+//! sqlparser's tree and does nothing else.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    LimitClause, Query, Select, Statement, TableAliasColumnDef, TableFactor, Value, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    LimitClause, Query, Select, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
-use super::{date_formats, folded, ignored, unnest};
+use super::kept_names::KeptNames;
+use super::{date_formats, folded, ignored, rows, series, subqueries, unnest, using_joins};
 use crate::array_text::array_elements;
 
 /// Rewrites the tokens of a statement.
 pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
     arrays(tokens);
+    tables(tokens);
     if tokens.first().is_some_and(|first| is(&first.token, "copy")) {
         switches(tokens);
     }
@@ -69,6 +72,65 @@ fn arrays(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// `TABLE t` as `SELECT * FROM t`, where a query may stand. A column may have that name, too.
+fn tables(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        if is(&tokens[at].token, "table") && begins_query(tokens, at) {
+            let span = tokens[at].span;
+            let words = ["SELECT", "FROM"].map(|word| Token::make_word(word, None));
+            let [select, from] = words;
+            let select = [select, Token::Mul, from].map(|token| TokenWithSpan { token, span });
+            tokens.splice(at..=at, select);
+        }
+        at += 1;
+    }
+}
+
+/// Whether a query begins with the word at this place.
+fn begins_query(tokens: &[TokenWithSpan], at: usize) -> bool {
+    const OF_COLUMNS: [Keyword; 12] = [
+        Keyword::AND,
+        Keyword::AS,
+        Keyword::ASC,
+        Keyword::BETWEEN,
+        Keyword::DESC,
+        Keyword::FROM,
+        Keyword::ILIKE,
+        Keyword::IN,
+        Keyword::IS,
+        Keyword::LIKE,
+        Keyword::NOT,
+        Keyword::OR,
+    ];
+    let keyword = |at: Option<usize>| match at.and_then(|at| tokens.get(at)).map(|t| &t.token) {
+        Some(Token::Word(word)) => Some(word.keyword),
+        _ => None,
+    };
+    let names = keyword(Some(at + 1)).is_some_and(|next| !OF_COLUMNS.contains(&next));
+    let first = |word: &str| tokens.first().is_some_and(|first| is(&first.token, word));
+    let Some(before) = at.checked_sub(1) else {
+        return names;
+    };
+    names
+        && match keyword(Some(before)) {
+            Some(Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT) => true,
+            Some(Keyword::ALL | Keyword::DISTINCT) => matches!(
+                keyword(before.checked_sub(1)),
+                Some(Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT)
+            ),
+            Some(Keyword::AS) => first("create"),
+            Some(Keyword::EXPLAIN | Keyword::ANALYZE | Keyword::VERBOSE) => first("explain"),
+            // Behind the name of the table, which may have a schema.
+            Some(_) => first("insert") && (at == 3 || at == 5),
+            None => match tokens.get(before).map(|token| &token.token) {
+                Some(Token::LParen) => true,
+                Some(Token::RParen) => first("insert") || first("explain"),
+                _ => false,
+            },
+        }
+}
+
 /// `on`, `off`, `1` and `0` behind COPY's options as the words that the parser knows.
 fn switches(tokens: &mut [TokenWithSpan]) {
     for at in 1..tokens.len() {
@@ -91,7 +153,7 @@ fn switches(tokens: &mut [TokenWithSpan]) {
 /// # Errors
 /// `Invalid`: 22P02 for a constant of type BYTEA that is none, 0A000 for what nothing would do.
 pub(super) fn tree(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Rewriter) {
+    match statement.visit(&mut Rewriter::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -112,19 +174,32 @@ pub(crate) fn formats(statement: &mut Statement) -> Result<()> {
     }
 }
 
-struct Rewriter;
+#[derive(Default)]
+struct Rewriter {
+    names: KeptNames,
+}
 
 impl VisitorMut for Rewriter {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        checked(ignored::in_query(query))?;
+        series::in_query(query);
         unnest::beside_rows(query);
         fetch(query);
-        checked(ignored::in_query(query))
+        checked(using_joins::in_query(query))
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        checked(ignored::in_select(select))
+        self.names.enter(select);
+        checked(ignored::in_select(select))?;
+        checked(subqueries::in_list(select))
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        subqueries::as_values(select);
+        self.names.leave(select);
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
@@ -134,12 +209,15 @@ impl VisitorMut for Rewriter {
         distinct(expr);
         array(expr);
         padded(expr);
+        checked(subqueries::in_condition(expr))?;
+        checked(rows::compare(expr))?;
         checked(bytes(expr).and_then(|()| date_formats::rewrite(expr)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
-        series(factor);
-        checked(ignored::in_factor(factor))
+        checked(ignored::in_factor(factor))?;
+        series::in_factor(factor);
+        checked(using_joins::in_factor(factor))
     }
 }
 
@@ -315,24 +393,4 @@ fn in_list(expr: &Expr) -> Option<Expr> {
         list,
         negated,
     })
-}
-
-/// The one column of a function's rows has the name that the rows have.
-fn series(factor: &mut TableFactor) {
-    let TableFactor::Table {
-        name,
-        alias: Some(alias),
-        args: Some(_),
-        ..
-    } = factor
-    else {
-        return;
-    };
-    let function = name.0.last().and_then(|part| part.as_ident()).map(folded);
-    if function.as_deref() == Some("generate_series") && alias.columns.is_empty() {
-        alias.columns.push(TableAliasColumnDef {
-            name: alias.name.clone(),
-            data_type: None,
-        });
-    }
 }

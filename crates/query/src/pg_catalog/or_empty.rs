@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 
 /// The name of the function.
-pub(super) const OR_EMPTY: &str = "pg_or_empty";
+pub(crate) const OR_EMPTY: &str = "pg_or_empty";
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]

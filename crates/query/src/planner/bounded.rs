@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
@@ -147,10 +148,34 @@ impl ScalarUDFImpl for Bounded {
                     .with_sqlstate("54000"),
             ));
         }
+        let mut args = args;
+        if self.makes == Makes::Padded
+            && let Some(length) = args.args.get_mut(1)
+        {
+            *length = not_negative(length)?;
+        }
         self.inner.invoke_with_args(args)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
+    }
+}
+
+/// Lengths of texts, of which none is less than nothing.
+fn not_negative(lengths: &ColumnarValue) -> Result<ColumnarValue> {
+    let clipped = |lengths: ArrayRef| -> Result<ArrayRef> {
+        let lengths = cast(&lengths, &DataType::Int64)?;
+        let lengths = lengths.as_primitive::<Int64Type>();
+        Ok(Arc::new(
+            lengths.unary::<_, Int64Type>(|length| length.max(0)),
+        ))
+    };
+    match lengths {
+        ColumnarValue::Array(lengths) => clipped(Arc::clone(lengths)).map(ColumnarValue::Array),
+        ColumnarValue::Scalar(length) => {
+            let length = clipped(length.to_array()?)?;
+            ScalarValue::try_from_array(&length, 0).map(ColumnarValue::Scalar)
+        }
     }
 }

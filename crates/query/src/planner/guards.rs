@@ -219,7 +219,13 @@ fn part_can_fail(part: &Expr, schema: &DFSchema) -> bool {
         Expr::Cast(cast) => {
             let to = cast.field.data_type();
             let narrows = |from: &DataType| match to.is_integer() {
-                true => !from.is_integer() || from.primitive_width() > to.primitive_width(),
+                true => {
+                    let wider = from.primitive_width() > to.primitive_width();
+                    let loses_sign = from.is_signed_integer() && to.is_unsigned_integer();
+                    let gains_sign = from.is_unsigned_integer() && to.is_signed_integer();
+                    let same = from.primitive_width() == to.primitive_width();
+                    !from.is_integer() || wider || loses_sign || (gains_sign && same)
+                }
                 false => from.is_string() && !to.is_string(),
             };
             !is_literal(&cast.expr) && cast.expr.get_type(schema).is_ok_and(|from| narrows(&from))

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! In a length a month has 30 days and a day 24 hours. Rules of the planner and their functions;
-//! pure. Invariant INT-1: only comparisons and orders of intervals change.
+//! pure. A day and an interval make a TIMESTAMP. Invariant INT-1: only comparisons and orders of
+//! intervals change.
 
 use std::sync::Arc;
 
 use arrow::array::types::{Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, PrimitiveArray};
-use arrow::datatypes::{DataType, IntervalUnit};
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -149,6 +150,9 @@ impl ExprPlanner for IntervalArithmetic {
                 });
                 (raw.left, factor)
             }
+            BinaryOperator::Plus | BinaryOperator::Minus => {
+                return Ok(PlannerResult::Original(moved(raw, &left, &right)));
+            }
             _ => return Ok(PlannerResult::Original(raw)),
         };
         let arguments = vec![
@@ -159,6 +163,18 @@ impl ExprPlanner for IntervalArithmetic {
         let product = ScalarFunction::new_udf(Arc::new(function), arguments);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(product)))
     }
+}
+
+/// A day and an interval make a moment: the interval may have hours.
+fn moved(mut raw: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
+    let moment = || DataType::Timestamp(TimeUnit::Microsecond, None);
+    let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+    if *left == DataType::Date32 && is_interval(right) {
+        raw.left = as_type(raw.left, moment());
+    } else if *right == DataType::Date32 && is_interval(left) && raw.op == BinaryOperator::Plus {
+        raw.right = as_type(raw.right, moment());
+    }
+    raw
 }
 
 fn as_type(expr: Expr, wanted: DataType) -> Expr {

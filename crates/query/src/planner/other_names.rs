@@ -5,13 +5,21 @@
 //! | `every`             | `bool_and` |
 //! | `variance`          | `var`      |
 //! | `gen_random_uuid`   | `uuid`     |
+//! | `sign`              | `signum`   |
+//! | `array_remove`      | `array_remove_all`, as the planner's own removes the first one alone |
+//! | `array_replace`     | `array_replace_all`, likewise |
 
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 
 const AGGREGATES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", "var")];
-const SCALARS: [(&str, &str); 1] = [("gen_random_uuid", "uuid")];
+const SCALARS: [(&str, &str); 4] = [
+    ("gen_random_uuid", "uuid"),
+    ("sign", "signum"),
+    ("array_remove", "array_remove_all"),
+    ("array_replace", "array_replace_all"),
+];
 
 /// Adds the names.
 ///

@@ -6,6 +6,8 @@
 //! | `x::UUID`, `UUID '...'`     | `uuid_of(x)`: lower-case text, marked as UUID  |
 //! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
 //! | `x::JSON`, `x::JSONB`       | text, as a JSON column                         |
+//! | `x::TIMESTAMPTZ`            | with its zone, in microseconds                 |
+//! | `x::FLOAT`                  | DOUBLE PRECISION, FLOAT(24) and fewer REAL     |
 //! | `x::OID[]`                  | an array of BIGINT, as `pg_catalog` has them   |
 //! | `DATE '2013-1-1'`           | the same day, spelt in full                    |
 //!
@@ -23,8 +25,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TypedString, Value, VisitMut,
-    visit_expressions_mut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TimezoneInfo, TypedString, Value,
+    VisitMut, visit_expressions_mut,
 };
 use lazybase_model::Error;
 
@@ -134,7 +136,10 @@ pub(crate) struct StoredTypes;
 impl TypePlanner for StoredTypes {
     fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
         Ok(match sql {
-            SqlType::Time(..) | SqlType::JSON => {
+            SqlType::Time(..)
+            | SqlType::JSON
+            | SqlType::Float(_)
+            | SqlType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
                 let stored = types::from_sql(sql).map_err(into_datafusion)?;
                 Some(Arc::new(Field::new("", stored, true)))
             }

@@ -329,3 +329,28 @@ async fn what_is_spilt_lies_in_the_databases_folder_and_goes() {
     assert!(!left.exists());
     database.close().await.unwrap();
 }
+
+/// A transaction that empties a table and fills it again may fill an SCU while its own is held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_scu_that_is_sealed_behind_a_held_one_stays_sealed() {
+    let database = open(Settings {
+        seal_bytes: 1024,
+        seal_age: Duration::from_secs(3600),
+        ..Settings::default()
+    })
+    .await;
+    let session = database.session();
+    let script = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT);
+        INSERT INTO t VALUES (1, 'a');
+        BEGIN;
+        TRUNCATE t;
+        INSERT INTO t SELECT x, repeat('v', 100) FROM generate_series(1, 1000) AS s (x);
+        COMMIT;
+        TRUNCATE t;
+        INSERT INTO t VALUES (2, 'b');
+        SETTLE";
+    session.execute(script).await.unwrap();
+    let settled = rows(&session, "SELECT k FROM t FRESHNESS 'best effort'").await;
+    assert_eq!(settled, [["2"]]);
+    database.close().await.unwrap();
+}

@@ -350,7 +350,10 @@ impl Committer {
     /// What became of the SCU that was reserved: it is sealed, or the next to take batches.
     fn take_reserved(&mut self, sealed_through: ScuNumber) {
         match self.reserved.take() {
-            Some(scu) if scu <= sealed_through => self.sealed_through = scu,
+            // One after it may have been sealed while it was held.
+            Some(scu) if scu <= sealed_through => {
+                self.sealed_through = self.sealed_through.max(scu);
+            }
             Some(scu) => self.replace_live(2, [UnsortedScu::open(scu)]),
             None => {}
         }

@@ -1,4 +1,4 @@
-//! Tests of `moments`.
+//! Tests of `text_form`.
 
 use super::*;
 

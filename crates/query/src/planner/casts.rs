@@ -1,0 +1,208 @@
+//! Casts that mean something else in PostgreSQL than in the planner.
+//!
+//! | written            | the planner's            | here, as there          |
+//! | ------------------ | ------------------------ | ----------------------- |
+//! | `5.7::INT`         | 5                        | 6                       |
+//! | `d::INT`, d = 2.5  | 2                        | 2: halves to even       |
+//! | `n::INT`, n = 2.50 | 2, of a DECIMAL          | 3: halves from zero     |
+//! | `at::TEXT`         | `2024-01-15T10:20:30`    | `2024-01-15 10:20:30`   |
+//! | `1.0::TEXT`        | `1.0`                    | `1`                     |
+//! | `list::TEXT`       | `[1, 2]`                 | `{1,2}`                 |
+//! | `(b - a)::INTERVAL` | hours alone             | days, and what is left  |
+//!
+//! A rule of the planner and its functions, once both sides of operators have one type; pure.
+//! Invariant CST-1: a cast to TEXT gives what clients are sent as the text of the value.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalUnit};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+
+use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::text_form::{intervals, is_spelt_otherwise, texts};
+
+/// The rule.
+pub(crate) const CASTS: NodeRule = NodeRule::new("casts", rewrite);
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(plan, |expr, schema| Ok(rewritten(expr, schema)))
+}
+
+fn rewritten(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Expr::Cast(Cast { expr: inner, field }) = expr else {
+        return Transformed::no(expr);
+    };
+    let of = inner.get_type(schema).unwrap_or(DataType::Null);
+    let wanted = field.data_type();
+    let is_text = matches!(
+        wanted,
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8
+    );
+    let made = match of {
+        of if is_text && is_spelt_otherwise(&of) => call(TextOf::new(), *inner),
+        of if wanted.is_integer() && of.is_floating() => whole(*inner),
+        DataType::Duration(_) if matches!(wanted, DataType::Interval(_)) => {
+            call(Intervals::new(), *inner)
+        }
+        DataType::Decimal128(precision, scale) if wanted.is_integer() && scale > 0 => {
+            let whole = DataType::Decimal128(precision, 0);
+            Expr::Cast(Cast::new(inner, whole))
+        }
+        DataType::Decimal256(precision, scale) if wanted.is_integer() && scale > 0 => {
+            let whole = DataType::Decimal256(precision, 0);
+            Expr::Cast(Cast::new(inner, whole))
+        }
+        _ => return Transformed::no(Expr::Cast(Cast { expr: inner, field })),
+    };
+    let expr = Box::new(made);
+    Transformed::yes(Expr::Cast(Cast { expr, field }))
+}
+
+pub(super) fn call(function: impl ScalarUDFImpl + 'static, argument: Expr) -> Expr {
+    let function = Arc::new(ScalarUDF::from(function));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![argument]))
+}
+
+/// The whole number nearest to a floating one. What is written out is a DECIMAL in PostgreSQL, so
+/// that its halves go away from zero.
+fn whole(inner: Expr) -> Expr {
+    match inner {
+        Expr::Literal(ScalarValue::Float64(Some(value)), metadata) => {
+            Expr::Literal(ScalarValue::Float64(Some(value.round())), metadata)
+        }
+        inner => call(Whole::new(), inner),
+    }
+}
+
+/// The text of a value.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TextOf {
+    signature: Signature,
+}
+
+impl TextOf {
+    fn new() -> TextOf {
+        TextOf {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for TextOf {
+    fn name(&self) -> &str {
+        "text_of"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        each(&args.args[0], |values| Ok(Arc::new(texts(values)?)))
+    }
+}
+
+/// The difference of moments as an interval.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Intervals {
+    signature: Signature,
+}
+
+impl Intervals {
+    pub(super) fn new() -> Intervals {
+        Intervals {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Intervals {
+    fn name(&self) -> &str {
+        "interval_of"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        each(&args.args[0], |values| Ok(Arc::new(intervals(values)?)))
+    }
+}
+
+/// The nearest whole number, of two the even one.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Whole {
+    signature: Signature,
+}
+
+impl Whole {
+    fn new() -> Whole {
+        Whole {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Whole {
+    fn name(&self) -> &str {
+        "nearest_whole"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(match arguments {
+            [DataType::Float32] => DataType::Float32,
+            _ => DataType::Float64,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        each(&args.args[0], |values| {
+            Ok(match values.data_type() {
+                DataType::Float32 => {
+                    let values = values.as_primitive::<Float32Type>();
+                    Arc::new(values.unary::<_, Float32Type>(f32::round_ties_even))
+                }
+                _ => {
+                    let values = arrow::compute::cast(values, &DataType::Float64)?;
+                    let values = values.as_primitive::<Float64Type>();
+                    Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even))
+                }
+            })
+        })
+    }
+}
+
+/// What becomes of a column, or of one value.
+fn each(
+    argument: &ColumnarValue,
+    make: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match argument {
+        ColumnarValue::Array(values) => make(values).map(ColumnarValue::Array),
+        ColumnarValue::Scalar(value) => {
+            let made = make(&value.to_array()?)?;
+            ScalarValue::try_from_array(&made, 0).map(ColumnarValue::Scalar)
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Values as PostgreSQL spells them: what its clients are sent as text, and what a cast to TEXT
+//! gives.
+//!
+//! | value                | text                    |
+//! | -------------------- | ----------------------- |
+//! | timestamp, interval  | `2024-01-15 10:20:30.5`, `1 mon 2 days 03:00:00` |
+//! | 0.5, 1, 1e20         | `0.5`, `1`, `1e+20`     |
+//! | list                 | `{1,NULL,"a b"}`        |
+//! | bytes                | `\x00ff`                |
+//!
+//! Pure. Invariant MOM-1: every number of microseconds has a text; years before 1 are `BC`, as
+//! there.
+
+use std::fmt::{Display, LowerExp, Write};
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, IntervalMonthDayNanoArray, ListArray, StringArray,
+    StringBuilder,
+};
+use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::datatypes::{
+    DataType, Date32Type, DurationMicrosecondType, Float32Type, Float64Type, Int64Type,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
+use arrow::error::ArrowError;
+use arrow::util::display::FormatOptions;
+
+use crate::array_text::put_array_element;
+use crate::hex::put_hex;
+
+/// The days from 1970-01-01 to 2000-01-01, which PostgreSQL counts from.
+pub const EPOCH_DAYS: i32 = 10_957;
+/// The same in microseconds.
+pub const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * DAY_MICROS;
+/// The microseconds of a day.
+pub const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Appends a date; it is before year 1 where that is given back.
+fn put_date(days: i64, out: &mut impl Write) -> bool {
+    // Years of 400 years' cycles that begin in March (the algorithm of H. Hinnant).
+    let days = days + 719_468;
+    let cycle = days.div_euclid(146_097);
+    let day = days.rem_euclid(146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + cycle * 400 + i64::from(month <= 2);
+    let before = year < 1;
+    let year = if before { 1 - year } else { year };
+    let _ = write!(out, "{year:04}-{month:02}-{of_month:02}");
+    before
+}
+
+/// Appends a date.
+pub fn date(days: i32, out: &mut impl Write) {
+    if put_date(i64::from(days), out) {
+        let _ = out.write_str(" BC");
+    }
+}
+
+/// Appends a time of day, its fraction without the zeros at its end.
+pub fn time(micros: i64, out: &mut impl Write) {
+    let seconds = micros / 1_000_000;
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
+    fraction(micros % 1_000_000, out);
+}
+
+fn fraction(micros: i64, out: &mut impl Write) {
+    if micros != 0 {
+        let digits = format!("{micros:06}");
+        let _ = write!(out, ".{}", digits.trim_end_matches('0'));
+    }
+}
+
+/// Appends a timestamp; with a zone it is one of UTC.
+pub fn timestamp(micros: i64, zone: bool, out: &mut impl Write) {
+    let before = put_date(micros.div_euclid(DAY_MICROS), out);
+    let _ = out.write_char(' ');
+    time(micros.rem_euclid(DAY_MICROS), out);
+    if zone {
+        let _ = out.write_str("+00");
+    }
+    if before {
+        let _ = out.write_str(" BC");
+    }
+}
+
+/// Appends an interval.
+pub fn interval(months: i32, days: i32, micros: i64, out: &mut impl Write) {
+    let mut space = "";
+    let many = |count: i32| if count == 1 { "" } else { "s" };
+    for (count, name) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
+        if count != 0 {
+            let _ = write!(out, "{space}{count} {name}{}", many(count));
+            space = " ";
+        }
+    }
+    if micros != 0 || space.is_empty() {
+        let sign = if micros < 0 { "-" } else { "" };
+        let _ = write!(out, "{space}{sign}");
+        let micros = micros.unsigned_abs();
+        let seconds = micros / 1_000_000;
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
+        fraction((micros % 1_000_000) as i64, out);
+    }
+}
+
+/// Appends a floating-point number as briefly as it can be read back: `value` for its size, `shown`
+/// for its digits, which are those of its own width.
+pub fn float(value: f64, shown: impl Display + LowerExp, out: &mut impl Write) {
+    let size = value.abs();
+    // Writing to memory can't fail.
+    let _ = match () {
+        () if value.is_nan() => out.write_str("NaN"),
+        () if value.is_infinite() && value > 0.0 => out.write_str("Infinity"),
+        () if value.is_infinite() => out.write_str("-Infinity"),
+        () if size != 0.0 && !(1e-4..1e15).contains(&size) => {
+            let text = format!("{shown:e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            let exponent: i32 = exponent.parse().unwrap_or(0);
+            let sign = if exponent < 0 { '-' } else { '+' };
+            write!(out, "{digits}e{sign}{:02}", exponent.abs())
+        }
+        () => write!(out, "{shown}"),
+    };
+}
+
+/// The differences of moments as intervals: days of 24 hours, and what is left of them.
+///
+/// # Errors
+/// Arrow's, for one that is out of the range of microseconds.
+pub fn intervals(durations: &ArrayRef) -> Result<IntervalMonthDayNanoArray, ArrowError> {
+    let micros = DataType::Duration(TimeUnit::Microsecond);
+    let options = CastOptions {
+        safe: false,
+        format_options: FormatOptions::new(),
+    };
+    let micros = cast_with_options(durations, &micros, &options)?;
+    let micros = micros.as_primitive::<DurationMicrosecondType>();
+    micros.try_unary(|micros| {
+        let days = i32::try_from(micros / DAY_MICROS)
+            .map_err(|_| ArrowError::ComputeError("interval out of range: overflow".to_owned()))?;
+        let nanos = micros % DAY_MICROS * 1_000;
+        Ok(IntervalMonthDayNanoType::make_value(0, days, nanos))
+    })
+}
+
+/// Whether a cast to TEXT by Arrow gives something else than [`texts`].
+pub(crate) fn is_spelt_otherwise(of: &DataType) -> bool {
+    matches!(
+        of,
+        DataType::Timestamp(..)
+            | DataType::Duration(_)
+            | DataType::Interval(_)
+            | DataType::Float16
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::FixedSizeList(..)
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+    )
+}
+
+/// The texts of a column's values.
+///
+/// # Errors
+/// Arrow's, for a value that is out of the range of microseconds, or has no text.
+pub(crate) fn texts(column: &ArrayRef) -> Result<StringArray, ArrowError> {
+    let values = Values::of(column)?;
+    let mut texts = StringBuilder::new();
+    let mut text = String::new();
+    for row in 0..column.len() {
+        if column.is_null(row) {
+            texts.append_null();
+            continue;
+        }
+        text.clear();
+        values.put(row, &mut text);
+        texts.append_value(&text);
+    }
+    Ok(texts.finish())
+}
+
+/// The values of a column by how they are spelt.
+enum Values {
+    F32(ArrayRef),
+    F64(ArrayRef),
+    Date(ArrayRef),
+    /// In microseconds; whether it has a zone.
+    Timestamp(ArrayRef, bool),
+    Interval(IntervalMonthDayNanoArray),
+    Bytes(BinaryArray),
+    List(ListArray, Box<Values>),
+    Other(StringArray),
+}
+
+impl Values {
+    fn of(column: &ArrayRef) -> Result<Values, ArrowError> {
+        const CHECKED: CastOptions<'static> = CastOptions {
+            safe: false,
+            format_options: FormatOptions::new(),
+        };
+        let to = |wanted: &DataType| cast_with_options(column, wanted, &CHECKED);
+        Ok(match column.data_type() {
+            DataType::Float32 => Values::F32(Arc::clone(column)),
+            DataType::Float16 | DataType::Float64 => Values::F64(to(&DataType::Float64)?),
+            DataType::Date32 | DataType::Date64 => Values::Date(to(&DataType::Date32)?),
+            DataType::Timestamp(_, zone) => {
+                let micros = to(&DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
+                Values::Timestamp(cast(&micros, &DataType::Int64)?, zone.is_some())
+            }
+            DataType::Duration(_) => Values::Interval(intervals(column)?),
+            DataType::Interval(_) => {
+                let intervals = to(&DataType::Interval(IntervalUnit::MonthDayNano))?;
+                Values::Interval(intervals.as_primitive().clone())
+            }
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+                Values::Bytes(to(&DataType::Binary)?.as_binary().clone())
+            }
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                let list = to(&DataType::List(Arc::clone(item)))?;
+                let list = list.as_list::<i32>().clone();
+                let elements = Values::of(list.values())?;
+                Values::List(list, Box::new(elements))
+            }
+            _ => Values::Other(to(&DataType::Utf8)?.as_string().clone()),
+        })
+    }
+
+    /// Appends a value that is not NULL.
+    fn put(&self, row: usize, out: &mut String) {
+        match self {
+            Values::F32(array) => {
+                let value = array.as_primitive::<Float32Type>().value(row);
+                float(value.into(), value, out);
+            }
+            Values::F64(array) => {
+                let value = array.as_primitive::<Float64Type>().value(row);
+                float(value, value, out);
+            }
+            Values::Date(array) => date(array.as_primitive::<Date32Type>().value(row), out),
+            Values::Timestamp(array, zone) => {
+                timestamp(array.as_primitive::<Int64Type>().value(row), *zone, out);
+            }
+            Values::Interval(array) => {
+                let value = array.value(row);
+                interval(value.months, value.days, value.nanoseconds / 1_000, out);
+            }
+            Values::Bytes(array) => {
+                out.push_str("\\x");
+                put_hex(array.value(row), out);
+            }
+            Values::List(list, elements) => put_list(list, elements, row, out),
+            Values::Other(array) => out.push_str(array.value(row)),
+        }
+    }
+}
+
+fn put_list(list: &ListArray, elements: &Values, row: usize, out: &mut String) {
+    let offsets = list.value_offsets();
+    let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
+    let mut element = String::new();
+    out.push('{');
+    for at in from..to {
+        if at > from {
+            out.push(',');
+        }
+        if list.values().is_null(at) {
+            out.push_str("NULL");
+            continue;
+        }
+        element.clear();
+        elements.put(at, &mut element);
+        put_array_element(&element, out);
+    }
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests;
