@@ -19,6 +19,7 @@ use arrow::compute::{SortOptions, take_record_batch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -130,6 +131,7 @@ impl Shape {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| into_datafusion(from_arrow(&error)))
+            .and_then(of_its_size)
     }
 
     /// The leading columns of the key that the rows hold: what they are sorted by.
@@ -159,6 +161,22 @@ fn alone(rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
     }
     let all: UInt64Array = (0..rows.num_rows() as u64).collect();
     Ok(take_record_batch(rows, &all)?)
+}
+
+/// So much may lie unused around rows, whatever they take themselves.
+const UNUSED_MAX: usize = 64 << 10;
+
+/// The rows, copied where they are a small part of what they lie in: the memory of a query counts
+/// all that its batches lie in, and keeps it as long as one row of it is wanted.
+fn of_its_size(rows: RecordBatch) -> DataFusionResult<RecordBatch> {
+    let mut used = 0;
+    for column in rows.columns() {
+        used += column.to_data().get_slice_memory_size()?;
+    }
+    match get_record_batch_memory_size(&rows) > 2 * used + UNUSED_MAX {
+        true => alone(&rows),
+        false => Ok(rows),
+    }
 }
 
 /// A column's field as SQL shows it.

@@ -71,6 +71,26 @@ async fn a_query_past_its_memory_fails_alone() {
     database.close().await.unwrap();
 }
 
+/// A few rows of a large batch in memory are counted as what they are, not as what they lie in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_part_of_a_large_batch_takes_little_memory() {
+    let database = open(Settings {
+        seal_age: Duration::from_secs(3600),
+        ..Settings::default()
+    })
+    .await;
+    let session = database.session();
+    session.execute(BIG).await.unwrap();
+    // 4,000 rows of 100 bytes, of a batch of 20 MB that is cut into stretches of 3 MB.
+    let sql = "EXPLAIN ANALYZE SELECT v FROM big WHERE k <= 4000";
+    let plan = rows(&session, sql).await;
+    let scan = plan.iter().find(|line| line[0].contains("LazyScanExec"));
+    let scan = &scan.unwrap()[0];
+    let (_, taken) = scan.split_once("output_bytes=").unwrap();
+    assert!(taken.contains(" KB"), "{scan}");
+    database.close().await.unwrap();
+}
+
 /// How many rows hold the text that they had first.
 fn rows_of(batch: &arrow::array::RecordBatch) -> usize {
     let texts = batch.column(1);
