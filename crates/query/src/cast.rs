@@ -23,8 +23,9 @@ use lazybase_model::{Column, Error, Result, Table};
 
 use crate::array_text::array_elements;
 use crate::hex::{from_hex, from_uuid, put_uuid};
-use crate::moments::{far_date, far_timestamp, spelt_interval};
+use crate::moments::{far_date, far_timestamp, local_moment, spelt_interval};
 use crate::planner::spelt_moments::all_spelt;
+use crate::text_form;
 use crate::types::{self, UUID};
 
 #[cfg(test)]
@@ -80,6 +81,11 @@ pub(crate) fn to_column(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef
             }
         }
         (A::FixedSizeBinary(16), A::Utf8) => Ok(uuid_text(values)),
+        (A::Duration(_), A::Interval(_)) => {
+            let intervals = text_form::intervals(values)
+                .map_err(|error| Error::invalid(error.to_string()).with_sqlstate("22008"))?;
+            Ok(Arc::new(intervals))
+        }
         (A::Binary, uuid) if *uuid == UUID => checked_cast(values, place),
         (A::Float32, integer) if integer.is_integer() => {
             let rounded: PrimitiveArray<Float32Type> = values
@@ -123,7 +129,7 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
             )
         }
         DataType::Date32 => {
-            let days = all_spelt(&without_zones(strings));
+            let days = all_spelt(&without_zones(&local(strings)));
             far(&days, place, far_date, Date32Array::from)
         }
         DataType::Time32(_) | DataType::Time64(_) => {
@@ -145,7 +151,11 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
                 let data = data.data_type(DataType::Timestamp(*unit, zone.clone()));
                 make_array(data.build().expect("a timestamp is a number of 64 bits"))
             };
-            far(&all_spelt(strings), place, read, made)
+            let texts = match zone {
+                Some(_) => all_spelt(strings),
+                None => all_spelt(&local(strings)),
+            };
+            far(&texts, place, read, made)
         }
         _ => checked_cast(texts, place),
     }
@@ -234,6 +244,15 @@ fn lists_of(texts: &StringArray, item: &FieldRef, place: &Place<'_>) -> Option<A
     let offsets = OffsetBuffer::from_lengths(lengths);
     let lists = ListArray::try_new(Arc::clone(item), offsets, values, texts.nulls().cloned());
     Some(Arc::new(lists.ok()?))
+}
+
+/// Moments without the zones that some of them are written with.
+fn local(texts: &StringArray) -> StringArray {
+    let has_zone = |text: &str| local_moment(text).len() != text.len();
+    match texts.iter().flatten().any(has_zone) {
+        true => texts.iter().map(|text| text.map(local_moment)).collect(),
+        false => texts.clone(),
+    }
 }
 
 /// The texts without zones, for values that have none.

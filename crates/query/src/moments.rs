@@ -1,5 +1,11 @@
 //! Dates, timestamps and intervals as PostgreSQL writes them, where Arrow reads them otherwise:
-//! years before 1 and after 9999, moments without seconds, and intervals with a time of day; pure.
+//! years before 1 and after 9999, moments without seconds, and intervals; and the calendar. Pure.
+//!
+//! ```text
+//!   2013-1-1 5:00          ->  2013-01-01 05:00:00     spelt_moment
+//!   2013-01-01 05:00+02    ->  2013-01-01 05:00        local_moment
+//!   1 day 04:05            ->  1 day 04 hours ...      spelt_interval
+//! ```
 
 use std::fmt::Write;
 
@@ -127,33 +133,206 @@ fn days(date: &str, before: bool) -> Option<i32> {
     Date32Type::parse(&iso)
 }
 
-/// An interval whose time of day is written out in hours, minutes and seconds, as Arrow reads it;
-/// `None` for one without such a time.
-pub(crate) fn spelt_interval(text: &str) -> Option<String> {
-    if !text.contains(':') {
+/// The text of a moment without the zone behind its time of day, which says nothing where a moment
+/// has no zone; every other text as it is.
+pub(crate) fn local_moment(text: &str) -> &str {
+    let Some(colon) = text.find(':') else {
+        return text;
+    };
+    let is_clock = |c: char| matches!(c, '0'..='9' | ':' | '.');
+    let clock = &text[colon..];
+    let end = clock.find(|c: char| !is_clock(c)).unwrap_or(clock.len());
+    let (local, zone) = text.split_at(colon + end);
+    let zone = zone.trim();
+    let is_offset = |zone: &str| {
+        let digits = zone.strip_prefix(['+', '-']);
+        digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(is_clock))
+    };
+    let is_name = |zone: &str| {
+        let known = ["Z", "UTC", "GMT"];
+        let of_city = zone.contains('/') && zone.starts_with(|c: char| c.is_ascii_alphabetic());
+        of_city || known.iter().any(|name| zone.eq_ignore_ascii_case(name))
+    };
+    match is_offset(zone) || is_name(zone) {
+        true => local,
+        false => text,
+    }
+}
+
+/// The year, month and day of a day, in days since 1970; the year before 1 is 0.
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
+    // Years of 400 years' cycles that begin in March (the algorithm of H. Hinnant).
+    let days = days + 719_468;
+    let cycle = days.div_euclid(146_097);
+    let day = days.rem_euclid(146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + cycle * 400 + i64::from(month <= 2), month, of_month)
+}
+
+/// The days since 1970 of a day; `None` where the month has no such day.
+pub(crate) fn day_of(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1..=12).contains(&month) || !(1..=month_days(year, month)).contains(&day) {
         return None;
     }
-    let words = text.split_whitespace().map(|word| {
-        let word = word.trim_end_matches(',');
-        if !word.contains(':') {
-            return Some(word.to_owned());
+    let year = year - i64::from(month <= 2);
+    let cycle = year.div_euclid(400);
+    let of_cycle = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + of_year;
+    Some(cycle * 146_097 + days - 719_468)
+}
+
+/// How many days a month has.
+pub(crate) fn month_days(year: i64, month: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// An interval as Arrow reads it, of one that is written otherwise; `None` for every other text.
+///
+/// ```text
+///   1 day 04:05:06      ->  1 day 04 hours 05 minutes 06 seconds
+///   1-2                 ->  1 years 2 months
+///   P1DT2H              ->  1 days 2 hours
+///   1h30m, 90           ->  1 h 30 m, 90 seconds
+///   @ 1 minute ago      ->  -1 minute
+/// ```
+pub(crate) fn spelt_interval(text: &str) -> Option<String> {
+    let text = text.trim();
+    if let Some(iso) = text.strip_prefix('P') {
+        return spelt_iso_interval(iso);
+    }
+    let mut words: Vec<String> = Vec::new();
+    for word in text.trim_start_matches('@').split_whitespace() {
+        words.extend(apart(word.trim_end_matches(',')));
+    }
+    let ago = words
+        .pop_if(|last| last.eq_ignore_ascii_case("ago"))
+        .is_some();
+    let mut spelt = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let (sign, plain) = signed(word, ago);
+        let next = words.get(at + 1);
+        if plain.contains(':') {
+            spelt.push(spelt_clock(sign, plain)?);
+        } else if let Some((years, months)) = plain.split_once('-') {
+            if !is_whole(years) || !is_whole(months) {
+                return None;
+            }
+            spelt.push(format!("{sign}{years} years {sign}{months} months"));
+        } else if !is_number(plain) {
+            spelt.push(word.clone());
+        } else {
+            let unit = match next {
+                None => " seconds",
+                Some(clock) if clock.contains(':') => " days",
+                _ => "",
+            };
+            spelt.push(format!("{sign}{plain}{unit}"));
         }
-        let (sign, time) = match word.strip_prefix('-') {
-            Some(time) => ("-", time),
-            None => ("", word.strip_prefix('+').unwrap_or(word)),
-        };
-        let parts: Vec<&str> = time.split(':').collect();
-        let whole = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let (hours, minutes, seconds) = match parts.as_slice() {
-            [hours, minutes] => (hours, minutes, "0"),
-            [hours, minutes, seconds] => (hours, minutes, *seconds),
-            _ => return None,
-        };
-        let number = seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        (whole(hours) && whole(minutes) && number)
-            .then(|| format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{seconds} seconds"))
-    });
-    words
-        .collect::<Option<Vec<String>>>()
-        .map(|words| words.join(" "))
+    }
+    let spelt = spelt.join(" ");
+    (spelt != text).then_some(spelt)
+}
+
+/// The numbers and units of a word in which they stand without spaces.
+fn apart(word: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut in_unit = None;
+    for c in word.chars() {
+        let is_letter = c.is_alphabetic();
+        match parts.last_mut().filter(|_| in_unit == Some(is_letter)) {
+            Some(part) => part.push(c),
+            None => parts.push(c.to_string()),
+        }
+        in_unit = Some(is_letter);
+    }
+    parts
+}
+
+/// The sign of a number, turned around where `ago` says so, and the number without it.
+fn signed(word: &str, ago: bool) -> (&'static str, &str) {
+    let (negative, plain) = match word.strip_prefix('-') {
+        Some(plain) => (true, plain),
+        None => (false, word.strip_prefix('+').unwrap_or(word)),
+    };
+    let sign = if negative != ago { "-" } else { "" };
+    (sign, plain)
+}
+
+fn is_whole(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_number(part: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    !part.is_empty() && part.bytes().all(is_part)
+}
+
+/// A time of day in an interval, in hours, minutes and seconds; of two numbers the second one is
+/// of seconds where it has a fraction.
+fn spelt_clock(sign: &str, clock: &str) -> Option<String> {
+    let parts: Vec<&str> = clock.split(':').collect();
+    let (hours, minutes, seconds) = match *parts.as_slice() {
+        [minutes, seconds] if seconds.contains('.') => ("0", minutes, seconds),
+        [hours, minutes] => (hours, minutes, "0"),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    (is_whole(hours) && is_whole(minutes) && is_number(seconds))
+        .then(|| format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{seconds} seconds"))
+}
+
+/// An interval of ISO 8601, behind its `P`: with letters, or as a date and a time.
+fn spelt_iso_interval(iso: &str) -> Option<String> {
+    let (date, time) = iso.split_once('T').unwrap_or((iso, ""));
+    let mut spelt = Vec::new();
+    let parts: Vec<&str> = date.split('-').collect();
+    match parts.as_slice() {
+        [years, months, days] if parts.iter().all(|part| is_whole(part)) => {
+            spelt.push(format!("{years} years {months} months {days} days"));
+        }
+        _ => {
+            let units = [
+                ('Y', "years"),
+                ('M', "months"),
+                ('W', "weeks"),
+                ('D', "days"),
+            ];
+            lettered(date, &units, &mut spelt)?;
+        }
+    }
+    match time.contains(':') {
+        true => spelt.push(spelt_clock("", time)?),
+        false => {
+            let units = [('H', "hours"), ('M', "minutes"), ('S', "seconds")];
+            lettered(time, &units, &mut spelt)?;
+        }
+    }
+    (!spelt.is_empty()).then(|| spelt.join(" "))
+}
+
+/// Adds the numbers that letters stand behind, with their units.
+fn lettered(text: &str, units: &[(char, &str)], spelt: &mut Vec<String>) -> Option<()> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let at = rest.find(|c: char| c.is_ascii_alphabetic())?;
+        let (amount, letter) = rest.split_at(at);
+        let (_, unit) = units.iter().find(|(known, _)| letter.starts_with(*known))?;
+        let (sign, plain) = signed(amount, false);
+        if !is_number(plain) {
+            return None;
+        }
+        spelt.push(format!("{sign}{plain} {unit}"));
+        rest = &letter[1..];
+    }
+    Some(())
 }

@@ -2,21 +2,25 @@
 //! more, what is rewritten before it and what is put in its place.
 //!
 //! ```text
-//!   sqlparser's tree      sql_types, like_escapes, exists_values, lists of rows, repeated_names
+//!   sqlparser's tree      sql_types, like_escapes, exists_values, lists of rows, repeated_names,
+//!        |                moment_calls
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: counted_sets, unknowns, subquery_values, not_in, rounding,
-//!        |                          divisions, moment_parts, (its own), uuid_literals,
+//!        |                          divisions, intervals, (its own), uuid_literals,
 //!        |                          bare_filters, intervals, spelt_moments, in_lists, casts,
-//!        |                          checked_integers, guards
-//!        |                optimizer: (its own), single_distinct, checked_integers, guards
+//!        |                          shown_spans, checked_integers, guards
+//!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
+//!        |                           guards
 //!   physical plan         forgetful, (its own), patient_joins
 //!
-//!   functions             exact_sum, byte_lengths, bounded, series: in the place of its own
-//!                         other_names, and those of `pg_catalog`
+//!   functions             exact_sum, byte_lengths, bounded, series, date_parts: in the place of
+//!                         its own; other_names, time_zones, ages, and those of `pg_catalog`
 //! ```
 //!
-//! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names.
+//! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
+//! durations become intervals.
 
+mod ages;
 mod bare_filters;
 mod bounded;
 mod byte_lengths;
@@ -24,6 +28,8 @@ mod casts;
 pub(crate) mod checked_integers;
 pub(crate) mod column_names;
 mod counted_sets;
+mod date_parts;
+mod day_bounds;
 mod divisions;
 mod exact_sum;
 mod exists_values;
@@ -32,7 +38,7 @@ mod guards;
 mod in_lists;
 mod intervals;
 pub(crate) mod like_escapes;
-mod moment_parts;
+mod moment_calls;
 mod not_in;
 mod other_names;
 mod patient_joins;
@@ -40,10 +46,12 @@ pub(crate) mod repeated_names;
 mod rounding;
 mod rule;
 mod series;
+mod shown_spans;
 mod single_distinct;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
 mod subquery_values;
+mod time_zones;
 mod unknowns;
 mod uuid_literals;
 
@@ -75,17 +83,19 @@ use bare_filters::BareFilters;
 use casts::CASTS;
 use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
 use counted_sets::COUNTED_SETS;
+use date_parts::Extracts;
+use day_bounds::DAY_BOUNDS;
 use divisions::DIVISIONS;
 use exact_sum::ExactSum;
 use forgetful::FORGETFUL;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
 use in_lists::IN_LISTS;
-use intervals::{INTERVAL_ORDER, IntervalArithmetic};
+use intervals::{INTERVAL_ORDER, INTERVAL_WINDOWS, IntervalArithmetic};
 use like_escapes::SimilarToEscape;
-use moment_parts::MOMENT_PARTS;
 use not_in::NOT_IN;
 use patient_joins::PATIENT_JOINS;
 use rounding::ROUNDING;
+use shown_spans::ShownSpans;
 use single_distinct::SingleDistinct;
 use spelt_moments::SPELT_MOMENTS;
 use sql_types::{StoredTypes, UuidOf};
@@ -127,12 +137,14 @@ pub(crate) fn base(
         NOT_IN,
         ROUNDING,
         DIVISIONS,
-        MOMENT_PARTS,
+        INTERVAL_WINDOWS,
     ];
     analyzer.splice(1..1, before.map(|rule| Arc::new(rule) as _));
     let mut state = SessionStateBuilder::new()
         .with_runtime_env(runtime)
         .with_config(Settings::default().config)
+        // Before the planner's own, which plans `extract` too.
+        .with_expr_planners(vec![Arc::new(Extracts)])
         .with_default_features()
         .with_analyzer_rules(analyzer)
         .with_optimizer_rules(optimizer_rules())
@@ -142,6 +154,7 @@ pub(crate) fn base(
         .with_analyzer_rule(Arc::new(SPELT_MOMENTS))
         .with_analyzer_rule(Arc::new(IN_LISTS))
         .with_analyzer_rule(Arc::new(CASTS))
+        .with_analyzer_rule(Arc::new(ShownSpans))
         .with_analyzer_rule(Arc::new(CHECKED_CONSTANTS))
         .with_analyzer_rule(Arc::new(GUARDED_CASES))
         .with_optimizer_rule(Arc::new(CHECKED_INTEGERS))
@@ -153,16 +166,22 @@ pub(crate) fn base(
     Ok(state)
 }
 
-/// The planner's rules for logical plans, with one in the place of its own.
+/// The planner's rules for logical plans, with one in the place of its own, and one behind that
+/// which computes constants.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = Arc::new(SingleDistinct::new()) as Arc<dyn OptimizerRule + Send + Sync>;
-    let rules = Optimizer::new().rules.into_iter();
-    rules
-        .map(|rule| match rule.name() == ours.name() {
+    let mut rules = Vec::new();
+    for rule in Optimizer::new().rules {
+        let computes = rule.name() == "simplify_expressions";
+        rules.push(match rule.name() == ours.name() {
             true => Arc::clone(&ours),
             false => rule,
-        })
-        .collect()
+        });
+        if computes {
+            rules.push(Arc::new(DAY_BOUNDS));
+        }
+    }
+    rules
 }
 
 /// The planner's rules for physical plans, with ours around them.
@@ -185,6 +204,9 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     state.register_expr_planner(Arc::new(IntervalArithmetic))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())))?;
     byte_lengths::register(state)?;
+    date_parts::register(state)?;
+    time_zones::register(state)?;
+    ages::register(state)?;
     other_names::register(state)?;
     bounded::register(state)?;
     series::register(state)?;
@@ -210,6 +232,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     exists_values::rewrite(&mut statement);
     lists_of_rows(&mut statement);
     repeated_names::mark(&mut statement);
+    moment_calls::rewrite(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }
 
@@ -218,6 +241,7 @@ pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
     sql_types::rewrite(&mut expr);
     like_escapes::rewrite(&mut expr);
     lists_of_rows(&mut expr);
+    moment_calls::rewrite(&mut expr);
     expr
 }
 

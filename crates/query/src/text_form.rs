@@ -28,6 +28,7 @@ use arrow::util::display::FormatOptions;
 
 use crate::array_text::put_array_element;
 use crate::hex::put_hex;
+use crate::moments::civil;
 
 /// The days from 1970-01-01 to 2000-01-01, which PostgreSQL counts from.
 pub const EPOCH_DAYS: i32 = 10_957;
@@ -38,19 +39,10 @@ pub const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Appends a date; it is before year 1 where that is given back.
 fn put_date(days: i64, out: &mut impl Write) -> bool {
-    // Years of 400 years' cycles that begin in March (the algorithm of H. Hinnant).
-    let days = days + 719_468;
-    let cycle = days.div_euclid(146_097);
-    let day = days.rem_euclid(146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let of_month = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + cycle * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil(days);
     let before = year < 1;
     let year = if before { 1 - year } else { year };
-    let _ = write!(out, "{year:04}-{month:02}-{of_month:02}");
+    let _ = write!(out, "{year:04}-{month:02}-{day:02}");
     before
 }
 
@@ -89,23 +81,27 @@ pub fn timestamp(micros: i64, zone: bool, out: &mut impl Write) {
     }
 }
 
-/// Appends an interval.
+/// Appends an interval; what is positive behind something negative has a sign.
 pub fn interval(months: i32, days: i32, micros: i64, out: &mut impl Write) {
-    let mut space = "";
-    let many = |count: i32| if count == 1 { "" } else { "s" };
+    let (mut space, mut before) = ("", false);
     for (count, name) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
         if count != 0 {
-            let _ = write!(out, "{space}{count} {name}{}", many(count));
-            space = " ";
+            let plus = if before && count > 0 { "+" } else { "" };
+            let many = if count == 1 { "" } else { "s" };
+            let _ = write!(out, "{space}{plus}{count} {name}{many}");
+            (space, before) = (" ", count < 0);
         }
     }
     if micros != 0 || space.is_empty() {
-        let sign = if micros < 0 { "-" } else { "" };
-        let _ = write!(out, "{space}{sign}");
+        let sign = match micros {
+            ..0 => "-",
+            _ if before => "+",
+            _ => "",
+        };
         let micros = micros.unsigned_abs();
         let seconds = micros / 1_000_000;
         let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-        let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
+        let _ = write!(out, "{space}{sign}{hour:02}:{minute:02}:{second:02}");
         fraction((micros % 1_000_000) as i64, out);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayN
 pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
 
 /// The name of the zone that TIMESTAMP WITH TIME ZONE is kept in.
-const UTC: &str = "+00:00";
+pub(crate) const UTC: &str = "+00:00";
 
 /// The Arrow type that a column of an SQL type is stored as, and the most characters that its
 /// texts may have, if there is such a limit.

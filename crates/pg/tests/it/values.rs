@@ -151,6 +151,82 @@ async fn a_cast_says_the_type_of_its_parameter() {
     served.stop().await;
 }
 
+/// A value in its binary form, as the server sent it.
+struct Sent(Vec<u8>);
+
+impl tokio_postgres::types::FromSql<'_> for Sent {
+    fn from_sql(
+        _: &tokio_postgres::types::Type,
+        raw: &[u8],
+    ) -> Result<Sent, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Sent(raw.to_vec()))
+    }
+
+    fn accepts(_: &tokio_postgres::types::Type) -> bool {
+        true
+    }
+}
+
+/// Between two moments lie days and a time of day, in every form.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn moments_give_intervals_and_moments_of_other_zones() {
+    use tokio_postgres::types::Type;
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE stays (k INT PRIMARY KEY, came TIMESTAMP, went TIMESTAMP,
+                day DATE, tz TIMESTAMPTZ);
+             INSERT INTO stays VALUES (1, '2024-01-15 10:20:30', '2024-02-13 11:50:30',
+                '2024-01-31', '2024-01-15 23:30:00+00')",
+        )
+        .await
+        .unwrap();
+    let sql = "SELECT went - came, array_agg(went - came), INTERVAL '-1 day 2 hours' \
+               FROM stays GROUP BY went, came";
+    assert_eq!(
+        cells(&client, sql).await,
+        [[
+            "29 days 01:30:00",
+            "{\"29 days 01:30:00\"}",
+            "-1 days +02:00:00"
+        ]]
+    );
+    let row = client.query_one(sql, &[]).await.unwrap();
+    assert_eq!(*row.columns()[0].type_(), Type::INTERVAL);
+    let sent: Sent = row.get(0);
+    let micros = 5_400_000_000_i64.to_be_bytes();
+    let expected = [&micros[..], &29_i32.to_be_bytes(), &0_i32.to_be_bytes()].concat();
+    assert_eq!(sent.0, expected);
+    let prepared = client
+        .prepare(
+            "SELECT tz AT TIME ZONE 'Europe/Berlin', came AT TIME ZONE 'Europe/Berlin', \
+             day + INTERVAL '1 hour', day + 1, extract(second FROM came), \
+             came::TIMESTAMPTZ FROM stays",
+        )
+        .await
+        .unwrap();
+    let types: Vec<&Type> = prepared.columns().iter().map(|of| of.type_()).collect();
+    assert_eq!(
+        types,
+        [
+            &Type::TIMESTAMP,
+            &Type::TIMESTAMPTZ,
+            &Type::TIMESTAMP,
+            &Type::DATE,
+            &Type::FLOAT8,
+            &Type::TIMESTAMPTZ,
+        ]
+    );
+    let shown = "SELECT tz AT TIME ZONE 'Europe/Berlin', came AT TIME ZONE 'Europe/Berlin' \
+                 FROM stays";
+    assert_eq!(
+        cells(&client, shown).await,
+        [["2024-01-16 00:30:00", "2024-01-15 09:20:30+00"]]
+    );
+    served.stop().await;
+}
+
 /// Drivers that send values in their binary form ask the server which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parameter_has_the_type_of_what_it_stands_beside() {

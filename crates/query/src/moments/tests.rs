@@ -39,3 +39,77 @@ fn times_in_intervals_are_written_out() {
     assert_eq!(spelt_interval("a:b"), None);
     assert_eq!(spelt_interval("1:2:3:4"), None);
 }
+
+#[test]
+fn intervals_are_read_as_postgresql_writes_them() {
+    for (text, spelt) in [
+        ("1-2", "1 years 2 months"),
+        ("-1-2", "-1 years -2 months"),
+        (
+            "1-2 3 4:05:06",
+            "1 years 2 months 3 days 4 hours 05 minutes 06 seconds",
+        ),
+        ("P1DT2H", "1 days 2 hours"),
+        (
+            "P1Y2M3DT4H5M6.5S",
+            "1 years 2 months 3 days 4 hours 5 minutes 6.5 seconds",
+        ),
+        (
+            "P0001-02-03T04:05:06",
+            "0001 years 02 months 03 days 04 hours 05 minutes 06 seconds",
+        ),
+        ("@ 1 minute ago", "-1 minute"),
+        ("1 day -2 hours ago", "-1 day 2 hours"),
+        ("1h30m", "1 h 30 m"),
+        ("90", "90 seconds"),
+        ("1 year 3", "1 year 3 seconds"),
+        ("04:05.5", "0 hours 04 minutes 05.5 seconds"),
+        ("+5 days", "5 days"),
+        (
+            "-1 days +02:00:00",
+            "-1 days 02 hours 00 minutes 00 seconds",
+        ),
+    ] {
+        assert_eq!(spelt_interval(text).as_deref(), Some(spelt), "{text}");
+    }
+    for text in [
+        "soon",
+        "P",
+        "PT",
+        "P1X",
+        "1-2-3",
+        "",
+        "3 days 2 hours",
+        "Pé",
+    ] {
+        assert_eq!(spelt_interval(text), None, "{text}");
+    }
+}
+
+#[test]
+fn zones_behind_a_time_are_left_out() {
+    for (text, local) in [
+        ("2024-01-15 10:20:30+02", "2024-01-15 10:20:30"),
+        ("2024-01-15T10:20:30.5-08:00", "2024-01-15T10:20:30.5"),
+        ("2024-01-15 10:20Z", "2024-01-15 10:20"),
+        ("2024-01-15 10:20:30 Europe/Berlin", "2024-01-15 10:20:30"),
+        ("2024-01-15 10:20:30 +02", "2024-01-15 10:20:30"),
+        ("2024-01-15", "2024-01-15"),
+        ("0044-03-15 10:00:00 BC", "0044-03-15 10:00:00 BC"),
+        ("soon:", "soon:"),
+    ] {
+        assert_eq!(local_moment(text), local, "{text}");
+    }
+}
+
+#[test]
+fn days_have_dates() {
+    for days in [-719_529, -719_468, -1, 0, 59, 60, 19_782, 2_932_897] {
+        let (year, month, day) = civil(days);
+        assert_eq!(day_of(year, month, day), Some(days), "{days}");
+    }
+    assert_eq!(civil(19_782), (2024, 2, 29));
+    assert_eq!(civil(-719_529), (-1, 12, 31));
+    assert_eq!(day_of(2023, 2, 29), None);
+    assert_eq!(day_of(2023, 13, 1), None);
+}

@@ -15,8 +15,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalUnit};
+use arrow::array::AsArray;
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -26,8 +26,10 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 
+use crate::planner::intervals::computed;
 use crate::planner::rule::{NodeRule, rewrite_parts};
 use crate::text_form::{intervals, is_spelt_otherwise, texts};
+use crate::types::INTERVAL;
 
 /// The rule.
 pub(crate) const CASTS: NodeRule = NodeRule::new("casts", rewrite);
@@ -110,7 +112,7 @@ impl ScalarUDFImpl for TextOf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        each(&args.args[0], |values| Ok(Arc::new(texts(values)?)))
+        computed(&args, |arrays| Ok(Arc::new(texts(&arrays[0])?)))
     }
 }
 
@@ -138,11 +140,11 @@ impl ScalarUDFImpl for Intervals {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+        Ok(INTERVAL)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        each(&args.args[0], |values| Ok(Arc::new(intervals(values)?)))
+        computed(&args, |arrays| Ok(Arc::new(intervals(&arrays[0])?)))
     }
 }
 
@@ -177,7 +179,8 @@ impl ScalarUDFImpl for Whole {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        each(&args.args[0], |values| {
+        computed(&args, |arrays| {
+            let values = &arrays[0];
             Ok(match values.data_type() {
                 DataType::Float32 => {
                     let values = values.as_primitive::<Float32Type>();
@@ -190,19 +193,5 @@ impl ScalarUDFImpl for Whole {
                 }
             })
         })
-    }
-}
-
-/// What becomes of a column, or of one value.
-fn each(
-    argument: &ColumnarValue,
-    make: impl Fn(&ArrayRef) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    match argument {
-        ColumnarValue::Array(values) => make(values).map(ColumnarValue::Array),
-        ColumnarValue::Scalar(value) => {
-            let made = make(&value.to_array()?)?;
-            ScalarValue::try_from_array(&made, 0).map(ColumnarValue::Scalar)
-        }
     }
 }

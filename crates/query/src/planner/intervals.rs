@@ -5,18 +5,21 @@
 //!   done - begun > INTERVAL '1 day'   ->  interval_length(done - begun) > interval_length(...)
 //!   ORDER BY done - begun             ->  ORDER BY interval_length(done - begun)
 //!   5 * INTERVAL '1 minute'           ->  interval_times(INTERVAL '1 minute', 5)
+//!   rank() OVER (ORDER BY took)       ->  rank() OVER (ORDER BY interval_length(took))
+//!   day + INTERVAL '1 hour'           ->  day::TIMESTAMP + INTERVAL '1 hour'
+//!   day < at                          ->  day::TIMESTAMP < at
 //! ```
 //!
 //! In a length a month has 30 days and a day 24 hours. Rules of the planner and their functions;
-//! pure. A day and an interval make a TIMESTAMP. Invariant INT-1: only comparisons and orders of
-//! intervals change.
+//! pure. Invariant INT-1: only comparisons and orders of intervals change, and days beside
+//! intervals and moments, which become moments.
 
 use std::sync::Arc;
 
 use arrow::array::types::{Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, PrimitiveArray};
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction, Sort};
@@ -30,13 +33,13 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
-use crate::planner::rule::{NodeRule, rewrite_named};
+use crate::planner::rule::{NodeRule, rewrite_named, rewrite_parts};
 use crate::planner::uuid_literals::is_comparison;
+use crate::types::INTERVAL;
 
 #[cfg(test)]
 mod tests;
 
-const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 /// Nanoseconds, as many as any interval has.
 const LENGTH: DataType = DataType::Decimal128(38, 0);
 const DAY_NANOS: i64 = 86_400_000_000_000;
@@ -80,14 +83,6 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
                 negated: list.negated,
             }))
         }
-        Expr::WindowFunction(mut call) => {
-            let changed = ordered(&mut call.params.order_by, schema);
-            let expr = Expr::WindowFunction(call);
-            match changed {
-                true => Transformed::yes(expr),
-                false => Transformed::no(expr),
-            }
-        }
         Expr::AggregateFunction(mut call) => {
             let changed = ordered(&mut call.params.order_by, schema);
             let expr = Expr::AggregateFunction(call);
@@ -98,6 +93,38 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         other => Transformed::no(other),
     }
+}
+
+/// Orders windows by the length of intervals, before the planner looks at what their rows are
+/// ordered by: it has no windows over intervals.
+pub(crate) const INTERVAL_WINDOWS: NodeRule = NodeRule::new("interval_windows", rewrite_windows);
+
+fn rewrite_windows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(plan, LogicalPlan::Window(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    rewrite_parts(plan, |expr, schema| {
+        let Expr::WindowFunction(mut call) = expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let mut changed = false;
+        for sort in &mut call.params.order_by {
+            if sort.expr.get_type(schema).is_ok_and(|of| is_span(&of)) {
+                sort.expr = length(as_type(std::mem::take(&mut sort.expr), INTERVAL));
+                changed = true;
+            }
+        }
+        Ok(Transformed::new(
+            Expr::WindowFunction(call),
+            changed,
+            TreeNodeRecursion::Continue,
+        ))
+    })
+}
+
+/// Whether values of a type are how long something takes.
+fn is_span(of: &DataType) -> bool {
+    matches!(of, DataType::Interval(_) | DataType::Duration(_))
 }
 
 /// Orders by the lengths of intervals; tells whether there are any.
@@ -121,7 +148,7 @@ fn length(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![expr]))
 }
 
-/// Plans an interval times a number, and by a number.
+/// Plans an interval times a number, and by a number; and days beside intervals and moments.
 #[derive(Debug)]
 pub(crate) struct IntervalArithmetic;
 
@@ -133,7 +160,17 @@ impl ExprPlanner for IntervalArithmetic {
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
         let (left, right) = (of(&raw.left), of(&raw.right));
-        let is_span = |of: &DataType| matches!(of, DataType::Interval(_) | DataType::Duration(_));
+        if let Some((left, right)) = moments(&raw.op, &left, &right) {
+            let as_moment = |expr: Expr, wanted: Option<DataType>| match wanted {
+                Some(wanted) => as_type(expr, wanted),
+                None => expr,
+            };
+            return Ok(PlannerResult::Original(RawBinaryExpr {
+                left: as_moment(raw.left, left),
+                right: as_moment(raw.right, right),
+                op: raw.op,
+            }));
+        }
         let (interval, factor) = match raw.op {
             BinaryOperator::Multiply if is_span(&left) && right.is_numeric() => {
                 (raw.left, raw.right)
@@ -150,9 +187,6 @@ impl ExprPlanner for IntervalArithmetic {
                 });
                 (raw.left, factor)
             }
-            BinaryOperator::Plus | BinaryOperator::Minus => {
-                return Ok(PlannerResult::Original(moved(raw, &left, &right)));
-            }
             _ => return Ok(PlannerResult::Original(raw)),
         };
         let arguments = vec![
@@ -165,16 +199,32 @@ impl ExprPlanner for IntervalArithmetic {
     }
 }
 
-/// A day and an interval make a moment: the interval may have hours.
-fn moved(mut raw: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
-    let moment = || DataType::Timestamp(TimeUnit::Microsecond, None);
-    let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
-    if *left == DataType::Date32 && is_interval(right) {
-        raw.left = as_type(raw.left, moment());
-    } else if *right == DataType::Date32 && is_interval(left) && raw.op == BinaryOperator::Plus {
-        raw.right = as_type(raw.right, moment());
+/// The types of moments that the sides of an operator become, where one of them is a day that
+/// stands for its first moment.
+fn moments(
+    op: &BinaryOperator,
+    left: &DataType,
+    right: &DataType,
+) -> Option<(Option<DataType>, Option<DataType>)> {
+    use BinaryOperator as B;
+    use DataType::{Date32, Timestamp};
+    const MOMENT: DataType = Timestamp(TimeUnit::Microsecond, None);
+    match (op, left, right) {
+        (B::Plus | B::Minus, Date32, span) if is_span(span) => Some((Some(MOMENT), None)),
+        (B::Plus, span, Date32) if is_span(span) => Some((None, Some(MOMENT))),
+        // Left to itself, the planner would compare nanoseconds, which end in 2262.
+        (
+            B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq,
+            Date32,
+            Timestamp(TimeUnit::Microsecond, None),
+        ) => Some((Some(MOMENT), None)),
+        (
+            B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq,
+            Timestamp(TimeUnit::Microsecond, None),
+            Date32,
+        ) => Some((None, Some(MOMENT))),
+        _ => None,
     }
-    raw
 }
 
 fn as_type(expr: Expr, wanted: DataType) -> Expr {
@@ -299,7 +349,7 @@ fn times(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDay
 }
 
 /// The result of a function over arrays: one value where all arguments are one.
-fn computed(
+pub(crate) fn computed(
     args: &ScalarFunctionArgs,
     compute: impl Fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {

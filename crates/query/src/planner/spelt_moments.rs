@@ -1,13 +1,16 @@
-//! Texts that are cast to dates, timestamps and bytes, spelt as the planner's casts read them:
-//! without seconds and with single digits too, as people and PostgreSQL write them.
+//! Texts that are cast to dates, timestamps, intervals and bytes, spelt as the planner's casts read
+//! them: without seconds and with single digits too, as people and PostgreSQL write them. A zone
+//! says nothing where the type has none.
 //!
 //! ```text
 //!   at >= '2013-01-01 5:00'      ->  at >= '2013-01-01 05:00:00'
 //!   bytes = '\x00ff'            ->  bytes = X'00ff'
-//!   arrived::TIMESTAMP           ->  spelt_moment(arrived)::TIMESTAMP
+//!   arrived::TIMESTAMPTZ         ->  spelt_moment(arrived)::TIMESTAMPTZ
+//!   arrived::TIMESTAMP           ->  spelt_local_moment(arrived)::TIMESTAMP
+//!   took::INTERVAL               ->  spelt_interval(took)::INTERVAL
 //! ```
 //!
-//! A rule of the planner and its function; pure. Invariant SPM-1: a text that is no moment, or one
+//! A rule of the planner and its functions; pure. Invariant SPM-1: a text that is no moment, or one
 //! in full, stays as it is.
 
 use std::borrow::Cow;
@@ -16,7 +19,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -26,7 +29,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::hex::from_hex;
-use crate::moments::spelt_moment;
+use crate::moments::{local_moment, spelt_interval, spelt_moment};
 use crate::planner::rule::{NodeRule, rewrite_parts};
 
 /// The rule.
@@ -36,7 +39,50 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewrite_parts(plan, |expr, schema| Ok(spelt_cast(expr, schema)))
 }
 
-/// A cast to a moment, of a text that it reads.
+/// How a text is written for a type that it is cast to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Spelling {
+    /// A moment of a zone, its own or UTC.
+    Zoned,
+    /// A day or a moment as they are written, whatever zone stands behind.
+    Local,
+    Interval,
+}
+
+impl Spelling {
+    fn of(wanted: &DataType) -> Option<Spelling> {
+        match wanted {
+            DataType::Date32 | DataType::Timestamp(_, None) => Some(Spelling::Local),
+            DataType::Timestamp(_, Some(_)) => Some(Spelling::Zoned),
+            DataType::Interval(_) => Some(Spelling::Interval),
+            _ => None,
+        }
+    }
+
+    /// The text in full; `None` where it is.
+    fn spell(self, text: &str) -> Option<String> {
+        match self {
+            Spelling::Zoned => spelt_moment(text),
+            Spelling::Local => {
+                let local = local_moment(text);
+                let is_cut = local.len() != text.len();
+                spelt_moment(local).or_else(|| is_cut.then(|| local.to_owned()))
+            }
+            Spelling::Interval => spelt_interval(text),
+        }
+    }
+
+    /// The name of the function that spells texts so.
+    fn function(self) -> &'static str {
+        match self {
+            Spelling::Zoned => "spelt_moment",
+            Spelling::Local => "spelt_local_moment",
+            Spelling::Interval => "spelt_interval",
+        }
+    }
+}
+
+/// A cast to a moment or an interval, of a text that it reads.
 fn spelt_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let Expr::Cast(Cast { expr: inner, field }) = expr else {
         return Transformed::no(expr);
@@ -46,23 +92,23 @@ fn spelt_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     {
         return Transformed::yes(Expr::Literal(bytes, None));
     }
-    let is_moment = matches!(
-        field.data_type(),
-        DataType::Date32 | DataType::Timestamp(..)
-    );
-    let spelt = match *inner {
-        inner if !is_moment => Transformed::no(inner),
-        Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => match spelt_moment(&text) {
-            Some(text) => Transformed::yes(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)),
-            None => Transformed::no(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)),
-        },
-        constant @ Expr::Literal(..) => Transformed::no(constant),
-        inner if is_text(&inner, schema) => {
-            let function = Arc::new(ScalarUDF::from(SpeltMoment::new()));
+    let spelling = Spelling::of(field.data_type());
+    let spelt = match (*inner, spelling) {
+        (inner, None) => Transformed::no(inner),
+        (Expr::Literal(ScalarValue::Utf8(Some(text)), metadata), Some(spelling)) => {
+            let spelt = spelling.spell(&text);
+            let is_spelt = spelt.is_some();
+            let text = ScalarValue::Utf8(Some(spelt.unwrap_or(text)));
+            let literal = Expr::Literal(text, metadata);
+            Transformed::new(literal, is_spelt, TreeNodeRecursion::Continue)
+        }
+        (constant @ Expr::Literal(..), _) => Transformed::no(constant),
+        (inner, Some(spelling)) if is_text(&inner, schema) => {
+            let function = Arc::new(ScalarUDF::from(Spelt::new(spelling)));
             let call = ScalarFunction::new_udf(function, vec![inner]);
             Transformed::yes(Expr::ScalarFunction(call))
         }
-        inner => Transformed::no(inner),
+        (inner, _) => Transformed::no(inner),
     };
     spelt.update_data(|inner| {
         Expr::Cast(Cast {
@@ -84,7 +130,7 @@ fn bytes_of(text: &str, wanted: &DataType) -> Option<ScalarValue> {
 }
 
 fn is_text(expr: &Expr, schema: &DFSchema) -> bool {
-    let is_call = matches!(expr, Expr::ScalarFunction(call) if call.func.name() == SPELT_MOMENT);
+    let is_call = matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Spelt>());
     let of = expr.get_type(schema);
     let is_text = |of: &DataType| {
         matches!(
@@ -95,25 +141,25 @@ fn is_text(expr: &Expr, schema: &DFSchema) -> bool {
     !is_call && of.is_ok_and(|of| is_text(&of))
 }
 
-const SPELT_MOMENT: &str = "spelt_moment";
-
-/// Texts with those that are moments spelt in full.
+/// Texts with those that are moments, or intervals, spelt in full.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SpeltMoment {
+struct Spelt {
+    spelling: Spelling,
     signature: Signature,
 }
 
-impl SpeltMoment {
-    pub(crate) fn new() -> SpeltMoment {
-        SpeltMoment {
+impl Spelt {
+    fn new(spelling: Spelling) -> Spelt {
+        Spelt {
+            spelling,
             signature: Signature::string(1, Volatility::Immutable),
         }
     }
 }
 
-impl ScalarUDFImpl for SpeltMoment {
+impl ScalarUDFImpl for Spelt {
     fn name(&self) -> &str {
-        SPELT_MOMENT
+        self.spelling.function()
     }
 
     fn signature(&self) -> &Signature {
@@ -129,7 +175,7 @@ impl ScalarUDFImpl for SpeltMoment {
         let texts = ColumnarValue::values_to_arrays(&args.args)?;
         let texts = cast(&texts[0], &DataType::Utf8)
             .map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
-        let spelt: ArrayRef = Arc::new(all_spelt(texts.as_string::<i32>()));
+        let spelt: ArrayRef = Arc::new(spelt_by(self.spelling, texts.as_string::<i32>()));
         match constant && !spelt.is_empty() {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
                 &spelt, 0,
@@ -141,12 +187,21 @@ impl ScalarUDFImpl for SpeltMoment {
 
 /// Texts with those that are moments spelt in full.
 pub(crate) fn all_spelt(texts: &StringArray) -> StringArray {
-    let is_short = |text: Option<&str>| text.and_then(spelt_moment).is_some();
-    if !texts.iter().any(is_short) {
+    spelt_by(Spelling::Zoned, texts)
+}
+
+/// A text that is cast to a type, spelt in full; `None` where it is, or the type has no spelling.
+pub(crate) fn spelt_as(text: &str, wanted: &DataType) -> Option<String> {
+    Spelling::of(wanted)?.spell(text)
+}
+
+fn spelt_by(spelling: Spelling, texts: &StringArray) -> StringArray {
+    let spell = |text: Option<&str>| text.and_then(|text| spelling.spell(text));
+    if !texts.iter().any(|text| spell(text).is_some()) {
         return texts.clone();
     }
     let spelt = texts.iter().map(|text| {
-        let spelt = text.and_then(spelt_moment).map(Cow::Owned);
+        let spelt = spell(text).map(Cow::Owned);
         spelt.or(text.map(Cow::Borrowed))
     });
     spelt.collect()

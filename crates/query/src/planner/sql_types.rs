@@ -5,11 +5,12 @@
 //! | --------------------------- | ---------------------------------------------- |
 //! | `x::UUID`, `UUID '...'`     | `uuid_of(x)`: lower-case text, marked as UUID  |
 //! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
+//! | `x::TIMESTAMPTZ`            | as such a column, in microseconds of UTC       |
 //! | `x::JSON`, `x::JSONB`       | text, as a JSON column                         |
-//! | `x::TIMESTAMPTZ`            | with its zone, in microseconds                 |
 //! | `x::FLOAT`                  | DOUBLE PRECISION, FLOAT(24) and fewer REAL     |
 //! | `x::OID[]`                  | an array of BIGINT, as `pg_catalog` has them   |
 //! | `DATE '2013-1-1'`           | the same day, spelt in full                    |
+//! | `INTERVAL '04:05'`          | `INTERVAL '04 hours 05 minutes 0 seconds'`     |
 //!
 //! Rewrites sqlparser's tree before it is planned, and tells the planner types; does nothing else.
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{
@@ -32,11 +33,11 @@ use lazybase_model::Error;
 
 use crate::error::into_datafusion;
 use crate::hex::{from_uuid, put_uuid};
-use crate::moments::spelt_moment;
 use crate::parse::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::types::mark;
-use crate::types::{self, UUID};
+use crate::planner::spelt_moments::spelt_as;
+use crate::types::{self, INTERVAL, UTC, UUID};
 
 /// The name of the function that casts to UUID become.
 const UUID_OF: &str = "uuid_of";
@@ -44,11 +45,7 @@ const UUID_OF: &str = "uuid_of";
 /// Writes all casts to UUID as calls of a function, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
     let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
-        if let Some(text) = moment(expr)
-            && let Some(spelt) = spelt_moment(text)
-        {
-            *text = spelt;
-        }
+        spell(expr);
         let inner = match expr {
             Expr::Cast {
                 expr,
@@ -68,26 +65,47 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
     debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 
-/// The text of a constant that is cast to a day or a time of a day.
-fn moment(expr: &mut Expr) -> Option<&mut String> {
+/// Writes the text of a constant that is cast to a moment or an interval in full.
+fn spell(expr: &mut Expr) {
     let (value, data_type) = match expr {
         Expr::Cast {
             expr, data_type, ..
         } => match expr.as_mut() {
-            Expr::Value(value) => (value, data_type),
-            _ => return None,
+            Expr::Value(value) => (value, &*data_type),
+            _ => return,
         },
-        Expr::TypedString(typed) => (&mut typed.value, &mut typed.data_type),
-        _ => return None,
-    };
-    let is_moment = matches!(data_type, SqlType::Date | SqlType::Timestamp(..));
-    match &mut value.value {
-        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
-            is_moment.then_some(text)
+        Expr::TypedString(typed) => (&mut typed.value, &typed.data_type),
+        // With a field, the text is a number of it.
+        Expr::Interval(interval) if interval.leading_field.is_none() => {
+            match interval.value.as_mut() {
+                Expr::Value(value) => (value, &ANY_INTERVAL),
+                _ => return,
+            }
         }
-        _ => None,
+        _ => return,
+    };
+    let (Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text)) = &mut value.value
+    else {
+        return;
+    };
+    let wanted = match data_type {
+        SqlType::Date => DataType::Date32,
+        SqlType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, None)
+        }
+        SqlType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        SqlType::Interval { .. } => INTERVAL,
+        _ => return,
+    };
+    if let Some(spelt) = spelt_as(text, &wanted) {
+        *text = spelt;
     }
 }
+
+const ANY_INTERVAL: SqlType = SqlType::Interval {
+    fields: None,
+    precision: None,
+};
 
 fn uuid_of(expr: Expr) -> Expr {
     // The planner knows no type of a plain NULL.

@@ -43,6 +43,10 @@ fn intervals_are_spelt_as_postgresql_does() {
         ((14, 3, 0), "1 year 2 mons 3 days"),
         ((1, 0, 3_723_000_100), "1 mon 01:02:03.0001"),
         ((0, -1, -1_000_000), "-1 days -00:00:01"),
+        ((0, -1, 7_200_000_000), "-1 days +02:00:00"),
+        ((-1, 3, -3_600_000_000), "-1 mons +3 days -01:00:00"),
+        ((0, 1, -7_200_000_000), "1 day -02:00:00"),
+        ((-11, 0, 0), "-11 mons"),
     ] {
         assert_eq!(told(|out| interval(months, days, micros, out)), text);
     }
