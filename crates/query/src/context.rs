@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -86,6 +87,11 @@ impl Context {
         let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
         state.register_catalog_list(Arc::new(catalogs));
         state.mark_start_execution();
+        // now() is whole microseconds, as a TIMESTAMP that it is written to.
+        if let Some(now) = &mut state.execution_props_mut().query_execution_start_time {
+            let rest = u64::from(now.timestamp_subsec_nanos() % 1_000);
+            *now -= Duration::from_nanos(rest);
+        }
         Context { state, notes }
     }
 

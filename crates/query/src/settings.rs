@@ -198,6 +198,8 @@ fn default_config() -> SessionConfig {
         .with_information_schema(false);
     // Texts are kept as Utf8: literals of another layout would be cast row by row.
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // The planner's own sessions have no zone: now() and to_timestamp() would be no moments.
+    config.options_mut().execution.time_zone = Some("UTC".to_owned());
     // What each sort keeps for merging what it spills: it counts before anything is spilt.
     config.options_mut().execution.sort_spill_reservation_bytes = SORT_RESERVE_BYTES;
     // Whether `a IS TRUE` can be NULL is another thing to plans of either kind: the check would
