@@ -3,6 +3,7 @@
 //! SCU of its own after it: readers of the boundary find the rows, whenever they come.
 //!
 //! ```text
+//!   what takes rows away: seal -> wait until all is sorted, a few times
 //!   hold commits, seal -> commit the seals -> validate -> reserve an SCU, prepare the batch
 //!       -> commit the edit -> publish the batch, or give it up
 //!       -> release under the tables that there are then
@@ -10,10 +11,12 @@
 //!
 //! The edit decides for DDL and batch alike (COORD-3): the batch's commit frame is durable before,
 //! but counts only if the manifest names it. While the store can't tell whether the edit happened,
-//! nothing is published and commits stay held: the next tick asks again.
+//! nothing is published and commits stay held: the next tick asks again. Invariant DDL-1: before
+//! its edit is on the way, no request holds commits for long, nor outlives whoever asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lazybase_engine::manifest::{Ddl, Edit, Manifest, ProducerMark};
 use lazybase_engine::schema::check_succession;
@@ -38,6 +41,12 @@ pub(crate) struct DdlRequest {
     pub(crate) batch: Option<BatchWriter>,
 }
 
+/// How often what takes rows away lets others write while all that is there is sorted: each time
+/// less is left, and the last of it is sorted while commits are held.
+const ROUNDS: u32 = 3;
+/// For how long commits are held while it is sorted. Then others write once more.
+const HELD_MAX: Duration = Duration::from_secs(5);
+
 /// What became of a request: where its batch stands, if there is one.
 type Outcome = Result<Option<Acknowledgement>>;
 
@@ -45,7 +54,13 @@ type Outcome = Result<Option<Acknowledgement>>;
 pub(crate) struct PendingDdl {
     request: Box<DdlRequest>,
     reply: oneshot::Sender<Outcome>,
+    /// Up to where everything is to be sorted before commits are held.
+    awaited: Option<ScuNumber>,
+    /// How often that was waited for.
+    rounds: u32,
     hold: Option<Hold>,
+    /// Since when commits are held, on the monotonic clock.
+    held_since: Duration,
     /// Once its edit is on the way to the log: hears when it is there, and is closed if it never
     /// will be.
     committed: Option<oneshot::Receiver<Option<Acknowledgement>>>,
@@ -56,7 +71,10 @@ impl PendingDdl {
         PendingDdl {
             request,
             reply,
+            awaited: None,
+            rounds: 0,
             hold: None,
+            held_since: Duration::ZERO,
             committed: None,
         }
     }
@@ -114,29 +132,88 @@ impl Coordinator {
             let written = self.shared.manifests.settle_pending().await;
             return self.heard(pending, written);
         }
-        let ddl = &pending.request.ddl;
-        if let Err(error) = validate(&self.shared.manifests.current(), ddl) {
+        if pending.reply.is_closed() {
+            let gone = Error::new(ErrorKind::Cancelled, "nobody waits for the change any more");
+            return Ok(Some(Err(gone)));
+        }
+        if let Err(error) = validate(&self.shared.manifests.current(), &pending.request.ddl) {
             return Ok(Some(Err(error)));
+        }
+        let needs_sorted = pending.request.ddl.iter().any(empties);
+        if needs_sorted && pending.hold.is_none() {
+            match self.is_nearly_sorted(pending).await? {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.waits_for_nothing(pending.awaited).map(Err)),
+                Err(error) => return Ok(Some(Err(error))),
+            }
         }
         let boundary = match &pending.hold {
             Some(hold) => hold.sealed_through(),
             None => match self.shared.ingest.seal_and_hold().await {
-                Ok(hold) => pending.hold.insert(hold).sealed_through(),
+                Ok(hold) => {
+                    pending.held_since = self.shared.env.clock.monotonic();
+                    pending.hold.insert(hold).sealed_through()
+                }
                 Err(error) => return Ok(Some(Err(error))),
             },
         };
         self.take_seals();
         self.reach(boundary).await?;
-        let manifest = self.shared.manifests.current();
-        if ddl.iter().any(empties) && manifest.sorted_through < boundary {
-            // Emptying a table begins at a boundary up to which everything is sorted.
-            self.hurry.sort_needed_through = boundary;
-            return Ok(None);
+        // Emptying a table begins at a boundary up to which everything is sorted.
+        if needs_sorted && !self.is_sorted(boundary) {
+            let held = self.shared.env.clock.monotonic() - pending.held_since;
+            if held > HELD_MAX
+                && let Some(hold) = pending.hold.take()
+            {
+                hold.release(AfterHold::of(&self.shared.manifests.current()));
+                pending.rounds = 0;
+            }
+            return Ok(self.waits_for_nothing(Some(boundary)).map(Err));
         }
         match self.write_ddl(pending).await {
             Ok(written) => self.heard(pending, written),
             Err(error) => Ok(Some(Err(error))),
         }
+    }
+
+    /// Whether all that is there is sorted, or little enough is not that commits can be held for
+    /// it. Others write meanwhile. The inner error is the request's end.
+    async fn is_nearly_sorted(&mut self, pending: &mut PendingDdl) -> Result<Result<bool>> {
+        loop {
+            let boundary = match pending.awaited {
+                Some(boundary) => boundary,
+                None => match self.shared.ingest.seal().await {
+                    Ok(sealed) => *pending.awaited.insert(sealed),
+                    Err(error) => return Ok(Err(error)),
+                },
+            };
+            self.take_seals();
+            self.reach(boundary).await?;
+            if !self.is_sorted(boundary) {
+                return Ok(Ok(false));
+            }
+            pending.awaited = None;
+            pending.rounds += 1;
+            if pending.rounds > ROUNDS || self.shared.ingest.open_scu().acknowledged() == 0 {
+                return Ok(Ok(true));
+            }
+        }
+    }
+
+    /// Whether everything up to a boundary is sorted; asks for it where it is not.
+    fn is_sorted(&mut self, boundary: ScuNumber) -> bool {
+        let sorted = self.shared.manifests.current().sorted_through >= boundary;
+        if !sorted {
+            let needed = &mut self.hurry.sort_needed_through;
+            *needed = boundary.max(*needed);
+        }
+        sorted
+    }
+
+    /// Why the boundary that a request waits for will never be sorted, if it will not.
+    fn waits_for_nothing(&self, awaited: Option<ScuNumber>) -> Option<Error> {
+        let manifest = self.shared.manifests.current();
+        awaited.and_then(|boundary| self.never_sorted(&manifest, boundary))
     }
 
     fn take_seals(&mut self) {

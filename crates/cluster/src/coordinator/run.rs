@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lazybase_engine::manifest::collect::Sweep;
 use lazybase_engine::manifest::{Edit, Manifest};
-use lazybase_engine::stages::ingest::Sealed;
-use lazybase_model::{Result, ScuNumber, limits};
+use lazybase_engine::stages::ingest::{HeldBack, Sealed};
+use lazybase_model::{Error, Result, ScuNumber, limits};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ddl::PendingDdl;
@@ -97,6 +97,8 @@ pub(crate) struct Coordinator {
     next_task: u64,
     /// Failed pieces of work, which are left alone for a while.
     resting: HashMap<String, Rest>,
+    /// Why the natural keys of SCUs can't be read: nothing else tells their numbers.
+    lost_mentions: Option<Error>,
     pub(super) healing: Healing,
     pub(super) housekept_micros: i64,
     pub(super) sweep: Sweep,
@@ -148,6 +150,7 @@ impl Coordinator {
             sealing_held: 0,
             next_task: 1,
             resting: HashMap::new(),
+            lost_mentions: None,
             healing: Healing::default(),
             housekept_micros: 0,
             sweep: Sweep::new(),
@@ -378,6 +381,9 @@ impl Coordinator {
                 if is_lost {
                     self.lose_log(&error);
                 }
+                if running.policy == RunningTask::Remap {
+                    self.lost_mentions = error.damaged_file().map(|_| error.clone());
+                }
                 self.shared.report_trouble(&error.within(format_args!(
                     "{} of SCUs {}",
                     running.status.stage.name(),
@@ -387,10 +393,26 @@ impl Coordinator {
         }
     }
 
+    /// Why the SCUs up to a boundary will never be sorted, as far as is known.
+    pub(super) fn never_sorted(&self, manifest: &Manifest, boundary: ScuNumber) -> Option<Error> {
+        let lost = self.lost_mentions.as_ref();
+        let lost = lost.filter(|_| manifest.remapped_through() < boundary)?;
+        let next = manifest.remapped_through().next();
+        let told = lost
+            .clone()
+            .within(format_args!("SCU {next} can't be sorted"))
+            .with_detail("nothing else tells which numbers its natural keys have")
+            .with_hint("restore the file, or DROP the tables that share the numbers");
+        Some(told)
+    }
+
     /// What an attempt made waits for its edit.
     pub(super) fn take_output(&mut self, output: Output) {
         match output {
-            output @ Output::Remapped { .. } => self.remapped.push_back(output),
+            output @ Output::Remapped { .. } => {
+                self.lost_mentions = None;
+                self.remapped.push_back(output);
+            }
             output @ Output::Sorted { scu, .. } => {
                 self.sorted.insert(scu, output);
             }
@@ -427,7 +449,11 @@ impl Coordinator {
         };
         let look = Look::again(self.look.as_ref(), &manifest, &load, held_up.as_ref());
         self.look = Some(Arc::clone(&look));
-        self.shared.ingest.set_throttle(look.throttle.clone());
+        let refusal = self.never_sorted(&manifest, manifest.sealed_through);
+        let held = look.throttle.clone();
+        self.shared
+            .ingest
+            .set_throttle(held.map(|why| HeldBack { why, refusal }));
         for proposal in &look.proposals {
             if let Proposal::Split { view, low, at } = proposal.clone() {
                 self.commit(Edit::SplitRange { view, low, at }).await?;

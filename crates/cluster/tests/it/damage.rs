@@ -186,7 +186,7 @@ pub(crate) fn assert_names(error: &Error, file: &str, context: &str) {
 }
 
 /// The rows of keys, read one by one.
-fn points(instance: &Instance, table: &Arc<Table>, ids: &[i64]) -> Result<Vec<Row>> {
+pub(crate) fn points(instance: &Instance, table: &Arc<Table>, ids: &[i64]) -> Result<Vec<Row>> {
     let snapshot = fresh(instance, Freshness::ZERO);
     let codec = KeyCodec::primary(table).unwrap();
     let mut rows = Vec::new();

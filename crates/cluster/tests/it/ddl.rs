@@ -6,6 +6,7 @@
     reason = "writers and readers beside a transaction are threads of the machine's own"
 )]
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,6 +21,7 @@ use lazybase_engine::manifest::Ddl;
 use lazybase_engine::read::Snapshot;
 use lazybase_model::{ErrorKind, Freshness, Result, Table};
 
+use crate::damage::wait_for;
 use crate::harness::{
     Change, Row, close_whole, commit, commit_with, crash_images, create, fresh, open, scan,
     settings, spec,
@@ -328,4 +330,49 @@ fn every_reader_sees_tables_and_rows_together() {
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
     block_on(instance.close()).unwrap();
+}
+
+/// What takes rows away waits until everything before is sorted: nobody else waits for that.
+#[test]
+fn writers_go_on_while_a_table_waits_to_be_emptied() {
+    let (instance, _, faults) = faulty();
+    let unsortable = || {
+        let refused = Fault::Refused { full: false };
+        faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    };
+    let other = instance.table("other").unwrap();
+    unsortable();
+    commit(&instance, &[(&other, &rows([40]))]).unwrap();
+    let emptying = {
+        let instance = instance.clone();
+        thread::spawn(move || block_on(instance.truncate_table("other")))
+    };
+    wait_for(&instance, "a sort that fails", |instance| {
+        !instance.status().troubles.is_empty()
+    });
+    let writer = {
+        let (instance, other) = (instance.clone(), Arc::clone(&other));
+        thread::spawn(move || commit(&instance, &[(&other, &rows([41]))]))
+    };
+    wait_for(&instance, "a writer", |_| writer.is_finished());
+    assert!(!emptying.is_finished());
+    faults.clear();
+    // Its place is behind all that came before it ended.
+    emptying.join().unwrap().unwrap();
+    assert_eq!(held(&fresh(&instance, Freshness::ZERO), "other"), some([]));
+    // What nobody waits for any more does not happen.
+    unsortable();
+    commit(&instance, &[(&other, &rows([42]))]).unwrap();
+    block_on(async {
+        let mut asked = pin!(instance.truncate_table("other"));
+        assert!(futures::poll!(&mut asked).is_pending());
+        instance.env().clock.sleep(Duration::from_millis(100)).await;
+    });
+    faults.clear();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    assert_eq!(
+        held(&fresh(&instance, Freshness::ZERO), "other"),
+        some([42])
+    );
+    close_whole(&instance);
 }

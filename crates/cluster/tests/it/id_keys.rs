@@ -1,15 +1,23 @@
 //! ID keys against a naive model that gives out numbers by the same rule, one mention after the
 //! other: exact numbers at every stage, horizon and crash.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what may never come back runs in a thread of the machine's own"
+)]
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::executor::block_on;
 use lazybase_cluster::{
-    AsOf, BatchWriter, DamageState, Instance, RestoreRequest, SettleTo, StageName, TableSpec,
-    restore,
+    AsOf, BatchWriter, DamageState, Instance, RestoreRequest, Settings, SettleTo, StageName,
+    TableSpec, restore,
 };
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
@@ -20,11 +28,15 @@ use lazybase_engine::segment::{RowLayout, key_hash};
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::change::StoredKind;
 use lazybase_model::id_key::{PARTITIONS, assign_one_by_one, temporary_id};
-use lazybase_model::{Column, Freshness, IdKeyColumn, NextIds, ScuNumber, Table};
+use lazybase_model::{
+    Column, Error, ErrorKind, Freshness, Horizon, IdKeyColumn, NextIds, Result, ScuNumber, Table,
+};
 use proptest::prelude::*;
 
 use crate::damage::{Harm, files, harmed, wait_for};
-use crate::harness::{at, batches, close_whole, fresh, keeping, open, pause, settings};
+use crate::harness::{
+    self, at, batches, close_whole, create, fresh, keeping, open, pause, settings,
+};
 
 /// A natural key of files (a host and a number) or of users (a number).
 type FileKey = (String, i64);
@@ -627,4 +639,101 @@ fn numbers_that_were_given_out_stay_given_out_in_what_is_restored() {
         }
         close_whole(&instance);
     }
+}
+
+/// A database whose log is damaged where it holds natural keys, and a table beside them.
+fn with_lost_mentions(settings: Settings) -> (Instance, Arc<Table>, String) {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let tables = Tables::create(&instance);
+    let plain = create(&instance, "plain");
+    pause(&instance, &[StageName::Remap, StageName::Sort]);
+    let lost = ("a lost key".to_owned(), 7);
+    commit(&instance, &tables, &[Change::Size(lost, 0, None)]);
+    block_on(instance.close()).unwrap();
+    let is_hit = |file: &&String| place_of(&store, file, b"a lost key").is_some();
+    let logs = files(&store, "log/");
+    let file = logs.iter().find(is_hit).expect("the key is in the log");
+    let byte = place_of(&store, file, b"a lost key").unwrap();
+    let (harmed_store, _) = harmed(&store, file, Harm::FlipByte { byte });
+    let instance = open(harmed_store, settings).unwrap();
+    (instance, plain, file.clone())
+}
+
+fn place_of(store: &MemoryStore, file: &str, text: &[u8]) -> Option<u64> {
+    let length = block_on(store.len(file)).unwrap();
+    let bytes = block_on(store.read(file, 0..length)).unwrap();
+    let mut windows = bytes.windows(text.len());
+    windows
+        .position(|window| window == text)
+        .map(|at| at as u64)
+}
+
+/// What a thread gives that may never come back.
+fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, done) = mpsc::channel();
+    thread::spawn(move || sender.send(run()));
+    let answer = done.recv_timeout(Duration::from_secs(60));
+    answer.unwrap_or_else(|_| panic!("{what} did not come back"))
+}
+
+fn assert_told(error: &Error, file: &str) {
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}");
+    assert!(error.message().contains(file), "{error:?}");
+    assert!(
+        error.hint().unwrap_or_default().contains("DROP"),
+        "{error:?}"
+    );
+}
+
+fn write_plain(instance: &Instance, table: &Arc<Table>, ids: Range<i64>) -> Result<Horizon> {
+    let (instance, table) = (instance.clone(), Arc::clone(table));
+    in_time("a writer", move || {
+        let row = |id| harness::Change::Upsert((id, Some(id), Some("x".repeat(1000))));
+        let rows: Vec<harness::Change> = ids.map(row).collect();
+        harness::commit(&instance, &[(&table, &rows)])
+    })
+}
+
+fn truncate_plain(instance: &Instance) -> Result<()> {
+    let instance = instance.clone();
+    in_time("TRUNCATE", move || {
+        block_on(instance.truncate_table("plain"))
+    })
+}
+
+#[test]
+fn lost_natural_keys_stop_what_needs_them_and_nothing_else() {
+    let (instance, plain, file) = with_lost_mentions(keeping());
+    write_plain(&instance, &plain, 0..3).unwrap();
+    assert_told(&truncate_plain(&instance).unwrap_err(), &file);
+    write_plain(&instance, &plain, 3..5).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(harness::scan(&snapshot, &plain).unwrap().len(), 5);
+    drop(snapshot);
+    // Without those who share the numbers nobody waits for them.
+    block_on(instance.drop_table("sizes", false)).unwrap();
+    block_on(instance.drop_table("files", false)).unwrap();
+    block_on(instance.drop_table("users", false)).unwrap();
+    truncate_plain(&instance).unwrap();
+    write_plain(&instance, &plain, 5..6).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(harness::scan(&snapshot, &plain).unwrap().len(), 1);
+}
+
+#[test]
+fn writers_are_refused_where_lost_natural_keys_let_nothing_be_sorted() {
+    let (instance, plain, file) = with_lost_mentions(Settings {
+        unsorted_bytes_max: 256 << 10,
+        ..keeping()
+    });
+    let refused = (0..500).find_map(|at| write_plain(&instance, &plain, at..at + 5).err());
+    assert_told(&refused.expect("what is not sorted is bounded"), &file);
+    for table in ["sizes", "files", "users"] {
+        block_on(instance.drop_table(table, false)).unwrap();
+    }
+    wait_for(&instance, "writers that go on", |instance| {
+        instance.status().throttle.is_none()
+    });
+    write_plain(&instance, &plain, 5000..5001).unwrap();
 }

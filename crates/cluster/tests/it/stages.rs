@@ -11,6 +11,7 @@ use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Freshness, Horizon, Table};
 use proptest::prelude::*;
 
+use crate::damage::points;
 use crate::harness::{
     Change, Row, at, changes, close_whole, commit, commit_with, create, fresh, keeping, open,
     pause, scan, settings, spec,
@@ -235,4 +236,45 @@ fn a_snapshot_of_unsorted_data_keeps_its_log() {
     block_on(clock.sleep(Duration::from_millis(1500)));
     assert!(instance.manifest().scus.is_empty());
     block_on(instance.close()).unwrap();
+}
+
+/// The same change of one of three keys.
+fn hot(change: Change) -> Change {
+    let of_row = |(id, count, note): Row| (id % 3, count, note);
+    match change {
+        Change::Upsert(row) => Change::Upsert(of_row(row)),
+        Change::Delete(id) => Change::Delete(id % 3),
+        Change::Update(id, count) => Change::Update(id % 3, count),
+        Change::UpsertValue(id, count) => Change::UpsertValue(id % 3, count),
+        Change::InsertIfAbsent(row) => Change::InsertIfAbsent(of_row(row)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// A point read joins the many changes of a key that no stage has reached as a scan does.
+    #[test]
+    fn keys_with_many_unsorted_changes_are_read_as_the_model_says(
+        batches in proptest::collection::vec(
+            (proptest::collection::vec(change().prop_map(hot), 1..60), any::<bool>()),
+            1..6,
+        ),
+    ) {
+        let store = Arc::new(MemoryStore::without_history());
+        let instance = open(store, keeping()).unwrap();
+        let table = create(&instance, "t");
+        pause(&instance, &[StageName::Sort]);
+        let mut model = Model::default();
+        for (batch, seals) in batches {
+            commit(&instance, &[(&table, &batch)]).unwrap();
+            model.apply(&batch);
+            prop_assert_eq!(points(&instance, &table, &[0, 1, 2]).unwrap(), model.rows());
+            if seals {
+                block_on(instance.seal()).unwrap();
+            }
+        }
+        prop_assert_eq!(points(&instance, &table, &[0, 1, 2]).unwrap(), model.rows());
+        block_on(instance.close()).unwrap();
+    }
 }

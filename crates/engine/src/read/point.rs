@@ -19,6 +19,7 @@ use crate::key::Key;
 use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
 use crate::segment::{FoundRows, RowLayout, key_hash};
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
+use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
 
 impl Snapshot {
@@ -100,14 +101,8 @@ impl Snapshot {
         buffered: &[ChangeBatch],
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
         if self.is_emptied_at(layout.table.id, key) {
-            let mut changes = Vec::new();
-            for batch in buffered.iter().rev() {
-                let found = find_rows(layout, batch, key)?.into_iter().map(alone);
-                if take_total(&mut changes, found) {
-                    break;
-                }
-            }
-            return settle(layout, changes);
+            let found = find_buffered(layout, buffered, key)?;
+            return settle(layout, found.into_iter().map(alone).collect());
         }
         loop {
             let covering = self.inner.covering(layout.table.id)?;
@@ -126,11 +121,9 @@ impl Snapshot {
         covering: &Covering,
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
         let mut changes = Vec::new();
-        for batch in buffered.iter().rev() {
-            let found = find_rows(layout, batch, key)?.into_iter().map(alone);
-            if take_total(&mut changes, found) {
-                return settle(layout, changes);
-            }
+        let own = find_buffered(layout, buffered, key)?;
+        if take_total(&mut changes, own.map(alone)) {
+            return settle(layout, changes);
         }
         let logged = self.log_layout(layout)?;
         for (scu, batches) in self.inner.unsorted.iter().rev() {
@@ -139,10 +132,10 @@ impl Snapshot {
                 .find(&self.inner.ids(), &logged, scu, *batches, key.as_bytes())
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?;
-            if !found.is_empty() {
+            if found.is_some() {
                 self.note_unsorted(scu.scu().0, *batches, scu.is_sealed());
             }
-            if take_total(&mut changes, found.into_iter().map(alone)) {
+            if take_total(&mut changes, found.map(alone)) {
                 return settle(layout, changes);
             }
         }
@@ -156,7 +149,7 @@ impl Snapshot {
                 ),
                 Stored::Log(entry) => {
                     let found = self.find_in_log(layout, entry, key).await?;
-                    take_total(&mut changes, found.into_iter().map(alone))
+                    take_total(&mut changes, found.map(alone))
                 }
             };
             if is_total {
@@ -191,13 +184,13 @@ impl Snapshot {
             .await
     }
 
-    /// The changes of a key in a sorted SCU, from its log, newest first.
+    /// What the changes of a key in a sorted SCU come to, from its log.
     async fn find_in_log(
         &self,
         layout: &Arc<RowLayout>,
         entry: &ScuEntry,
         key: &Key,
-    ) -> Result<Vec<ChangeBatch>> {
+    ) -> Result<Option<ChangeBatch>> {
         let scu = self.log_instead(layout, entry).await?;
         let (ids, key) = (self.inner.ids().of_log(), key.as_bytes());
         let unsorted = &self.inner.reader.unsorted;
@@ -257,6 +250,38 @@ fn take_total(changes: &mut Vec<FoundRows>, found: impl IntoIterator<Item = Foun
         }
     }
     false
+}
+
+/// What a transaction's own changes of a key come to, back to the first that is total.
+fn find_buffered(
+    layout: &RowLayout,
+    buffered: &[ChangeBatch],
+    key: &Key,
+) -> Result<Option<ChangeBatch>> {
+    let mut found: Vec<ChangeBatch> = Vec::new();
+    for batch in buffered.iter().rev() {
+        for change in find_rows(layout, batch, key)? {
+            let is_total = change.rows() == 1 && change.kind(0).is_total();
+            found.push(change);
+            if is_total {
+                return composed(layout, found);
+            }
+        }
+    }
+    composed(layout, found)
+}
+
+/// One change that is the same as these of one key in one SCU, newest first: joined at once, they
+/// take time in proportion to their number.
+pub(super) fn composed(
+    layout: &RowLayout,
+    mut changes: Vec<ChangeBatch>,
+) -> Result<Option<ChangeBatch>> {
+    if changes.len() > 1 && !is_planted(Planted::NewestAlone) {
+        changes.reverse();
+        changes = sort_changes(layout, &changes)?;
+    }
+    Ok(changes.into_iter().next())
 }
 
 /// The changes of a key in an unsorted batch, newest first.

@@ -2,15 +2,16 @@
 //! reader was forced to do is kept for the next one, and grows with the open SCU.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use lazybase_model::{Result, SchemaVersion, ScuNumber, Table, TableId};
 use parking_lot::Mutex;
 
 use super::identify::{Identifier, Place};
+use super::point::composed;
 use super::source::Chunk;
 use crate::change_batch::ChangeBatch;
-use crate::key::Keys;
 use crate::segment::{RowLayout, key_hash};
 use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
 use crate::stages::sort::sort_changes;
@@ -45,19 +46,23 @@ struct Tier {
     chunks: Arc<Vec<Chunk>>,
 }
 
-/// Where each key of the first `to` batches stands.
+/// Where each key of the first `to` batches stands: some 40 bytes a row. The changes of keys that
+/// have one hash are a chain.
 #[derive(Debug, Default)]
 struct KeyIndex {
     to: u32,
-    parts: Vec<IndexedPart>,
-    rows: HashMap<u64, Vec<(u32, u32)>>,
+    parts: Vec<(Arc<AcceptedBatch>, Place)>,
+    /// By the hash of a key, the newest row in `rows`.
+    newest: HashMap<u64, u32>,
+    rows: Vec<IndexedRow>,
 }
 
-#[derive(Debug)]
-struct IndexedPart {
-    batch: Arc<AcceptedBatch>,
-    place: Place,
-    keys: Keys,
+#[derive(Debug, Clone, Copy)]
+struct IndexedRow {
+    part: u32,
+    row: u32,
+    /// The row before it that has its hash.
+    older: Option<NonZeroU32>,
 }
 
 impl UnsortedCache {
@@ -117,7 +122,7 @@ impl UnsortedCache {
         Ok(tiers.iter().map(|tier| Arc::clone(&tier.chunks)).collect())
     }
 
-    /// The changes of one key in the first `batches` batches of an SCU, newest first, back to the
+    /// What the changes of one key in the first `batches` batches of an SCU come to, back to the
     /// first that is total.
     pub(super) async fn find(
         &self,
@@ -126,24 +131,30 @@ impl UnsortedCache {
         scu: &UnsortedScu,
         batches: u32,
         key: &[u8],
-    ) -> Result<Vec<ChangeBatch>> {
+    ) -> Result<Option<ChangeBatch>> {
         let cache = self.table(scu.scu(), &layout.table);
         let mut index = cache.index.lock().await;
         index.extend(ids, layout, scu, batches).await?;
         let mut found: Vec<ChangeBatch> = Vec::new();
-        let Some(places) = index.rows.get(&key_hash(key)) else {
-            return Ok(found);
-        };
-        for (part, row) in places.iter().rev() {
-            let indexed = &index.parts[*part as usize];
-            let row = *row as usize;
-            let counts = indexed.batch.position <= batches;
-            if !counts || indexed.keys.row(row).data() != key {
+        // Many changes of a key may stand in one part.
+        let mut read: Option<(u32, ChangeBatch)> = None;
+        for IndexedRow { part, row, .. } in index.with_hash(key_hash(key)) {
+            let (batch, place) = &index.parts[part as usize];
+            if batch.position > batches {
                 continue;
             }
-            let (batch, place) = (&indexed.batch, indexed.place);
-            let rows = ids.read(layout, scu, batch, place).await?;
+            let rows = match &read {
+                Some((known, rows)) if *known == part => rows,
+                _ => {
+                    let rows = ids.read(layout, scu, batch, *place).await?;
+                    &read.insert((part, rows)).1
+                }
+            };
+            let row = row as usize;
             let change = rows.slice(row, 1);
+            if layout.codec.encode(&change.data)?.row(0).data() != key {
+                continue;
+            }
             let split = row > 0 && rows.kind(row - 1).is_split();
             let total = change.kind(0).is_total();
             found.push(if split {
@@ -155,7 +166,7 @@ impl UnsortedCache {
                 break;
             }
         }
-        Ok(found)
+        composed(layout, found)
     }
 }
 
@@ -198,11 +209,25 @@ impl KeyIndex {
             // The second row of a pair stands for both.
             if !rows.kind(row).is_split() {
                 let hash = key_hash(keys.row(row).data());
-                self.rows.entry(hash).or_default().push((part, row as u32));
+                // Counted from 1, so that 0 is none.
+                let number = self.rows.len() as u32 + 1;
+                let older = self.newest.insert(hash, number);
+                self.rows.push(IndexedRow {
+                    part,
+                    row: row as u32,
+                    older: older.and_then(NonZeroU32::new),
+                });
             }
         }
-        self.parts.push(IndexedPart { batch, place, keys });
+        self.parts.push((batch, place));
         Ok(())
+    }
+
+    /// The rows of keys with this hash, newest first.
+    fn with_hash(&self, hash: u64) -> impl Iterator<Item = IndexedRow> + '_ {
+        let at = |number: NonZeroU32| self.rows.get(number.get() as usize - 1).copied();
+        let newest = self.newest.get(&hash).copied().and_then(NonZeroU32::new);
+        std::iter::successors(newest.and_then(at), move |row| row.older.and_then(at))
     }
 }
 

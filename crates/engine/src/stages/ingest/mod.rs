@@ -269,7 +269,7 @@ pub(crate) struct Shared {
     pub(crate) options: IngestOptions,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) queue: Arc<Semaphore>,
-    pub(crate) throttle: watch::Sender<Option<String>>,
+    pub(crate) throttle: watch::Sender<Option<HeldBack>>,
     waiting: Arc<Waiting>,
     /// Whether the open SCU is sealed by age and size.
     pub(crate) sealing: AtomicBool,
@@ -297,7 +297,7 @@ impl Shared {
         let queued = self.options.queue_bytes_max.saturating_sub(free);
         let stages = self.throttle.borrow().clone();
         let why = |what| match (what, &stages) {
-            (WaitsFor::Stages, Some(reason)) => reason.clone(),
+            (WaitsFor::Stages, Some(held)) => held.why.clone(),
             (WaitsFor::Stages, None) => "the stages have caught up: it goes on".to_owned(),
             (WaitsFor::Log, _) => format!(
                 "{} MiB wait for the log, {} MiB may",
@@ -319,6 +319,15 @@ impl Shared {
         let bytes = bytes.max(EVENT_BYTES_MIN).min(self.options.queue_bytes_max);
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
+}
+
+/// That writers are held back.
+#[derive(Debug, Clone)]
+pub struct HeldBack {
+    /// What they wait for.
+    pub why: String,
+    /// What they are told where waiting would be for nothing.
+    pub refusal: Option<Error>,
 }
 
 /// What the smallest thing in the queue counts for, so that its length is bounded too.
@@ -548,11 +557,15 @@ impl Ingest {
         self.shared.manifest.fetch_max(number, Ordering::Relaxed);
     }
 
-    /// Makes writers wait, and says why; `None` lets them go on.
-    pub fn set_throttle(&self, reason: Option<String>) {
+    /// Makes writers wait, or refuses them, and says why; `None` lets them go on.
+    pub fn set_throttle(&self, held: Option<HeldBack>) {
         self.shared.throttle.send_if_modified(|current| {
-            let changed = *current != reason;
-            *current = reason;
+            let told = |held: &Option<HeldBack>| {
+                let held = held.as_ref();
+                held.map(|held| (held.why.clone(), held.refusal.is_some()))
+            };
+            let changed = told(current) != told(&held);
+            *current = held;
             changed
         });
     }
@@ -580,7 +593,11 @@ impl Ingest {
             memory_bytes: shared.memory.used(),
             log_bytes_written: shared.log_bytes_written.load(Ordering::Relaxed),
             log_bytes_kept: shared.log_bytes_kept.load(Ordering::Relaxed),
-            throttled: shared.throttle.borrow().clone(),
+            throttled: shared
+                .throttle
+                .borrow()
+                .as_ref()
+                .map(|held| held.why.clone()),
             waiting: shared.waiting_writers(),
             waits: shared.waiting.entered(),
             last_failure: shared.last_failure.lock().clone(),

@@ -23,7 +23,7 @@ use super::frame::commit::ProducerStamp;
 use super::frame::data::{DataEncoder, decode_parts, raw_bytes};
 use super::frame::{EncodedFrame, commit};
 use super::waiting::{Entered, WaitsFor};
-use super::{LogCompression, Shared, stopped};
+use super::{HeldBack, LogCompression, Shared, stopped};
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
 use crate::stages::remap::{BatchKeys, KeyedChanges};
 
@@ -402,15 +402,20 @@ impl BatchWriter {
             .map_err(|_| stopped())
     }
 
-    /// Waits while writers are held back, then for room in the queue.
+    /// Waits while writers are held back, then for room in the queue. Where waiting would be for
+    /// nothing, it is refused.
     async fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit> {
         if self.shared.throttle.borrow().is_some() {
             let _waiting = self.waits(WaitsFor::Stages);
             let mut throttle = self.shared.throttle.subscribe();
-            throttle
-                .wait_for(Option::is_none)
-                .await
-                .map_err(|_| stopped())?;
+            let goes_on = |held: &Option<HeldBack>| match held {
+                Some(held) => held.refusal.is_some(),
+                None => true,
+            };
+            let held = throttle.wait_for(goes_on).await.map_err(|_| stopped())?;
+            if let Some(refusal) = held.as_ref().and_then(|held| held.refusal.clone()) {
+                return Err(refusal);
+            }
         }
         let share = self.shared.queue_share(bytes);
         let queue = Arc::clone(&self.shared.queue);

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use arrow::array::{Array, AsArray, BinaryArray, FixedSizeBinaryArray, RecordBatch, StringArray};
 use lazybase_model::change::StoredKind;
-use lazybase_model::{ErrorKind, Horizon, SchemaVersion, ScuNumber};
+use lazybase_model::{Error, ErrorKind, Horizon, SchemaVersion, ScuNumber};
 use proptest::prelude::*;
 
 use super::world::{World, ids_of, keyed, keyless, mixed, names, small, store_of, upserts};
 use crate::change_batch::{ChangeBatch, Kinds};
 use crate::env::Store;
-use crate::stages::ingest::{AfterHold, BatchNumber, IngestOptions, LogCompression, TableVersions};
+use crate::stages::ingest::{
+    AfterHold, BatchNumber, HeldBack, IngestOptions, LogCompression, TableVersions,
+};
 
 #[test]
 fn a_batch_is_visible_once_it_is_acknowledged_and_stands_by_its_commit() {
@@ -379,9 +381,11 @@ fn writers_wait_for_room_in_the_queue_and_while_they_are_throttled() {
     assert_eq!(world.upload(0..2000, 40).unwrap().rows, 2000);
     assert_eq!(world.ids().len(), 2000);
     assert_eq!(world.ingest.status().queue_bytes, 0);
-    world
-        .ingest
-        .set_throttle(Some("the sort stage is behind".to_owned()));
+    let held = |refusal| {
+        let why = "the sort stage is behind".to_owned();
+        Some(HeldBack { why, refusal })
+    };
+    world.ingest.set_throttle(held(None));
     let waiting = world.write(vec![(keyed(1), upserts([1], 5))]).unwrap();
     let reason = world.ingest.status().throttled.unwrap();
     assert!(reason.contains("behind"));
@@ -396,6 +400,19 @@ fn writers_wait_for_room_in_the_queue_and_while_they_are_throttled() {
     }));
     first.unwrap();
     assert!(world.ingest.status().waiting.is_empty());
+    // Where waiting is for nothing, those that wait are told, and whoever comes.
+    world.ingest.set_throttle(held(None));
+    let waiting = world.write(vec![(keyed(1), upserts([5000], 5))]).unwrap();
+    let ingest = world.ingest.clone();
+    let (refused, ()) = world.run(futures::future::join(waiting.commit(), async move {
+        let damaged = Error::corrupt("the log is damaged");
+        ingest.set_throttle(held(Some(damaged)));
+    }));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(world.upload(3000..3001, 1).is_err());
+    world.ingest.set_throttle(None);
+    assert_eq!(world.upload(3000..3001, 1).unwrap().rows, 1);
+    assert!(!world.ids().contains(&5000));
 }
 
 #[test]
