@@ -14,6 +14,7 @@ mod planner;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use planner::more_than_one_row;
 use planner::{UNKNOWN_VALUE, from_execution, from_plan, in_sql};
 
 /// What the planner says of a subquery that it has made no join of.

@@ -21,6 +21,8 @@ use crate::pg_catalog::{PG_CATALOG, rewrite};
 
 pub(crate) mod alter;
 mod array_queries;
+mod calls;
+mod cast_names;
 mod casts;
 pub(crate) mod convert;
 pub(crate) mod create;
@@ -29,6 +31,7 @@ mod depth;
 mod ignored;
 mod kept_names;
 mod merge;
+mod outside_queries;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
 mod postgres;
@@ -48,7 +51,7 @@ mod tests;
 
 pub(crate) use alter::AlterTable;
 pub(crate) use convert::{
-    CopyFile, CopyPlace, CopySource, Delete, Insert, InsertSource, OnConflict, Update,
+    ChangedRows, CopyFile, CopyPlace, CopySource, Delete, Insert, InsertSource, OnConflict, Update,
 };
 pub(crate) use create::CreateTable;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};

@@ -5,8 +5,8 @@
 //!   sqlparser's tree      sql_types, like_escapes, exists_values, lists of rows, repeated_names,
 //!        |                moment_calls
 //!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: counted_sets, unknowns, subquery_values, not_in, rounding,
-//!        |                          divisions, intervals, (its own), uuid_literals,
+//!   logical plan          analyzer: counted_sets, unknowns, single_rows, subquery_values, not_in,
+//!        |                          rounding, divisions, intervals, (its own), uuid_literals,
 //!        |                          bare_filters, intervals, spelt_moments, in_lists, casts,
 //!        |                          shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
@@ -14,7 +14,8 @@
 //!   physical plan         forgetful, (its own), patient_joins
 //!
 //!   functions             exact_sum, byte_lengths, bounded, series, date_parts: in the place of
-//!                         its own; other_names, time_zones, ages, and those of `pg_catalog`
+//!                         its own; other_names, type_names, time_zones, ages, and those of
+//!                         `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -45,13 +46,15 @@ mod patient_joins;
 pub(crate) mod repeated_names;
 mod rounding;
 mod rule;
-mod series;
+pub(crate) mod series;
 mod shown_spans;
 mod single_distinct;
+mod single_rows;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
 mod subquery_values;
 mod time_zones;
+mod type_names;
 mod unknowns;
 mod uuid_literals;
 
@@ -97,6 +100,7 @@ use patient_joins::PATIENT_JOINS;
 use rounding::ROUNDING;
 use shown_spans::ShownSpans;
 use single_distinct::SingleDistinct;
+use single_rows::SINGLE_ROWS;
 use spelt_moments::SPELT_MOMENTS;
 use sql_types::{StoredTypes, UuidOf};
 use subquery_values::SUBQUERY_VALUES;
@@ -108,9 +112,8 @@ use uuid_literals::UUID_LITERALS;
 /// What is the same for all statements, made once: rules and functions.
 ///
 /// All queries share one pool of memory: one that needs more than it may have spills what it sorts
-/// and groups, or fails alone. Memory is counted as it is held, so rows that are a small part of
-/// what was decoded for them count for all of it. What is spilt goes into files in `spill`, or
-/// where the system has its temporary files.
+/// and groups, or fails alone. What is spilt goes into files in `spill`, or where the system has
+/// its temporary files.
 ///
 /// # Errors
 /// `Unavailable` when there is no place for temporary files.
@@ -133,6 +136,7 @@ pub(crate) fn base(
     let before = [
         COUNTED_SETS,
         UNKNOWNS,
+        SINGLE_ROWS,
         SUBQUERY_VALUES,
         NOT_IN,
         ROUNDING,
@@ -208,6 +212,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     time_zones::register(state)?;
     ages::register(state)?;
     other_names::register(state)?;
+    type_names::register(state)?;
     bounded::register(state)?;
     series::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;

@@ -290,21 +290,20 @@ impl Prepared {
             }
             Statement::Insert(insert) => self.look_at_insert(*insert).await,
             Statement::Update(update) => {
+                let rows = update.rows;
                 for (column, value) in &update.assignments {
-                    self.goes_to(value, &update.table, column)?;
+                    self.goes_to(value, &rows.table, column)?;
                 }
                 let values = update.assignments.into_iter().map(|(_, value)| value);
-                let (alias, from) = (update.alias, update.from);
                 let values = values.filter(|value| !is_default(value)).collect();
-                let rows = rows_of(&update.table, alias, values, from, update.selection)?;
-                let target = self.session.table(&update.table)?.id;
-                self.look_at_query(rows, Some(target)).await
+                let target = self.session.table(&rows.table)?.id;
+                self.look_at_query(rows_of(rows, values)?, Some(target))
+                    .await
             }
             Statement::Delete(delete) => {
-                let (alias, selection) = (delete.alias, delete.selection);
-                let rows = rows_of(&delete.table, alias, Vec::new(), Vec::new(), selection)?;
-                let target = self.session.table(&delete.table)?.id;
-                self.look_at_query(rows, Some(target)).await
+                let target = self.session.table(&delete.rows.table)?.id;
+                self.look_at_query(rows_of(delete.rows, Vec::new())?, Some(target))
+                    .await
             }
             _ => Ok(()),
         }

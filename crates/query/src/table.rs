@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -58,6 +59,8 @@ pub(crate) struct LazyTable {
     /// table's hidden ones behind them.
     columns: Vec<usize>,
     schema: SchemaRef,
+    /// That no two rows have one key, where the key is shown.
+    constraints: Constraints,
     /// `None` where only the definition is asked for.
     snapshot: Option<Snapshot>,
     /// The transaction's own changes of this table.
@@ -86,8 +89,13 @@ impl LazyTable {
                 .map(|at| (at, shown_field(view, at)))
                 .unzip(),
         };
+        let constraints = match &views {
+            Views::Choice(_) => unique_key(&table, &columns),
+            Views::Named(_) => Constraints::default(),
+        };
         LazyTable {
             schema: Arc::new(Schema::new(fields)),
+            constraints,
             table,
             views,
             columns,
@@ -378,6 +386,15 @@ struct Scan<'a> {
     sight: Sight,
 }
 
+/// What the planner may know of a table that shows these columns: those grouped by the key are
+/// single rows, so that other columns need not stand in GROUP BY.
+fn unique_key(table: &Table, columns: &[usize]) -> Constraints {
+    let place = |key: &usize| columns.iter().position(|column| column == key);
+    let key: Option<Vec<usize>> = table.key_indices().iter().map(place).collect();
+    let known = key.filter(|key| !key.is_empty());
+    Constraints::new_unverified(known.map(Constraint::PrimaryKey).into_iter().collect())
+}
+
 fn words_of(range: &KeyRange) -> &'static str {
     in_words(*range != KeyRange::default())
 }
@@ -386,6 +403,10 @@ fn words_of(range: &KeyRange) -> &'static str {
 impl TableProvider for LazyTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
     }
 
     fn table_type(&self) -> TableType {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, Statement, TableWithJoins, Visit, Visitor,
-    WildcardAdditionalOptions, visit_expressions,
+    Expr, Ident, Query, SelectItem, SetExpr, Statement, Visit, Visitor, WildcardAdditionalOptions,
+    visit_expressions,
 };
 use futures::stream::StreamExt;
 use lazybase_engine::stages::remap::MentionedKeys;
@@ -28,7 +28,7 @@ use crate::context::stored_tables;
 use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
-use crate::parse::{Delete, Statement as Ours, Update, folded, parse, unsupported};
+use crate::parse::{ChangedRows, Delete, Statement as Ours, Update, folded, parse, unsupported};
 use crate::read::{self, Opened};
 use crate::session::{Shared, Target, ours};
 
@@ -38,13 +38,13 @@ pub(crate) async fn update(
     update: Update,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let table = session.table(&update.table)?;
-    let alias = update.alias.clone().unwrap_or_else(|| update.table.clone());
+    let table = session.table(&update.rows.table)?;
+    let alias = update.rows.called().to_owned();
     let read_modify_write = session.state.lock().settings.read_modify_write;
     let mut set: Vec<(usize, Expr)> = Vec::with_capacity(update.assignments.len());
     // A row that may not be read is not met: only a query can tell.
     let hides_rows = session.gate_now().hides_rows(&table);
-    let mut needs_query = !update.from.is_empty() || hides_rows;
+    let mut needs_query = !update.rows.is_of_table() || hides_rows;
     for (name, value) in update.assignments {
         let at = column(&table, &name)?;
         if table.key_indices().contains(&at) {
@@ -60,9 +60,12 @@ pub(crate) async fn update(
         needs_query |= reads || has_subquery(&value);
         set.push((at, value));
     }
-    let exprs = set.iter().map(|(_, value)| value).chain(&update.selection);
+    let exprs = set
+        .iter()
+        .map(|(_, value)| value)
+        .chain(&update.rows.selection);
     check_read(session, &table, &alias, exprs)?;
-    let named = match (&update.selection, needs_query) {
+    let named = match (&update.rows.selection, needs_query) {
         (Some(predicate), false) => taken_keys(predicate, &table, &alias)?,
         _ => None,
     };
@@ -81,9 +84,7 @@ pub(crate) async fn update(
         None => {
             let found = Found {
                 table: &table,
-                alias: &alias,
-                from: update.from,
-                selection: update.selection,
+                rows: update.rows,
             };
             update_found(session, found, &set, &mut sink, sql).await?
         }
@@ -104,14 +105,14 @@ pub(crate) async fn delete(
     delete: Delete,
     sql: &str,
 ) -> Result<AnswerStream> {
-    let table = session.table(&delete.table)?;
-    let alias = delete.alias.clone().unwrap_or_else(|| delete.table.clone());
+    let changed = delete.rows;
+    let table = session.table(&changed.table)?;
     let mut sink = Sink::of(session);
     sink.permit(Privilege::Delete, &table, &[])?;
-    check_read(session, &table, &alias, delete.selection.iter())?;
-    let hides_rows = session.gate_now().hides_rows(&table);
-    let named = match &delete.selection {
-        Some(predicate) if !hides_rows => taken_keys(predicate, &table, &alias)?,
+    check_read(session, &table, changed.called(), changed.selection.iter())?;
+    let needs_query = !changed.is_of_table() || session.gate_now().hides_rows(&table);
+    let named = match &changed.selection {
+        Some(predicate) if !needs_query => taken_keys(predicate, &table, changed.called())?,
         _ => None,
     };
     let rows = match named {
@@ -122,9 +123,7 @@ pub(crate) async fn delete(
         None => {
             let found = Found {
                 table: &table,
-                alias: &alias,
-                from: Vec::new(),
-                selection: delete.selection,
+                rows: changed,
             };
             let mut rows = 0;
             let mut batches = ours(found.open(session, Vec::new(), sql).await?.rows, sql);
@@ -266,9 +265,7 @@ async fn check_set(session: &Shared, table: &Table, set: &[(usize, ArrayRef)]) -
 /// The rows that a predicate finds.
 struct Found<'f> {
     table: &'f Arc<Table>,
-    alias: &'f str,
-    from: Vec<TableWithJoins>,
-    selection: Option<Expr>,
+    rows: ChangedRows,
 }
 
 impl Found<'_> {
@@ -276,7 +273,7 @@ impl Found<'_> {
     async fn open(self, session: &Arc<Shared>, values: Vec<Expr>, sql: &str) -> Result<Opened> {
         let mut items: Vec<SelectItem> = Vec::new();
         for (place, at) in self.table.key_indices().into_iter().enumerate() {
-            let parts = [self.alias, &self.table.columns[at].name];
+            let parts = [self.rows.called(), &self.table.columns[at].name];
             let parts = parts.map(|part| Ident::with_quote('"', part));
             items.push(SelectItem::ExprWithAlias {
                 expr: Expr::CompoundIdentifier(parts.to_vec()),
@@ -284,7 +281,8 @@ impl Found<'_> {
             });
         }
         // Where the table is read once, and for nothing else, its key is shown to nobody.
-        let alone = self.from.is_empty() && !values.iter().chain(&self.selection).any(has_subquery);
+        let asked = values.iter().chain(&self.rows.selection);
+        let alone = self.rows.is_of_table() && !asked.clone().any(has_subquery);
         let keys = self.table.key_indices().into_iter();
         let target = Target {
             table: self.table.id,
@@ -294,20 +292,10 @@ impl Found<'_> {
                 false => Vec::new(),
             },
         };
-        for (place, expr) in values.into_iter().enumerate() {
-            items.push(SelectItem::ExprWithAlias {
-                expr,
-                alias: Ident::with_quote('"', format!("__set_{place}")),
-            });
-        }
-        let query = query(
-            &self.table.name,
-            self.alias,
-            items,
-            self.from,
-            self.selection,
-        )?;
-        let statement = Statement::Query(query);
+        // A row that several of other tables' tell to delete is one.
+        let distinct = values.is_empty() && !self.rows.from.is_empty();
+        items.extend(set_items(values));
+        let statement = Statement::Query(query(self.rows, items, distinct)?);
         let tables = stored_tables(&statement, session, Some(self.table.id))?;
         let ids = tables.iter().map(|table| table.id).collect();
         let snapshot = session.newest(Some(ids)).await?;
@@ -317,43 +305,38 @@ impl Found<'_> {
 
 /// The query that finds the rows of an UPDATE or DELETE and its new values: for what the planner
 /// can tell about the statement before it runs.
-pub(crate) fn rows_of(
-    table: &str,
-    alias: Option<String>,
-    values: Vec<Expr>,
-    from: Vec<TableWithJoins>,
-    selection: Option<Expr>,
-) -> Result<Box<Query>> {
+pub(crate) fn rows_of(rows: ChangedRows, values: Vec<Expr>) -> Result<Box<Query>> {
     let mut items = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
-    for (place, expr) in values.into_iter().enumerate() {
-        let alias = Ident::with_quote('"', format!("__set_{place}"));
-        items.push(SelectItem::ExprWithAlias { expr, alias });
-    }
-    let alias = alias.unwrap_or_else(|| table.to_owned());
-    query(table, &alias, items, from, selection)
+    items.extend(set_items(values));
+    query(rows, items, false)
 }
 
-/// `SELECT items FROM table AS alias, from WHERE selection`.
-fn query(
-    table: &str,
-    alias: &str,
-    items: Vec<SelectItem>,
-    from: Vec<TableWithJoins>,
-    selection: Option<Expr>,
-) -> Result<Box<Query>> {
+/// New values as columns of a query.
+fn set_items(values: Vec<Expr>) -> impl Iterator<Item = SelectItem> {
+    let named = |(place, expr)| SelectItem::ExprWithAlias {
+        expr,
+        alias: Ident::with_quote('"', format!("__set_{place}")),
+    };
+    values.into_iter().enumerate().map(named)
+}
+
+/// `WITH with SELECT items FROM table AS alias, from WHERE selection`.
+fn query(rows: ChangedRows, items: Vec<SelectItem>, distinct: bool) -> Result<Box<Query>> {
     let quoted = |name: &str| name.replace('"', "\"\"");
     let template = format!(
-        "SELECT 1 FROM \"{}\" AS \"{}\"",
-        quoted(table),
-        quoted(alias)
+        "SELECT {} 1 FROM \"{}\" AS \"{}\"",
+        if distinct { "DISTINCT" } else { "" },
+        quoted(&rows.table),
+        quoted(rows.called())
     );
     let Ours::Query(mut query) = parse(&template)?.statement else {
         return Err(Error::internal("SELECT is a query"));
     };
+    query.with = rows.with;
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.projection = items;
-        select.from.extend(from);
-        select.selection = selection;
+        select.from.extend(rows.from);
+        select.selection = rows.selection;
     }
     Ok(query)
 }

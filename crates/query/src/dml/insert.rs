@@ -12,6 +12,7 @@
 //! Invariant INS-1: rows are written in the order given, so that of two rows of one key the later
 //! counts (or, with DO NOTHING, the first).
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -93,6 +94,10 @@ pub(crate) async fn insert(
             write_rows(session, &table, &given, batches, &conflict, &mut sink).await?
         }
         InsertSource::Query(mut query) => {
+            if let SetExpr::Values(values) = query.body.as_mut() {
+                let rows = mem::take(&mut values.rows).into_iter();
+                query.body = as_selects(rows.map(|row| row.content))?;
+            }
             name_apart(&mut query);
             let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
             let width = opened.rows.schema().fields().len();
@@ -378,13 +383,18 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// Rows of VALUES as a query, for those that hold subqueries: `SELECT ... UNION ALL SELECT ...`.
+/// Rows of VALUES as a query, for those that hold subqueries.
 fn values_query(rows: Vec<Vec<Expr>>) -> Result<Statement> {
-    let Ours::Query(template) = parse("SELECT 1")?.statement else {
-        return Err(Error::internal("SELECT is a query"));
-    };
+    let mut query = one_row()?;
+    query.body = as_selects(rows)?;
+    Ok(Statement::Query(query))
+}
+
+/// `SELECT ... UNION ALL SELECT ...` of rows.
+fn as_selects(rows: impl IntoIterator<Item = Vec<Expr>>) -> Result<Box<SetExpr>> {
+    let template = one_row()?.body;
     let selects = rows.into_iter().map(|row| {
-        let mut body = template.body.clone();
+        let mut body = template.clone();
         if let SetExpr::Select(select) = body.as_mut() {
             let items = row
                 .into_iter()
@@ -405,9 +415,14 @@ fn values_query(rows: Vec<Vec<Expr>>) -> Result<Statement> {
             right,
         })
     });
-    let mut query = template.clone();
-    query.body = union.ok_or_else(|| Error::internal("VALUES has at least one row"))?;
-    Ok(Statement::Query(query))
+    union.ok_or_else(|| Error::internal("VALUES has at least one row"))
+}
+
+fn one_row() -> Result<Box<Query>> {
+    match parse("SELECT 1")?.statement {
+        Ours::Query(query) => Ok(query),
+        _ => Err(Error::internal("SELECT is a query")),
+    }
 }
 
 /// Writes rows of constants and expressions.

@@ -79,7 +79,11 @@ pub(super) const UNKNOWN_VALUE: &str = "22023";
 pub(super) fn from_execution(message: &str) -> Error {
     let known = not_cast(message)
         .or_else(|| out_of_type(message))
-        .or_else(|| not_a_pattern(message));
+        .or_else(|| not_a_pattern(message))
+        .or_else(|| {
+            let more = message.contains("Scalar subquery returned more than one row");
+            more.then(more_than_one_row)
+        });
     if let Some(error) = known {
         return error;
     }
@@ -95,6 +99,13 @@ pub(super) fn from_execution(message: &str) -> Error {
         UNKNOWN_VALUE
     };
     Error::new(ErrorKind::Invalid, line).with_sqlstate(sqlstate)
+}
+
+/// Of a subquery that stands for a value.
+pub(crate) fn more_than_one_row() -> Error {
+    Error::invalid("more than one row was returned by a subquery used as an expression")
+        .with_hint("let it find one row by a key, or say which with max(...) or LIMIT 1")
+        .with_sqlstate("21000")
 }
 
 /// The text between the first two quotes after `before`.

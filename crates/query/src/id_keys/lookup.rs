@@ -29,7 +29,9 @@ use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::literal::{Literal, to_array};
 use crate::parse::parameters::null_of;
-use crate::parse::{CopySource, InsertSource, Statement, folded, table_name, unsupported};
+use crate::parse::{
+    ChangedRows, CopySource, InsertSource, Statement, folded, table_name, unsupported,
+};
 use crate::session::Shared;
 
 /// The arguments of a call of the function.
@@ -107,31 +109,25 @@ pub(crate) async fn resolve(
             source: CopySource::Query(query),
             ..
         } => in_part(session, query.as_mut(), &[], reads).await,
-        Statement::Update(update) => {
-            let mut target = named(session, &update.table, update.alias.as_deref());
-            let mut finder = Finder {
-                session,
-                sources: Vec::new(),
-                called: false,
-            };
-            for from in &mut update.from {
-                let _ = from.visit(&mut finder);
-            }
-            target.extend(finder.sources);
-            if let Some(predicate) = &mut update.selection {
-                in_part(session, predicate, &target, Purpose::Write).await?;
-            }
-            Ok(())
-        }
-        Statement::Delete(delete) => {
-            let target = named(session, &delete.table, delete.alias.as_deref());
-            match &mut delete.selection {
-                Some(predicate) => in_part(session, predicate, &target, Purpose::Write).await,
-                None => Ok(()),
-            }
-        }
+        Statement::Update(update) => in_changed(session, &mut update.rows).await,
+        Statement::Delete(delete) => in_changed(session, &mut delete.rows).await,
         _ => Ok(()),
     }
+}
+
+/// The same in what tells the rows that are changed.
+async fn in_changed(session: &Arc<Shared>, rows: &mut ChangedRows) -> Result<()> {
+    let mut finder = Finder {
+        session,
+        sources: named(session, &rows.table, rows.alias.as_deref()),
+        called: false,
+    };
+    let _ = rows.with.visit(&mut finder);
+    let _ = rows.from.visit(&mut finder);
+    let target = finder.sources;
+    in_part(session, &mut rows.with, &target, Purpose::Write).await?;
+    in_part(session, &mut rows.from, &target, Purpose::Write).await?;
+    in_part(session, &mut rows.selection, &target, Purpose::Write).await
 }
 
 /// What the rows are looked for for.

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, CopyLegacyCsvOption, CopyLegacyOption,
     CopyOption, CopyTarget, Expr, FromTable, Ident, ObjectType, OnConflictAction, OnInsert, Query,
     SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins, TransactionAccessMode,
-    TransactionIsolationLevel, TransactionMode, UpdateTableFromKind,
+    TransactionIsolationLevel, TransactionMode, UpdateTableFromKind, With,
 };
 use lazybase_model::{Error, Result};
 
@@ -39,22 +39,41 @@ pub(crate) struct OnConflict {
     pub(crate) update: Option<Vec<(String, Expr)>>,
 }
 
+/// The rows that an UPDATE or DELETE changes.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangedRows {
+    pub(crate) table: String,
+    pub(crate) alias: Option<String>,
+    /// Queries that have names in all that follows.
+    pub(crate) with: Option<With>,
+    /// The other tables that the condition is about.
+    pub(crate) from: Vec<TableWithJoins>,
+    pub(crate) selection: Option<Expr>,
+}
+
+impl ChangedRows {
+    /// What the table is called in the statement.
+    pub(crate) fn called(&self) -> &str {
+        self.alias.as_ref().unwrap_or(&self.table)
+    }
+
+    /// Whether nothing but the table itself tells which rows they are.
+    pub(crate) fn is_of_table(&self) -> bool {
+        self.with.is_none() && self.from.is_empty()
+    }
+}
+
 /// UPDATE.
 #[derive(Debug, Clone)]
 pub(crate) struct Update {
-    pub(crate) table: String,
-    pub(crate) alias: Option<String>,
+    pub(crate) rows: ChangedRows,
     pub(crate) assignments: Vec<(String, Expr)>,
-    pub(crate) from: Vec<TableWithJoins>,
-    pub(crate) selection: Option<Expr>,
 }
 
 /// DELETE FROM.
 #[derive(Debug, Clone)]
 pub(crate) struct Delete {
-    pub(crate) table: String,
-    pub(crate) alias: Option<String>,
-    pub(crate) selection: Option<Expr>,
+    pub(crate) rows: ChangedRows,
 }
 
 /// What COPY TO writes.
@@ -92,7 +111,7 @@ pub(crate) struct CopyFile {
 
 pub(crate) fn statement(statement: Ast) -> Result<Statement> {
     Ok(match statement {
-        Ast::Query(query) => Statement::Query(reading(query)?),
+        Ast::Query(query) => self::query(query)?,
         Ast::Explain { .. } => Statement::Explain(Box::new(statement)),
         Ast::ExplainTable {
             table_name: name, ..
@@ -140,8 +159,8 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             Statement::AlterTable(Box::new(comment))
         }
         Ast::Insert(insert) => Statement::Insert(Box::new(self::insert(insert)?)),
-        Ast::Update(update) => Statement::Update(Box::new(self::update(update)?)),
-        Ast::Delete(delete) => Statement::Delete(Box::new(self::delete(delete)?)),
+        Ast::Update(update) => Statement::Update(Box::new(self::update(update, None)?)),
+        Ast::Delete(delete) => Statement::Delete(Box::new(self::delete(delete, None)?)),
         Ast::Copy { .. } => copy(statement)?,
         Ast::StartTransaction { modes, .. } => begin(&modes)?,
         Ast::Commit { chain: false, .. } => Statement::Commit,
@@ -176,13 +195,42 @@ fn refused(statement: &Ast) -> Error {
     }
 }
 
+/// A query, or what changes rows behind a WITH.
+fn query(query: Box<Query>) -> Result<Statement> {
+    let with = query.with.clone();
+    Ok(match query.body.as_ref() {
+        SetExpr::Insert(Ast::Insert(insert)) => {
+            let mut insert = insert.clone();
+            insert.source = insert.source.map(|source| within(with, source));
+            Statement::Insert(Box::new(self::insert(insert)?))
+        }
+        SetExpr::Update(Ast::Update(update)) => {
+            Statement::Update(Box::new(self::update(update.clone(), with)?))
+        }
+        SetExpr::Delete(Ast::Delete(delete)) => {
+            Statement::Delete(Box::new(self::delete(delete.clone(), with)?))
+        }
+        _ => Statement::Query(reading(query)?),
+    })
+}
+
+/// A query in which others have names, beside those that have one in it alone.
+fn within(with: Option<With>, mut query: Box<Query>) -> Box<Query> {
+    query.with = match (with, query.with.take()) {
+        (Some(mut around), Some(own)) => {
+            around.recursive |= own.recursive;
+            around.cte_tables.extend(own.cte_tables);
+            Some(around)
+        }
+        (with, own) => with.or(own),
+    };
+    query
+}
+
 /// A query that only reads.
 pub(crate) fn reading(query: Box<Query>) -> Result<Box<Query>> {
     match query.body.as_ref() {
-        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => Err(
-            unsupported("WITH before INSERT, UPDATE or DELETE is not supported")
-                .with_hint("write the WITH inside: INSERT INTO t WITH x AS (...) SELECT ..."),
-        ),
+        body if ignored::changes(body) => Err(ignored::changes_inside()),
         SetExpr::Select(select) if select.into.is_some() => {
             Err(unsupported("SELECT INTO is not supported")
                 .with_hint("write CREATE TABLE ... AS SELECT"))
@@ -295,7 +343,7 @@ fn assignments(given: Vec<Assignment>) -> Result<Vec<(String, Expr)>> {
     Ok(assignments)
 }
 
-fn update(update: ast::Update) -> Result<Update> {
+fn update(update: ast::Update, with: Option<With>) -> Result<Update> {
     if update.returning.is_some() {
         return Err(returning());
     }
@@ -310,26 +358,26 @@ fn update(update: ast::Update) -> Result<Update> {
         Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
     };
     from.iter().try_for_each(ignored::joins)?;
+    is_no_query(with.as_ref(), &table)?;
     Ok(Update {
-        table,
-        alias,
         assignments: assignments(update.assignments)?,
-        from,
-        selection: update.selection,
+        rows: ChangedRows {
+            table,
+            alias,
+            with,
+            from,
+            selection: update.selection,
+        },
     })
 }
 
-fn delete(delete: ast::Delete) -> Result<Delete> {
+fn delete(delete: ast::Delete, with: Option<With>) -> Result<Delete> {
     if delete.returning.is_some() {
         return Err(returning());
     }
-    if delete.using.is_some()
-        || !delete.tables.is_empty()
-        || !delete.order_by.is_empty()
-        || delete.limit.is_some()
-    {
+    if !delete.tables.is_empty() || !delete.order_by.is_empty() || delete.limit.is_some() {
         return Err(
-            unsupported("DELETE with USING, ORDER BY or LIMIT is not supported")
+            unsupported("DELETE with ORDER BY or LIMIT is not supported")
                 .with_hint("DELETE FROM t WHERE key IN (SELECT ...) takes any query"),
         );
     }
@@ -342,10 +390,17 @@ fn delete(delete: ast::Delete) -> Result<Delete> {
         return Err(unsupported("DELETE takes one table"));
     };
     let (table, alias) = target(table)?;
+    let from = delete.using.unwrap_or_default();
+    from.iter().try_for_each(ignored::joins)?;
+    is_no_query(with.as_ref(), &table)?;
     Ok(Delete {
-        table,
-        alias,
-        selection: delete.selection,
+        rows: ChangedRows {
+            table,
+            alias,
+            with,
+            from,
+            selection: delete.selection,
+        },
     })
 }
 
@@ -357,7 +412,20 @@ fn target(table: &TableWithJoins) -> Result<(String, Option<String>)> {
             alias.as_ref().map(|alias| folded(&alias.name)),
         )),
         _ => Err(unsupported("UPDATE and DELETE change one table")
-            .with_hint("write the other tables in UPDATE ... FROM, or in a subquery")),
+            .with_hint("write the others in UPDATE ... FROM, DELETE ... USING, or a subquery")),
+    }
+}
+
+/// What a name means that is both a table's and of a query before the statement nobody could tell.
+fn is_no_query(with: Option<&With>, table: &str) -> Result<()> {
+    let mut names = with.iter().flat_map(|with| &with.cte_tables);
+    match names.any(|query| folded(&query.alias.name) == table) {
+        true => Err(Error::invalid(format!(
+            "{table:?} is a query of the WITH, and can't be what is changed"
+        ))
+        .with_hint("give the query another name")
+        .with_sqlstate("42P01")),
+        false => Ok(()),
     }
 }
 

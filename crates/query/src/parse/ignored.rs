@@ -20,7 +20,28 @@ pub(super) fn in_query(query: &Query) -> Result<()> {
     none(query.format_clause.is_some(), "FORMAT")?;
     none(query.for_clause.is_some(), "FOR XML, JSON or BROWSE")?;
     none(!query.pipe_operators.is_empty(), "|>")?;
+    let named = query.with.iter().flat_map(|with| &with.cte_tables);
+    if named
+        .map(|named| &named.query.body)
+        .any(|body| changes(body))
+    {
+        return Err(changes_inside());
+    }
     in_body(&query.body)
+}
+
+/// Whether a query changes rows.
+pub(super) fn changes(body: &SetExpr) -> bool {
+    matches!(
+        body,
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
+    )
+}
+
+/// The refusal of a query that changes rows where only its answer would be wanted.
+pub(super) fn changes_inside() -> Error {
+    unsupported("a query that changes rows is not supported inside of another")
+        .with_hint("write two statements, between BEGIN and COMMIT")
 }
 
 fn in_body(body: &SetExpr) -> Result<()> {

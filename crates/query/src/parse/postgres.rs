@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    LimitClause, Query, Select, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    LimitClause, Query, Select, Statement, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
     visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -29,7 +29,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
 use super::kept_names::KeptNames;
-use super::{date_formats, folded, ignored, rows, series, subqueries, unnest, using_joins};
+use super::{
+    calls, cast_names, date_formats, folded, ignored, rows, series, subqueries, unnest, using_joins,
+};
 use crate::array_text::array_elements;
 
 /// Rewrites the tokens of a statement.
@@ -187,6 +189,7 @@ impl VisitorMut for Rewriter {
         series::in_query(query);
         unnest::beside_rows(query);
         fetch(query);
+        cast_names::in_query(query);
         checked(using_joins::in_query(query))
     }
 
@@ -207,6 +210,8 @@ impl VisitorMut for Rewriter {
             *expr = list;
         }
         distinct(expr);
+        power(expr);
+        calls::rewrite(expr);
         array(expr);
         padded(expr);
         checked(subqueries::in_condition(expr))?;
@@ -274,6 +279,33 @@ fn distinct(expr: &mut Expr) {
     }
     std::mem::swap(first, expr);
     *expr = *conditions;
+}
+
+/// `-a ^ b`, which the parser reads as `-(a ^ b)`: the sign binds more.
+fn power(expr: &mut Expr) {
+    let none = || Expr::Value(Value::Null.into());
+    let Expr::UnaryOp {
+        op: UnaryOperator::Minus,
+        expr: inner,
+    } = expr
+    else {
+        return;
+    };
+    let mut base = &mut **inner;
+    while let Expr::BinaryOp {
+        left,
+        op: BinaryOperator::PGExp,
+        ..
+    } = base
+    {
+        base = left;
+    }
+    let negated = Expr::UnaryOp {
+        op: UnaryOperator::Minus,
+        expr: Box::new(std::mem::replace(base, none())),
+    };
+    *base = negated;
+    *expr = std::mem::replace(inner, none());
 }
 
 /// Whether an expression, not in brackets, is one that binds less than IS.

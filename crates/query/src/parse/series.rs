@@ -18,16 +18,14 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
     ObjectName, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    UnaryOperator, Value, visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::folded;
+use super::{folded, outside_queries};
 use crate::pg_catalog::rewrite::call;
-
-/// The name of the function.
-pub(super) const SERIES: &str = "generate_series";
+use crate::planner::series::SERIES;
 
 /// Functions that work on all rows at once: what they give is there before a series makes rows.
 const AGGREGATES: [&str; 10] = [
@@ -64,14 +62,12 @@ fn in_select(select: &mut Select) {
         select.from.push(from);
         return;
     }
-    let mut rows = Rows { depth: 0 };
     for item in &mut select.projection {
         let alone = is_series(item);
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             continue;
         };
-        let done = expr.visit(&mut rows);
-        debug_assert!(done.is_continue(), "nothing ends the visit");
+        outside_queries::rewrite(expr, make_rows);
         if alone && matches!(item, SelectItem::UnnamedExpr(_)) {
             super::kept_names::keep(item, SERIES.to_owned());
         }
@@ -113,49 +109,27 @@ fn takes_lists(name: &str) -> bool {
     }
 }
 
-/// Makes rows of each series of an expression, but inside of queries of its own.
-struct Rows {
-    depth: usize,
-}
-
-impl VisitorMut for Rows {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
+/// Makes rows of a series, or of what takes lists a list again.
+fn make_rows(expr: &mut Expr) {
+    if of_series(expr).is_some() {
+        let list = mem::replace(expr, Expr::Value(Value::Null.into()));
+        *expr = call("unnest", vec![list]);
+        return;
     }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth > 0 {
-            return ControlFlow::Continue(());
-        }
-        if of_series(expr).is_some() {
-            let list = mem::replace(expr, Expr::Value(Value::Null.into()));
-            *expr = call("unnest", vec![list]);
-            return ControlFlow::Continue(());
-        }
-        match expr {
-            Expr::Function(function) => {
-                if of_call(function, takes_lists).is_some()
-                    && let FunctionArguments::List(list) = &mut function.args
-                {
-                    for argument in &mut list.args {
-                        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
-                            as_list(expr);
-                        }
+    match expr {
+        Expr::Function(function) => {
+            if of_call(function, takes_lists).is_some()
+                && let FunctionArguments::List(list) = &mut function.args
+            {
+                for argument in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
+                        as_list(expr);
                     }
                 }
             }
-            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => as_list(right),
-            _ => {}
         }
-        ControlFlow::Continue(())
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => as_list(right),
+        _ => {}
     }
 }
 

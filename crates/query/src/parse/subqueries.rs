@@ -18,14 +18,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SetExpr, TableFactor, UnaryOperator, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
+    SetExpr, TableFactor, UnaryOperator, Visit, VisitMut, Visitor, visit_expressions,
     visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use lazybase_model::{Error, Result};
+use lazybase_model::Result;
 
-use super::{folded, unsupported};
+use super::{folded, outside_queries, unsupported};
 
 /// The one column of a query, in what is asked about it.
 const COLUMN: &str = "v";
@@ -37,7 +37,7 @@ const COLUMN: &str = "v";
 pub(super) fn in_list(select: &mut Select) -> Result<()> {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            outside_queries(expr, &mut quantified)?;
+            outside_queries::try_rewrite(expr, quantified)?;
         }
     }
     Ok(())
@@ -293,48 +293,11 @@ fn found(expr: &mut Expr) {
 
 /// Rewrites each `IN` of a query in an expression, but in queries of its own.
 fn value(expr: &mut Expr, place: Place) {
-    let done = outside_queries(expr, &mut |expr| {
+    outside_queries::rewrite(expr, |expr| {
         if let Some(value) = is_in(expr, place) {
             *expr = value;
         }
-        Ok(())
     });
-    debug_assert!(done.is_ok(), "nothing fails");
-}
-
-/// Rewrites each part of an expression, from the innermost on, but in queries of its own.
-fn outside_queries(expr: &mut Expr, change: &mut dyn FnMut(&mut Expr) -> Result<()>) -> Result<()> {
-    struct Outside<'c> {
-        change: &'c mut dyn FnMut(&mut Expr) -> Result<()>,
-        depth: usize,
-    }
-    impl VisitorMut for Outside<'_> {
-        type Break = Error;
-
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-            match self.depth > 0 {
-                true => ControlFlow::Continue(()),
-                false => match (self.change)(expr) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => ControlFlow::Break(error),
-                },
-            }
-        }
-    }
-    match expr.visit(&mut Outside { change, depth: 0 }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
 }
 
 /// Whether a value is one of a query's: NULL where that is not known.

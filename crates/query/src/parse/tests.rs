@@ -137,8 +137,8 @@ fn updates_and_deletes_name_one_table() {
         panic!()
     };
     assert_eq!(
-        (update.table.as_str(), update.alias.as_deref()),
-        ("t", Some("x"))
+        (update.rows.table.as_str(), update.rows.called()),
+        ("t", "x")
     );
     assert_eq!(update.assignments.len(), 2);
     assert!(matches!(

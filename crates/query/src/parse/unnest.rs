@@ -24,8 +24,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::folded;
-use super::series::{SERIES, factor, names_series};
+use super::series::{factor, names_series};
 use crate::pg_catalog::rewrite::call;
+use crate::planner::series::SERIES;
 
 /// Rewrites the FROM of each SELECT of a query.
 pub(super) fn beside_rows(query: &mut Query) {

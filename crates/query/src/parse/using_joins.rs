@@ -18,17 +18,16 @@
 //! merged columns can't be told is refused, and never answered by the left side's columns.
 
 use std::mem;
-use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
     OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, VisitMut, WildcardAdditionalOptions,
 };
 use lazybase_model::{Error, Result};
 
 use super::kept_names::keep;
-use super::{folded, unsupported};
+use super::{folded, outside_queries, unsupported};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::column_names;
 
@@ -428,35 +427,11 @@ fn in_order(expr: &mut Expr, select: &Select, merged: &[Merged]) {
 
 /// Writes what the names of merged columns mean, but in queries of their own.
 fn resolve(part: &mut impl VisitMut, merged: &[Merged]) {
-    struct Resolver<'m> {
-        merged: &'m [Merged],
-        depth: usize,
-    }
-    impl VisitorMut for Resolver<'_> {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
+    outside_queries::rewrite(part, |expr| {
+        if let Expr::Identifier(name) = expr
+            && let Some(merged) = merged.iter().find(|merged| merged.is(name))
+        {
+            *expr = merged.value.clone();
         }
-
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if let Expr::Identifier(name) = expr
-                && self.depth == 0
-                && let Some(merged) = self.merged.iter().find(|merged| merged.is(name))
-            {
-                *expr = merged.value.clone();
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    if !merged.is_empty() {
-        let done = part.visit(&mut Resolver { merged, depth: 0 });
-        debug_assert!(done.is_continue(), "nothing ends the visit");
-    }
+    });
 }

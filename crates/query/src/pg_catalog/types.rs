@@ -179,7 +179,7 @@ pub(crate) fn of_column(column: &Column) -> (u32, i64) {
 }
 
 /// A type's name in SQL: `numeric(10,2)`, `character varying(64)`, `integer[]`.
-pub(super) fn format_type(oid: u32, modifier: Option<i64>) -> String {
+pub(crate) fn format_type(oid: u32, modifier: Option<i64>) -> String {
     let (element, brackets) = match pg_element_of(oid) {
         Some(element) => (element, "[]"),
         None => (oid, ""),

@@ -20,7 +20,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
@@ -39,33 +39,54 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let Expr::Cast(Cast { expr: inner, field }) = expr else {
-        return Transformed::no(expr);
+    let (inner, wanted) = match &expr {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            (expr, field.data_type())
+        }
+        _ => return Transformed::no(expr),
     };
     let of = inner.get_type(schema).unwrap_or(DataType::Null);
-    let wanted = field.data_type();
+    let Some(before) = before(&of, wanted) else {
+        return Transformed::no(expr);
+    };
+    Transformed::yes(match expr {
+        Expr::Cast(Cast { expr, field }) => Expr::Cast(Cast {
+            expr: Box::new(before(*expr)),
+            field,
+        }),
+        Expr::TryCast(TryCast { expr, field }) => Expr::TryCast(TryCast {
+            expr: Box::new(before(*expr)),
+            field,
+        }),
+        other => other,
+    })
+}
+
+/// What a value must go through before the planner's cast gives what PostgreSQL's does.
+fn before(of: &DataType, wanted: &DataType) -> Option<Box<dyn FnOnce(Expr) -> Expr>> {
     let is_text = matches!(
         wanted,
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8
     );
-    let made = match of {
-        of if is_text && is_spelt_otherwise(&of) => call(TextOf::new(), *inner),
-        of if wanted.is_integer() && of.is_floating() => whole(*inner),
+    let to_whole = wanted.is_integer();
+    Some(match *of {
+        _ if is_text && is_spelt_otherwise(of) => Box::new(|inner| call(TextOf::new(), inner)),
+        _ if to_whole && of.is_floating() => Box::new(whole),
         DataType::Duration(_) if matches!(wanted, DataType::Interval(_)) => {
-            call(Intervals::new(), *inner)
+            Box::new(|inner| call(Intervals::new(), inner))
         }
-        DataType::Decimal128(precision, scale) if wanted.is_integer() && scale > 0 => {
-            let whole = DataType::Decimal128(precision, 0);
-            Expr::Cast(Cast::new(inner, whole))
+        DataType::Decimal128(precision, scale) if to_whole && scale > 0 => {
+            Box::new(move |inner| cast(inner, DataType::Decimal128(precision, 0)))
         }
-        DataType::Decimal256(precision, scale) if wanted.is_integer() && scale > 0 => {
-            let whole = DataType::Decimal256(precision, 0);
-            Expr::Cast(Cast::new(inner, whole))
+        DataType::Decimal256(precision, scale) if to_whole && scale > 0 => {
+            Box::new(move |inner| cast(inner, DataType::Decimal256(precision, 0)))
         }
-        _ => return Transformed::no(Expr::Cast(Cast { expr: inner, field })),
-    };
-    let expr = Box::new(made);
-    Transformed::yes(Expr::Cast(Cast { expr, field }))
+        _ => return None,
+    })
+}
+
+fn cast(inner: Expr, wanted: DataType) -> Expr {
+    Expr::Cast(Cast::new(Box::new(inner), wanted))
 }
 
 pub(super) fn call(function: impl ScalarUDFImpl + 'static, argument: Expr) -> Expr {

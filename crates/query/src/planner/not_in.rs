@@ -13,8 +13,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
@@ -35,7 +35,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         .into_iter()
         .map(|condition| match not_in(condition) {
             Ok(InSubquery { expr, subquery, .. }) => {
-                let name = format!("looked_for_{}", computed.len());
+                let name = free_name(filter.input.schema(), computed.len());
                 computed.push(expr.alias(&name));
                 Expr::InSubquery(InSubquery {
                     expr: Box::new(Expr::Column(Column::new_unqualified(name))),
@@ -63,18 +63,28 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(rows.build()?))
 }
 
+/// A name that no column has.
+fn free_name(schema: &DFSchema, number: usize) -> String {
+    let mut name = format!("looked_for_{number}");
+    while schema.fields().iter().any(|field| *field.name() == name) {
+        name.push('_');
+    }
+    name
+}
+
 /// A condition NOT IN on something that is no column; any other one as it is.
 fn not_in(condition: Expr) -> std::result::Result<InSubquery, Expr> {
     match condition {
         Expr::Not(inner) => match *inner {
-            Expr::InSubquery(looked) if !looked.negated && !is_column(&looked.expr) => Ok(looked),
+            Expr::InSubquery(looked) if !looked.negated && !is_columns(&looked.expr) => Ok(looked),
             inner => Err(Expr::Not(Box::new(inner))),
         },
-        Expr::InSubquery(looked) if looked.negated && !is_column(&looked.expr) => Ok(looked),
+        Expr::InSubquery(looked) if looked.negated && !is_columns(&looked.expr) => Ok(looked),
         other => Err(other),
     }
 }
 
-fn is_column(expr: &Expr) -> bool {
-    matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+/// Whether it is a column, or of columns of a query around it: those are the planner's to find.
+fn is_columns(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_)) || expr.contains_outer()
 }

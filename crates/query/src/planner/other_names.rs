@@ -6,6 +6,7 @@
 //! | `variance`          | `var`      |
 //! | `gen_random_uuid`   | `uuid`     |
 //! | `sign`              | `signum`   |
+//! | `ceiling`           | `ceil`     |
 //! | `array_remove`      | `array_remove_all`, as the planner's own removes the first one alone |
 //! | `array_replace`     | `array_replace_all`, likewise |
 
@@ -14,9 +15,10 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 
 const AGGREGATES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", "var")];
-const SCALARS: [(&str, &str); 4] = [
+const SCALARS: [(&str, &str); 5] = [
     ("gen_random_uuid", "uuid"),
     ("sign", "signum"),
+    ("ceiling", "ceil"),
     ("array_remove", "array_remove_all"),
     ("array_replace", "array_replace_all"),
 ];

@@ -39,7 +39,7 @@ use crate::ingest::{copied, for_sink, pieces};
 use crate::keys::key_pattern;
 use crate::literal::{Literal, to_array};
 use crate::parse::parameters::number_of;
-use crate::parse::{self, Delete, Insert, InsertSource, Statement, Text, Update};
+use crate::parse::{self, ChangedRows, Delete, Insert, InsertSource, Statement, Text, Update};
 use crate::session::Shared;
 use crate::transaction::Transaction;
 use crate::types;
@@ -249,11 +249,8 @@ impl Plan<'_> {
     }
 
     fn update(&self, update: Update) -> Result<Option<AtOnce>> {
-        let table = self.session.table(&update.table)?;
-        let alias = update.alias.as_ref().unwrap_or(&update.table);
-        let keys = self.keys(update.selection.as_ref(), &table, alias);
-        let hides_rows = self.session.gate_now().hides_rows(&table);
-        let Some(keys) = keys.filter(|_| update.from.is_empty() && !hides_rows) else {
+        let table = self.session.table(&update.rows.table)?;
+        let Some(keys) = self.changed_keys(&update.rows, &table) else {
             return Ok(None);
         };
         let mut set = Vec::with_capacity(update.assignments.len());
@@ -274,12 +271,8 @@ impl Plan<'_> {
     }
 
     fn delete(&self, delete: Delete) -> Result<Option<AtOnce>> {
-        let table = self.session.table(&delete.table)?;
-        let alias = delete.alias.as_ref().unwrap_or(&delete.table);
-        let keys = self.keys(delete.selection.as_ref(), &table, alias);
-        // A row that may not be read is not met: only a query can tell.
-        let hides_rows = self.session.gate_now().hides_rows(&table);
-        let keys = keys.filter(|_| !hides_rows);
+        let table = self.session.table(&delete.rows.table)?;
+        let keys = self.changed_keys(&delete.rows, &table);
         Ok(keys.map(|keys| AtOnce::Delete { table, keys }))
     }
 
@@ -297,6 +290,15 @@ impl Plan<'_> {
         }
         let literal = Literal::of(value).filter(|_| place.id_key.is_none())?;
         Some(Source::Constant(literal))
+    }
+
+    /// The same of the rows of a change, where nothing else must be asked for which they are.
+    fn changed_keys(&self, rows: &ChangedRows, table: &Table) -> Option<Vec<Source>> {
+        // A row that may not be read is not met: only a query can tell.
+        let hides_rows = self.session.gate_now().hides_rows(table);
+        let alone = rows.is_of_table() && !hides_rows;
+        let keys = self.keys(rows.selection.as_ref(), table, rows.called());
+        keys.filter(|_| alone)
     }
 
     /// The values of the key's columns in its order, if a predicate asks for one whole key.
