@@ -129,7 +129,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
             ("authority", lag(authority)),
         ]),
         stages: holdings(&manifest, authority, ingest.open_batches, ingest.open_bytes),
-        throttle: ingest.throttled.clone(),
+        throttle: ingest.throttled.clone().or(ingest.held.clone()),
         waiting: ingest.waiting.clone(),
         oldest_pin: pins(shared)
             .into_iter()

@@ -154,7 +154,7 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
 /// Notes what the status shows, and that nothing is damaged by itself.
 fn look(life: &Life) {
     let status = life.instance.status();
-    if status.throttle.is_some() || !status.waiting.is_empty() {
+    if status.ingest.throttled.is_some() {
         life.world().meet(Mark::Throttled);
     }
     let is_whole = life.run.wounds.is_empty() && !life.store.failed_since(Duration::ZERO);

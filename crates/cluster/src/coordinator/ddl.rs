@@ -44,7 +44,8 @@ pub(crate) struct DdlRequest {
 /// How often what takes rows away lets others write while all that is there is sorted: each time
 /// less is left, and the last of it is sorted while commits are held.
 const ROUNDS: u32 = 3;
-/// For how long commits are held while it is sorted. Then others write once more.
+/// For how long commits are held at first while it is sorted. Then others write once more, and the
+/// next hold may last twice as long: writers that are faster than the sort can't put it off for ever.
 const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// What became of a request: where its batch stands, if there is one.
@@ -61,6 +62,8 @@ pub(crate) struct PendingDdl {
     hold: Option<Hold>,
     /// Since when commits are held, on the monotonic clock.
     held_since: Duration,
+    /// For how long they may be.
+    held_max: Duration,
     /// Once its edit is on the way to the log: hears when it is there, and is closed if it never
     /// will be.
     committed: Option<oneshot::Receiver<Option<Acknowledgement>>>,
@@ -75,6 +78,7 @@ impl PendingDdl {
             rounds: 0,
             hold: None,
             held_since: Duration::ZERO,
+            held_max: HELD_MAX,
             committed: None,
         }
     }
@@ -126,15 +130,32 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Drops requests that nobody waits for, and ends a hold that has lasted too long. That is asked
+    /// of nobody: it also happens while the store refuses every edit.
+    pub(super) fn end_holds(&mut self) {
+        let now = self.shared.env.clock.monotonic();
+        let after = || AfterHold::of(&self.shared.manifests.current());
+        self.ddl.retain_mut(|pending| {
+            if pending.committed.is_some() {
+                return true;
+            }
+            let gone = pending.reply.is_closed();
+            let overdue = now.saturating_sub(pending.held_since) > pending.held_max;
+            if let Some(hold) = pending.hold.take_if(|_| gone || overdue) {
+                hold.release(after());
+                pending.held_max *= 2;
+                pending.awaited = None;
+                pending.rounds = 0;
+            }
+            !gone
+        });
+    }
+
     /// One request's next steps; `None` while it waits for sorting.
     async fn step_ddl(&mut self, pending: &mut PendingDdl) -> Result<Option<Outcome>> {
         if pending.committed.is_some() {
             let written = self.shared.manifests.settle_pending().await;
             return self.heard(pending, written);
-        }
-        if pending.reply.is_closed() {
-            let gone = Error::new(ErrorKind::Cancelled, "nobody waits for the change any more");
-            return Ok(Some(Err(gone)));
         }
         if let Err(error) = validate(&self.shared.manifests.current(), &pending.request.ddl) {
             return Ok(Some(Err(error)));
@@ -147,9 +168,10 @@ impl Coordinator {
                 Err(error) => return Ok(Some(Err(error))),
             }
         }
+        let holder = told(&self.shared.manifests.current(), &pending.request.ddl);
         let boundary = match &pending.hold {
             Some(hold) => hold.sealed_through(),
-            None => match self.shared.ingest.seal_and_hold().await {
+            None => match self.shared.ingest.seal_and_hold(holder).await {
                 Ok(hold) => {
                     pending.held_since = self.shared.env.clock.monotonic();
                     pending.hold.insert(hold).sealed_through()
@@ -161,13 +183,6 @@ impl Coordinator {
         self.reach(boundary).await?;
         // Emptying a table begins at a boundary up to which everything is sorted.
         if needs_sorted && !self.is_sorted(boundary) {
-            let held = self.shared.env.clock.monotonic() - pending.held_since;
-            if held > HELD_MAX
-                && let Some(hold) = pending.hold.take()
-            {
-                hold.release(AfterHold::of(&self.shared.manifests.current()));
-                pending.rounds = 0;
-            }
             return Ok(self.waits_for_nothing(Some(boundary)).map(Err));
         }
         match self.write_ddl(pending).await {
@@ -337,6 +352,21 @@ fn empties(ddl: &Ddl) -> bool {
         Ddl::Partition { change, .. } => matches!(change, PartitionChange::Drop(_)),
         Ddl::Create { .. } | Ddl::Alter { .. } | Ddl::Drop { .. } => false,
         Ddl::CreateView { .. } | Ddl::DropView { .. } | Ddl::Access { .. } => false,
+    }
+}
+
+/// What holds commits, for people: what takes rows away, which may last, before all others.
+fn told(manifest: &Manifest, ddl: &[Ddl]) -> String {
+    let name = |table: &TableId| {
+        let state = manifest.tables.get(table);
+        state.map_or_else(|| table.to_string(), |state| state.table.name.to_string())
+    };
+    match ddl.iter().find(|ddl| empties(ddl)) {
+        Some(Ddl::Truncate { table }) => format!("TRUNCATE of table {:?}", name(table)),
+        Some(Ddl::Partition { table, .. }) => {
+            format!("DROP RANGE PARTITION of table {:?}", name(table))
+        }
+        _ => "a change of the catalogue".to_owned(),
     }
 }
 

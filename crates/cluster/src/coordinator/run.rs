@@ -17,7 +17,7 @@ use super::policy::{Look, PolicySettings, Proposal, RunningTask};
 use super::silent::Watch;
 use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
-use crate::shared::Shared;
+use crate::shared::{DamageState, Shared, is_log};
 use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::trace::ScuSpans;
 use crate::worker::{WorkerContext, WorkerHandle};
@@ -256,6 +256,7 @@ impl Coordinator {
     }
 
     async fn try_act(&mut self) -> Result<()> {
+        self.end_holds();
         self.commit_seals().await?;
         self.advance_ddl().await?;
         self.adopt_remapped().await?;
@@ -381,8 +382,12 @@ impl Coordinator {
                 if is_lost {
                     self.lose_log(&error);
                 }
+                // Of several SCUs it may have been any.
+                let span = running.status.span;
+                let alone = span.first == span.last && failures >= SORT_FAILURES;
                 if running.policy == RunningTask::Remap {
-                    self.lost_mentions = error.damaged_file().map(|_| error.clone());
+                    let lost = error.damaged_file().filter(|_| alone);
+                    self.lost_mentions = lost.map(|_| error.clone());
                 }
                 self.shared.report_trouble(&error.within(format_args!(
                     "{} of SCUs {}",
@@ -397,6 +402,13 @@ impl Coordinator {
     pub(super) fn never_sorted(&self, manifest: &Manifest, boundary: ScuNumber) -> Option<Error> {
         let lost = self.lost_mentions.as_ref();
         let lost = lost.filter(|_| manifest.remapped_through() < boundary)?;
+        // Other files than logs are made again where anything holds their rows.
+        let is_lost = |file: &str| {
+            let board = self.shared.tasks.lock();
+            let state = board.damage.get(file).map(|damage| damage.state);
+            is_log(file) || state == Some(DamageState::Lost)
+        };
+        lost.damaged_file().filter(|file| is_lost(file))?;
         let next = manifest.remapped_through().next();
         let told = lost
             .clone()
@@ -450,6 +462,7 @@ impl Coordinator {
         let look = Look::again(self.look.as_ref(), &manifest, &load, held_up.as_ref());
         self.look = Some(Arc::clone(&look));
         let refusal = self.never_sorted(&manifest, manifest.sealed_through);
+        let refusal = refusal.filter(|_| self.is_full_of_lost(&manifest));
         let held = look.throttle.clone();
         self.shared
             .ingest
@@ -471,6 +484,14 @@ impl Coordinator {
         }
         self.publish_tasks();
         Ok(())
+    }
+
+    /// Whether what waits for numbers is by itself more than may wait: no sort or merge makes room.
+    fn is_full_of_lost(&self, manifest: &Manifest) -> bool {
+        let remapped = manifest.remapped_through();
+        let unsorted = self.shared.ingest.unsorted();
+        let stuck = unsorted.iter().filter(|scu| scu.scu() > remapped);
+        stuck.map(|scu| scu.raw_bytes()).sum::<u64>() > self.policy.unsorted_bytes_max
     }
 
     fn start(&mut self, manifest: &Arc<Manifest>, proposal: &Proposal) -> Result<()> {

@@ -123,6 +123,11 @@ impl Coordinator {
         first: ScuNumber,
         last: ScuNumber,
     ) -> Option<(Work, TaskStatus)> {
+        // Where that failed, one by one: those before the one that can't be read go on.
+        let last = match self.failures(&RunningTask::Remap) {
+            0 => last,
+            _ => first,
+        };
         let unsorted = self.shared.ingest.unsorted();
         let inside = |scu: &&Arc<UnsortedScu>| first <= scu.scu() && scu.scu() <= last;
         let scus: Vec<Arc<UnsortedScu>> = unsorted.iter().filter(inside).cloned().collect();

@@ -262,6 +262,11 @@ fn an_edit_whose_fate_is_unknown_holds_everything_until_it_is_known() {
         };
         thread::sleep(Duration::from_millis(150));
         assert!(!transaction.is_finished() && !writer.is_finished());
+        let status = instance.status();
+        let why = status.throttle.unwrap();
+        assert!(why.starts_with("TRUNCATE of table \"emptied\""), "{why}");
+        assert_eq!(status.waiting.len(), 1);
+        assert!(status.waiting[0].why.starts_with("TRUNCATE"));
         let manifest = instance.manifest();
         assert!(manifest.table_named("made").is_none());
         faults.clear();
@@ -374,5 +379,35 @@ fn writers_go_on_while_a_table_waits_to_be_emptied() {
         held(&fresh(&instance, Freshness::ZERO), "other"),
         some([42])
     );
+    close_whole(&instance);
+}
+
+/// Nobody waits for a change of the catalogue whose client has left, though the store takes no edit.
+#[test]
+fn a_hold_ends_with_whoever_asked_for_it() {
+    let (instance, _, faults) = faulty();
+    let other = instance.table("other").unwrap();
+    commit(&instance, &[(&other, &rows([40]))]).unwrap();
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Put, refused).named("manifest/"));
+    block_on(async {
+        let mut asked = pin!(instance.drop_table("remade", false));
+        while instance.status().throttle.is_none() {
+            assert!(futures::poll!(&mut asked).is_pending());
+            instance.env().clock.sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let writer = {
+        let instance = instance.clone();
+        thread::spawn(move || commit(&instance, &[(&other, &rows([41]))]))
+    };
+    wait_for(&instance, "a writer", |_| writer.is_finished());
+    writer.join().unwrap().unwrap();
+    assert!(instance.status().throttle.is_none());
+    faults.clear();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(held(&snapshot, "other"), some([0, 1, 40, 41]));
+    assert!(held(&snapshot, "remade").is_some());
+    drop(snapshot);
     close_whole(&instance);
 }

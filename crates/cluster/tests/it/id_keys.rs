@@ -641,6 +641,9 @@ fn numbers_that_were_given_out_stay_given_out_in_what_is_restored() {
     }
 }
 
+/// How many SCUs with natural keys come before the one that is damaged.
+const READABLE_SCUS: u64 = 3;
+
 /// A database whose log is damaged where it holds natural keys, and a table beside them.
 fn with_lost_mentions(settings: Settings) -> (Instance, Arc<Table>, String) {
     let store = MemoryStore::new();
@@ -648,6 +651,11 @@ fn with_lost_mentions(settings: Settings) -> (Instance, Arc<Table>, String) {
     let tables = Tables::create(&instance);
     let plain = create(&instance, "plain");
     pause(&instance, &[StageName::Remap, StageName::Sort]);
+    for at in 0..READABLE_SCUS {
+        let key = (format!("key {at}"), 7);
+        commit(&instance, &tables, &[Change::Size(key, 0, None)]);
+        block_on(instance.seal()).unwrap();
+    }
     let lost = ("a lost key".to_owned(), 7);
     commit(&instance, &tables, &[Change::Size(lost, 0, None)]);
     block_on(instance.close()).unwrap();
@@ -705,6 +713,9 @@ fn truncate_plain(instance: &Instance) -> Result<()> {
 #[test]
 fn lost_natural_keys_stop_what_needs_them_and_nothing_else() {
     let (instance, plain, file) = with_lost_mentions(keeping());
+    wait_for(&instance, "SCUs that can be read", |instance| {
+        instance.manifest().sorted_through >= ScuNumber(READABLE_SCUS)
+    });
     write_plain(&instance, &plain, 0..3).unwrap();
     assert_told(&truncate_plain(&instance).unwrap_err(), &file);
     write_plain(&instance, &plain, 3..5).unwrap();

@@ -31,6 +31,7 @@ use super::files::LogFiles;
 use super::frame::commit::{ProducerStamp, commit_payload_bytes};
 use super::frame::{EncodedFrame, FRAME_HEADER_BYTES, FramePlace, log_number};
 use super::prepared::Prepared;
+use super::waiting::{Entered, HeldCommits, WaitsFor};
 use super::writer::Acknowledgement;
 use super::{AfterHold, Opening, ProducerSession, Sealed, Shared, TableVersions};
 use crate::env::Env;
@@ -103,6 +104,8 @@ pub(super) enum Event {
     },
     /// Seal the open SCU and order no commit until told to.
     Hold {
+        /// For whom, to people.
+        holder: String,
         answer: oneshot::Sender<Result<ScuNumber>>,
     },
     /// Make a batch durable that counts once the manifest names it; only during a hold.
@@ -163,7 +166,7 @@ pub(super) struct Committer {
     /// The log files of a batch that waits for the manifest's word.
     prepared: Option<BTreeSet<u64>>,
     /// Commits and holds that came during a hold, in order.
-    deferred: VecDeque<Event>,
+    deferred: VecDeque<(Event, Option<Entered>)>,
     batches_through: u64,
     last_ack_micros: i64,
     /// The log files of every sealed SCU that is not retired.
@@ -283,14 +286,16 @@ impl Committer {
                 self.take_frames(batch, frames, fate).await;
             }
             Event::Commit(request) if self.held => {
-                self.deferred.push_back(Event::Commit(request));
+                let producer = request.producer.as_ref().map(|stamp| stamp.name.as_str());
+                let waiting = &self.shared.waiting;
+                let waits = waiting.enter(request.batch, producer, WaitsFor::Hold);
+                self.deferred
+                    .push_back((Event::Commit(request), Some(waits)));
             }
             Event::Commit(request) => self.take_commit(*request).await,
             Event::Abort { batch } => self.abort(batch).await,
-            Event::Hold { answer } if self.held => {
-                self.deferred.push_back(Event::Hold { answer });
-            }
-            Event::Hold { answer } => self.hold(answer).await,
+            Event::Hold { .. } if self.held => self.deferred.push_back((event, None)),
+            Event::Hold { holder, answer } => self.hold(holder, answer).await,
             Event::Prepare(request) => self.prepare(request).await,
             Event::Decided { published } => self.take_decision(published).await,
             Event::Reserve { answer } => {
@@ -321,7 +326,7 @@ impl Committer {
         }
     }
 
-    async fn hold(&mut self, answer: oneshot::Sender<Result<ScuNumber>>) {
+    async fn hold(&mut self, holder: String, answer: oneshot::Sender<Result<ScuNumber>>) {
         self.settle().await;
         // A batch in doubt would come back behind what happens during the hold.
         let sealed = match self.settle_end().await {
@@ -331,6 +336,9 @@ impl Committer {
         let held = sealed.is_ok();
         // Nobody releases a hold that nobody waits for.
         self.held = answer.send(sealed).is_ok() && held;
+        let since = self.env.clock.monotonic();
+        let hold = self.held.then_some(HeldCommits { holder, since });
+        *self.shared.hold.lock() = hold;
     }
 
     /// Puts an empty SCU of the transaction's own before the open one.
@@ -369,17 +377,19 @@ impl Committer {
 
     async fn release(&mut self, after: Option<AfterHold>) {
         self.held = false;
+        *self.shared.hold.lock() = None;
         let sealed_through = after.as_ref().map(|after| after.sealed_through);
         self.take_reserved(sealed_through.unwrap_or(ScuNumber::ZERO));
         if let Some(after) = after {
             self.tables = after.tables;
         }
         while !self.held
-            && let Some(event) = self.deferred.pop_front()
+            && let Some((event, waited)) = self.deferred.pop_front()
         {
+            drop(waited);
             match event {
                 Event::Commit(request) => self.take_commit(*request).await,
-                Event::Hold { answer } => self.hold(answer).await,
+                Event::Hold { holder, answer } => self.hold(holder, answer).await,
                 _ => {}
             }
         }

@@ -85,7 +85,7 @@ use crate::env::Env;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry, ScuTime};
 use accepted::MemoryBudget;
 use committer::{Committer, Event, PrepareRequest};
-use waiting::{Waiting, WaitsFor};
+use waiting::{HeldCommits, Waiting, WaitsFor};
 
 #[cfg(test)]
 mod tests;
@@ -270,7 +270,9 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) queue: Arc<Semaphore>,
     pub(crate) throttle: watch::Sender<Option<HeldBack>>,
-    waiting: Arc<Waiting>,
+    pub(in crate::stages::ingest) waiting: Arc<Waiting>,
+    /// What holds all commits, if anything does.
+    hold: Mutex<Option<HeldCommits>>,
     /// Whether the open SCU is sealed by age and size.
     pub(crate) sealing: AtomicBool,
     /// Sealed SCUs that are not sorted, oldest first, and the open one behind them.
@@ -292,13 +294,14 @@ impl Shared {
     }
 
     /// The writers that wait, with why.
-    fn waiting_writers(&self) -> Vec<WaitingWriter> {
+    fn waiting_writers(&self, hold: Option<&str>) -> Vec<WaitingWriter> {
         let free = self.queue.available_permits() as u64;
         let queued = self.options.queue_bytes_max.saturating_sub(free);
         let stages = self.throttle.borrow().clone();
         let why = |what| match (what, &stages) {
             (WaitsFor::Stages, Some(held)) => held.why.clone(),
             (WaitsFor::Stages, None) => "the stages have caught up: it goes on".to_owned(),
+            (WaitsFor::Hold, _) => hold.unwrap_or("commits go on").to_owned(),
             (WaitsFor::Log, _) => format!(
                 "{} MiB wait for the log, {} MiB may",
                 queued >> 20,
@@ -356,6 +359,8 @@ pub struct IngestStatus {
     pub log_bytes_kept: u64,
     /// Why writers wait, if they do.
     pub throttled: Option<String>,
+    /// Who holds all commits, if somebody does, and for how long already.
+    pub held: Option<String>,
     /// The writers that wait at this moment.
     pub waiting: Vec<WaitingWriter>,
     /// How often writers had to wait since the opening.
@@ -407,6 +412,7 @@ impl Ingest {
             options,
             throttle: watch::Sender::new(None),
             waiting: Arc::default(),
+            hold: Mutex::new(None),
             live: ArcSwap::from_pointee(live),
             sealing: AtomicBool::new(true),
             log_bytes_written: AtomicU64::new(0),
@@ -466,13 +472,13 @@ impl Ingest {
     }
 
     /// Seals the open SCU, and orders no commit until the hold is released or dropped: DDL has its
-    /// place in the order there.
+    /// place in the order there. The status shows the `holder`.
     ///
     /// # Errors
     /// As [`Ingest::seal`].
-    pub async fn seal_and_hold(&self) -> Result<Hold> {
+    pub async fn seal_and_hold(&self, holder: String) -> Result<Hold> {
         let events = self.events.clone();
-        let sealed_through = self.ask(|answer| Event::Hold { answer }).await??;
+        let sealed_through = self.ask(|answer| Event::Hold { holder, answer }).await??;
         Ok(Hold {
             sealed_through,
             events: Some(events),
@@ -583,6 +589,8 @@ impl Ingest {
         let live = shared.live.load();
         let (open, unsorted) = live.split_last().expect("there is always an open SCU");
         let free = shared.queue.available_permits() as u64;
+        let now = self.env.clock.monotonic();
+        let held = shared.hold.lock().as_ref().map(|hold| hold.told(now));
         IngestStatus {
             open_scu: open.scu(),
             open_batches: open.acknowledged(),
@@ -598,7 +606,8 @@ impl Ingest {
                 .borrow()
                 .as_ref()
                 .map(|held| held.why.clone()),
-            waiting: shared.waiting_writers(),
+            waiting: shared.waiting_writers(held.as_deref()),
+            held,
             waits: shared.waiting.entered(),
             last_failure: shared.last_failure.lock().clone(),
             failing: self.failing(),

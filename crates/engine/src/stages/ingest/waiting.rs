@@ -1,4 +1,5 @@
-//! Writers that wait: who, and for what (back pressure is seen, not guessed).
+//! Writers that wait: who, and for what; and what holds all commits back (back pressure is seen,
+//! not guessed).
 //!
 //! Reads and writes memory only. Invariant WAIT-1: whoever stands in the list waits at that very
 //! moment: the entry goes with the guard that made it.
@@ -6,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -16,6 +18,25 @@ pub(super) enum WaitsFor {
     Stages,
     /// Room in the queue of the log.
     Log,
+    /// The end of a hold.
+    Hold,
+}
+
+/// That all commits are held.
+#[derive(Debug, Clone)]
+pub(super) struct HeldCommits {
+    /// For whom.
+    pub(super) holder: String,
+    /// Since when, on the monotonic clock.
+    pub(super) since: Duration,
+}
+
+impl HeldCommits {
+    /// Who holds commits and for how long already, for people.
+    pub(super) fn told(&self, now: Duration) -> String {
+        let age = now.saturating_sub(self.since).as_secs_f64();
+        format!("{} has held all commits for {age:.1} s", self.holder)
+    }
 }
 
 /// A writer that waits.
@@ -36,7 +57,16 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// A writer waits until the guard is dropped.
-    pub(super) fn enter(self: &Arc<Self>, batch: u64, who: String, what: WaitsFor) -> Entered {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        batch: u64,
+        producer: Option<&str>,
+        what: WaitsFor,
+    ) -> Entered {
+        let who = match producer {
+            Some(name) => format!("producer {name}"),
+            None => format!("batch {batch}"),
+        };
         self.now.lock().insert(batch, (who, what));
         self.entered.fetch_add(1, Ordering::Relaxed);
         Entered {

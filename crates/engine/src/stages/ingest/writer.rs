@@ -428,11 +428,9 @@ impl BatchWriter {
 
     /// Shows this writer among those that wait, until the guard is dropped.
     fn waits(&self, what: WaitsFor) -> Entered {
-        let who = match &self.producer {
-            Some((number, _)) => format!("producer {}", number.name),
-            None => format!("batch {}", self.id),
-        };
-        self.shared.waiting.enter(self.id, who, what)
+        let producer = self.producer.as_ref();
+        let producer = producer.map(|(number, _)| number.name.as_str());
+        self.shared.waiting.enter(self.id, producer, what)
     }
 }
 

@@ -113,7 +113,7 @@ fn nothing_is_sealed_while_the_end_of_the_log_is_in_doubt() {
     let (sealing, holding) = (world.ingest.clone(), world.ingest.clone());
     let sealed = world.run(async move { sealing.seal().await });
     assert_eq!(sealed.unwrap_err().kind(), ErrorKind::Unavailable);
-    let held = world.run(async move { holding.seal_and_hold().await });
+    let held = world.run(async move { holding.seal_and_hold("a test".to_owned()).await });
     assert_eq!(held.unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(!world.ingest.open_scu().is_sealed());
     faults.clear();

@@ -201,7 +201,7 @@ fn a_hold_stops_commits_and_a_changed_table_refuses_them() {
     let other = world.write(vec![(keyed(2), upserts([3], 5))]).unwrap();
     let ingest = world.ingest.clone();
     let hold = world
-        .run(async move { ingest.seal_and_hold().await })
+        .run(async move { ingest.seal_and_hold("a test".to_owned()).await })
         .unwrap();
     assert_eq!(hold.sealed_through(), ScuNumber(1));
     let commits = futures::future::join(old.commit(), other.commit());
@@ -212,8 +212,24 @@ fn a_hold_stops_commits_and_a_changed_table_refuses_them() {
         sealed_through: hold.sealed_through(),
     };
     let release = async move { hold.release(after) };
-    // The commits are sent first, and wait.
-    let ((old, other), ()) = world.run(futures::future::join(commits, release));
+    // The commits are sent first, and wait: whoever looks sees for what.
+    let looking = (world.ingest.clone(), world.test.clock.clone());
+    let seen = async move {
+        let (ingest, clock) = looking;
+        clock.advance(Duration::from_millis(1500));
+        while ingest.status().waiting.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let seen = ingest.status();
+        release.await;
+        seen
+    };
+    let ((old, other), seen) = world.run(futures::future::join(commits, seen));
+    let why = "a test has held all commits for 1.5 s";
+    assert_eq!(seen.held.as_deref(), Some(why));
+    assert!(seen.waiting.iter().all(|writer| writer.why == why));
+    let status = world.ingest.status();
+    assert!(status.held.is_none() && status.waiting.is_empty());
     let error = old.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert!(error.message().contains("changed while"), "{error}");
@@ -226,7 +242,7 @@ fn a_hold_stops_commits_and_a_changed_table_refuses_them() {
     let ingest = world.ingest.clone();
     drop(
         world
-            .run(async move { ingest.seal_and_hold().await })
+            .run(async move { ingest.seal_and_hold("a test".to_owned()).await })
             .unwrap(),
     );
     world

@@ -230,7 +230,7 @@ impl World {
 
     pub(crate) fn hold(&self) -> Hold {
         let ingest = self.ingest.clone();
-        self.run(async move { ingest.seal_and_hold().await })
+        self.run(async move { ingest.seal_and_hold("a test".to_owned()).await })
             .unwrap()
     }
 
