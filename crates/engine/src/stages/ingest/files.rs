@@ -6,7 +6,8 @@
 //! and never used again. Invariant LOG-5: files are begun in the order of their numbers. Invariant
 //! LOG-6: no file goes that was begun after one that holds a batch which the manifest may not have.
 //! Invariant LOG-7: a file of which another one's header says that it was being written is there as
-//! long as that header is; so if it is not, somebody took it.
+//! long as that header is; so if it is not, somebody took it. Invariant LOG-8: each file that may be
+//! there is the current one, the next one, closed, or in the pool: what could not be made, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,11 +29,32 @@ pub(super) struct CurrentFile {
     pub(super) end: u64,
 }
 
-/// A file that is ready to be written, or why there is none.
-type Made = StoreResult<(u64, Box<dyn LogFile>)>;
+/// What became of making a file.
+struct Made {
+    /// It is ready to be written, or why not.
+    file: StoreResult<Box<dyn LogFile>>,
+    /// Whether a file of its number may be there.
+    may_exist: bool,
+    /// What became of the file that it was to be made of.
+    recycled: Recycled,
+}
+
+/// What became of a file that another one was to be made of.
+#[derive(Debug, Clone, Copy)]
+enum Recycled {
+    /// There was none.
+    None,
+    /// It is the other one now.
+    Used(u64),
+    /// It is there as before.
+    Kept(u64),
+    /// Nobody knows.
+    Unknown(u64),
+}
 
 struct MakeFile {
     number: u64,
+    bytes: u64,
     recycle: Option<u64>,
     /// What its header says until it is begun.
     ready: Option<ReadyHeader>,
@@ -66,7 +88,7 @@ pub(super) struct LogFiles {
     closed: BTreeMap<u64, u64>,
     /// Files that may be written again.
     pool: Vec<u64>,
-    /// Files whose sync or write failed.
+    /// Files whose sync or write failed, or that may not be there: they are not used again.
     failed: BTreeSet<u64>,
     /// Whether the file before may hold frames behind its end that count until another file's
     /// header is durable.
@@ -96,10 +118,8 @@ impl LogFiles {
         chain_from: Option<u64>,
     ) -> LogFiles {
         let (maker, requests) = mpsc::unbounded_channel();
-        env.spawner.spawn(
-            "lazybase-log",
-            Box::pin(make_files(env.clone(), file_bytes, requests)),
-        );
+        env.spawner
+            .spawn("lazybase-log", Box::pin(make_files(env.clone(), requests)));
         let mut files = LogFiles {
             env: env.clone(),
             file_bytes,
@@ -188,9 +208,10 @@ impl LogFiles {
     /// in the log alone.
     pub(super) async fn close(mut self, sealed: bool) {
         if let Some(spare) = self.spare.take()
-            && let Ok(Ok((number, mut file))) = spare.made.await
+            && let Ok(made) = spare.made.await
+            && let Ok(mut file) = made.file
             && sealed
-            && self.claims.contains_key(&number)
+            && self.claims.contains_key(&spare.number)
         {
             // Everything is sealed: what a file that is gone held is told by the manifest. Where
             // this fails it stays as after a crash.
@@ -230,6 +251,7 @@ impl LogFiles {
         });
         let request = MakeFile {
             number,
+            bytes: self.file_bytes,
             recycle: self.pool.pop(),
             ready,
             made,
@@ -243,46 +265,81 @@ impl LogFiles {
                 recycled,
                 made: receiver,
             });
+        } else {
+            self.pool.extend(recycled);
         }
     }
 
-    async fn next_file(&mut self) -> Made {
-        if let Some(spare) = self.spare.take()
-            && let Ok(Ok(made)) = spare.made.await
-        {
-            self.forget_gone(spare.recycled);
+    async fn next_file(&mut self) -> StoreResult<(u64, Box<dyn LogFile>)> {
+        if let Some(made) = self.take_spare().await {
             return Ok(made);
         }
         self.make(self.file_bytes).await
     }
 
+    /// The file that was made ready, if it was.
+    async fn take_spare(&mut self) -> Option<(u64, Box<dyn LogFile>)> {
+        let Spare {
+            number,
+            recycled,
+            made,
+        } = self.spare.take()?;
+        let made = made.await.unwrap_or_else(|_| Made {
+            file: Err(StoreError::Maybe {
+                name: log_name(number),
+                reason: "it was being made when the maker ended".to_owned(),
+            }),
+            may_exist: true,
+            recycled: recycled.map_or(Recycled::None, Recycled::Unknown),
+        });
+        let file = self.note_made(number, self.file_bytes, made);
+        file.ok().map(|file| (number, file))
+    }
+
+    /// Where a file that was to be made is, and the one that it was to be made of (LOG-8).
+    fn note_made(&mut self, number: u64, bytes: u64, made: Made) -> StoreResult<Box<dyn LogFile>> {
+        match made.recycled {
+            Recycled::None => {}
+            Recycled::Used(old) => drop(self.going.insert(old)),
+            Recycled::Kept(old) => self.pool.push(old),
+            Recycled::Unknown(old) => self.distrust(old, self.file_bytes),
+        }
+        match (&made.file, made.may_exist) {
+            (Ok(_), _) => self.forget_gone(),
+            // Its header may be there, and with it what that says.
+            (Err(_), true) => self.distrust(number, bytes),
+            (Err(_), false) => drop(self.claims.remove(&number)),
+        }
+        made.file
+    }
+
+    /// A file that may be there goes with the next collection.
+    fn distrust(&mut self, number: u64, bytes: u64) {
+        self.failed.insert(number);
+        self.closed.insert(number, bytes);
+    }
+
     /// Gives up the file that was made ready, because one with a higher number is begun first:
     /// recovery takes the highest number that was begun for the log's end (LOG-5).
     async fn set_spare_aside(&mut self) {
-        if let Some(spare) = self.spare.take()
-            && let Ok(Ok(_)) = spare.made.await
-        {
-            self.forget_gone(spare.recycled);
-            self.closed.insert(spare.number, self.file_bytes);
+        if let Some((number, _)) = self.take_spare().await {
+            self.closed.insert(number, self.file_bytes);
         }
     }
 
-    async fn make(&mut self, bytes: u64) -> Made {
+    async fn make(&mut self, bytes: u64) -> StoreResult<(u64, Box<dyn LogFile>)> {
         let number = self.take_number();
         let recycle = match bytes == self.file_bytes {
             true => self.pool.pop(),
             false => None,
         };
         let made = make_file(&self.env, number, bytes, recycle, None).await;
-        if made.is_ok() {
-            self.forget_gone(recycle);
-        }
-        made
+        let file = self.note_made(number, bytes, made)?;
+        Ok((number, file))
     }
 
     /// A file has become durable: what was deleted before it, and what it was made of, stays away.
-    fn forget_gone(&mut self, recycled: Option<u64>) {
-        self.going.extend(recycled);
+    fn forget_gone(&mut self) {
         let going = std::mem::take(&mut self.going);
         self.claims.retain(|number, _| !going.contains(number));
     }
@@ -325,44 +382,73 @@ async fn make_file(
     recycle: Option<u64>,
     ready: Option<ReadyHeader>,
 ) -> Made {
-    let mut file = create_file(env, number, bytes, recycle).await?;
-    if let Some(ready) = ready {
-        file.write_at(0, &ready.encode()).await?;
-        file.sync().await?;
-    }
-    Ok((number, file))
-}
-
-async fn create_file(
-    env: &Env,
-    number: u64,
-    bytes: u64,
-    recycle: Option<u64>,
-) -> StoreResult<Box<dyn LogFile>> {
-    let name = log_name(number);
-    if let Some(old) = recycle {
-        let old = log_name(old);
-        match env.store.create_log(&name, bytes, Some(&old)).await {
-            Err(error @ StoreError::Maybe { .. }) => return Err(error),
-            Ok(file) => return Ok(file),
-            Err(_) => {}
+    let mut made = create_file(env, number, bytes, recycle).await;
+    if let (Ok(file), Some(ready)) = (&mut made.file, ready) {
+        let durable = match file.write_at(0, &ready.encode()).await {
+            Ok(()) => file.sync().await,
+            refused => refused,
+        };
+        if let Err(error) = durable {
+            made.file = Err(error);
         }
     }
-    env.store.create_log(&name, bytes, None).await
+    made
+}
+
+async fn create_file(env: &Env, number: u64, bytes: u64, recycle: Option<u64>) -> Made {
+    let name = log_name(number);
+    let mut recycled = Recycled::None;
+    if let Some(old) = recycle {
+        let old_name = log_name(old);
+        let renamed = env.store.create_log(&name, bytes, Some(&old_name));
+        recycled = match renamed.await {
+            Ok(file) => {
+                return Made {
+                    file: Ok(file),
+                    may_exist: true,
+                    recycled: Recycled::Used(old),
+                };
+            }
+            Err(error) if !is_certain(&error) => {
+                return Made {
+                    file: Err(error),
+                    may_exist: true,
+                    recycled: Recycled::Unknown(old),
+                };
+            }
+            Err(StoreError::NotFound(_)) => Recycled::None,
+            Err(_) => Recycled::Kept(old),
+        };
+    }
+    let file = env.store.create_log(&name, bytes, None).await;
+    let may_exist = file.as_ref().err().is_none_or(|error| !is_certain(error));
+    Made {
+        file,
+        may_exist,
+        recycled,
+    }
+}
+
+/// Whether a file that could not be made is certainly not there.
+fn is_certain(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::DefinitelyNot { .. } | StoreError::NotFound(_)
+    )
 }
 
 /// Makes log files one after the other, so that a writer seldom waits for one.
-async fn make_files(env: Env, file_bytes: u64, mut requests: mpsc::UnboundedReceiver<MakeFile>) {
+async fn make_files(env: Env, mut requests: mpsc::UnboundedReceiver<MakeFile>) {
     while let Some(request) = requests.recv().await {
         let MakeFile {
             number,
+            bytes,
             recycle,
             ready,
-            ..
+            made,
         } = request;
-        let made = make_file(&env, number, file_bytes, recycle, ready).await;
         // The receiver is gone when the log was closed meanwhile: the file stays, empty, and the
         // next opening takes it.
-        let _ = request.made.send(made);
+        let _ = made.send(make_file(&env, number, bytes, recycle, ready).await);
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use lazybase_model::{ErrorKind, Horizon, ScuNumber};
 
 use super::world::{World, ids_of, keyed, no_manifest, read_scu, seal_in, small, upserts};
-use crate::env::Env;
 use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::memory::{MemoryStore, Unsynced};
+use crate::env::{Env, Store};
 use crate::stages::ingest::IngestOptions;
 
 fn faulty(options: IngestOptions) -> (World, Faults) {
@@ -251,5 +251,47 @@ fn a_log_file_that_is_gone_is_named() {
             }
         }
         assert!(silent <= 2 && files > 5, "{silent} of {files} files");
+    }
+}
+
+/// A file that could not be made keeps no other one: neither the file that it would have followed,
+/// nor the one that it would have been made of, nor itself where it is there after all.
+#[test]
+fn a_log_file_that_could_not_be_made_leaves_nothing_behind() {
+    const ROUNDS: i64 = 12;
+    for fault in [
+        Fault::Refused { full: true },
+        Fault::HappensAnyway,
+        Fault::Lost,
+    ] {
+        let (world, faults) = faulty(small());
+        for round in 0..ROUNDS {
+            faults.add(Rule::every(Operation::CreateLog, fault));
+            // The first fills the file that is there, the next ones find none.
+            for id in 0..8 {
+                let _ = world.upload([round * 100 + id], 3000);
+            }
+            faults.clear();
+            world.upload([round * 100 + 99], 3000).unwrap();
+            let sealed = world.seal();
+            world.ingest.forget_through(sealed);
+            world.ingest.retire((1..=sealed.0).map(ScuNumber).collect());
+            world.spawner.run();
+        }
+        // Some more files, so that all that happened is behind.
+        for id in 0..20 {
+            world.upload([10_000 + id], 3000).unwrap();
+        }
+        let sealed = world.seal();
+        world.ingest.forget_through(sealed);
+        world.ingest.retire((1..=sealed.0).map(ScuNumber).collect());
+        world.upload([20_000], 6000).unwrap();
+        world.spawner.run();
+        let files = futures::executor::block_on(world.test.store.list("log/")).unwrap();
+        // Those that are kept to be written again, the current and the next one.
+        assert!(files.len() <= 4 + 2 + 1, "{fault:?}: {files:?}");
+        let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        let known = world.ingest.status().log_bytes_kept;
+        assert!(bytes <= known + small().log_file_bytes, "{bytes}, {known}");
     }
 }
