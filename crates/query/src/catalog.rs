@@ -22,8 +22,7 @@ use datafusion::catalog::{
 };
 use datafusion::error::Result as DataFusionResult;
 use lazybase_cluster::Instance;
-use lazybase_engine::change_batch::ChangeBatch;
-use lazybase_engine::read::{HiddenColumn, Snapshot};
+use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
 use lazybase_model::access::Access;
 use lazybase_model::{Result, Table, TableId};
 
@@ -50,7 +49,7 @@ pub(crate) struct Names {
     /// `None` where no stored table is read.
     pub(crate) snapshot: Option<Snapshot>,
     /// The transaction's own changes.
-    pub(crate) buffered: HashMap<TableId, Vec<ChangeBatch>>,
+    pub(crate) buffered: HashMap<TableId, Vec<OwnChanges>>,
     /// The table whose hidden key is shown.
     pub(crate) with_hidden_key: Option<TableId>,
     pub(crate) notes: ScanNotes,

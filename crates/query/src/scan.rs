@@ -40,9 +40,8 @@ use datafusion::physical_plan::{
     SortOrderPushdownResult,
 };
 use futures::stream::{self, BoxStream, StreamExt};
-use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::Key;
-use lazybase_engine::read::{HiddenColumn, ScanPart, Snapshot, SourceDescription};
+use lazybase_engine::read::{HiddenColumn, OwnChanges, ScanPart, Snapshot, SourceDescription};
 use lazybase_model::{Result, Table};
 
 use crate::cast::uuid_text;
@@ -210,7 +209,7 @@ enum Source {
     Points {
         snapshot: Snapshot,
         keys: Arc<Vec<Key>>,
-        buffered: Arc<Vec<ChangeBatch>>,
+        buffered: Arc<Vec<OwnChanges>>,
     },
 }
 
@@ -265,7 +264,7 @@ impl LazyScanExec {
         shape: Shape,
         snapshot: Snapshot,
         keys: Vec<Key>,
-        buffered: Vec<ChangeBatch>,
+        buffered: Vec<OwnChanges>,
         fetch: Option<usize>,
     ) -> LazyScanExec {
         let rows = Rows::Estimated(keys.len() as u64);

@@ -14,11 +14,10 @@ use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::Key;
 use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::views::{Share, is_cheaper};
-use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot, SourceDescription};
+use lazybase_engine::read::{OwnChanges, ScanPlan, ScanRequest, Snapshot, SourceDescription};
 use lazybase_model::{Column, Error, Result, Table};
 use parking_lot::Mutex;
 
@@ -64,7 +63,7 @@ pub(crate) struct LazyTable {
     /// `None` where only the definition is asked for.
     snapshot: Option<Snapshot>,
     /// The transaction's own changes of this table.
-    buffered: Vec<ChangeBatch>,
+    buffered: Vec<OwnChanges>,
     notes: ScanNotes,
     gate: Gate,
 }
@@ -76,7 +75,7 @@ impl LazyTable {
         columns: Vec<usize>,
         views: Views,
         snapshot: Option<Snapshot>,
-        buffered: Vec<ChangeBatch>,
+        buffered: Vec<OwnChanges>,
         notes: ScanNotes,
         gate: Gate,
     ) -> LazyTable {

@@ -21,7 +21,7 @@ use lazybase_cluster::BatchWriter;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::KeyRange;
-use lazybase_engine::read::Snapshot;
+use lazybase_engine::read::{OwnChanges, Snapshot};
 use lazybase_engine::schema::Adapter;
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
@@ -133,15 +133,25 @@ pub(crate) struct Buffer {
     next_row: u64,
 }
 
+/// Changes of one table.
 #[derive(Debug, Clone)]
-struct Entry {
-    table: Arc<Table>,
-    changes: ChangeBatch,
+pub(crate) struct Entry {
+    pub(crate) table: Arc<Table>,
+    pub(crate) changes: OwnChanges,
     /// The natural keys that ID columns of the changes name by their places.
-    keys: Vec<MentionedKeys>,
+    pub(crate) keys: Vec<MentionedKeys>,
     /// Rows of a table with a hidden key, under keys that ingest will replace.
     own: bool,
 }
+
+/// Changes join older ones of at most so many times their rows.
+const JOINED_RATIO: usize = 2;
+/// Larger batches are not made by joining: a SAVEPOINT keeps what was there before.
+const JOINED_ROWS_MAX: usize = 8192;
+/// Nor are those of so many bytes.
+const JOINED_BYTES_MAX: usize = 8 << 20;
+/// So many batches of other tables may stand between those that are joined.
+const JOINED_WITHIN: usize = 64;
 
 /// The first bytes of the hidden keys of rows that are not committed: after every SCU.
 const OWN_SCU: [u8; 8] = u64::MAX.to_be_bytes();
@@ -167,11 +177,17 @@ impl Buffer {
         // Most statements append: a copy for each would make many of them slow.
         let (entries, bytes, next_row) = (self.entries.len(), self.bytes, self.next_row);
         let done = self.do_each(staged);
-        if done.is_err() {
-            self.entries.truncate(entries);
-            (self.bytes, self.next_row) = (bytes, next_row);
+        match done {
+            Ok(()) => {
+                self.join_small();
+                Ok(())
+            }
+            Err(error) => {
+                self.entries.truncate(entries);
+                (self.bytes, self.next_row) = (bytes, next_row);
+                Err(error)
+            }
         }
-        done
     }
 
     fn do_each(&mut self, staged: Vec<Staged>) -> Result<()> {
@@ -198,8 +214,8 @@ impl Buffer {
                 let layout = RowLayout::primary(after)?;
                 for entry in &mut self.entries {
                     if entry.table.id == after.id {
-                        let changes = entry.changes.clone();
-                        entry.changes = Adapter::under(&entry.table, &layout, changes)?;
+                        let changes = entry.changes.changes().clone();
+                        entry.changes = Adapter::under(&entry.table, &layout, changes)?.into();
                         entry.table = Arc::clone(after);
                     }
                 }
@@ -211,13 +227,15 @@ impl Buffer {
                 self.remove_keys(after, emptied)?;
             }
         }
-        let bytes = self
-            .entries
-            .iter()
-            .map(|entry| entry.changes.memory_bytes());
-        self.bytes = bytes.map(|bytes| bytes as u64).sum();
+        self.count_bytes();
         self.tables.push(change);
         Ok(())
+    }
+
+    fn count_bytes(&mut self) {
+        let entries = self.entries.iter();
+        let bytes = entries.map(|entry| entry.changes.changes().memory_bytes() as u64);
+        self.bytes = bytes.sum();
     }
 
     /// Rows of a table whose keys lie in these ranges go; the others are of its new definition.
@@ -230,15 +248,16 @@ impl Buffer {
                 continue;
             }
             entry.table = Arc::clone(table);
-            let keys = codec.encode(&entry.changes.data)?;
+            let changes = entry.changes.changes();
+            let keys = codec.encode(&changes.data)?;
             let stays = |row: &usize| {
                 let key = Key::new(keys.row(*row).as_ref());
                 !ranges.iter().any(|range| range.contains(&key))
             };
-            let rows: Vec<usize> = (0..entry.changes.rows()).filter(stays).collect();
+            let rows: Vec<usize> = (0..changes.rows()).filter(stays).collect();
             for stretch in rows.chunk_by(|row, next| row + 1 == *next) {
                 self.entries.push(Entry {
-                    changes: entry.changes.slice(stretch[0], stretch.len()),
+                    changes: changes.slice(stretch[0], stretch.len()).into(),
                     ..entry.clone()
                 });
             }
@@ -248,6 +267,11 @@ impl Buffer {
 
     fn push(&mut self, table: Arc<Table>, keyed: KeyedChanges) -> Result<()> {
         let KeyedChanges { changes, keys } = keyed;
+        let own = table.hidden_key && changes.data.num_columns() == table.written_columns();
+        let changes = match own {
+            true => self.with_row_ids(&table, changes)?,
+            false => changes,
+        };
         let bytes = self.bytes + changes.memory_bytes() as u64;
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(
@@ -258,14 +282,9 @@ impl Buffer {
             );
         }
         self.bytes = bytes;
-        let own = table.hidden_key && changes.data.num_columns() == table.written_columns();
-        let changes = match own {
-            true => self.with_row_ids(&table, changes)?,
-            false => changes,
-        };
         self.entries.push(Entry {
             table,
-            changes,
+            changes: changes.into(),
             keys,
             own,
         });
@@ -288,13 +307,14 @@ impl Buffer {
 
     fn remove_own(&mut self, table: TableId, rows: &HashSet<RowId>) -> Result<()> {
         for entry in self.own_entries(table) {
-            let data = &entry.changes.data;
+            let data = &entry.changes.changes().data;
             let kept: BooleanArray = ids(data).map(|id| Some(!rows.contains(id))).collect();
             let data = filter_record_batch(data, &kept)
                 .map_err(|error| Error::internal(error.to_string()))?;
-            entry.changes = upserts(&entry.table, data.columns().to_vec())?;
+            entry.changes = upserts(&entry.table, data.columns().to_vec())?.into();
         }
-        self.entries.retain(|entry| entry.changes.rows() > 0);
+        self.entries
+            .retain(|entry| entry.changes.changes().rows() > 0);
         Ok(())
     }
 
@@ -305,7 +325,7 @@ impl Buffer {
         set: &[(usize, ArrayRef)],
     ) -> Result<()> {
         for entry in self.own_entries(table) {
-            let data = &entry.changes.data;
+            let data = &entry.changes.changes().data;
             let order: Vec<(usize, usize)> = ids(data)
                 .enumerate()
                 .map(|(at, id)| rows.get(id).map_or((0, at), |place| (1, *place)))
@@ -316,7 +336,7 @@ impl Buffer {
                     interleave(&[columns[*column].as_ref(), values.as_ref()], &order)
                         .map_err(|error| Error::internal(error.to_string()))?;
             }
-            entry.changes = upserts(&entry.table, columns)?;
+            entry.changes = upserts(&entry.table, columns)?.into();
         }
         Ok(())
     }
@@ -327,16 +347,44 @@ impl Buffer {
             .filter(move |entry| entry.own && entry.table.id == table)
     }
 
-    /// The changes with the natural keys that they name, oldest first.
-    pub(crate) fn keyed(&self) -> Vec<(Arc<Table>, KeyedChanges)> {
-        let keyed = |entry: &Entry| KeyedChanges {
-            changes: entry.changes.clone(),
-            keys: entry.keys.clone(),
-        };
-        let entries = self.entries.iter();
-        entries
-            .map(|entry| (Arc::clone(&entry.table), keyed(entry)))
-            .collect()
+    /// Joins the newest changes with those of their table before them as long as these are not
+    /// many times as many: so any number of statements leaves few batches, and each row is copied
+    /// a logarithmic number of times. Those that name natural keys stay as they are.
+    fn join_small(&mut self) {
+        while let Some((older, newer)) = self.joinable() {
+            let both = [older, newer].map(|at| self.entries[at].changes.changes());
+            let before: usize = both.iter().map(|changes| changes.memory_bytes()).sum();
+            // What can't be joined is read as it is.
+            let Ok(changes) = ChangeBatch::concat(&both) else {
+                return;
+            };
+            let after = changes.memory_bytes();
+            self.bytes = (self.bytes + after as u64).saturating_sub(before as u64);
+            self.entries[older].changes = changes.into();
+            self.entries.remove(newer);
+        }
+    }
+
+    /// The newest changes and those that they join, if they do.
+    fn joinable(&self) -> Option<(usize, usize)> {
+        let (newest, before) = self.entries.split_last()?;
+        let plain = before.iter().enumerate().rev().take(JOINED_WITHIN);
+        let mut plain = plain.take_while(|(_, entry)| entry.keys.is_empty());
+        let (at, older) = plain.find(|(_, entry)| entry.table.id == newest.table.id)?;
+        let [one, other] = [older, newest].map(|entry| entry.changes.changes());
+        let alike = newest.keys.is_empty()
+            && older.own == newest.own
+            && older.table.version == newest.table.version
+            && one.data.schema() == other.data.schema();
+        let small = one.rows() <= JOINED_RATIO * other.rows()
+            && one.rows() + other.rows() <= JOINED_ROWS_MAX
+            && one.memory_bytes() + other.memory_bytes() <= JOINED_BYTES_MAX;
+        (alike && small).then_some((at, before.len()))
+    }
+
+    /// All changes, oldest first.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.entries.clone()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -347,8 +395,8 @@ impl Buffer {
     pub(crate) async fn write(self, writer: &mut BatchWriter) -> Result<()> {
         for entry in self.entries {
             let changes = match entry.own {
-                true => without_row_ids(&entry.table, &entry.changes.data)?,
-                false => entry.changes,
+                true => without_row_ids(&entry.table, &entry.changes.changes().data)?,
+                false => entry.changes.changes().clone(),
             };
             let keys = entry.keys;
             let keyed = KeyedChanges { changes, keys };

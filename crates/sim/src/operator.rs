@@ -154,7 +154,8 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
 /// Notes what the status shows, and that nothing is damaged by itself.
 fn look(life: &Life) {
     let status = life.instance.status();
-    if status.ingest.throttled.is_some() {
+    let ingest = &status.ingest;
+    if ingest.throttled.is_some() || (ingest.held.is_none() && !ingest.waiting.is_empty()) {
         life.world().meet(Mark::Throttled);
     }
     let is_whole = life.run.wounds.is_empty() && !life.store.failed_since(Duration::ZERO);

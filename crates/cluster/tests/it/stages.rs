@@ -11,7 +11,7 @@ use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Freshness, Horizon, Table};
 use proptest::prelude::*;
 
-use crate::damage::points;
+use crate::damage::{points, wait_for};
 use crate::harness::{
     Change, Row, at, changes, close_whole, commit, commit_with, create, fresh, keeping, open,
     pause, scan, settings, spec,
@@ -277,4 +277,30 @@ proptest! {
         prop_assert_eq!(points(&instance, &table, &[0, 1, 2]).unwrap(), model.rows());
         block_on(instance.close()).unwrap();
     }
+}
+
+/// What point reads keep of rows that are not sorted is memory of the cache, as long as they need it.
+#[test]
+fn the_index_of_unsorted_keys_counts_as_cache() {
+    const ROWS: i64 = 20_000;
+    let instance = open(Arc::new(MemoryStore::without_history()), settings()).unwrap();
+    let table = create(&instance, "t");
+    pause(&instance, &[StageName::Sort]);
+    let row = |id| Change::Upsert((id, Some(id), None));
+    let rows: Vec<Change> = (0..ROWS).map(row).collect();
+    commit(&instance, &[(&table, &rows)]).unwrap();
+    let before = instance.status().cache.bytes;
+    assert_eq!(points(&instance, &table, &[7]).unwrap().len(), 1);
+    let cache = instance.status().cache;
+    let taken = cache.bytes - before;
+    assert!(
+        (16 * ROWS as u64..17 * ROWS as u64).contains(&taken),
+        "{taken}"
+    );
+    pause(&instance, &[]);
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    wait_for(&instance, "memory that is given back", |instance| {
+        instance.status().cache.bytes < before + taken
+    });
+    block_on(instance.close()).unwrap();
 }

@@ -28,6 +28,7 @@ use lazybase_model::change::StoredKind;
 use lazybase_model::{ColumnId, Error, Result, ScuNumber};
 
 use super::arrow_internal;
+use super::own::{OwnChanges, changes_of};
 use super::paths::RangePaths;
 use super::scan::{codec_of, key_codec};
 use super::snapshot::Snapshot;
@@ -284,7 +285,7 @@ impl Snapshot {
         layout: &Arc<RowLayout>,
         view: &Arc<RowLayout>,
         route: &Route,
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<Arc<Delta>> {
         let kept = &self.inner.reader.deltas;
         let own = !buffered.is_empty();
@@ -292,7 +293,7 @@ impl Snapshot {
             return Ok(delta);
         }
         let mut layers = self.sorted_layers(since, layout, view, route).await?;
-        let memory = self.memory_sources(layout, buffered).await?;
+        let memory = self.memory_sources(layout, &changes_of(buffered)).await?;
         if !memory.is_empty() {
             let nothing = vec![Vec::new(); route.len()];
             let newest = self.layer(layout, view, &nothing, &memory, buffered);
@@ -346,7 +347,7 @@ impl Snapshot {
         view: &Arc<RowLayout>,
         route: &Route,
         memory: &[Source],
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<Layer> {
         let columns = ViewColumns::new(layout, view)?;
         let lacking = || Error::internal("a view lacks its table's key");

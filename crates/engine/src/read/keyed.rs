@@ -6,9 +6,9 @@ use futures::TryStreamExt;
 use lazybase_model::{Error, Result};
 
 use super::arrow_internal;
+use super::own::OwnChanges;
 use super::scan::{Form, ScanRequest, key_codec, output_schema};
 use super::snapshot::Snapshot;
-use crate::change_batch::ChangeBatch;
 use crate::key::Key;
 use crate::manifest::KeyRange;
 use crate::segment::RowLayout;
@@ -26,7 +26,7 @@ impl Snapshot {
         layout: &RowLayout,
         keys: &[Key],
         columns: &[usize],
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<RecordBatch> {
         let schema = output_schema(layout, columns, Form::Stored)?;
         let mut found = Vec::new();
@@ -41,7 +41,7 @@ impl Snapshot {
         layout: &RowLayout,
         keys: &[Key],
         columns: &[usize],
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<Vec<RecordBatch>> {
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
             return Ok(Vec::new());

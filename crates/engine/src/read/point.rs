@@ -11,6 +11,7 @@ use lazybase_model::{Error, Result, Stage, TableId};
 use super::arrow_internal;
 use super::declared::declared_column;
 use super::instead::{Covering, Stored};
+use super::own::{OwnChanges, find_own};
 use super::scan::{Form, has_hidden, output_schema};
 use super::snapshot::Snapshot;
 use crate::change_batch::ChangeBatch;
@@ -19,7 +20,6 @@ use crate::key::Key;
 use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
 use crate::segment::{FoundRows, RowLayout, key_hash};
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
-use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
 
 impl Snapshot {
@@ -35,7 +35,7 @@ impl Snapshot {
         table: TableId,
         keys: &[Key],
         projection: &[usize],
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<RecordBatch> {
         let asked = (projection, Form::Declared);
         self.get_in(table, keys, asked, buffered).await
@@ -47,7 +47,7 @@ impl Snapshot {
         table: TableId,
         keys: &[Key],
         projection: &[usize],
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<RecordBatch> {
         let asked = (projection, Form::Stored);
         self.get_in(table, keys, asked, buffered).await
@@ -58,7 +58,7 @@ impl Snapshot {
         table: TableId,
         keys: &[Key],
         (projection, form): (&[usize], Form),
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<RecordBatch> {
         let layout = self.layout(table)?;
         if has_hidden(&layout, projection) {
@@ -98,10 +98,10 @@ impl Snapshot {
         &self,
         layout: &Arc<RowLayout>,
         key: &Key,
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
         if self.is_emptied_at(layout.table.id, key) {
-            let found = find_buffered(layout, buffered, key)?;
+            let found = find_own(layout, buffered, key)?;
             return settle(layout, found.into_iter().map(alone).collect());
         }
         loop {
@@ -117,11 +117,11 @@ impl Snapshot {
         &self,
         layout: &Arc<RowLayout>,
         key: &Key,
-        buffered: &[ChangeBatch],
+        buffered: &[OwnChanges],
         covering: &Covering,
     ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
         let mut changes = Vec::new();
-        let own = find_buffered(layout, buffered, key)?;
+        let own = find_own(layout, buffered, key)?;
         if take_total(&mut changes, own.map(alone)) {
             return settle(layout, changes);
         }
@@ -250,57 +250,6 @@ fn take_total(changes: &mut Vec<FoundRows>, found: impl IntoIterator<Item = Foun
         }
     }
     false
-}
-
-/// What a transaction's own changes of a key come to, back to the first that is total.
-fn find_buffered(
-    layout: &RowLayout,
-    buffered: &[ChangeBatch],
-    key: &Key,
-) -> Result<Option<ChangeBatch>> {
-    let mut found: Vec<ChangeBatch> = Vec::new();
-    for batch in buffered.iter().rev() {
-        for change in find_rows(layout, batch, key)? {
-            let is_total = change.rows() == 1 && change.kind(0).is_total();
-            found.push(change);
-            if is_total {
-                return composed(layout, found);
-            }
-        }
-    }
-    composed(layout, found)
-}
-
-/// One change that is the same as these of one key in one SCU, newest first: joined at once, they
-/// take time in proportion to their number.
-pub(super) fn composed(
-    layout: &RowLayout,
-    mut changes: Vec<ChangeBatch>,
-) -> Result<Option<ChangeBatch>> {
-    if changes.len() > 1 && !is_planted(Planted::NewestAlone) {
-        changes.reverse();
-        changes = sort_changes(layout, &changes)?;
-    }
-    Ok(changes.into_iter().next())
-}
-
-/// The changes of a key in an unsorted batch, newest first.
-///
-/// # Errors
-/// `Internal` when the batch is not of the layout.
-pub fn find_rows(layout: &RowLayout, batch: &ChangeBatch, key: &Key) -> Result<Vec<ChangeBatch>> {
-    let keys = layout.codec.encode(&batch.data)?;
-    let mut found = Vec::new();
-    let mut row = batch.rows();
-    while row > 0 {
-        row -= 1;
-        if keys.row(row).data() == key.as_bytes() {
-            let pair = row > 0 && batch.kind(row - 1).is_split();
-            row -= usize::from(pair);
-            found.push(batch.slice(row, 1 + usize::from(pair)));
-        }
-    }
-    Ok(found)
 }
 
 /// The row that a key's changes make, newest first, of nothing: a batch, and where in it.

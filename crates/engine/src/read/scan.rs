@@ -22,6 +22,7 @@ use super::declared::OUT_OF_RANGE;
 use super::hidden::{HiddenColumn, OWN_SCU};
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
+use super::own::{OwnChanges, changes_of};
 use super::point::stage_of;
 use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
@@ -52,7 +53,7 @@ pub struct ScanRequest {
     /// Bounds on the encoded primary key.
     pub range: KeyRange,
     /// A transaction's own changes, oldest first: one more unsorted source, the newest of all.
-    pub buffered: Vec<ChangeBatch>,
+    pub buffered: Vec<OwnChanges>,
     /// Output batches aim at this many rows.
     pub batch_rows: usize,
     /// The scan is cut into about this many parts, where it is large enough.
@@ -527,7 +528,7 @@ fn read_columns(layout: &RowLayout, projection: &[usize], plain: bool) -> Vec<us
 
 /// A transaction's own changes: where versions are asked for, they come after every SCU.
 fn own_changes(layout: &RowLayout, request: &ScanRequest) -> Vec<ChangeBatch> {
-    let mut own = request.buffered.clone();
+    let mut own = changes_of(&request.buffered);
     if has_hidden(layout, &request.projection) {
         for changes in &mut own {
             changes.scus = Scus::Uniform(OWN_SCU);

@@ -2,18 +2,19 @@
 //! reader was forced to do is kept for the next one, and grows with the open SCU.
 
 use std::collections::HashMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use lazybase_model::{Result, SchemaVersion, ScuNumber, Table, TableId};
 use parking_lot::Mutex;
+use tokio::task::yield_now;
 
 use super::identify::{Identifier, Place};
-use super::point::composed;
+use super::key_places::{KeyChanges, KeyPlaces};
 use super::source::Chunk;
 use crate::change_batch::ChangeBatch;
-use crate::segment::{RowLayout, key_hash};
+use crate::segment::{Lent, RowLayout, key_hash};
 use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
+use crate::stages::merge::MergeShape;
 use crate::stages::sort::sort_changes;
 
 /// Two neighbouring tiers are sorted together once the newer is at least a quarter of the older:
@@ -46,24 +47,18 @@ struct Tier {
     chunks: Arc<Vec<Chunk>>,
 }
 
-/// Where each key of the first `to` batches stands: some 40 bytes a row. The changes of keys that
-/// have one hash are a chain.
+/// Where each key of the first `to` batches stands. Its memory is taken from what the cache of
+/// segments may hold.
 #[derive(Debug, Default)]
 struct KeyIndex {
     to: u32,
     parts: Vec<(Arc<AcceptedBatch>, Place)>,
-    /// By the hash of a key, the newest row in `rows`.
-    newest: HashMap<u64, u32>,
-    rows: Vec<IndexedRow>,
+    places: KeyPlaces,
+    lent: Option<Lent>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct IndexedRow {
-    part: u32,
-    row: u32,
-    /// The row before it that has its hash.
-    older: Option<NonZeroU32>,
-}
+/// After so many rows a read lets others run, and ends if nobody waits for it any more.
+const ROWS_AT_ONCE: usize = 1 << 16;
 
 impl UnsortedCache {
     /// Forgets SCUs that are sorted now.
@@ -135,38 +130,28 @@ impl UnsortedCache {
         let cache = self.table(scu.scu(), &layout.table);
         let mut index = cache.index.lock().await;
         index.extend(ids, layout, scu, batches).await?;
-        let mut found: Vec<ChangeBatch> = Vec::new();
-        // Many changes of a key may stand in one part.
-        let mut read: Option<(u32, ChangeBatch)> = None;
-        for IndexedRow { part, row, .. } in index.with_hash(key_hash(key)) {
+        let shape = MergeShape::of(layout);
+        let mut of_key = KeyChanges::new(&shape, &layout.codec, key);
+        let mut places = index.places.with_hash(key_hash(key)).peekable();
+        let mut taken = 0;
+        while let Some((part, newest)) = places.next() {
+            let mut next = || places.next_if(|(of, _)| *of == part).map(|(_, row)| row);
             let (batch, place) = &index.parts[part as usize];
             if batch.position > batches {
+                while next().is_some() {}
                 continue;
             }
-            let rows = match &read {
-                Some((known, rows)) if *known == part => rows,
-                _ => {
-                    let rows = ids.read(layout, scu, batch, *place).await?;
-                    &read.insert((part, rows)).1
-                }
-            };
-            let row = row as usize;
-            let change = rows.slice(row, 1);
-            if layout.codec.encode(&change.data)?.row(0).data() != key {
-                continue;
-            }
-            let split = row > 0 && rows.kind(row - 1).is_split();
-            let total = change.kind(0).is_total();
-            found.push(if split {
-                rows.slice(row - 1, 2)
-            } else {
-                change
-            });
-            if total {
+            let read = ids.read(layout, scu, batch, *place).await?;
+            let rows = std::iter::once(newest).chain(std::iter::from_fn(next));
+            if of_key.take(&read, rows.inspect(|_| taken += 1))? {
                 break;
             }
+            if taken >= ROWS_AT_ONCE {
+                taken = 0;
+                yield_now().await;
+            }
         }
-        composed(layout, found)
+        of_key.composed()
     }
 }
 
@@ -181,6 +166,7 @@ impl KeyIndex {
         if self.to >= batches {
             return Ok(());
         }
+        let mut added = 0;
         for batch in scu.prefix(batches).into_iter().skip(self.to as usize) {
             // A read may fail, or whoever waits for it leave: a batch is in the index whole, once.
             let mut parts = Vec::new();
@@ -188,46 +174,28 @@ impl KeyIndex {
                 parts.push((place, ids.read(layout, scu, &batch, place).await?));
             }
             for (place, rows) in parts {
-                self.add(layout, Arc::clone(&batch), place, &rows)?;
+                let part = self.parts.len() as u32;
+                self.places.add(&layout.codec, part, &rows)?;
+                self.parts.push((Arc::clone(&batch), place));
+                added += rows.rows();
             }
             self.to += 1;
-        }
-        self.to = batches;
-        Ok(())
-    }
-
-    fn add(
-        &mut self,
-        layout: &RowLayout,
-        batch: Arc<AcceptedBatch>,
-        place: Place,
-        rows: &ChangeBatch,
-    ) -> Result<()> {
-        let keys = layout.codec.encode(&rows.data)?;
-        let part = self.parts.len() as u32;
-        for row in 0..rows.rows() {
-            // The second row of a pair stands for both.
-            if !rows.kind(row).is_split() {
-                let hash = key_hash(keys.row(row).data());
-                // Counted from 1, so that 0 is none.
-                let number = self.rows.len() as u32 + 1;
-                let older = self.newest.insert(hash, number);
-                self.rows.push(IndexedRow {
-                    part,
-                    row: row as u32,
-                    older: older.and_then(NonZeroU32::new),
-                });
+            if added >= ROWS_AT_ONCE {
+                added = 0;
+                self.note_memory(ids);
+                yield_now().await;
             }
         }
-        self.parts.push((batch, place));
+        self.to = batches;
+        self.note_memory(ids);
         Ok(())
     }
 
-    /// The rows of keys with this hash, newest first.
-    fn with_hash(&self, hash: u64) -> impl Iterator<Item = IndexedRow> + '_ {
-        let at = |number: NonZeroU32| self.rows.get(number.get() as usize - 1).copied();
-        let newest = self.newest.get(&hash).copied().and_then(NonZeroU32::new);
-        std::iter::successors(newest.and_then(at), move |row| row.older.and_then(at))
+    fn note_memory(&mut self, ids: &Identifier) {
+        let parts = self.parts.capacity() * size_of::<(Arc<AcceptedBatch>, Place)>();
+        let bytes = self.places.bytes() + parts as u64;
+        let lent = self.lent.get_or_insert_with(|| ids.reader.cache.lend());
+        lent.set(bytes);
     }
 }
 

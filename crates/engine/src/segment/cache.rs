@@ -2,7 +2,8 @@
 //! and counters of what a read took from the store.
 //!
 //! Invariant SC-1: the cache's weight counts the bytes of indexes and decoded rows and never
-//! passes its bound by more than what is being inserted. Files are immutable and their names never
+//! passes its bound by more than what is being inserted. What other readers' indexes take is lent
+//! to them: so much less is kept, down to a quarter. Files are immutable and their names never
 //! used again, so nothing here is ever stale.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use lazybase_model::{Error, Result, SchemaVersion};
+use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
@@ -170,6 +172,10 @@ enum CacheValue {
 /// A page is decoded whole and kept at this many point reads. Fewer would fill the cache with
 /// pages of which one row was wanted once.
 const TOUCHES_TO_KEEP: u32 = 4;
+/// In so many steps a cache gives up memory that it lends.
+const LENT_STEPS: u64 = 64;
+/// A cache keeps this share, whatever it lends: one part of so many.
+const KEPT_SHARE: u64 = 4;
 /// What an entry without rows weighs.
 const ENTRY_BYTES: u64 = 96;
 
@@ -202,8 +208,30 @@ type Hasher = BuildHasherDefault<DefaultHasher>;
 pub struct SegmentCache {
     cache: Cache<CacheKey, CacheValue, ByBytes, Hasher>,
     bytes_max: u64,
+    lent: Mutex<u64>,
     hits: AtomicU64,
     misses: AtomicU64,
+}
+
+/// Memory beside a cache that counts as the cache's own, for as long as this lives.
+#[derive(Debug)]
+pub struct Lent {
+    cache: Arc<SegmentCache>,
+    bytes: u64,
+}
+
+impl Lent {
+    /// So many bytes are in use now.
+    pub fn set(&mut self, bytes: u64) {
+        self.cache.change_lent(self.bytes, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 /// How a cache is used.
@@ -213,7 +241,7 @@ pub struct CacheUsage {
     pub hits: u64,
     /// What had to be read and decoded.
     pub misses: u64,
-    /// The bytes that are kept.
+    /// The bytes that are kept, and those that are lent.
     pub bytes: u64,
     /// The bytes that may be.
     pub bytes_max: u64,
@@ -232,14 +260,39 @@ impl SegmentCache {
         SegmentCache {
             cache: Cache::with_options(options, ByBytes, Hasher::default(), lifecycle),
             bytes_max: bytes,
+            lent: Mutex::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
     }
 
-    /// The bytes that are kept.
+    /// The bytes that are kept, and those that are lent.
     pub fn bytes(&self) -> u64 {
-        self.cache.weight()
+        self.cache.weight() + *self.lent.lock()
+    }
+
+    /// Lends memory; none of it is in use yet.
+    pub fn lend(self: &Arc<Self>) -> Lent {
+        let cache = Arc::clone(self);
+        Lent { cache, bytes: 0 }
+    }
+
+    fn change_lent(&self, before: u64, after: u64) {
+        let mut lent = self.lent.lock();
+        let old = self.left_of(*lent);
+        *lent = lent.saturating_sub(before) + after;
+        let left = self.left_of(*lent);
+        if left != old {
+            self.cache.set_capacity(left);
+        }
+    }
+
+    /// What may be kept while so much is lent, in steps: each asks the whole cache.
+    fn left_of(&self, lent: u64) -> u64 {
+        let step = (self.bytes_max / LENT_STEPS).max(1);
+        let lent = lent.div_ceil(step) * step;
+        let least = self.bytes_max / KEPT_SHARE;
+        self.bytes_max.saturating_sub(lent).max(least)
     }
 
     /// How it is used: extents and pages, not the indexes of segments.

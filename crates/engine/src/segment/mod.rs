@@ -42,7 +42,7 @@ pub mod writer;
 mod tests;
 
 pub use alone::verify_alone;
-pub use cache::{CacheUsage, DecodedExtent, FoundRows, ReadCounters, SegmentCache};
+pub use cache::{CacheUsage, DecodedExtent, FoundRows, Lent, ReadCounters, SegmentCache};
 pub use describe::{describe_extents, describe_parquet};
 pub use encode::{Codec, EncodedExtent};
 pub use extent_index::{ExtentIndex, ExtentInfo};

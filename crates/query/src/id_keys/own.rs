@@ -5,7 +5,7 @@
 //! transaction shows is the one that COMMIT keeps: rows of new keys are there, and meet each
 //! other under numbers that no answer may hold; an answer that would is refused.
 
-use std::collections::btree_map::Entry;
+use std::collections::btree_map::Entry as Of;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -14,17 +14,18 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::Int64Type;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::{Key, KeyCodec};
-use lazybase_engine::read::Snapshot;
+use lazybase_engine::read::{OwnChanges, Snapshot};
 use lazybase_engine::segment::key_hash;
 use lazybase_engine::stages::remap::key_table::KeyTable;
-use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys, rows_of_owner};
+use lazybase_engine::stages::remap::{MentionedKeys, rows_of_owner};
 use lazybase_model::id_key::{place_of, temporary_id};
 use lazybase_model::{Error, Result, Table, TableId};
 
 use crate::session::Shared;
+use crate::transaction::Entry;
 
 /// What a transaction's reads see of its own changes, by table.
-pub(crate) type Buffered = HashMap<TableId, Vec<ChangeBatch>>;
+pub(crate) type Buffered = HashMap<TableId, Vec<OwnChanges>>;
 
 /// The transaction's own changes, over its snapshot.
 ///
@@ -33,7 +34,7 @@ pub(crate) type Buffered = HashMap<TableId, Vec<ChangeBatch>>;
 /// reading a key map meets.
 pub(crate) async fn buffered(session: &Shared, snapshot: &Snapshot) -> Result<Buffered> {
     let entries = entries(session);
-    for (table, _) in &entries {
+    for Entry { table, .. } in &entries {
         if snapshot.definition(table.id)?.version != table.version {
             let what = format!("table {:?} was changed by another session", table.name);
             let error = Error::conflict(what).with_sqlstate("40001");
@@ -48,12 +49,16 @@ pub(crate) async fn buffered(session: &Shared, snapshot: &Snapshot) -> Result<Bu
         let owner = owner.ok_or_else(|| Error::internal(format!("{map} has no owner")))?;
         let made = of_map.rows_of_owner(&owner)?;
         if made.rows() > 0 {
-            tables.entry(owner.id).or_default().push(made);
+            tables.entry(owner.id).or_default().push(made.into());
         }
     }
-    for (table, keyed) in entries {
-        let changes = with_numbers(&table, keyed, &numbers)?;
-        tables.entry(table.id).or_default().push(changes);
+    for entry in entries {
+        // Those without keys go on as they are, with their index.
+        let changes = match entry.keys.is_empty() {
+            true => entry.changes,
+            false => with_numbers(&entry, &numbers)?.into(),
+        };
+        tables.entry(entry.table.id).or_default().push(changes);
     }
     Ok(tables)
 }
@@ -73,10 +78,10 @@ pub(crate) async fn provisional(
     }))
 }
 
-fn entries(session: &Shared) -> Vec<(Arc<Table>, KeyedChanges)> {
+fn entries(session: &Shared) -> Vec<Entry> {
     let state = session.state.lock();
     let transaction = state.transaction.as_ref();
-    transaction.map_or(Vec::new(), |transaction| transaction.buffer.keyed())
+    transaction.map_or(Vec::new(), |transaction| transaction.buffer.entries())
 }
 
 /// The keys of one map that a transaction mentions.
@@ -168,16 +173,16 @@ impl OfMap {
 
 type Numbers = BTreeMap<TableId, OfMap>;
 
-async fn numbers(snapshot: &Snapshot, entries: &[(Arc<Table>, KeyedChanges)]) -> Result<Numbers> {
+async fn numbers(snapshot: &Snapshot, entries: &[Entry]) -> Result<Numbers> {
     let mut numbers = Numbers::new();
-    for (table, keyed) in entries {
-        for given in &keyed.keys {
+    for entry in entries {
+        for given in &entry.keys {
             let of_map = match numbers.entry(given.map.id) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => place.insert(OfMap::new(&given.map)?),
+                Of::Occupied(known) => known.into_mut(),
+                Of::Vacant(place) => place.insert(OfMap::new(&given.map)?),
             };
             let owner = given.map.key_map.map(|map| map.owner);
-            of_map.mention(&given.rows, owner != Some(table.id))?;
+            of_map.mention(&given.rows, owner != Some(entry.table.id))?;
         }
     }
     for of_map in numbers.values_mut() {
@@ -186,13 +191,10 @@ async fn numbers(snapshot: &Snapshot, entries: &[(Arc<Table>, KeyedChanges)]) ->
     Ok(numbers)
 }
 
-fn with_numbers(table: &Table, keyed: KeyedChanges, numbers: &Numbers) -> Result<ChangeBatch> {
-    let KeyedChanges { changes, keys } = keyed;
-    if keys.is_empty() {
-        return Ok(changes);
-    }
+fn with_numbers(entry: &Entry, numbers: &Numbers) -> Result<ChangeBatch> {
+    let (table, changes) = (&entry.table, entry.changes.changes().clone());
     let mut ids: BTreeMap<TableId, Vec<i64>> = BTreeMap::new();
-    for given in &keys {
+    for given in &entry.keys {
         if let Some(of_map) = numbers.get(&given.map.id) {
             ids.insert(given.map.id, of_map.of_keys(given)?);
         }

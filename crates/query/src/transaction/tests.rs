@@ -9,6 +9,10 @@ use super::*;
 
 /// a BIGINT, b TEXT, with a hidden key.
 fn table() -> Arc<Table> {
+    table_with(TableId(1))
+}
+
+fn table_with(id: TableId) -> Arc<Table> {
     let columns = vec![
         Column::new("a", DataType::Int64),
         Column::new("b", DataType::Utf8),
@@ -16,7 +20,7 @@ fn table() -> Arc<Table> {
     ];
     Arc::new(Table {
         hidden_key: true,
-        ..Table::new(TableId(1), ViewId(1), "t", columns, &[2])
+        ..Table::new(id, ViewId(id.0), format!("t{id}"), columns, &[2])
     })
 }
 
@@ -31,13 +35,14 @@ fn insert(table: &Arc<Table>, values: &[i64]) -> Staged {
 }
 
 fn values(buffer: &Buffer) -> Vec<i64> {
-    let entries = buffer.keyed();
+    let entries = buffer.entries();
     entries
         .into_iter()
-        .filter(|(table, _)| table.id == TableId(1))
-        .flat_map(|(_, keyed)| {
-            keyed
+        .filter(|entry| entry.table.id == TableId(1))
+        .flat_map(|entry| {
+            entry
                 .changes
+                .changes()
                 .data
                 .column(0)
                 .as_primitive::<Int64Type>()
@@ -103,4 +108,27 @@ fn savepoints_cut_the_buffer() {
     transaction.rollback_to("s").unwrap();
     transaction.release("s").unwrap();
     assert!(transaction.release("s").is_err());
+}
+
+/// So that a read of a transaction takes a time that does not grow with its statements.
+#[test]
+fn many_statements_leave_few_batches() {
+    let (table, other) = (table(), table_with(TableId(2)));
+    let mut buffer = Buffer::default();
+    for value in 0..1000 {
+        buffer.apply(vec![insert(&table, &[value])]).unwrap();
+        buffer.apply(vec![insert(&other, &[-value])]).unwrap();
+    }
+    assert_eq!(values(&buffer), (0..1000).collect::<Vec<i64>>());
+    assert!(buffer.entries.len() <= 20, "{}", buffer.entries.len());
+    let counted = buffer.bytes;
+    buffer.count_bytes();
+    assert_eq!(counted, buffer.bytes);
+    // Rows keep their keys, and what was saved before stays as it was.
+    let saved = buffer.clone();
+    let gone = HashSet::from([row(0), row(2 * 999)]);
+    let removes = Staged::RemoveOwn(Arc::clone(&table), gone);
+    buffer.apply(vec![removes]).unwrap();
+    assert_eq!(values(&buffer), (1..999).collect::<Vec<i64>>());
+    assert_eq!(values(&saved), (0..1000).collect::<Vec<i64>>());
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use lazybase_cluster::AsOf;
-use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::Key as EncodedKey;
 use lazybase_engine::manifest::KeyRange;
-use lazybase_engine::read::{ScanPlan, Snapshot};
+use lazybase_engine::read::{OwnChanges, ScanPlan, Snapshot};
 use lazybase_model::{Error, Horizon};
 
 use super::scan_request;
@@ -347,7 +346,7 @@ impl Comparing<'_> {
 
     /// A transaction sees its own changes, and nobody else does. Those that name keys that have no
     /// number yet are left out: they get one when it commits.
-    async fn own_changes(&self, dice: &mut Dice) -> Answer<(Vec<ChangeBatch>, Rows)> {
+    async fn own_changes(&self, dice: &mut Dice) -> Answer<(Vec<OwnChanges>, Rows)> {
         let now = self.life.instance.now_micros();
         let mut rows = self.expected.rows.as_ref().clone();
         let mut buffered = Vec::new();
@@ -363,7 +362,7 @@ impl Comparing<'_> {
             let applied = changes.iter();
             applied.for_each(|change| apply(&mut rows, self.draw(), version, change));
             if !changes.is_empty() {
-                buffered.push(self.with_numbers(&changes)?);
+                buffered.push(self.with_numbers(&changes)?.into());
             }
         }
         Ok((buffered, rows))

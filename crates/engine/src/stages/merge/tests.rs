@@ -15,7 +15,7 @@ use super::*;
 use crate::stages::sort::sort_shaped;
 
 /// The changes of a span: by SCU, by batch.
-type Story = Vec<Vec<Vec<Op>>>;
+pub(crate) type Story = Vec<Vec<Vec<Op>>>;
 
 fn any_story() -> impl Strategy<Value = Story> {
     let batch = prop::collection::vec(op(9), 0..7);
@@ -71,7 +71,7 @@ pub(crate) fn applied(shape: &MergeShape, story: &Story) -> Rows {
     rows
 }
 
-fn composed(shape: &MergeShape, story: &Story) -> Changes {
+pub(crate) fn composed(shape: &MergeShape, story: &Story) -> Changes {
     let mut changes = Changes::new();
     for (at, op) in ops(story) {
         let (key, change, _) = op.change(shape, at);
