@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray, Date32Array, FixedSizeBinaryBuilder,
-    Int64Array, ListArray, PrimitiveArray, StringArray, make_array, new_null_array,
+    Int64Array, ListArray, PrimitiveArray, StringArray, StructArray, make_array, new_null_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::kernels::zip::zip;
@@ -128,6 +128,15 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
                 place,
             )
         }
+        DataType::Decimal128(..) | DataType::Decimal256(..) => {
+            let digits = strings.iter().map(|text| {
+                text.map(|text| without_exponent(text).map_or(Cow::Borrowed(text), Cow::Owned))
+            });
+            checked_cast(
+                &(Arc::new(digits.collect::<StringArray>()) as ArrayRef),
+                place,
+            )
+        }
         DataType::Date32 => {
             let days = all_spelt(&without_zones(&local(strings)));
             far(&days, place, far_date, Date32Array::from)
@@ -159,6 +168,33 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
         }
         _ => checked_cast(texts, place),
     }
+}
+
+/// The digits of a number with an exponent, which Arrow reads in no text: `1.5e3` is `1500`.
+fn without_exponent(text: &str) -> Option<String> {
+    let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
+    let exponent = exponent.parse::<i32>().ok()?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = whole.trim_start_matches(['+', '-']);
+    let mut figures = digits.bytes().chain(fraction.bytes()).peekable();
+    let is_number = figures.peek().is_some() && figures.all(|b| b.is_ascii_digit());
+    // More is not of any type, or nothing.
+    if !is_number || exponent.unsigned_abs() > 200 || whole.len() > digits.len() + 1 {
+        return None;
+    }
+    let sign = if whole.starts_with('-') { "-" } else { "" };
+    let zeros = "0".repeat(exponent.unsigned_abs() as usize);
+    let (before, after) = match exponent < 0 {
+        true => (format!("{zeros}{digits}"), fraction.to_owned()),
+        false => (digits.to_owned(), format!("{fraction}{zeros}")),
+    };
+    let point = before.len() as i32 + exponent;
+    let all = before + &after;
+    let (before, after) = all.split_at(point as usize);
+    Some(match after {
+        "" => format!("{sign}{before}"),
+        after => format!("{sign}{before}.{after}"),
+    })
 }
 
 /// Texts as values of a column, of which the first is in row `first_row`, counted from 1.
@@ -307,10 +343,11 @@ fn no_nested(texts: &StringArray, row: usize, place: &Place<'_>) -> Error {
 
 /// What the JSON of texts says; `None` when one is no JSON, or not of the type.
 fn nested_values(texts: &StringArray, nested: &DataType) -> Option<ArrayRef> {
-    let field = Field::new("value", nested.clone(), true);
+    let field = Field::new("value", with_texts(nested), true);
     let mut decoder = arrow::json::ReaderBuilder::new_with_field(field)
         .with_batch_size(texts.len() + 1)
         .with_strict_mode(true)
+        .with_coerce_primitive(true)
         .build_decoder()
         .ok()?;
     for (before, text) in texts.iter().enumerate() {
@@ -322,7 +359,52 @@ fn nested_values(texts: &StringArray, nested: &DataType) -> Option<ArrayRef> {
         }
     }
     let rows = decoder.flush().ok()??;
-    Some(Arc::clone(rows.column(0)))
+    of_texts_within(rows.column(0), nested)
+}
+
+/// The type with texts for all values within: JSON's reader cuts numbers to the types that it is
+/// to read, and reads few types.
+fn with_texts(nested: &DataType) -> DataType {
+    let within = |field: &FieldRef| {
+        let data_type = with_texts(field.data_type());
+        Arc::new(field.as_ref().clone().with_data_type(data_type))
+    };
+    match nested {
+        DataType::List(item) => DataType::List(within(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(within).collect()),
+        // Bytes are hexadecimal digits there.
+        DataType::Binary => DataType::Binary,
+        _ => DataType::Utf8,
+    }
+}
+
+/// Lists and structs of texts as those of the values; `None` when one is not of its type.
+fn of_texts_within(values: &ArrayRef, wanted: &DataType) -> Option<ArrayRef> {
+    let nulls = values.nulls().cloned();
+    Some(match wanted {
+        _ if values.data_type() == wanted => Arc::clone(values),
+        DataType::List(item) => {
+            let lists = values.as_list::<i32>();
+            let within = of_texts_within(lists.values(), item.data_type())?;
+            let offsets = lists.offsets().clone();
+            Arc::new(ListArray::try_new(Arc::clone(item), offsets, within, nulls).ok()?)
+        }
+        DataType::Struct(fields) => {
+            let columns = fields.iter().zip(values.as_struct().columns());
+            let within = columns.map(|(field, values)| of_texts_within(values, field.data_type()));
+            let within = within.collect::<Option<Vec<ArrayRef>>>()?;
+            Arc::new(StructArray::try_new(fields.clone(), within, nulls).ok()?)
+        }
+        _ => {
+            let column = Column::new("value", wanted.clone());
+            let place = Place {
+                table: "",
+                column: &column,
+                first_row: 1,
+            };
+            from_text(values, &place).ok()?
+        }
+    })
 }
 
 /// Bytes as an array.

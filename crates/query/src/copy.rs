@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   COPY TO     query -> batches -> csv | json | parquet | arrow -> file
-//!   COPY FROM   file | standard input -> csv::Records | json | parquet | arrow -> one batch
+//!   COPY FROM   file | standard input -> csv::Records | JsonRows | parquet | arrow -> one batch
 //! ```
 //!
 //! Reads and writes files that the user names, which are no part of the database. Invariant
@@ -31,6 +31,7 @@ mod client;
 mod csv;
 mod csv_rows;
 mod input;
+mod json_rows;
 mod rows_file;
 mod spelling;
 mod text;
@@ -40,6 +41,7 @@ pub(crate) use client::{copy_to_client, plan};
 pub use csv::csv_texts;
 pub use csv_rows::{CsvSpelling, CsvWriter};
 pub(crate) use input::Input;
+pub use json_rows::{JsonColumn, json_rows};
 pub use rows_file::{FileForm, RowsFile, json_lines};
 pub use spelling::json_texts;
 

@@ -80,8 +80,8 @@ pub use appender::{Appender, Op};
 pub use array_text::{array_elements, put_array_element};
 pub use cast::texts_as;
 pub use copy::{
-    CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm, RowFormat, RowsFile,
-    copy_input, csv_texts, json_lines, json_texts,
+    CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm, JsonColumn, RowFormat,
+    RowsFile, copy_input, csv_texts, json_lines, json_rows, json_texts,
 };
 pub use database::{Database, OpenOptions, SessionDefaults};
 pub use error::nearest;

@@ -136,3 +136,48 @@ fn floating_keys_have_one_spelling() {
     assert_eq!(stored.value(0).to_bits(), 0.0_f64.to_bits());
     assert_eq!(stored.value(1).to_bits(), f64::NAN.to_bits());
 }
+
+/// The values of texts, as texts again.
+fn read(text: &str, data_type: DataType) -> Result<String> {
+    let values = cast(Arc::new(StringArray::from(vec![text])), data_type)?;
+    Ok(array_value_to_string(&values, 0).unwrap())
+}
+
+#[test]
+fn decimals_may_have_exponents() {
+    for (text, expected) in [
+        ("1.25e0", "1.3"),
+        ("1e2", "100.0"),
+        ("-12.5E-1", "-1.3"),
+        ("+.5e1", "5.0"),
+        ("1e-150", "0.0"),
+    ] {
+        let read = read(text, DataType::Decimal128(4, 1)).unwrap();
+        assert_eq!(read, expected, "{text}");
+    }
+    for text in ["e1", "1e", "1e2.5", "--1e1", "1e5", "xe1"] {
+        assert!(read(text, DataType::Decimal128(4, 1)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn values_in_lists_and_structs_are_whole_or_refused() {
+    let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+    let ints = DataType::List(item(DataType::Int32));
+    assert_eq!(read("[1, null, 3]", ints.clone()).unwrap(), "[1, , 3]");
+    let error = read("[1.5]", ints.clone()).unwrap_err();
+    assert_eq!(error.sqlstate(), "22P02");
+    assert!(error.message().contains("row 11: \"[1.5]\""), "{error}");
+    let decimals = DataType::List(item(DataType::Decimal128(4, 1)));
+    assert_eq!(read("[1.25, \"2\"]", decimals).unwrap(), "[1.3, 2.0]");
+    let fields = vec![
+        Field::new("a", ints, true),
+        Field::new("b", DataType::Utf8, true),
+    ];
+    let pair = DataType::Struct(fields.into());
+    assert_eq!(
+        read("{\"a\": [1], \"b\": 7}", pair.clone()).unwrap(),
+        "{a: [1], b: 7}"
+    );
+    assert!(read("{\"a\": [1.5]}", pair).is_err());
+}

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Seek};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -16,12 +16,12 @@ use lazybase_model::{Error, Result, Table};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::csv::{Dialect, Records};
+use super::json_rows::{JsonColumn, JsonRows};
 use super::text::Lines;
 use super::{Format, ascii, delimiter, drain, io, null_of};
 use crate::dml::insert::{column, columns_given};
 use crate::error::from_given;
 use crate::parse::{CopyFile, CopyPlace};
-use crate::scan::shown_schema;
 
 /// The data of a `COPY ... FROM STDIN`.
 pub(crate) type Input = Box<dyn BufRead + Send>;
@@ -123,21 +123,12 @@ pub(super) fn rows(
         .with_sqlstate("0A000")),
         Format::Json => {
             let given = columns_given(table, columns)?;
-            let schema = shown_schema(table, &given);
-            let fields = schema.fields().iter();
-            let nullable: Vec<Field> = fields
-                .map(|field| match field.data_type() {
-                    // JSON's reader knows no intervals: their texts are read as others are.
-                    DataType::Interval(_) => Field::new(field.name(), DataType::Utf8, true),
-                    _ => field.as_ref().clone().with_nullable(true),
-                })
-                .collect();
-            let reader = arrow::json::ReaderBuilder::new(Arc::new(Schema::new(nullable)))
-                .with_batch_size(BATCH_ROWS)
-                .with_strict_mode(true)
-                .build(source.reader())
-                .map_err(|error| from_given(&error))?;
-            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
+            let columns = given.iter().map(|at| {
+                let column = &table.columns[*at];
+                JsonColumn::new(&column.name, &column.data_type)
+            });
+            let rows = JsonRows::new(source.reader(), columns.collect(), 1);
+            Ok((given, stream::iter(rows).boxed()))
         }
         Format::Parquet => {
             let broken = |error: parquet::errors::ParquetError| {

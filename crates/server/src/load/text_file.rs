@@ -8,10 +8,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::csv;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
 use arrow::json;
 use lazybase_model::{Column, Error, Result};
-use lazybase_query::{csv_texts, texts_as};
+use lazybase_query::{JsonColumn, csv_texts, json_rows, texts_as};
 use regex::Regex;
 
 use super::chunk::{CHUNK_BYTES, Chunks, PrefixHash};
@@ -21,7 +20,6 @@ use crate::failure;
 
 /// The records that types are inferred from.
 const INFERENCE_RECORDS: usize = 50_000;
-const BATCH_ROWS: usize = 8_192;
 
 /// How CSV is written.
 #[derive(Debug, Clone)]
@@ -183,31 +181,16 @@ impl TextFile {
     }
 
     fn json_rows(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>> {
-        let after = |error: ArrowError| failure::arrow(format!("after row {}", self.rows), &error);
         let fields = self.schema.fields().iter();
-        // What JSON's reader does not know is read from its text.
-        let read = fields.map(|field| match field.data_type() {
-            DataType::Interval(_) | DataType::FixedSizeBinary(_) => {
-                Arc::new(Field::new(field.name(), DataType::Utf8, true))
-            }
-            _ => Arc::clone(field),
-        });
-        let read = SchemaRef::new(Schema::new(read.collect::<Vec<_>>()));
-        let reader = json::ReaderBuilder::new(read)
-            .with_strict_mode(true)
-            .with_batch_size(BATCH_ROWS)
-            .build(chunk)
-            .map_err(after)?;
+        let columns = fields.map(|field| JsonColumn::new(field.name(), field.data_type()));
         let mut first_row = self.rows + 1;
         let mut batches = Vec::new();
-        for batch in reader {
-            let batch = batch.map_err(|error| {
-                after(error).with_hint("to have other types, make the table before")
-            })?;
-            let columns = self.schema.fields().iter().zip(batch.columns());
-            let columns = columns.map(|(field, column)| typed(field, column, first_row));
+        for texts in json_rows(chunk, columns.collect(), first_row) {
+            let texts = texts?;
+            let columns = self.schema.fields().iter().zip(texts.columns());
+            let columns = columns.map(|(field, texts)| typed(field, texts, first_row));
             let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-            first_row += batch.num_rows() as u64;
+            first_row += texts.num_rows() as u64;
             batches.push(assembled(&self.schema, columns)?);
         }
         Ok(batches)

@@ -32,6 +32,24 @@ fn a_table_of_json_lines_has_their_columns_in_their_order() {
     assert_eq!(place.rows("SELECT * FROM t"), "1,a,2.5,\n2,,3.0,true\n");
 }
 
+/// A number that its column can't hold is refused, not cut.
+#[test]
+fn numbers_of_json_are_whole_or_refused() {
+    let place = Place::new();
+    let made = "CREATE TABLE t (id INT PRIMARY KEY, n INT, d DECIMAL(4,1))";
+    place.ok(&["sql", "-c", made]);
+    let file = place.file("a.jsonl", "{\"id\":1,\"d\":1.25}\n{\"id\":2,\"n\":7}\n");
+    place.ok(&["load", "t", &file]);
+    assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), "1,,1.3\n2,7,\n");
+    let file = place.file("b.jsonl", "{\"id\":3,\"n\":1}\n{\"id\":4,\"n\":1.5}\n");
+    let said = place.fails(&["load", "t", &file]);
+    assert!(said.contains("b.jsonl"), "{said}");
+    assert!(
+        said.contains("column \"n\", row 2: \"1.5\" is not of type INT"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_text_longer_than_its_column_takes_is_named() {
     let place = Place::new();
