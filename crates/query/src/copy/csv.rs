@@ -5,7 +5,7 @@
 //! Invariant CSV-1: memory holds one batch and one record, whatever a broken file says: a field
 //! longer than a cell may be ends the reading.
 
-use std::io::BufRead;
+use std::io::{BufRead, Chain, Read};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
@@ -23,7 +23,7 @@ mod tests;
 const BATCH_ROWS: usize = 8192;
 /// A batch ends with the record that brings it to so many bytes.
 const BATCH_BYTES: usize = 8 << 20;
-/// What some programs write before UTF-8.
+/// What some programs write before UTF-8, at the beginning of a file. Elsewhere it is text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How the text is written.
@@ -41,8 +41,8 @@ pub(super) struct Dialect {
     pub(super) has_end: bool,
 }
 
-/// The rows of whole lines of CSV, without a header, as texts in columns of these names. An empty
-/// value is NULL; one in quotes is an empty text.
+/// The rows of whole lines of CSV, which stand after a header, as texts in columns of these names.
+/// An empty value is NULL; one in quotes is an empty text.
 ///
 /// # Errors
 /// Each batch: `Invalid` for a line that is no CSV or has another number of values.
@@ -59,7 +59,7 @@ pub fn csv_texts(
         header: false,
         has_end: false,
     };
-    Records::new(lines, dialect, names)
+    Records::after(b"", lines, dialect, names)
 }
 
 /// One record: its fields' bytes one after the other.
@@ -87,16 +87,6 @@ impl Record {
         self.bytes.len() - self.fields.last().map_or(0, |(end, _)| *end)
     }
 
-    /// Leaves out what some programs write before the first value.
-    fn drop_mark(&mut self) {
-        if self.bytes.starts_with(BYTE_ORDER_MARK) {
-            self.bytes.drain(..BYTE_ORDER_MARK.len());
-            for (end, _) in &mut self.fields {
-                *end -= BYTE_ORDER_MARK.len();
-            }
-        }
-    }
-
     /// Line ends inside quotes.
     fn lines_inside(&self) -> u64 {
         self.bytes.iter().filter(|byte| **byte == b'\n').count() as u64
@@ -115,7 +105,8 @@ impl Record {
 
 /// Batches of records.
 pub(super) struct Records<R> {
-    input: R,
+    /// What was read already to look at it, and the rest.
+    input: Chain<&'static [u8], R>,
     dialect: Dialect,
     schema: SchemaRef,
     record: Record,
@@ -139,8 +130,19 @@ enum At {
 }
 
 impl<R: BufRead> Records<R> {
-    /// Reads the records of `input`, whose columns are `names`.
-    pub(super) fn new(input: R, dialect: Dialect, names: Vec<String>) -> Result<Records<R>> {
+    /// Reads the records of a file, whose columns are `names`.
+    pub(super) fn new(mut input: R, dialect: Dialect, names: Vec<String>) -> Result<Records<R>> {
+        let begun = skip_mark(&mut input)?;
+        Records::after(begun, input, dialect, names)
+    }
+
+    /// Reads the records of `begun`, and then of `input`.
+    fn after(
+        begun: &'static [u8],
+        input: R,
+        dialect: Dialect,
+        names: Vec<String>,
+    ) -> Result<Records<R>> {
         if dialect.delimiter == dialect.quote {
             return Err(Error::invalid("DELIMITER and QUOTE are the same").with_sqlstate("22023"));
         }
@@ -149,7 +151,7 @@ impl<R: BufRead> Records<R> {
             .map(|name| Field::new(name, DataType::Utf8, true))
             .collect();
         let mut records = Records {
-            input,
+            input: begun.chain(input),
             schema: Arc::new(Schema::new(fields)),
             record: Record::default(),
             line: 1,
@@ -205,9 +207,6 @@ impl<R: BufRead> Records<R> {
             }
             if ends {
                 record.end_field();
-                if *line == 1 {
-                    record.drop_mark();
-                }
                 *line += 1 + record.lines_inside();
                 return Ok(true);
             }
@@ -219,9 +218,6 @@ impl<R: BufRead> Records<R> {
         }
         if begun {
             record.end_field();
-        }
-        if begun && *line == 1 {
-            record.drop_mark();
         }
         Ok(begun)
     }
@@ -288,6 +284,18 @@ impl<R: BufRead> Records<R> {
         }
         Ok(())
     }
+}
+
+/// Takes the byte order mark that a file begins with; gives what was taken of anything else.
+fn skip_mark(input: &mut impl BufRead) -> Result<&'static [u8]> {
+    for (taken, expected) in BYTE_ORDER_MARK.iter().enumerate() {
+        let buffer = input.fill_buf().map_err(io("CSV"))?;
+        if buffer.first() != Some(expected) {
+            return Ok(&BYTE_ORDER_MARK[..taken]);
+        }
+        input.consume(1);
+    }
+    Ok(b"")
 }
 
 /// Takes the byte at `next`, or a stretch of plain ones; gives what comes after it.

@@ -77,6 +77,24 @@ fn lines_end_in_every_way_and_the_last_needs_no_end() {
 }
 
 #[test]
+fn a_mark_is_none_of_the_text_only_where_the_file_begins() {
+    assert_eq!(shown("\u{feff}\"1,2\",a\n", 2), ["1,2|a"]);
+    assert_eq!(shown("\"\u{feff}1\",a\n", 2), ["\u{feff}1|a"]);
+    assert_eq!(
+        shown("1,\u{feff}a\n\u{feff}2,b\n", 2),
+        ["1|\u{feff}a", "\u{feff}2|b"]
+    );
+    // What begins alike: U+FEC0 has its first two bytes.
+    assert_eq!(shown("\u{fec0}1,a\n", 2), ["\u{fec0}1|a"]);
+    assert!(shown("\u{feff}", 2).is_empty());
+    let lines = "\u{feff}1,a\n";
+    let names = vec!["k".to_owned(), "v".to_owned()];
+    let mut batches = csv_texts(lines.as_bytes(), b',', names).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    assert_eq!(batch.column(0).as_string::<i32>().value(0), "\u{feff}1");
+}
+
+#[test]
 fn the_options_are_kept() {
     let other = Dialect {
         delimiter: b';',
