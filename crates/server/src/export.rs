@@ -44,13 +44,12 @@ async fn export(
 ) -> Result<(u64, Option<Stamp>)> {
     let session = database.session();
     let mut stream = session.query(sql).await?;
-    let mut name = file.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = PathBuf::from(name);
-    let path = partial.to_string_lossy();
-    let mut file_rows = RowsFile::create(&path, form_of(format), &stream.schema())?;
+    let (made, partial) = wall::create_beside(file)?;
     let mut rows = 0;
     let written: Result<()> = async {
+        let name = partial.to_string_lossy();
+        let schema = stream.schema();
+        let mut file_rows = RowsFile::into_file(made, &name, form_of(format), &schema)?;
         while let Some(batch) = stream.next().await {
             let batch = batch?;
             rows += batch.num_rows() as u64;

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +15,9 @@ use lazybase_model::{Error, Result};
 use tokio::task::JoinHandle;
 
 use crate::failure;
+
+/// The most unfinished files that stand beside one.
+const BESIDE_MAX: u32 = 1_000;
 
 /// Measures time since it was made.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +87,27 @@ pub(crate) fn now_micros() -> i64 {
 /// Writes a whole file.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| failure::io(path.display(), &error))
+}
+
+/// Makes a file beside `path` that is not there yet, for what is to become it: its name with an
+/// ending. What somebody else has there, or an earlier run left, stays.
+pub(crate) fn create_beside(path: &Path) -> Result<(fs::File, PathBuf)> {
+    let mut number = 1;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(match number {
+            1 => ".partial".to_owned(),
+            number => format!(".partial{number}"),
+        });
+        let beside = PathBuf::from(name);
+        match fs::File::create_new(&beside) {
+            Ok(file) => return Ok((file, beside)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < BESIDE_MAX => {
+                number += 1;
+            }
+            Err(error) => return Err(failure::io(beside.display(), &error)),
+        }
+    }
 }
 
 /// Gives a file its name, in place of what had it.

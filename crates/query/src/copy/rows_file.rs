@@ -70,6 +70,19 @@ impl RowsFile {
             reason = "a file that the user names is no part of the database"
         )]
         let made = File::create(path).map_err(io(path))?;
+        RowsFile::into_file(made, path, form, schema)
+    }
+
+    /// Writes into a file that was just made; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`RowsFile::create`].
+    pub fn into_file(
+        made: File,
+        path: &str,
+        form: FileForm,
+        schema: &SchemaRef,
+    ) -> Result<RowsFile> {
         let made = BufWriter::new(made);
         let rows = match form {
             FileForm::Csv { header, spelling } => {

@@ -89,6 +89,49 @@ fn what_is_exported_can_be_loaded() {
     assert!(!place.path("x.csv").exists());
 }
 
+/// The names of the files in a folder.
+#[cfg(unix)]
+fn names_in(folder: &std::path::Path) -> Vec<Vec<u8>> {
+    use std::os::unix::ffi::OsStrExt;
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<Vec<u8>> = entries
+        .map(|entry| entry.unwrap().file_name().as_bytes().to_vec())
+        .collect();
+    names.sort();
+    names
+}
+
+#[cfg(unix)]
+#[test]
+fn an_export_takes_any_name_and_leaves_what_others_have() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = filled();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.csv");
+    let folder = place.path("names");
+    std::fs::create_dir(&folder).unwrap();
+    let export = |query: &str| {
+        let mut command = place.command(&["export", "--query", query]);
+        command.arg(folder.join(name)).output().unwrap()
+    };
+    let done = export("SELECT 1 AS one");
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(names_in(&folder), [b"caf\xe9.csv".to_vec()]);
+
+    let partial = std::ffi::OsStr::from_bytes(b"caf\xe9.csv.partial");
+    std::fs::write(folder.join(partial), "of somebody else").unwrap();
+    assert!(export("SELECT 2 AS two").status.success());
+    assert!(
+        !export("SELECT 1 / x FROM generate_series(0, 0) AS s (x)")
+            .status
+            .success()
+    );
+    let left = [b"caf\xe9.csv".to_vec(), b"caf\xe9.csv.partial".to_vec()];
+    assert_eq!(names_in(&folder), left);
+    let read = |name| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(read(name), "two\n2\n");
+    assert_eq!(read(partial), "of somebody else");
+}
+
 #[test]
 fn the_inside_can_be_looked_at() {
     let place = filled();
