@@ -26,6 +26,8 @@ pub const SEAL_AGE: Duration = Duration::from_secs(1);
 pub const SEAL_BYTES: u64 = 256 << 20;
 /// The size of one log file, preallocated (setting `log_file_bytes`).
 pub const LOG_FILE_BYTES: u64 = 64 << 20;
+/// The most that a server takes for it: the next file is filled with zeros ahead of time.
+pub const LOG_FILE_BYTES_MAX: u64 = 4 << 30;
 /// The most uncompressed bytes in one log frame: larger batches take several frames.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
 /// The bytes that may wait for the next group commit before writers wait.

@@ -1,6 +1,6 @@
 //! The table of options: every name, meaning and field, once.
 
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Result, limits};
 
 use super::Config;
 use super::values::Field;
@@ -180,8 +180,12 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "log_file_bytes",
         group: WRITES,
         value: "BYTES",
-        about: "The size of one file of the log, preallocated.",
-        field: Field::Bytes(|config| &mut config.settings.log_file_bytes),
+        about: "The size of one file of the log, which is filled with zeros ahead of time; 4 GiB \
+            at most.",
+        field: Field::BytesUpTo(
+            |config| &mut config.settings.log_file_bytes,
+            limits::LOG_FILE_BYTES_MAX,
+        ),
     },
     Opt {
         key: "log_compression",

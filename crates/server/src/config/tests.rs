@@ -142,6 +142,12 @@ fn what_is_not_known_or_no_value_is_an_error_with_a_hint() {
         ("workers = 0", "a.toml: workers", "from 1 on"),
         ("retention = \"soon\"", "not a duration", "2 h"),
         ("query_memory = \"1 GB\"", "number of bytes", "GiB"),
+        (
+            "log_file_bytes = \"none\"",
+            "is too much: \"none\"",
+            "4 GiB",
+        ),
+        ("log_file_bytes = \"5 GiB\"", "is too much", "4 GiB"),
         ("pg_listen = \"here\"", "no address", "off"),
         ("log_level = \"loud\"\n[x]\n", "", ""),
         ("a = 1\nb = ", "line 2", ""),

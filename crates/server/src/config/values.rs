@@ -22,6 +22,8 @@ pub(crate) enum Field {
     Count(fn(&mut Config) -> &mut usize, usize),
     /// A number of bytes; the greatest number is no limit.
     Bytes(fn(&mut Config) -> &mut u64),
+    /// A number of bytes, and the most that it may be.
+    BytesUpTo(fn(&mut Config) -> &mut u64, u64),
     /// A time.
     Time(fn(&mut Config) -> &mut Duration),
     /// A time, or none.
@@ -60,6 +62,7 @@ impl Field {
             Field::Switch(of) => *of(config) = switch(text)?,
             Field::Count(of, least) => *of(config) = count(text, *least)?,
             Field::Bytes(of) => *of(config) = bytes(text)?,
+            Field::BytesUpTo(of, most) => *of(config) = bytes_up_to(text, *most)?,
             Field::Time(of) => *of(config) = time(text)?,
             Field::TimeOrOff(of) => *of(config) = unless_off(text, time)?,
             Field::Filter(of) => *of(config) = filter(text)?,
@@ -77,7 +80,7 @@ impl Field {
             Field::Address(of) => or_off(of(config).map(|address| address.to_string())),
             Field::Switch(of) => Some(if *of(config) { ON } else { OFF }.to_owned()),
             Field::Count(of, _) => Some(of(config).to_string()),
-            Field::Bytes(of) => Some(shown_bytes(*of(config))),
+            Field::Bytes(of) | Field::BytesUpTo(of, _) => Some(shown_bytes(*of(config))),
             Field::Time(of) => Some(shown_time(*of(config))),
             Field::TimeOrOff(of) => or_off(of(config).map(shown_time)),
             Field::Filter(of) => Some(of(config).clone()),
@@ -155,6 +158,16 @@ fn bytes(text: &str) -> Result<u64, Wrong> {
                 "write bytes, or a number with KiB, MiB, GiB or TiB; none for no limit",
             )
         })
+}
+
+fn bytes_up_to(text: &str, most: u64) -> Result<u64, Wrong> {
+    match bytes(text)? {
+        given if given <= most => Ok(given),
+        _ => {
+            let hint = format!("write {} at most", shown_bytes(most));
+            Err(wrong("too much", hint))
+        }
+    }
 }
 
 fn shown_bytes(bytes: u64) -> String {
