@@ -194,6 +194,11 @@ fn note(filter: &Expr, table: &Table, bounds: &mut [Bounds]) {
             note(left, table, bounds);
             note(right, table, bounds);
         }
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Or,
+            right,
+        }) => note_either(left, right, table, bounds),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             if let Some((at, value)) = column_and_value(left, right, table) {
                 compare(&mut bounds[at], *op, value);
@@ -236,6 +241,27 @@ fn note(filter: &Expr, table: &Table, bounds: &mut [Bounds]) {
             }
         }
         _ => {}
+    }
+}
+
+/// Notes the values that either of two filters leaves a column: the planner makes a few equalities
+/// of a short IN list.
+fn note_either(left: &Expr, right: &Expr, table: &Table, bounds: &mut [Bounds]) {
+    let of_side = |side: &Expr| {
+        let mut of_side = vec![Bounds::default(); bounds.len()];
+        note(side, table, &mut of_side);
+        of_side
+    };
+    let sides = of_side(left).into_iter().zip(of_side(right));
+    let choices = sides.map(|(left, right)| {
+        let mut choices = left.any_of?;
+        choices.extend(right.any_of?);
+        Some(choices)
+    });
+    for (at, choices) in choices.collect::<Vec<_>>().into_iter().enumerate() {
+        if let Some(choices) = choices {
+            any_of(&mut bounds[at], choices);
+        }
     }
 }
 

@@ -93,6 +93,40 @@ fn lists_on_a_prefix_bound_it() {
     assert!(high.unwrap() > key(&table, vec![int(7), text("zzzz")]));
 }
 
+/// The planner makes `c0 = 7 OR c0 = 3` of `c0 IN (7, 3)`.
+#[test]
+fn either_of_some_values_bounds_as_their_list_does() {
+    let table = pair();
+    let is = |value: i64| col("c0").eq(lit(value));
+    let either = is(7)
+        .or(is(3))
+        .or(col("c0").in_list(vec![lit(5_i64)], false));
+    let list = col("c0").in_list(vec![lit(7_i64), lit(3_i64), lit(5_i64)], false);
+    assert!(is_useful(&either, &table));
+    assert_eq!(
+        access(&table, std::slice::from_ref(&either)).unwrap(),
+        access(&table, &[list]).unwrap()
+    );
+    let keys = |values: &[(i64, &str)]| {
+        let key = |(number, name): &(i64, &str)| key(&table, vec![int(*number), text(name)]);
+        Access::Keys(values.iter().map(key).collect())
+    };
+    let named = [either, col("c1").eq(lit("x"))];
+    assert_eq!(
+        access(&table, &named).unwrap(),
+        keys(&[(3, "x"), (5, "x"), (7, "x")])
+    );
+    // Of several columns each has the values of both sides: more than they let pass.
+    let pair = |number: i64, name: &str| is(number).and(col("c1").eq(lit(name)));
+    assert_eq!(
+        access(&table, &[pair(1, "a").or(pair(2, "b"))]).unwrap(),
+        keys(&[(1, "a"), (1, "b"), (2, "a"), (2, "b")])
+    );
+    let nothing = is(1).and(is(2));
+    let (low, _) = range(access(&table, &[nothing.or(pair(2, "b"))]).unwrap());
+    assert_eq!(low, Some(key(&table, vec![int(2)])));
+}
+
 #[test]
 fn contradictions_read_nothing() {
     let table = pair();
@@ -110,7 +144,9 @@ fn other_columns_and_inexact_constants_say_nothing() {
         col("c1").eq(lit("x")),
         col("c0").eq(lit(1.5)),
         col("c0").not_eq(lit(1_i64)),
-        col("c0").eq(lit(1_i64)).or(col("c0").eq(lit(2_i64))),
+        col("c0").eq(lit(1_i64)).or(col("c1").eq(lit("x"))),
+        col("c0").eq(lit(1_i64)).or(col("c2").eq(lit(2_i64))),
+        col("c0").eq(lit(1_i64)).or(col("c0").gt(lit(2_i64))),
         col("c0").in_list(vec![lit(1_i64)], true),
     ] {
         let all = Access::Range(KeyRange::default());
@@ -197,6 +233,8 @@ fn partitions_are_chosen_by_both_rules() {
     assert_eq!(read(&[col("c1").gt(lit("a"))]), (12, 12, 12));
     let some = col("c0").in_list(vec![lit(5_i64), lit(25_i64)], false);
     assert_eq!(read(&[some]), (8, 8, 12));
+    let either = |a: &str, b: &str| col("c1").eq(lit(a)).or(col("c1").eq(lit(b)));
+    assert_eq!(read(&[either("a", "a")]), (3, 3, 12));
     assert_eq!(read(&[col("c2").eq(lit(1_i64))]), (12, 12, 12));
 }
 

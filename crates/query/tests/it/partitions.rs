@@ -465,6 +465,49 @@ proptest! {
     }
 }
 
+/// Also of the shortest lists, which the planner makes equalities of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_values_reads_their_partitions_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let session = database.session();
+    let made = "CREATE TABLE p (h INT, r INT, k INT, v INT, PRIMARY KEY (h, r, k)) PARTITION BY
+            HASH (h) PARTITIONS 16, RANGE (r) SPLIT AT (10, 20, 30);
+        INSERT INTO p SELECT x % 50, x % 40, x, x FROM generate_series(1, 2000) AS s (x);
+        SETTLE";
+    session.execute(made).await.unwrap();
+    for (list, values, of_table) in [
+        ("h IN (3)", 1, 4),
+        ("h IN (3, 17)", 2, 8),
+        ("h IN (3, 17, 29)", 3, 12),
+        ("h IN (3, 17, 29, 31, 40)", 5, 20),
+        ("h = 3 OR h = 17 OR h IN (29)", 3, 12),
+        ("h IN (3, 17) AND r IN (5, 25)", 2, 4),
+        ("(h = 3 AND r = 33) OR (h = 17 AND r = 7)", 2, 4),
+    ] {
+        let explain = format!("EXPLAIN SELECT count(v) FROM p WHERE {list}");
+        let lines = crate::rows(&session, &explain).await.concat();
+        let words = lines.iter().find(|line| line.starts_with("scan of p"));
+        let words = words.unwrap_or_else(|| panic!("{list}: {lines:#?}"));
+        let read = words
+            .split(", ")
+            .find_map(|part| part.strip_suffix(" of 64 partitions"));
+        let read: usize = read
+            .unwrap_or_else(|| panic!("{list}: {words}"))
+            .parse()
+            .unwrap();
+        // Values may share a bucket.
+        assert!(
+            read <= of_table && read >= of_table / values,
+            "{list}: {words}"
+        );
+        let count = crate::rows(&session, &format!("SELECT count(v) FROM p WHERE {list}")).await;
+        let all = format!("SELECT sum(CASE WHEN {list} THEN 1 ELSE 0 END) FROM p");
+        assert_eq!(count, crate::rows(&session, &all).await, "{list}");
+    }
+    database.close().await.unwrap();
+}
+
 /// Groups of their own are for rows whose order is of use: others come in as many as are wanted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_without_an_order_come_in_as_few_groups_as_are_wanted() {
