@@ -244,7 +244,7 @@ pub(crate) async fn copy_from(
             (Format::of(file, plain)?, "standard input")
         }
     };
-    let (given, batches) = input::rows(&table, columns, file, format, input)?;
+    let (given, batches) = input::rows(&table, columns, file, format, input, &session.visible())?;
     let mut sink = Sink::of(session);
     sink.permit(Privilege::Insert, &table, &given)?;
     let rows = write_rows(

@@ -10,9 +10,10 @@ use datafusion::execution::session_state::SessionState;
 use lazybase_cluster::{Instance, Settings};
 use lazybase_engine::env::Env;
 use lazybase_engine::env::local::LocalStore;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Column, Error, Result, Table};
 
 use crate::appender::Appender;
+use crate::id_keys::key_names;
 use crate::planner;
 use crate::session::Session;
 use crate::temporary;
@@ -165,6 +166,15 @@ impl Database {
     /// The same under a producer's number, which counts it once.
     pub fn producer_appender(&self, number: lazybase_cluster::BatchNumber) -> Appender {
         Appender::new(self.clone(), None, Some(number))
+    }
+
+    /// The names of the columns of the natural keys that an ID column of a table takes, in their
+    /// order; `None` for other columns.
+    ///
+    /// # Errors
+    /// `NotFound` when the table that owns the ID key is gone.
+    pub fn natural_key(&self, column: &Column) -> Result<Option<Vec<String>>> {
+        key_names(&Visible::stored(self.instance().manifest()), column)
     }
 
     /// What sessions begin with.

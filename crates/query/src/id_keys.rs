@@ -25,7 +25,9 @@ use lazybase_cluster::Instance;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::access::Privilege;
 use lazybase_model::id_key::{NO_ID, temporary_id};
-use lazybase_model::{ColumnDefault, Error, ErrorKind, IdKeyColumn, Result, Table, TableId};
+use lazybase_model::{
+    Column, ColumnDefault, Error, ErrorKind, IdKeyColumn, Result, Table, TableId,
+};
 
 use crate::access::Gate;
 use crate::cast::{Place, checked_cells, place, to_column};
@@ -81,6 +83,19 @@ impl Owner {
             self.table.name
         )
     }
+}
+
+/// The names of the columns of the natural keys that a column takes; `None` if it is no ID column.
+///
+/// # Errors
+/// As [`Owner::of`].
+pub(crate) fn key_names(visible: &Visible, column: &Column) -> Result<Option<Vec<String>>> {
+    let Some(id_key) = column.id_key else {
+        return Ok(None);
+    };
+    let owner = Owner::of(visible, id_key)?.table;
+    let key = owner.key_indices().into_iter();
+    Ok(Some(key.map(|at| owner.columns[at].name.clone()).collect()))
 }
 
 /// The natural keys that the rows at hand mention.

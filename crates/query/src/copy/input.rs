@@ -21,7 +21,9 @@ use super::text::Lines;
 use super::{Format, ascii, delimiter, drain, io, null_of};
 use crate::dml::insert::{column, columns_given};
 use crate::error::from_given;
+use crate::id_keys::key_names;
 use crate::parse::{CopyFile, CopyPlace};
+use crate::visible::Visible;
 
 /// The data of a `COPY ... FROM STDIN`.
 pub(crate) type Input = Box<dyn BufRead + Send>;
@@ -94,6 +96,7 @@ pub(super) fn rows(
     file: &CopyFile,
     format: Format,
     input: Option<Input>,
+    visible: &Visible,
 ) -> Result<(Vec<usize>, Batches)> {
     let source = Source::open(&file.place, input)?;
     match format {
@@ -125,9 +128,13 @@ pub(super) fn rows(
             let given = columns_given(table, columns)?;
             let columns = given.iter().map(|at| {
                 let column = &table.columns[*at];
-                JsonColumn::new(&column.name, &column.data_type)
+                Ok(match key_names(visible, column)? {
+                    Some(key) => JsonColumn::of_key(&column.name, key),
+                    None => JsonColumn::new(&column.name, &column.data_type),
+                })
             });
-            let rows = JsonRows::new(source.reader(), columns.collect(), 1);
+            let columns = columns.collect::<Result<Vec<JsonColumn>>>()?;
+            let rows = JsonRows::new(source.reader(), columns, 1);
             Ok((given, stream::iter(rows).boxed()))
         }
         Format::Parquet => {

@@ -6,6 +6,7 @@
 //! | a number, a boolean | its text, digit by digit                                         |
 //! | NULL, or is missing | NULL                                                             |
 //! | a list, an object   | its JSON                                                         |
+//! | an object, of an ID | the natural key, as CSV has it: the fields are the key's columns |
 //!
 //! Reads bytes; gives batches of text columns, as CSV does: what a value is worth is decided once,
 //! by the column's type, and an error of a value can name its row. Invariant JSR-1: memory holds
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::{Error, Result};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::io;
@@ -50,6 +51,8 @@ enum Form {
     Plain,
     /// Hexadecimal digits.
     Bytes,
+    /// A natural key of these columns, where it is an object.
+    Key(Vec<String>),
 }
 
 impl JsonColumn {
@@ -62,6 +65,14 @@ impl JsonColumn {
         JsonColumn {
             name: name.to_owned(),
             form,
+        }
+    }
+
+    /// An ID column, whose natural keys have these columns.
+    pub fn of_key(name: &str, key: Vec<String>) -> JsonColumn {
+        JsonColumn {
+            name: name.to_owned(),
+            form: Form::Key(key),
         }
     }
 }
@@ -230,19 +241,55 @@ fn put_row(
         given[*at] = Some(value);
     }
     for ((column, value), cells) in columns.iter().zip(given).zip(cells) {
-        let text = value.map_or(Ok(None), text_of);
+        let text = value.map_or(Ok(None), |value| cell_of(column, value));
         let text = text.map_err(|error| {
             Error::invalid(format!("column {:?}, row {row}: {error}", column.name))
                 .with_sqlstate("22P02")
         })?;
-        match (text, &column.form) {
-            (Some(text), Form::Bytes) if !text.starts_with("\\x") => {
-                cells.append_value(format!("\\x{text}"));
-            }
-            (text, _) => cells.append_option(text),
-        }
+        cells.append_option(text);
     }
     Ok(())
+}
+
+/// The text of a value in a column; `None` for NULL.
+fn cell_of<'j>(
+    column: &JsonColumn,
+    value: &'j RawValue,
+) -> serde_json::Result<Option<Cow<'j, str>>> {
+    if let Form::Key(names) = &column.form
+        && value.get().starts_with('{')
+    {
+        return natural_key(names, value).map(|key| Some(Cow::Owned(key)));
+    }
+    let text = text_of(value)?;
+    Ok(match (text, &column.form) {
+        (Some(text), Form::Bytes) if !text.starts_with("\\x") => {
+            Some(Cow::Owned(format!("\\x{text}")))
+        }
+        (text, _) => text,
+    })
+}
+
+/// A natural key as it stands in CSV, of an object with a field for each of its columns.
+fn natural_key(names: &[String], value: &RawValue) -> serde_json::Result<String> {
+    let Object(fields) = serde_json::from_str(value.get())?;
+    let is_known = |name: &str| names.iter().any(|known| known == name);
+    if let Some((name, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
+        let said = format!("{name:?} is no column of the natural key");
+        return Err(serde_json::Error::custom(said));
+    }
+    let mut values = Vec::with_capacity(names.len());
+    for name in names {
+        let field = fields.iter().rfind(|(field, _)| field == name);
+        let text = field.map_or(Ok(None), |(_, value)| text_of(value))?;
+        // NULL is an empty value outside of quotes.
+        let quoted = |text: Cow<'_, str>| {
+            let inside = text.replace('\\', "\\\\").replace('"', "\"\"");
+            format!("\"{inside}\"")
+        };
+        values.push(text.map_or(String::new(), quoted));
+    }
+    Ok(format!("({})", values.join(",")))
 }
 
 /// The text of a value; `None` for NULL.

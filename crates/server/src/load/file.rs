@@ -12,7 +12,7 @@ use super::marks::{MARKS_TABLE, MarkKey};
 use super::ops::stretches;
 use super::progress::Progress;
 use super::source::{Piece, Source};
-use super::target::{Target, create_table, find_table, reading_schema};
+use super::target::{Target, create_table, find_table, matching, reading_schema};
 use super::text_file::TextOptions;
 use super::{Loaded, format_of};
 use crate::cli::{LoadArgs, OnError};
@@ -106,7 +106,13 @@ impl<'a> FileLoad<'a> {
         let table = table.ok_or_else(|| Error::internal("a table that was just made is gone"))?;
         self.check_key(&table)?;
         let schema = reading_schema(source.schema(), Some(&table), op_column);
-        source.read_as(schema);
+        let natural_keys = schema.fields().iter().map(|field| {
+            let column = matching(&table, field.name()).map(|at| &table.columns[at]);
+            let key = column.map(|column| self.database.natural_key(column));
+            key.unwrap_or(Ok(None))
+        });
+        let natural_keys = natural_keys.collect::<Result<Vec<_>>>()?;
+        source.read_as(schema, natural_keys);
         let target = Target::new(&table, source.schema(), op_column)?;
         if target.op.is_some() && table.hidden_key {
             return Err(Error::invalid("--op-column needs a table with a key")

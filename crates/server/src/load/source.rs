@@ -60,10 +60,11 @@ impl Source {
         }
     }
 
-    /// Reads text as these types, which have the names of [`Source::schema`].
-    pub(super) fn read_as(&mut self, schema: SchemaRef) {
+    /// Reads text as these types, which have the names of [`Source::schema`]; beside each, the
+    /// columns of the natural keys that stand there, if they do.
+    pub(super) fn read_as(&mut self, schema: SchemaRef, natural_keys: Vec<Option<Vec<String>>>) {
         if let Source::Text(file) = self {
-            file.read_as(schema);
+            file.read_as(schema, natural_keys);
         }
     }
 

@@ -8,7 +8,7 @@ use lazybase_cluster::TableSpec;
 use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, Table};
 use lazybase_query::Database;
 
-use super::columns::{cast, is_lossless, listed, listed_schema};
+use super::columns::{cast, is_lossless, listed, listed_schema, stored_type};
 use crate::failure;
 use crate::render::sql_type;
 
@@ -89,8 +89,13 @@ impl Target {
             let column = matching(table, field.name())
                 .filter(|column| !taken.contains(column))
                 .ok_or_else(|| unknown_column(table, file, field.name()))?;
-            check_type(table, column, field)?;
-            let data_type = table.columns[column].data_type.clone();
+            let data_type = match natural_keys(table, column, field.data_type()) {
+                Some(keys) => keys,
+                None => {
+                    check_type(table, column, field)?;
+                    table.columns[column].data_type.clone()
+                }
+            };
             fields.push(Field::new(&table.columns[column].name, data_type, true));
             target.from.push(at);
             taken.push(column);
@@ -103,9 +108,10 @@ impl Target {
                     .push(at.ok_or_else(|| missing_column(table, file, column, "key "))?);
             }
         }
-        let required = |column: &&usize| {
-            let column = &table.columns[**column];
-            !column.nullable && column.default == ColumnDefault::Null
+        let owned = table.owned_id().map(|(at, _)| at);
+        let required = |at: &&usize| {
+            let column = &table.columns[**at];
+            !column.nullable && column.default == ColumnDefault::Null && owned != Some(**at)
         };
         let all: Vec<usize> = (0..table.visible_columns()).collect();
         if let Some(missing) = all.iter().filter(|at| !taken.contains(at)).find(required) {
@@ -135,17 +141,31 @@ pub(super) fn reading_schema(
 ) -> SchemaRef {
     let read = |field: &Arc<Field>| {
         let known = table.and_then(|table| {
-            matching(table, field.name()).map(|at| table.columns[at].data_type.clone())
+            let column = &table.columns[matching(table, field.name())?];
+            Some(match column.id_key {
+                // Natural keys, or numbers.
+                Some(_) => DataType::Utf8,
+                None => column.data_type.clone(),
+            })
         });
         let data_type = match Some(field.name().as_str()) == op_column {
             true => DataType::Utf8,
-            false => known.unwrap_or_else(|| super::columns::stored_type(field.data_type())),
+            false => known.unwrap_or_else(|| stored_type(field.data_type())),
         };
         Field::new(field.name(), data_type, true)
     };
     Arc::new(Schema::new(
         inferred.fields().iter().map(read).collect::<Vec<_>>(),
     ))
+}
+
+/// The type that natural keys of a file have; `None` where there are none.
+fn natural_keys(table: &Table, column: usize, file: &DataType) -> Option<DataType> {
+    table.columns[column].id_key?;
+    match stored_type(file) {
+        keys @ (DataType::Utf8 | DataType::Struct(_)) => Some(keys),
+        _ => None,
+    }
 }
 
 fn op_position(file: &SchemaRef, name: &str) -> Result<usize> {

@@ -51,6 +51,8 @@ pub(super) struct TextFile {
     options: TextOptions,
     csv: bool,
     schema: SchemaRef,
+    /// Of each column the names of the natural keys that it holds, if it does.
+    natural_keys: Vec<Option<Vec<String>>>,
     chunks: Chunks<File>,
     /// What precedes the first record: the header line.
     header: Vec<u8>,
@@ -81,6 +83,7 @@ impl TextFile {
         Ok(TextFile {
             options: options.clone(),
             csv,
+            natural_keys: vec![None; schema.fields().len()],
             schema: SchemaRef::new(schema),
             chunks: Chunks::new(file, csv, CHUNK_BYTES),
             header,
@@ -94,8 +97,9 @@ impl TextFile {
         &self.schema
     }
 
-    pub(super) fn read_as(&mut self, schema: SchemaRef) {
+    pub(super) fn read_as(&mut self, schema: SchemaRef, natural_keys: Vec<Option<Vec<String>>>) {
         self.schema = schema;
+        self.natural_keys = natural_keys;
     }
 
     pub(super) fn resume(&mut self, mark: &Mark, name: &str) -> Result<()> {
@@ -162,15 +166,16 @@ impl TextFile {
         let mut batches = Vec::new();
         for texts in csv_texts(chunk, self.options.delimiter, names).map_err(after)? {
             let texts = texts.map_err(after)?;
-            let blank = |field: &Field| match field.data_type() {
-                DataType::Utf8 => None,
+            let blank = |field: &Field, key: &Option<Vec<String>>| match field.data_type() {
+                DataType::Utf8 if key.is_none() => None,
                 _ => Some(""),
             };
             let columns = self.schema.fields().iter().zip(texts.columns());
-            let columns = columns.map(|(field, texts)| {
+            let columns = columns.zip(&self.natural_keys);
+            let columns = columns.map(|((field, texts), key)| {
                 let mut texts = without(texts, self.options.null.as_deref());
                 // Many programs put every value in quotes, those that lack too.
-                texts = without(&texts, blank(field));
+                texts = without(&texts, blank(field, key));
                 typed(field, &texts, first_row)
             });
             let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
@@ -181,8 +186,11 @@ impl TextFile {
     }
 
     fn json_rows(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>> {
-        let fields = self.schema.fields().iter();
-        let columns = fields.map(|field| JsonColumn::new(field.name(), field.data_type()));
+        let fields = self.schema.fields().iter().zip(&self.natural_keys);
+        let columns = fields.map(|(field, key)| match key {
+            Some(key) => JsonColumn::of_key(field.name(), key.clone()),
+            None => JsonColumn::new(field.name(), field.data_type()),
+        });
         let mut first_row = self.rows + 1;
         let mut batches = Vec::new();
         for texts in json_rows(chunk, columns.collect(), first_row) {

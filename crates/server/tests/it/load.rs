@@ -50,6 +50,56 @@ fn numbers_of_json_are_whole_or_refused() {
     );
 }
 
+/// Natural keys go into ID columns from every format, and owners' rows without their IDs.
+#[test]
+fn natural_keys_are_loaded() {
+    let place = Place::new();
+    let made = "CREATE TABLE files (id IDKEY, host TEXT, n INT, note TEXT, PRIMARY KEY (host, n));
+        CREATE TABLE sizes (f IDKEY REFERENCES files, at INT, bytes INT, PRIMARY KEY (f, at))";
+    place.ok(&["sql", "-c", made]);
+    let owners = place.file("a.csv", "host,n,note\nweb1,1,one\nweb2,2,two\n");
+    place.ok(&["load", "files", &owners]);
+    let owners = place.file("a.jsonl", "{\"host\":\"web3\",\"n\":3,\"note\":\"three\"}\n");
+    place.ok(&["load", "files", &owners]);
+
+    let keys = "f,at,bytes\n\"(web1,1)\",1,10\n\"(\"\"a,b\"\",4)\",1,20\n";
+    let keys = place.file("b.csv", keys);
+    place.ok(&["load", "sizes", &keys]);
+    let keys = "{\"f\":{\"n\":3,\"host\":\"web3\"},\"at\":1,\"bytes\":30}\n\
+                {\"f\":{\"n\":1,\"host\":\"web1\"},\"at\":2,\"bytes\":40}\n";
+    let keys = place.file("b.jsonl", keys);
+    place.ok(&["load", "sizes", &keys]);
+    let keys = place.path("b.parquet");
+    let keys = keys.to_str().unwrap();
+    let query = "SELECT named_struct('host', 'web2', 'n', 2) AS f, 1 AS at, 50 AS bytes";
+    place.ok(&["export", "--query", query, keys]);
+    place.ok(&["load", "sizes", keys]);
+
+    let joined = "SELECT host, n, note, at, bytes FROM sizes JOIN files ON id = f ORDER BY bytes";
+    let expected = "web1,1,one,1,10\n\"a,b\",4,,1,20\nweb3,3,three,1,30\nweb1,1,one,2,40\n\
+                    web2,2,two,1,50\n";
+    assert_eq!(place.rows(joined), expected);
+
+    // Numbers that were given out come back as they went out.
+    for format in ["csv", "jsonl", "parquet"] {
+        let numbers = place.path(&format!("c.{format}"));
+        let numbers = numbers.to_str().unwrap();
+        place.ok(&["export", "sizes", numbers]);
+        place.ok(&["load", "sizes", numbers]);
+        assert_eq!(place.rows(joined), expected, "{format}");
+    }
+
+    let wrong = place.file("d.csv", "f,at,bytes\nweb1,1,10\n");
+    let said = place.fails(&["load", "sizes", &wrong]);
+    assert!(said.contains("no natural key"), "{said}");
+    let wrong = place.file("d.jsonl", "{\"f\":{\"hosts\":1},\"at\":1,\"bytes\":1}\n");
+    let said = place.fails(&["load", "sizes", &wrong]);
+    assert!(said.contains("\"hosts\" is no column"), "{said}");
+    let wrong = place.file("e.csv", "id,host,n\n1,web1,1\n");
+    let said = place.fails(&["load", "files", &wrong]);
+    assert!(said.contains("given out by the database"), "{said}");
+}
+
 #[test]
 fn a_text_longer_than_its_column_takes_is_named() {
     let place = Place::new();

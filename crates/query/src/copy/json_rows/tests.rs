@@ -94,6 +94,38 @@ fn what_is_no_row_is_named() {
 }
 
 #[test]
+fn a_natural_key_is_an_object_a_text_or_a_number() {
+    let names = vec!["host".to_owned(), "n".to_owned()];
+    let lines = r#"{"f": {"n": 1.50, "host": "a,\"b\\"}}
+        {"f": {"host": null, "n": ""}} {"f": {"n": 7}} {"f": "(x,1)"} {"f": 12} {"f": null}"#;
+    let columns = || vec![JsonColumn::of_key("f", names.clone())];
+    let batch = json_rows(lines.as_bytes(), columns(), 1).next().unwrap();
+    let keys: Vec<Option<String>> = batch
+        .unwrap()
+        .column(0)
+        .as_string::<i32>()
+        .iter()
+        .map(|key| key.map(str::to_owned))
+        .collect();
+    let keys: Vec<Option<&str>> = keys.iter().map(Option::as_deref).collect();
+    assert_eq!(
+        keys,
+        [
+            Some(r#"("a,""b\\","1.50")"#),
+            Some(r#"(,"")"#),
+            Some(r#"(,"7")"#),
+            Some("(x,1)"),
+            Some("12"),
+            None,
+        ]
+    );
+    let mut batches = json_rows(b"{\"f\": {\"hosts\": 1}}", columns(), 1);
+    let error = batches.next().unwrap().unwrap_err();
+    let said = "column \"f\", row 1: \"hosts\" is no column of the natural key";
+    assert_eq!(error.message(), said);
+}
+
+#[test]
 fn rows_are_counted_from_the_first_of_the_lines() {
     let mut batches = json_rows(b"{\"k\":1}\n{\"w\":1}\n", columns(), 11);
     let error = batches.next().unwrap().unwrap_err();
