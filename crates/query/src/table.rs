@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint, Constraints};
@@ -85,7 +85,7 @@ impl LazyTable {
                 .map(|at| (at, shown_field(&table, at)))
                 .unzip(),
             Views::Named(view) => (0..view.visible_columns())
-                .map(|at| (at, shown_field(view, at)))
+                .map(|at| (at, field_then(view, at, &table)))
                 .unzip(),
         };
         let constraints = match &views {
@@ -194,8 +194,21 @@ impl LazyTable {
             None => (other.id == named.id).then_some(*at),
         };
         let projection: Option<Vec<usize>> = scan.projection.iter().map(place).collect();
-        let shape = |projection| Shape::new(Arc::clone(other), projection, &scan.sight);
-        projection.map(shape).transpose()
+        let Some(projection) = projection else {
+            return Ok(None);
+        };
+        let mut fields = Vec::with_capacity(projection.len());
+        for (at, of_other) in scan.projection.iter().zip(&projection) {
+            let field = self.columns.iter().position(|column| column == at);
+            let field = field.map(|place| self.schema.field(place).clone());
+            let field = field.ok_or_else(|| Error::internal("what is read is a column"))?;
+            if shown_field(other, *of_other).data_type() != field.data_type() {
+                return Ok(None);
+            }
+            fields.push(field);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        Shape::with_schema(Arc::clone(other), projection, &scan.sight, schema).map(Some)
     }
 
     /// A scan of a view; `None` where the table must answer, or answers as well as the view.
@@ -362,6 +375,21 @@ impl LazyTable {
         self.note(access, &plan.sources, &scan.sight);
         let planned = self.planned(shape, plan, scan, order);
         Ok(Arc::new(planned.with_others(others)))
+    }
+}
+
+/// A view's column as its table had it at the horizon: where the view is younger, the column may
+/// have had another type.
+fn field_then(view: &Table, at: usize, table: &Table) -> Field {
+    let now = shown_field(view, at);
+    let mut columns = table.columns.iter();
+    match columns.position(|column| column.id == view.columns[at].id) {
+        None => now,
+        Some(place) => {
+            let then = shown_field(table, place);
+            let nullable = now.is_nullable() || then.is_nullable();
+            then.with_name(now.name()).with_nullable(nullable)
+        }
     }
 }
 

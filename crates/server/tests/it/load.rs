@@ -59,7 +59,10 @@ fn natural_keys_are_loaded() {
     place.ok(&["sql", "-c", made]);
     let owners = place.file("a.csv", "host,n,note\nweb1,1,one\nweb2,2,two\n");
     place.ok(&["load", "files", &owners]);
-    let owners = place.file("a.jsonl", "{\"host\":\"web3\",\"n\":3,\"note\":\"three\"}\n");
+    let owners = place.file(
+        "a.jsonl",
+        "{\"host\":\"web3\",\"n\":3,\"note\":\"three\"}\n",
+    );
     place.ok(&["load", "files", &owners]);
 
     let keys = "f,at,bytes\n\"(web1,1)\",1,10\n\"(\"\"a,b\"\",4)\",1,20\n";
