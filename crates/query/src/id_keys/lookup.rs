@@ -57,17 +57,38 @@ pub(crate) fn arguments(expr: &Expr) -> Option<Vec<&Expr>> {
     }
 }
 
+/// The elements of a row that is written out.
+fn elements(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Nested(inner) => elements(inner),
+        Expr::Tuple(elements) => Some(elements),
+        _ => None,
+    }
+}
+
+fn elements_mut(expr: &mut Expr) -> Option<&mut Vec<Expr>> {
+    match expr {
+        Expr::Nested(inner) => elements_mut(inner),
+        Expr::Tuple(elements) => Some(elements),
+        _ => None,
+    }
+}
+
 /// Puts an unknown number in the place of each call in a query's predicates: what the query gives
 /// can be told before anybody says which keys are meant.
 pub(crate) fn unknown_numbers(query: &mut impl VisitMut) {
-    let unknown = |operand: &mut Expr| {
+    fn unknown(operand: &mut Expr) {
         if arguments(operand).is_some() {
             *operand = null_of(&DataType::Int64);
+        } else if let Some(elements) = elements_mut(operand) {
+            elements.iter_mut().for_each(unknown);
         }
-    };
+    }
     let done: ControlFlow<()> = visit_expressions_mut(query, |expr| {
         match expr {
-            Expr::BinaryOp { left, right, .. } => {
+            Expr::BinaryOp { left, right, .. }
+            | Expr::IsDistinctFrom(left, right)
+            | Expr::IsNotDistinctFrom(left, right) => {
                 [left, right].into_iter().for_each(|o| unknown(o))
             }
             Expr::InList { expr, list, .. } => {
@@ -294,29 +315,40 @@ impl Rewriter {
 
     fn compare(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
-            Expr::BinaryOp { left, op, right } if is_equality(op) => {
-                let (on_left, on_right) = (arguments(left).is_some(), arguments(right).is_some());
-                match (on_left, on_right) {
-                    (false, true) => self.put(left, right),
-                    (true, false) => self.put(right, left),
-                    _ => Ok(()),
-                }
+            Expr::BinaryOp { left, op, right } if is_equality(op) => self.equal(left, right),
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                self.equal(left, right)
             }
             Expr::InList { expr, list, .. } => {
                 for item in list {
-                    self.put(expr, item)?;
+                    self.put_in_row(expr, item)?;
                 }
                 Ok(())
             }
-            Expr::BinaryOp { left, right, .. }
-                if arguments(left).is_some() || arguments(right).is_some() =>
-            {
-                Err(
-                    unsupported("IDs of natural keys are compared with = and <> alone")
-                        .with_detail("numbers are given out in the order of first mention"),
-                )
-            }
+            Expr::BinaryOp { left, right, .. } => no_order(&[left, right]),
+            Expr::Between {
+                expr, low, high, ..
+            } => no_order(&[expr, low, high]),
             _ => Ok(()),
+        }
+    }
+
+    fn equal(&mut self, left: &mut Expr, right: &mut Expr) -> Result<()> {
+        match (arguments(left).is_some(), arguments(right).is_some()) {
+            (false, true) => self.put(left, right),
+            (true, false) => self.put(right, left),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Rewriter::put`], also where both are rows.
+    fn put_in_row(&mut self, column: &Expr, call: &mut Expr) -> Result<()> {
+        match (elements(column), elements_mut(call)) {
+            (Some(columns), Some(calls)) => columns
+                .iter()
+                .zip(calls)
+                .try_for_each(|(column, call)| self.put_in_row(column, call)),
+            _ => self.put(column, call),
         }
     }
 }
@@ -393,6 +425,18 @@ impl VisitorMut for Rewriter {
                 ControlFlow::Break(())
             }
         }
+    }
+}
+
+/// Refuses to compare natural keys by their order.
+fn no_order(operands: &[&Box<Expr>]) -> Result<()> {
+    match operands.iter().any(|operand| arguments(operand).is_some()) {
+        false => Ok(()),
+        true => Err(
+            unsupported("IDs of natural keys are compared with = and <> alone")
+                .with_detail("numbers are given out in the order of first mention")
+                .with_hint("write =, <> or IN (IDKEY(...), ...); or join the owner, and compare its columns"),
+        ),
     }
 }
 
