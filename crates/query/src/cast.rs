@@ -129,9 +129,7 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
             )
         }
         DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            let digits = strings.iter().map(|text| {
-                text.map(|text| without_exponent(text).map_or(Cow::Borrowed(text), Cow::Owned))
-            });
+            let digits = strings.iter().map(|text| text.map(figures));
             checked_cast(
                 &(Arc::new(digits.collect::<StringArray>()) as ArrayRef),
                 place,
@@ -168,6 +166,29 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
         }
         _ => checked_cast(texts, place),
     }
+}
+
+/// More figures after the point than any scale has, and as many as Arrow reads.
+const FRACTION_FIGURES: usize = 60;
+
+/// A number's text as Arrow reads it: without exponent, and without figures that say nothing of
+/// which way it is rounded.
+fn figures(text: &str) -> Cow<'_, str> {
+    let mut plain = without_exponent(text).map_or(Cow::Borrowed(text), Cow::Owned);
+    let end = plain.find('.').map(|point| point + 1 + FRACTION_FIGURES);
+    let rest = end.and_then(|end| Some((end, plain.trim_end().get(end..)?)));
+    if let Some((end, rest)) = rest
+        && rest.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        plain = match plain {
+            Cow::Borrowed(text) => Cow::Borrowed(&text[..end]),
+            Cow::Owned(mut text) => {
+                text.truncate(end);
+                Cow::Owned(text)
+            }
+        };
+    }
+    plain
 }
 
 /// The digits of a number with an exponent, which Arrow reads in no text: `1.5e3` is `1500`.

@@ -155,6 +155,10 @@ fn decimals_may_have_exponents() {
         let read = read(text, DataType::Decimal128(4, 1)).unwrap();
         assert_eq!(read, expected, "{text}");
     }
+    let long = format!("-0.25{}1", "0".repeat(100));
+    let rounded = read(&long, DataType::Decimal128(4, 1)).unwrap();
+    assert_eq!(rounded, "-0.3");
+    assert!(read(&format!("{long}x"), DataType::Decimal128(4, 1)).is_err());
     for text in ["e1", "1e", "1e2.5", "--1e1", "1e5", "xe1"] {
         assert!(read(text, DataType::Decimal128(4, 1)).is_err(), "{text}");
     }
