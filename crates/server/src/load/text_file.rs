@@ -257,7 +257,11 @@ fn infer(first: &[u8], options: &TextOptions, csv: bool) -> Result<Schema> {
     } else {
         json::reader::infer_json_schema(first, Some(INFERENCE_RECORDS))
     };
-    inferred
-        .map(|(schema, _)| schema)
-        .map_err(|error| failure::arrow("columns", &error))
+    let (schema, _) = inferred.map_err(|error| failure::arrow("columns", &error))?;
+    // What no record of the beginning has may be anything later on.
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Null => Field::new(field.name(), DataType::Utf8, true),
+        _ => field.as_ref().clone(),
+    });
+    Ok(Schema::new(fields.collect::<Vec<_>>()))
 }

@@ -80,6 +80,9 @@ fn json_lines_are_read_by_name() {
     let (values, mark) = rest(&mut open(&path, FileFormat::Jsonl));
     assert_eq!(values, [1, 2]);
     assert_eq!(mark.unwrap().rows, 2);
+
+    put(&path, "n,m\n1,\n2,\n");
+    assert_eq!(rest(&mut open(&path, FileFormat::Csv)).0, [1, 2]);
 }
 
 fn parquet(folder: &Path, values: &[i64]) -> PathBuf {
