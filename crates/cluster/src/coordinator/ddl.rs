@@ -45,7 +45,8 @@ pub(crate) struct DdlRequest {
 /// less is left, and the last of it is sorted while commits are held.
 const ROUNDS: u32 = 3;
 /// For how long commits are held at first while it is sorted. Then others write once more, and the
-/// next hold may last twice as long: writers that are faster than the sort can't put it off for ever.
+/// next hold may last twice as long: writers that are faster than the sort can't put it off for
+/// ever.
 const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// What became of a request: where its batch stands, if there is one.
@@ -130,8 +131,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Drops requests that nobody waits for, and ends a hold that has lasted too long. That is asked
-    /// of nobody: it also happens while the store refuses every edit.
+    /// Drops requests that nobody waits for, and ends a hold that has lasted too long. That is
+    /// asked of nobody: it also happens while the store refuses every edit.
     pub(super) fn end_holds(&mut self) {
         let now = self.shared.env.clock.monotonic();
         let after = || AfterHold::of(&self.shared.manifests.current());

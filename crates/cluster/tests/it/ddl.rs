@@ -382,7 +382,8 @@ fn writers_go_on_while_a_table_waits_to_be_emptied() {
     close_whole(&instance);
 }
 
-/// Nobody waits for a change of the catalogue whose client has left, though the store takes no edit.
+/// Nobody waits for a change of the catalogue whose client has left, though the store takes no
+/// edit.
 #[test]
 fn a_hold_ends_with_whoever_asked_for_it() {
     let (instance, _, faults) = faulty();

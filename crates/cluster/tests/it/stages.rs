@@ -279,7 +279,8 @@ proptest! {
     }
 }
 
-/// What point reads keep of rows that are not sorted is memory of the cache, as long as they need it.
+/// What point reads keep of rows that are not sorted is memory of the cache, as long as they need
+/// it.
 #[test]
 fn the_index_of_unsorted_keys_counts_as_cache() {
     const ROWS: i64 = 20_000;

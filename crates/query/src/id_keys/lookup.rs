@@ -435,7 +435,10 @@ fn no_order(operands: &[&Box<Expr>]) -> Result<()> {
         true => Err(
             unsupported("IDs of natural keys are compared with = and <> alone")
                 .with_detail("numbers are given out in the order of first mention")
-                .with_hint("write =, <> or IN (IDKEY(...), ...); or join the owner, and compare its columns"),
+                .with_hint(
+                    "write =, <> or IN (IDKEY(...), ...); or join the owner, and compare its \
+                     columns",
+                ),
         ),
     }
 }

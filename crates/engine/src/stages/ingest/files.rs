@@ -6,8 +6,8 @@
 //! and never used again. Invariant LOG-5: files are begun in the order of their numbers. Invariant
 //! LOG-6: no file goes that was begun after one that holds a batch which the manifest may not have.
 //! Invariant LOG-7: a file of which another one's header says that it was being written is there as
-//! long as that header is; so if it is not, somebody took it. Invariant LOG-8: each file that may be
-//! there is the current one, the next one, closed, or in the pool: what could not be made, too.
+//! long as that header is; so if it is not, somebody took it. Invariant LOG-8: each file that may
+//! be there is the current one, the next one, closed, or in the pool: what could not be made, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
