@@ -196,6 +196,12 @@ fn add(table: &mut Table, mut column: Column) -> Result<()> {
         }
     };
     check_operators(std::slice::from_ref(&column), &key)?;
+    if column.merge.is_some() && table.takes_whole_rows_only() {
+        let why = "rows end by a column outside the key, so they are written whole";
+        return Err(refused(table, &column.name, why, "42P16")
+            .with_detail("combining a column is no write of a whole row")
+            .with_hint("a table whose ttl_column is in the key takes such columns"));
+    }
     check_labelled(&column, false)?;
     let is_labelled = column.has_labels();
     column.id = table.next_column_id();
