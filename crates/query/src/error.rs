@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use lazybase_engine::read::HiddenColumn;
 use lazybase_model::Error;
 
 mod planner;
@@ -185,6 +186,13 @@ fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
         return error.with_hint(format!(
             "double quotes are for names; for a text write '{quoted}'"
         ));
+    }
+    // Where the table is one, it has them.
+    if HiddenColumn::is_name(name) {
+        return error.with_hint(
+            "hidden columns are read from stored tables: name the table of a view, or what a \
+             subquery is to give",
+        );
     }
     match nearest(name, names.iter().copied()) {
         Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
