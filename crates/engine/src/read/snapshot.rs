@@ -148,8 +148,10 @@ pub(super) struct Inner {
 impl Reader {
     /// A reader of the environment's store, with a cache of `cache_bytes`.
     pub fn new(env: Env, cache_bytes: u64) -> Reader {
+        let cache = Arc::new(SegmentCache::new(cache_bytes));
         Reader {
-            cache: Arc::new(SegmentCache::new(cache_bytes)),
+            deltas: Arc::new(KeptDeltas::new(&cache)),
+            cache,
             pins: Pins::new(Arc::clone(&env.clock), limits::PIN_LIFETIME),
             unsorted: Arc::default(),
             layouts: Arc::default(),
@@ -157,7 +159,6 @@ impl Reader {
             times: Arc::default(),
             remapping: Arc::default(),
             index: Arc::default(),
-            deltas: Arc::default(),
             env,
         }
     }
@@ -176,7 +177,7 @@ impl Reader {
             pins: Pins::new(Arc::clone(&self.env.clock), limits::PIN_LIFETIME),
             damaged,
             index: Arc::default(),
-            deltas: Arc::default(),
+            deltas: Arc::new(KeptDeltas::new(&self.cache)),
             unsorted: Arc::default(),
             ..self.clone()
         }

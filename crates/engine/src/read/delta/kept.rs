@@ -1,5 +1,5 @@
 //! The deltas that were made last, so that a query at the same horizon needs no new one and one at
-//! a newer horizon only what is new.
+//! a newer horizon only what is new. Their memory is lent by the cache of segments.
 //!
 //! Invariant VIEW-2: what is kept is used at the horizon that it was made at and at newer ones
 //! only: its rows were completed there, and whatever changed them since is in a newer layer.
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::{Delta, Layer};
 use crate::manifest::RunId;
+use crate::segment::{Lent, SegmentCache};
 
 /// The end of a view that changes are told from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +25,39 @@ pub(in crate::read) struct Since {
     pub(in crate::read) end: ScuNumber,
 }
 
-/// All that is kept takes at most so many bytes.
-const KEPT_BYTES_MAX: usize = 64 << 20;
+/// All that is kept takes at most so many bytes, or a larger share of the cache.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+/// One part of so many of the cache.
+const CACHE_SHARE: u64 = 4;
 
 /// See the module's header.
-#[derive(Debug, Default)]
-pub(in crate::read) struct KeptDeltas(Mutex<VecDeque<Kept>>);
+#[derive(Debug)]
+pub(in crate::read) struct KeptDeltas {
+    shelf: Mutex<Shelf>,
+    bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    kept: VecDeque<Kept>,
+    lent: Lent,
+}
+
+impl Shelf {
+    fn bytes(&self) -> u64 {
+        self.kept.iter().map(|kept| kept.bytes() as u64).sum()
+    }
+
+    /// Lets go of the oldest until the others are small enough.
+    fn shrink(&mut self, bytes_max: u64) {
+        let mut bytes = self.bytes();
+        while bytes > bytes_max {
+            self.kept.pop_front();
+            bytes = self.bytes();
+        }
+        self.lent.set(bytes);
+    }
+}
 
 /// The layers from a view's end to a boundary of sorted data.
 #[derive(Debug)]
@@ -53,10 +81,21 @@ impl Kept {
 }
 
 impl KeptDeltas {
+    /// Nothing yet; what is kept takes memory of the cache.
+    pub(in crate::read) fn new(cache: &Arc<SegmentCache>) -> KeptDeltas {
+        KeptDeltas {
+            bytes_max: (cache.usage().bytes_max / CACHE_SHARE).max(KEPT_BYTES_MAX),
+            shelf: Mutex::new(Shelf {
+                kept: VecDeque::new(),
+                lent: cache.lend(),
+            }),
+        }
+    }
+
     /// The whole delta at a horizon.
     pub(super) fn at(&self, since: &Since, horizon: Horizon) -> Option<Arc<Delta>> {
-        let kept = self.0.lock();
-        let newest = kept.iter().filter(|kept| kept.since == *since);
+        let shelf = self.shelf.lock();
+        let newest = shelf.kept.iter().filter(|kept| kept.since == *since);
         let mut newest = newest.filter_map(|kept| kept.newest.as_ref());
         let found = newest.find(|(at, _)| *at == horizon);
         found.map(|(_, delta)| Arc::clone(delta))
@@ -69,8 +108,8 @@ impl KeptDeltas {
         sorted: ScuNumber,
         horizon: Horizon,
     ) -> Option<(ScuNumber, Vec<Arc<Layer>>)> {
-        let kept = self.0.lock();
-        let usable = kept.iter().filter(|kept| {
+        let shelf = self.shelf.lock();
+        let usable = shelf.kept.iter().filter(|kept| {
             kept.since == *since && kept.sorted <= sorted && kept.made_at <= horizon
         });
         let farthest = usable.max_by_key(|kept| kept.sorted);
@@ -86,23 +125,20 @@ impl KeptDeltas {
         (sorted, made_at): (ScuNumber, Horizon),
         layers: &[Arc<Layer>],
     ) {
-        let mut kept = self.0.lock();
+        let mut shelf = self.shelf.lock();
         let same = |kept: &Kept| kept.since == *since;
-        kept.retain(|kept| {
+        shelf.kept.retain(|kept| {
             let replaced = Some(kept.sorted) == older || kept.sorted == sorted;
             !(same(kept) && replaced && kept.made_at <= made_at)
         });
-        kept.push_back(Kept {
+        shelf.kept.push_back(Kept {
             since: since.clone(),
             sorted,
             made_at,
             layers: layers.to_vec(),
             newest: None,
         });
-        let mut bytes: usize = kept.iter().map(Kept::bytes).sum();
-        while bytes > KEPT_BYTES_MAX {
-            bytes -= kept.pop_front().map_or(bytes, |kept| kept.bytes());
-        }
+        shelf.shrink(self.bytes_max);
     }
 
     /// Keeps the whole delta at a horizon beside the layers that it begins with.
@@ -113,14 +149,15 @@ impl KeptDeltas {
         horizon: Horizon,
         delta: &Arc<Delta>,
     ) {
-        let mut kept = self.0.lock();
-        let mut all = kept.iter_mut().rev();
+        let mut shelf = self.shelf.lock();
+        let mut all = shelf.kept.iter_mut().rev();
         let of = all.find(|kept| {
             let begins = begins_with(&delta.layers, &kept.layers);
             kept.since == *since && kept.sorted == sorted && begins
         });
         if let Some(of) = of {
             of.newest = Some((horizon, Arc::clone(delta)));
+            shelf.shrink(self.bytes_max);
         }
     }
 }
