@@ -28,6 +28,7 @@ use super::run::Coordinator;
 use crate::condemned;
 use crate::shared::{DamageState, DamageStatus, is_log};
 use crate::task::{Heal, HealPiece, Output, Replaced, StageName, TaskId, TaskStatus, Work};
+use crate::worker::WorkerKind;
 
 /// How often a lost file is looked at again: somebody may have restored it.
 const LOST_CHECKED_EVERY: Duration = Duration::from_secs(30);
@@ -120,7 +121,12 @@ impl Coordinator {
         let task = RunningTask::Heal { runs: Vec::new() };
         let bytes = segments.iter().map(|(_, segment)| segment.bytes).sum();
         let status = self.heal_status(None, Span::base(ScuNumber::ZERO), bytes);
-        self.launch(Work::Check { segments }, status, task);
+        self.launch(
+            Work::Check { segments },
+            status,
+            task,
+            WorkerKind::Foreground,
+        );
         Ok(true)
     }
 
@@ -250,7 +256,12 @@ impl Coordinator {
         self.note_state(run, damaged, DamageState::Healing, None);
         let task = RunningTask::Heal { runs: ids };
         let ids = self.identifier("heal");
-        self.launch(Work::Heal { layout, ids, heal }, status, task);
+        self.launch(
+            Work::Heal { layout, ids, heal },
+            status,
+            task,
+            WorkerKind::Foreground,
+        );
         Ok(())
     }
 

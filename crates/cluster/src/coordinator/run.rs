@@ -20,7 +20,7 @@ use crate::adopt::seal_edit;
 use crate::shared::{DamageState, Shared, is_log};
 use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::trace::ScuSpans;
-use crate::worker::{WorkerContext, WorkerHandle};
+use crate::worker::{WorkerContext, WorkerHandle, WorkerKind};
 
 /// What a coordinator is made of.
 pub(crate) struct CoordinatorParts {
@@ -124,8 +124,15 @@ impl Coordinator {
             ..PolicySettings::default()
         };
         let context = parts.context;
-        let workers = (0..settings.workers.max(1))
-            .map(|number| WorkerHandle::spawn(number, context.clone()))
+        let foreground = settings.workers.max(1);
+        let workers = (0..foreground + limits::BACKGROUND_WORKERS)
+            .map(|number| {
+                let kind = match number < foreground {
+                    true => WorkerKind::Foreground,
+                    false => WorkerKind::Background,
+                };
+                WorkerHandle::spawn(number, kind, context.clone())
+            })
             .collect::<Vec<_>>();
         Coordinator {
             policy,
@@ -472,8 +479,8 @@ impl Coordinator {
                 self.commit(Edit::SplitRange { view, low, at }).await?;
                 return Ok(());
             }
-            if self.workers.iter().all(|worker| worker.busy) {
-                break;
+            if self.free_worker(proposal.kind()).is_none() {
+                continue;
             }
             if let Proposal::Advance { view, from, to } = proposal
                 && self.advance_by_edit(&manifest, *view, *from, *to).await?
@@ -507,13 +514,24 @@ impl Coordinator {
             Proposal::Advance { view, to, .. } => RunningTask::Advance { view, to },
             Proposal::Split { .. } => return Ok(()),
         };
-        self.launch(work, status, policy);
+        self.launch(work, status, policy, proposal.kind());
         Ok(())
     }
 
-    /// Gives work to a free worker, unless it is being done or rests after a failure.
-    pub(super) fn launch(&mut self, work: Work, status: TaskStatus, policy: RunningTask) {
-        let Some(worker) = self.workers.iter().position(|worker| !worker.busy) else {
+    fn free_worker(&self, kind: WorkerKind) -> Option<usize> {
+        let free = |worker: &WorkerHandle| worker.kind == kind && !worker.busy;
+        self.workers.iter().position(free)
+    }
+
+    /// Gives work to a free worker of the kind, unless it is being done or rests after a failure.
+    pub(super) fn launch(
+        &mut self,
+        work: Work,
+        status: TaskStatus,
+        policy: RunningTask,
+        kind: WorkerKind,
+    ) {
+        let Some(worker) = self.free_worker(kind) else {
             return;
         };
         let now = self.shared.now();
