@@ -5,12 +5,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::World;
 use super::copying::TABLE;
+use super::mixed;
 use super::rows::Rows;
 use super::socket::Socket;
 use crate::Outcome;
@@ -60,7 +61,7 @@ pub(super) fn points(world: &World<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Memory of idle connections; latencies of busy ones.
+/// Memory of idle connections; latencies of busy ones, quiet and while rows come in.
 pub(super) fn many(world: &World<'_>) -> Outcome<()> {
     let sql = format!("SELECT * FROM {TABLE} WHERE id = $1");
     let before = world.lazybase.memory_kib();
@@ -89,7 +90,19 @@ pub(super) fn many(world: &World<'_>) -> Outcome<()> {
         figure("point_p99_median_ratio", last / median);
         Outcome::Ok(())
     };
-    latencies("", &world.lazybase.address)?;
+    latencies("quiet_", &world.lazybase.address)?;
+    // What is promised is promised while rows come in.
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| mixed::write(world, &stop, &sent));
+        let measured = latencies("", &world.lazybase.address);
+        stop.store(true, Ordering::Relaxed);
+        writer.join().map_err(|_| "the writer panicked")??;
+        measured
+    })?;
+    world
+        .goals
+        .figure("busy_ingested_rows", sent.load(Ordering::Relaxed) as f64);
     if let Some(postgres) = &world.postgres {
         latencies("postgres_", &postgres.address)?;
     }

@@ -170,7 +170,7 @@ impl Reader {
 }
 
 /// Sends batches at the rate that is asked for, until it is told to stop.
-fn write(world: &World<'_>, stop: &AtomicBool, sent: &AtomicU64) -> Outcome<()> {
+pub(super) fn write(world: &World<'_>, stop: &AtomicBool, sent: &AtomicU64) -> Outcome<()> {
     let rows = (world.args.rate() / BATCHES_S).max(1);
     runtime()?.block_on(async {
         let mut client = connect(world.lazybase.flight).await?;
