@@ -26,9 +26,8 @@ type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// When a session's statement must have ended.
 fn deadline(session: &Session) -> Wait {
-    let limit = session.setting("statement_timeout").unwrap_or_default();
-    match limit.parse().ok().filter(|limit| *limit > 0) {
-        Some(limit) => Box::pin(pause(Duration::from_millis(limit))),
+    match session.statement_timeout() {
+        Some(limit) => Box::pin(pause(limit)),
         None => Box::pin(std::future::pending()),
     }
 }

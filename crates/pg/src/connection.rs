@@ -192,6 +192,9 @@ impl Connection {
 
     /// Tells the settings that clients want to know of, where they have changed.
     pub(crate) fn report(&mut self) {
+        if startup::is_reported(&self.session, &self.reported) {
+            return;
+        }
         let now = startup::reported(&self.session, &self.user);
         for pair in &now {
             if !self.reported.contains(pair) {
@@ -209,13 +212,8 @@ impl Connection {
     )]
     pub(crate) fn begin_statement(&mut self) {
         self.place.cancel.mark_unchanged();
-        let limit = self
-            .session
-            .setting("statement_timeout")
-            .unwrap_or_default();
-        let limit = limit.parse().ok().filter(|limit| *limit > 0);
-        self.deadline =
-            limit.map(|limit| Box::pin(tokio::time::sleep(Duration::from_millis(limit))));
+        let limit = self.session.statement_timeout();
+        self.deadline = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
     }
 
     /// Does a part of a statement's work, unless it is given up meanwhile. It is boxed, so that
@@ -317,11 +315,7 @@ impl Connection {
         for notice in answer.notices() {
             self.wire.put(failure::notice("WARNING", "01000", notice));
         }
-        if self
-            .session
-            .setting("lazybase.notices")
-            .is_ok_and(|on| on == "on")
-        {
+        if self.session.wants_notices() {
             if let Some(stamp) = answer.stamp() {
                 self.wire
                     .put(failure::notice("NOTICE", "00000", &stamp.to_string()));

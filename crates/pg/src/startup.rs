@@ -211,6 +211,11 @@ fn settings(options: &str) -> Result<Vec<(String, String)>> {
     Ok(settings)
 }
 
+/// What a client calls itself.
+const APPLICATION_NAME: &str = "application_name";
+/// Whether it acts as a superuser.
+const IS_SUPERUSER: &str = "is_superuser";
+
 /// What clients are told when they connect, and again when it changes.
 pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, String)> {
     let shown = |name| session.setting(name).unwrap_or_default();
@@ -219,7 +224,7 @@ pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, Stri
         ("server_version", shown("server_version")),
         ("server_encoding", "UTF8".to_owned()),
         ("client_encoding", "UTF8".to_owned()),
-        ("application_name", shown("application_name")),
+        (APPLICATION_NAME, shown(APPLICATION_NAME)),
         ("DateStyle", shown("datestyle")),
         ("IntervalStyle", shown("intervalstyle")),
         ("TimeZone", "UTC".to_owned()),
@@ -228,11 +233,22 @@ pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, Stri
         ("default_transaction_read_only", "off".to_owned()),
         ("in_hot_standby", "off".to_owned()),
         (
-            "is_superuser",
+            IS_SUPERUSER,
             if is_superuser { "on" } else { "off" }.to_owned(),
         ),
         ("session_authorization", user.to_owned()),
     ]
+}
+
+/// Whether that is what a client was told already: of all of it, these two can change.
+pub(crate) fn is_reported(session: &Session, told: &[(&'static str, String)]) -> bool {
+    let known = |name: &str| {
+        let pair = told.iter().find(|(known, _)| *known == name);
+        pair.map(|(_, value)| value.as_str())
+    };
+    let is_superuser = || if session.is_superuser() { "on" } else { "off" };
+    known(APPLICATION_NAME).is_some_and(|name| session.is_called(name))
+        && known(IS_SUPERUSER) == Some(is_superuser())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tracing::Span;
 
 use crate::error::from_datafusion;
 use crate::observe::Watch;
+use crate::scan::of_its_size;
 use crate::session::Shared;
 
 /// What one statement answered.
@@ -232,7 +233,10 @@ impl AnswerStream {
             .as_ref()
             .map(|session| session.reserve("the answer"));
         while let Some(batch) = self.next().await {
-            let batch = batch?;
+            let mut batch = batch?;
+            if self.point {
+                batch = of_its_size(batch).map_err(|error| from_datafusion(&error, ""))?;
+            }
             if let Some(held) = &held {
                 held.try_grow(get_record_batch_memory_size(&batch))
                     .map_err(|error| from_datafusion(&error, ""))?;

@@ -183,7 +183,7 @@ async fn rows_of_keys(
     let rows = snapshot
         .get(point.table.id, keys, &shape.stored_projection(), &buffered)
         .await?;
-    let shown = shape.show(&rows);
+    let shown = shape.show_in_place(&rows);
     let shown = shown.map_err(|error| from_datafusion(&error, ""))?;
     own::check_known(&point.table, &point.projection, &shown)?;
     Ok(shown)

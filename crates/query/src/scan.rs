@@ -118,6 +118,11 @@ impl Shape {
 
     /// Rows from the engine as SQL shows them, without what may not be read.
     pub(crate) fn show(&self, rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
+        self.show_in_place(rows).and_then(of_its_size)
+    }
+
+    /// The same for who lets go of them soon: a few rows may hold all that they lie in.
+    pub(crate) fn show_in_place(&self, rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
         let seen = match &self.hiding {
             Some(hiding) => Some(alone(&hiding.hide(rows).map_err(into_datafusion)?)?),
             None => None,
@@ -130,7 +135,6 @@ impl Shape {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| into_datafusion(from_arrow(&error)))
-            .and_then(of_its_size)
     }
 
     /// The leading columns of the key that the rows hold: what they are sorted by.
@@ -167,7 +171,7 @@ const UNUSED_MAX: usize = 64 << 10;
 
 /// The rows, copied where they are a small part of what they lie in: the memory of a query counts
 /// all that its batches lie in, and keeps it as long as one row of it is wanted.
-fn of_its_size(rows: RecordBatch) -> DataFusionResult<RecordBatch> {
+pub(crate) fn of_its_size(rows: RecordBatch) -> DataFusionResult<RecordBatch> {
     let mut used = 0;
     for column in rows.columns() {
         used += column.to_data().get_slice_memory_size()?;

@@ -25,7 +25,7 @@ use lazybase_model::{ColumnId, Error, Freshness, Horizon, Result, Stamp, Table, 
 use parking_lot::Mutex;
 use tracing::Instrument;
 
-use crate::access::{Identity, of_session, statements};
+use crate::access::{Gate, Identity, of_session, statements};
 use crate::answer::{Answer, AnswerStream};
 use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
@@ -94,6 +94,8 @@ pub(crate) struct State {
     pub(crate) producer: Option<(String, u64)>,
     /// Once it has made a temporary table.
     pub(crate) temporary: Option<Temporary>,
+    /// What it may do, as it was found last.
+    pub(crate) gate: Option<Gate>,
 }
 
 impl Session {

@@ -31,7 +31,9 @@ pub(crate) use print::printed;
 /// The environment variable that names the file.
 const FILE: &str = "LAZYBASE_CONFIG";
 
-/// The option whose default depends on the machine.
+/// The options whose defaults depend on the machine.
+const CACHE_BYTES: &str = "cache_bytes";
+/// See [`CACHE_BYTES`].
 const QUERY_MEMORY: &str = "query_memory";
 
 /// How log lines look.
@@ -153,6 +155,9 @@ impl Config {
             };
             config.db = Some(db);
             config.sources.insert("db", source);
+        }
+        if !config.is_given(CACHE_BYTES) {
+            config.settings.cache_bytes = memory::of_cache();
         }
         if !config.is_given(QUERY_MEMORY) {
             config.settings.query_memory = memory::of_queries(&config.settings);

@@ -1,23 +1,40 @@
-//! How much memory a machine, or the group of processes that it is shared with, leaves to queries.
+//! How much memory a machine, or the group of processes that it is shared with, leaves to the cache
+//! and to queries.
 //!
-//! Reads what Linux says in `/proc` and `/sys/fs/cgroup`; elsewhere the limit as shipped stays.
+//! Reads what Linux says in `/proc` and `/sys/fs/cgroup`, and the process's own limits; elsewhere
+//! the budgets as shipped stay.
 
 use std::path::Path;
 
 use lazybase_cluster::Settings;
-use lazybase_model::limits::{COMMIT_QUEUE_BYTES_MAX, QUERY_MEMORY_BYTES, QUERY_MEMORY_BYTES_MIN};
+use lazybase_model::limits::{
+    CACHE_BYTES, COMMIT_QUEUE_BYTES_MAX, QUERY_MEMORY_BYTES, QUERY_MEMORY_BYTES_MIN,
+};
+use rlimit::Resource;
 
 #[cfg(test)]
 mod tests;
 
+/// The cache has one part in so many of the memory.
+const CACHE_SHARE: u64 = 8;
+
+/// What the cache may hold: an eighth of the memory, and not less than as shipped.
+pub(crate) fn of_cache() -> u64 {
+    of_process().map_or(CACHE_BYTES, |bytes| (bytes / CACHE_SHARE).max(CACHE_BYTES))
+}
+
 /// What queries may hold together: of six tenths of the memory, what other budgets leave.
 pub(crate) fn of_queries(settings: &Settings) -> u64 {
+    of_process().map_or(QUERY_MEMORY_BYTES, |bytes| left_of(bytes, settings))
+}
+
+/// The memory that this process can have.
+fn of_process() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo");
     let machine = machine.ok().and_then(|text| total_of(&text));
-    match [machine, of_group()].into_iter().flatten().min() {
-        Some(bytes) => left_of(bytes, settings),
-        None => QUERY_MEMORY_BYTES,
-    }
+    let own = [Resource::DATA, Resource::AS].map(|resource| resource.get_soft().ok());
+    let limits = [machine, of_group()].into_iter().chain(own);
+    limits.flatten().min()
 }
 
 fn left_of(bytes: u64, settings: &Settings) -> u64 {

@@ -19,6 +19,8 @@ use crate::labels::Sight;
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     access: Arc<Access>,
+    role: Option<RoleId>,
+    narrowed: Option<Arc<Authorizations>>,
     rights: Arc<Rights>,
     sight: Sight,
     /// Columns of a table that the statement itself needs, and shows nobody.
@@ -37,8 +39,25 @@ impl Gate {
             sight: Sight::new(rights.authorizations.as_ref(), narrowed),
             rights: Arc::new(rights),
             access,
+            role,
+            narrowed: narrowed.cloned(),
             free: None,
         }
+    }
+
+    /// Whether it is what the same would be made of again.
+    pub(crate) fn is_of(
+        &self,
+        access: &Arc<Access>,
+        role: Option<RoleId>,
+        narrowed: Option<&Arc<Authorizations>>,
+    ) -> bool {
+        let same = match (&self.narrowed, narrowed) {
+            (None, None) => true,
+            (Some(known), Some(narrowed)) => Arc::ptr_eq(known, narrowed),
+            _ => false,
+        };
+        same && self.role == role && Arc::ptr_eq(&self.access, access)
     }
 
     /// The same, with columns that may be read because nobody is shown them.

@@ -13,14 +13,15 @@ impl Shared {
     /// What the session may do now.
     pub(crate) fn gate_now(&self) -> Gate {
         let access = self.visible().access();
-        let (role, narrowed) = {
-            let state = self.state.lock();
-            (
-                state.identity.current,
-                state.settings.authorizations.clone(),
-            )
-        };
-        Gate::new(access, role, narrowed.as_ref())
+        let mut state = self.state.lock();
+        let (role, narrowed) = (state.identity.current, &state.settings.authorizations);
+        let known = state.gate.as_ref();
+        if let Some(gate) = known.filter(|gate| gate.is_of(&access, role, narrowed.as_ref())) {
+            return gate.clone();
+        }
+        let gate = Gate::new(access, role, narrowed.as_ref());
+        state.gate = Some(gate.clone());
+        gate
     }
 
     /// Whether the session may do what is not about the rows of a table: those are asked for where

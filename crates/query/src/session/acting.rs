@@ -1,5 +1,7 @@
 //! As whom and with which settings a session acts.
 
+use std::time::Duration;
+
 use lazybase_cluster::BatchNumber;
 use lazybase_model::Result;
 
@@ -14,6 +16,22 @@ impl Session {
     /// `NotFound` (42704) for an unknown name.
     pub fn setting(&self, name: &str) -> Result<String> {
         self.shared.state.lock().settings.show(name)
+    }
+
+    /// How long a statement of the session may take over the wire.
+    pub fn statement_timeout(&self) -> Option<Duration> {
+        let millis = self.shared.state.lock().settings.statement_timeout_ms;
+        (millis > 0).then(|| Duration::from_millis(millis.into()))
+    }
+
+    /// Whether the session's client is told stamps and tokens.
+    pub fn wants_notices(&self) -> bool {
+        self.shared.state.lock().settings.notices
+    }
+
+    /// Whether the session's client calls itself this.
+    pub fn is_called(&self, application_name: &str) -> bool {
+        self.shared.state.lock().settings.application_name == application_name
     }
 
     /// Sets a setting, as SET does.
@@ -58,6 +76,11 @@ impl Session {
     pub fn reset_role(&self) {
         let mut state = self.shared.state.lock();
         state.identity = Identity::of(state.identity.session);
+    }
+
+    /// Whether the role that the session acts as is a superuser.
+    pub fn is_superuser(&self) -> bool {
+        self.shared.gate_now().rights().superuser
     }
 
     /// The name of the role that the session acts as, and whether it is a superuser.
