@@ -2,11 +2,16 @@
 //! few open files and little memory, while it writes, merges and queries.
 #![cfg(target_os = "linux")]
 
+use std::io::Read;
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use lazybase_model::limits;
+use tokio_postgres::{Client, NoTls};
 
 use crate::run::Place;
+use crate::server::{PATIENCE, Server, get};
 
 /// What all queries together may take.
 const QUERY_MEMORY: u64 = 1 << 30;
@@ -20,22 +25,27 @@ const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
 /// Open files that it gets along with, whatever it holds.
 const OPEN_FILES: u32 = 64;
 
+/// A command after these words of the shell.
+fn after(words: &str, inner: &Command) -> Command {
+    let mut outer = Command::new("sh");
+    outer
+        .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env_remove("LAZYBASE_DB")
+        .stdin(Stdio::null());
+    outer
+}
+
 /// Runs `lazybase sql` with these limits, and gives what it wrote.
 fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     let inner = place.command(&["sql", "--format", "csv", "-q", "-c", sql]);
     let kib = BUDGETS_KIB * 6 / 10;
-    let mut outer = Command::new("sh");
-    outer
-        .arg("-c")
-        .arg(format!(
-            "ulimit -n {OPEN_FILES} && ulimit -d {kib} && exec \"$@\""
-        ))
-        .arg("limited")
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .env_remove("LAZYBASE_DB")
-        .env("LAZYBASE_QUERY_MEMORY", query_memory.to_string())
-        .stdin(Stdio::null());
+    let mut outer = after(
+        &format!("ulimit -n {OPEN_FILES} && ulimit -d {kib}"),
+        &inner,
+    );
+    outer.env("LAZYBASE_QUERY_MEMORY", query_memory.to_string());
     let output = outer.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
@@ -44,20 +54,35 @@ fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     )
 }
 
-/// Runs `lazybase sql` after these words of the shell.
+/// Runs `lazybase sql` after these words of the shell, which must fail.
 fn under(place: &Place, words: &str, sql: &str) -> String {
     let inner = place.command(&["sql", "-q", "-c", sql]);
-    let mut outer = Command::new("sh");
-    outer
-        .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .env_remove("LAZYBASE_DB")
-        .stdin(Stdio::null());
-    let output = outer.output().unwrap();
+    let output = after(words, &inner).output().unwrap();
     assert!(!output.status.success());
     assert!(output.status.code().is_some(), "ended by a signal");
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(work)
+}
+
+async fn client(server: &Server) -> Client {
+    let connected = tokio_postgres::connect(&server.url(), NoTls).await;
+    let (client, connection) = connected.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The only cell of an answer.
+async fn cell(client: &Client, sql: &str) -> String {
+    let told = client.simple_query(sql).await.unwrap();
+    let mut rows = told.iter().filter_map(|told| match told {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    rows.next().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -105,6 +130,67 @@ fn budgets_hold_at_60_percent_of_themselves() {
     assert!(!done && said.contains("query_memory"), "{said}");
     assert_eq!(place.rows("SELECT count(*) FROM t2"), "120000\n");
     place.ok(&["verify"]);
+}
+
+/// Connections that say nothing take the files of no session that works.
+#[test]
+fn idle_connections_leave_files_for_those_who_work() {
+    let place = Place::new();
+    let at = "127.0.0.1:0";
+    let listen = [
+        "serve",
+        "--pg-listen",
+        at,
+        "--flight-listen",
+        at,
+        "--http-listen",
+        at,
+    ];
+    let inner = place.command(&listen);
+    let server = Server::spawn(&mut after(&format!("ulimit -n {OPEN_FILES}"), &inner));
+    let lowered = server.line("max_connections is ");
+    assert!(lowered.contains("only 64 files"), "{lowered}");
+    let flight = server.line("Arrow Flight SQL clients: ");
+    let flight = flight.split("grpc://").nth(1).unwrap();
+    wait_for(async {
+        let client = client(&server).await;
+        let made = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT)";
+        client.batch_execute(made).await.unwrap();
+        let connect = |address: &str, count: usize| -> Vec<TcpStream> {
+            let connect = |_| TcpStream::connect(address).unwrap();
+            (0..count).map(connect).collect()
+        };
+        let others = [connect(flight, 20), connect(&server.http, 20)];
+        let mut idle = connect(&server.pg, 100);
+        let mut told = Vec::new();
+        idle[99].set_read_timeout(Some(PATIENCE)).unwrap();
+        idle[99].read_to_end(&mut told).unwrap();
+        let told = String::from_utf8_lossy(&told);
+        assert!(
+            told.contains("53300") && told.contains("ulimit -n"),
+            "{told}"
+        );
+        for round in 1..=20 {
+            let write = format!(
+                "INSERT INTO t SELECT x * 20 + {round}, repeat('v', 1000)
+                     FROM generate_series(1, 1000) AS s (x)"
+            );
+            client.batch_execute(&write).await.unwrap();
+            let count = cell(&client, "SELECT count(*) FROM t").await;
+            assert_eq!(count, (round * 1_000).to_string());
+        }
+        client.batch_execute("SETTLE").await.unwrap();
+        let sorted = "SELECT k FROM t ORDER BY v, k OFFSET 19999";
+        assert_eq!(cell(&client, sorted).await, "20020");
+        drop((idle, others));
+    });
+    let until = Instant::now() + PATIENCE;
+    while !server.sql(&["-q", "-c", "SELECT 1"]).ok {
+        assert!(Instant::now() < until, "{:?}", server.said());
+    }
+    assert_eq!(get(&server.http, "/ready").0, 200);
+    let said = server.stop().join("\n");
+    assert!(!said.contains("Too many open files"), "{said}");
 }
 
 #[test]
