@@ -139,7 +139,8 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "query_spill_bytes",
         group: QUERIES,
         value: "BYTES|none",
-        about: "The temporary files that all queries together may have.",
+        about: "The temporary files that all queries together may have. A query that would need \
+            more fails alone with SQLSTATE 53400.",
         field: Field::Bytes(|config| &mut config.settings.query_spill_bytes),
     },
     Opt {

@@ -132,6 +132,46 @@ fn budgets_hold_at_60_percent_of_themselves() {
     place.ok(&["verify"]);
 }
 
+/// A query that would spill more than there may be fails alone, in words; others go on, and so does
+/// its session.
+#[test]
+fn a_query_past_the_temporary_files_fails_alone() {
+    let place = Place::new();
+    let given = ["--query-memory", "32 MiB", "--query-spill-bytes", "1 MiB"];
+    let server = Server::start(&place, &given);
+    wait_for(async {
+        let (one, other) = (client(&server).await, client(&server).await);
+        let made = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
+            INSERT INTO big SELECT x, concat(repeat('v', 90), CAST(x AS TEXT))
+                FROM generate_series(1, 200000) AS s (x);
+            INSERT INTO big SELECT k + 200000, concat(v, 'more') FROM big;
+            SET datafusion.execution.target_partitions = 1";
+        one.batch_execute(made).await.unwrap();
+        for round in 1..=3 {
+            let asked = one.simple_query("SELECT k FROM big ORDER BY v OFFSET 399999");
+            let beside = async {
+                let write = format!("INSERT INTO big VALUES (-{round}, '')");
+                other.batch_execute(&write).await.unwrap();
+                cell(&other, "SELECT count(*) FROM big WHERE k < 0").await
+            };
+            let (refused, count) = tokio::join!(asked, beside);
+            let refused = refused.unwrap_err();
+            let told = refused.as_db_error().unwrap();
+            assert_eq!(told.code().code(), "53400", "{told:?}");
+            assert!(told.message().contains("temporary files"), "{told:?}");
+            assert!(
+                told.hint().unwrap().contains("query_spill_bytes"),
+                "{told:?}"
+            );
+            assert_eq!(count, round.to_string());
+            let small = "SELECT v FROM big WHERE k BETWEEN 1 AND 9 ORDER BY v DESC LIMIT 1";
+            assert!(cell(&one, small).await.ends_with("v9"));
+        }
+    });
+    server.stop();
+    assert_eq!(place.rows("SELECT count(*) FROM big"), "400003\n");
+}
+
 /// Connections that say nothing take the files of no session that works.
 #[test]
 fn idle_connections_leave_files_for_those_who_work() {
