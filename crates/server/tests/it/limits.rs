@@ -132,6 +132,62 @@ fn budgets_hold_at_60_percent_of_themselves() {
     place.ok(&["verify"]);
 }
 
+/// What is loaded, sorted, joined and grouped comes to some hundred megabytes each.
+#[test]
+fn budgets_hold_where_they_are_used() {
+    let place = Place::new();
+    let mut script = "CREATE TABLE narrow (k INT PRIMARY KEY, g INT);
+        INSERT INTO narrow SELECT x, x % 4000 FROM generate_series(1, 120000) AS s (x);
+        CREATE TABLE wide (k INT PRIMARY KEY, v TEXT);"
+        .to_owned();
+    for part in 0..6 {
+        let (first, last) = (part * 50_000 + 1, (part + 1) * 50_000);
+        script += &format!(
+            "INSERT INTO wide SELECT x, concat(repeat('v', 1000), CAST(x AS TEXT))
+                 FROM generate_series({first}, {last}) AS s (x);"
+        );
+    }
+    script += "SETTLE;";
+    // Thirty rows of each of 4,000 groups meet: 3,600,000.
+    let pairs = "narrow AS a JOIN narrow AS b ON a.g = b.g";
+    let expected = [
+        (
+            format!("SELECT a.k AS last_key FROM {pairs} ORDER BY b.k DESC, a.k OFFSET 3599999"),
+            "last_key\n116001\n",
+        ),
+        (
+            format!(
+                "SELECT count(*) AS pairs FROM
+                     (SELECT a.k, b.k AS l, count(*) FROM {pairs} GROUP BY a.k, b.k) AS g"
+            ),
+            "pairs\n3600000\n",
+        ),
+        (
+            "SELECT k AS least_key FROM wide ORDER BY v DESC OFFSET 299999".to_owned(),
+            "least_key\n1\n",
+        ),
+        (
+            "SELECT count(*) AS met FROM wide AS a JOIN wide AS b ON a.k = b.k
+                 WHERE a.k % 2 = 0 AND length(concat(a.v, b.v)) > 2000"
+                .to_owned(),
+            "met\n150000\n",
+        ),
+        (
+            "SELECT count(*) AS ends FROM
+                 (SELECT substr(v, 501) AS s, count(*) FROM wide GROUP BY substr(v, 501)) AS g"
+                .to_owned(),
+            "ends\n300000\n",
+        ),
+    ];
+    for (sql, _) in &expected {
+        script += &format!("{sql};");
+    }
+    let (done, said) = limited(&place, QUERY_MEMORY, &script);
+    for (sql, rows) in &expected {
+        assert!(done && said.contains(rows), "{sql}: {said}");
+    }
+}
+
 /// A query that would spill more than there may be fails alone, in words; others go on, and so does
 /// its session.
 #[test]
