@@ -15,7 +15,7 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::stream::{self, Stream};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
-use lazybase_tls::{Listener, Tls};
+use lazybase_tls::{Descriptors, Listener, Tls};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -56,6 +56,9 @@ pub struct Options {
     pub tls: Option<Arc<Tls>>,
     /// Whether roles are let in by name alone from this machine.
     pub trusts_loopback: bool,
+    /// The open files that are left for connections, also of other protocols; beyond them,
+    /// connections are closed at once.
+    pub descriptors: Descriptors,
 }
 
 impl Default for Options {
@@ -66,6 +69,7 @@ impl Default for Options {
             idle: Duration::from_secs(30 * 60),
             tls: None,
             trusts_loopback: false,
+            descriptors: Descriptors::default(),
         }
     }
 }
@@ -138,6 +142,7 @@ impl Server {
             drop(told.wait_for(|on| *on).await);
         };
         let listener = Listener::new(listener, options.tls, &[HTTP2]);
+        let listener = listener.within(options.descriptors);
         let incoming = Box::pin(connections(listener, options.connections_max));
         let serving = router(service).serve_with_incoming_shutdown(incoming, draining);
         let sweeping = async {

@@ -33,5 +33,5 @@ mod startup;
 mod types;
 mod words;
 
-pub use lazybase_tls::{Tls, TlsFiles};
+pub use lazybase_tls::{Descriptors, Tls, TlsFiles};
 pub use server::{Options, Server};

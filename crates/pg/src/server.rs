@@ -14,7 +14,7 @@ use std::time::Duration;
 use lazybase_model::{Error, Result};
 use lazybase_query::observe::{self, Connected};
 use lazybase_query::{Attempts, Authenticated, Database, Session};
-use lazybase_tls::Tls;
+use lazybase_tls::{Descriptor, Descriptors, Tls};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -32,6 +32,9 @@ pub(crate) const PROTOCOL: &str = "postgresql";
 /// How long a connection may take until it has said what it wants.
 const STARTUP: Duration = Duration::from_secs(10);
 
+/// How long it may take to tell somebody that there is no open file for its connection.
+const REFUSAL: Duration = Duration::from_millis(100);
+
 /// How long nobody is let in after that has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -46,6 +49,9 @@ pub struct Options {
     pub tls: Option<Arc<Tls>>,
     /// Whether roles are let in by name alone from this machine.
     pub trusts_loopback: bool,
+    /// The open files that are left for connections, also of other protocols. Some more than
+    /// `connections_max` leave room for those who ask to cancel, and those who are to be refused.
+    pub descriptors: Descriptors,
 }
 
 impl Default for Options {
@@ -55,6 +61,7 @@ impl Default for Options {
             grace: Duration::from_secs(10),
             tls: None,
             trusts_loopback: false,
+            descriptors: Descriptors::default(),
         }
     }
 }
@@ -147,9 +154,17 @@ impl Server {
                 () = &mut stop => break,
                 accepted = self.listener.accept() => {
                     match accepted {
-                        Ok((stream, peer)) => {
-                            connections.spawn(connect(Arc::clone(&self.shared), stream, peer));
-                        }
+                        Ok((stream, peer)) => match self.shared.options.descriptors.take() {
+                            Some(descriptor) => {
+                                let shared = Arc::clone(&self.shared);
+                                connections.spawn(connect(shared, stream, peer, descriptor));
+                            }
+                            // Before the next one is accepted, so that one at most is open beside
+                            // those that there are descriptors for.
+                            None => {
+                                within(REFUSAL, refuse(stream)).await;
+                            }
+                        },
                         // A connection that failed before it was one concerns nobody else; but
                         // where there are no more files to be had, the next one fails at once too.
                         Err(_) => pause(ACCEPT_AGAIN).await,
@@ -203,8 +218,30 @@ fn check_reachable(database: &Database, address: SocketAddr, options: &Options) 
     )
 }
 
+/// Tells a client that there is no open file for its connection.
+async fn refuse(stream: TcpStream) {
+    let error = Error::unavailable("too many connections")
+        .with_detail("together, those of all protocols have the open files that are left for them")
+        .with_hint("close some, use a pool, or raise the limit of open files: ulimit -n")
+        .with_sqlstate("53300");
+    tell(Wire::new(stream), &error).await;
+}
+
+/// Tells a client why it is not let in.
+async fn tell(mut wire: Wire, error: &Error) {
+    observe::failed(PROTOCOL, error);
+    tracing::info!(sqlstate = error.sqlstate(), "connection refused: {error}");
+    wire.put(failure::error(error, Severity::Fatal, "", 0));
+    wire.close().await;
+}
+
 /// One connection from its beginning to its end.
-async fn connect(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+async fn connect(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    _descriptor: Descriptor,
+) {
     // Answers are sent in large pieces: waiting for more only delays them.
     drop(stream.set_nodelay(true));
     let mut wire = Wire::new(stream);
@@ -227,12 +264,7 @@ async fn connect(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
             tracing::debug!(pid, "connection closed");
         }
         Ok(None) => {}
-        Err(error) => {
-            observe::failed(PROTOCOL, &error);
-            tracing::info!(sqlstate = error.sqlstate(), "connection refused: {error}");
-            wire.put(failure::error(&error, Severity::Fatal, "", 0));
-            wire.close().await;
-        }
+        Err(error) => tell(wire, &error).await,
     }
 }
 

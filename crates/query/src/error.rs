@@ -4,6 +4,8 @@
 //! Reads an error and the statement's text; writes nothing. Invariant ERR-1: an error of our own
 //! that travelled through DataFusion comes out as it went in.
 
+use std::io::ErrorKind;
+
 use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
@@ -20,6 +22,10 @@ use planner::{UNKNOWN_VALUE, from_execution, from_plan, in_sql};
 
 /// What the planner says of a subquery that it has made no join of.
 const MISPLACED: &str = "Physical plan does not support logical expression";
+
+/// What is said where the temporary files of queries would pass their limit: an error of a file,
+/// without a kind.
+const SPILT_TOO_MUCH: &str = "The used disk space during the spilling process has exceeded";
 
 /// Our error, so that it can travel through DataFusion and come out again.
 pub(crate) fn into_datafusion(error: Error) -> DataFusionError {
@@ -69,9 +75,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
                 )
                 .with_sqlstate("53200")
         }
-        DataFusionError::IoError(error) => {
-            Error::unavailable(error.to_string()).with_sqlstate("58030")
-        }
+        DataFusionError::IoError(error) => from_io(&error.to_string(), error),
         other => from_others(&other.to_string()),
     }
 }
@@ -80,6 +84,22 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
 fn from_others(message: &str) -> Error {
     let pattern = planner::not_a_pattern(message);
     pattern.unwrap_or_else(|| Error::internal(first_line(message)))
+}
+
+/// What the system said of a file, or what was said of its size.
+fn from_io(said: &str, error: &std::io::Error) -> Error {
+    if said.starts_with(SPILT_TOO_MUCH) {
+        return Error::unavailable("the query needs more temporary files than there may be")
+            .with_detail("all queries together would have more of them than query_spill_bytes")
+            .with_hint(
+                "ask for less at once, or raise query_spill_bytes, or query_memory, where the \
+                 database is opened",
+            )
+            .with_sqlstate("53400");
+    }
+    let is_full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded].contains(&error.kind());
+    let sqlstate = if is_full { "53100" } else { "58030" };
+    Error::unavailable(first_line(said)).with_sqlstate(sqlstate)
 }
 
 /// What Arrow said of values that a user gave, to a function or in a file.
@@ -118,9 +138,7 @@ pub(crate) fn from_arrow(error: &ArrowError) -> Error {
         ArrowError::NotYetImplemented(message) => {
             Error::invalid(first_line(message)).with_sqlstate("0A000")
         }
-        ArrowError::IoError(message, _) => {
-            Error::unavailable(first_line(message)).with_sqlstate("58030")
-        }
+        ArrowError::IoError(message, error) => from_io(message, error),
         ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
             Error::invalid(first_line(message)).with_sqlstate("22P04")
         }

@@ -62,14 +62,14 @@ struct Outcome {
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: DemoArgs) -> Result<()> {
     let rate: Rate = args.rate.parse()?;
+    let scu_age = args.scu_age.map_or(Ok(rate.scu_age()), positive_seconds)?;
     let source = Source::read(args.days)?;
-    let folder = folder::prepare(args.dir.clone().or(db))?;
+    let folder = folder::prepare(args.dir.clone().or(db)).await?;
     say(&format!(
         "replaying {} of 2013 into {}",
         counted(source.flights.num_rows() as u64, "flight"),
         folder.display()
     ));
-    let scu_age = args.scu_age.map_or(Ok(rate.scu_age()), positive_seconds)?;
     let settings = Settings {
         seal_age: scu_age,
         ..Settings::default()

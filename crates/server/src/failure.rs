@@ -18,6 +18,12 @@ pub(crate) fn print(error: &Error) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
+/// Writes what is no error, in whole lines, to standard error.
+pub(crate) fn note(text: &str) {
+    // Standard error that can't be written leaves nobody to tell.
+    drop(io::stderr().lock().write_all(text.as_bytes()));
+}
+
 /// An error in up to three lines.
 pub(crate) fn text(error: &Error) -> String {
     let mut text = format!("error: {}\n", error.message());

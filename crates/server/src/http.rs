@@ -18,7 +18,7 @@ use axum::routing::get;
 use axum::{Router, middleware};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
-use lazybase_tls::{Connection, Listener, Tls};
+use lazybase_tls::{Connection, Descriptors, Listener, Tls};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -99,7 +99,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Begins to serve where the configuration says.
+    /// Begins to serve where the configuration says, so many connections at a time.
     ///
     /// # Errors
     /// `Unavailable` when an address that somebody chose can't be had.
@@ -107,6 +107,7 @@ impl Http {
         config: &Config,
         health: &Health,
         tls: Option<Arc<Tls>>,
+        connections_max: usize,
     ) -> Result<Http> {
         let Some(address) = config.http_listen else {
             return Ok(Http::none("HTTP: off"));
@@ -118,7 +119,10 @@ impl Http {
                     asks: config.http_client_cert,
                     trusts_loopback: config.trust_loopback,
                 };
-                Http::serve(listener, guard, tls)
+                let encrypts = tls.is_some();
+                let listener = Listener::new(listener, tls, &[HTTP1]);
+                let listener = listener.within(Descriptors::new(connections_max));
+                Http::serve(listener, guard, encrypts)
             }
             // An address that nobody asked for is no reason not to serve the database.
             Err(error) if !config.is_given("http_listen") => Ok(Http::none(&format!(
@@ -135,13 +139,13 @@ impl Http {
         }
     }
 
-    fn serve(listener: TcpListener, guard: Guard, tls: Option<Arc<Tls>>) -> Result<Http> {
+    fn serve(listener: Listener, guard: Guard, encrypts: bool) -> Result<Http> {
         let address = listener.local_addr();
         let address = address.map_err(|error| {
             Error::unavailable(format!("the address of HTTP is not known: {error}"))
         })?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let listener = Door(Listener::new(listener, tls, &[HTTP1]));
+        let scheme = if encrypts { "https" } else { "http" };
+        let listener = Door(listener);
         let recorder = Recorder::install()?;
         let shared = Shared {
             health: guard.health.clone(),

@@ -48,6 +48,8 @@ pub(crate) struct Loaded {
     files: u64,
     /// Files of which there was nothing new.
     unchanged: u64,
+    /// What of the files its producer had loaded before.
+    skipped_bytes: u64,
     rejected: u64,
     token: Option<Token>,
 }
@@ -68,6 +70,13 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
     let outcome = open::close(&database, outcome).await;
     if outcome.is_ok() || loaded.batches > 0 {
         println!("{}", summary(&loaded, &args, stopwatch.elapsed()));
+    }
+    if let Some(producer) = args
+        .producer
+        .as_deref()
+        .filter(|_| loaded.skipped_bytes > 0)
+    {
+        failure::note(&skipped(&loaded, &args.table, producer));
     }
     outcome?;
     match loaded.rejected {
@@ -113,6 +122,16 @@ fn total_bytes(files: &[PathBuf]) -> u64 {
     files.iter().map(length).sum()
 }
 
+/// What was not loaded, for whoever misses it: nothing tells where rows have gone since.
+fn skipped(loaded: &Loaded, table: &str, producer: &str) -> String {
+    format!(
+        "note: {} skipped: producer {producer:?} had loaded them into {table} before\n\
+         hint: rows that went since, by DELETE or TRUNCATE, do not come back so; another \
+         --producer loads all anew\n",
+        counted(loaded.skipped_bytes, "byte")
+    )
+}
+
 fn summary(loaded: &Loaded, args: &LoadArgs, took: Duration) -> String {
     if args.json {
         let figures = json!({
@@ -123,6 +142,7 @@ fn summary(loaded: &Loaded, args: &LoadArgs, took: Duration) -> String {
             "files_unchanged": loaded.unchanged,
             "files_rejected": loaded.rejected,
             "bytes": loaded.bytes,
+            "bytes_skipped": loaded.skipped_bytes,
             "seconds": took.as_secs_f64(),
             "token": loaded.token.map(|token| token.to_string()),
         });

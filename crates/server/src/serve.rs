@@ -16,7 +16,7 @@ use std::sync::Arc;
 use lazybase_model::{Error, Result};
 use lazybase_pg::{Options, Server};
 use lazybase_query::Database;
-use lazybase_tls::Tls;
+use lazybase_tls::{Descriptors, Tls};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,6 +26,7 @@ use crate::failure;
 use crate::http::{Health, Http, Phase};
 use crate::logs::Watching;
 use crate::open::{self, Missing};
+use crate::process::Connections;
 
 /// Serves until it is told to stop; or prints the configuration.
 pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
@@ -40,10 +41,11 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
     let watching = Watching::begin(&config)?;
     let teller = Teller(config.log_format);
     let health = Health::default();
-    let http = Http::open(&config, &health, tls.clone()).await?;
+    let connections = Connections::allowed();
+    let http = Http::open(&config, &health, tls.clone(), connections.http).await?;
     let database = open::database(Some(folder.clone()), Missing::Create).await?;
     health.opened(&database);
-    let mut doors = Doors::new();
+    let mut doors = Doors::new(connections);
     let outcome = match doors.open_all(&database, &config, tls.as_ref()).await {
         Ok(lines) => {
             teller.say(&format!(
@@ -77,13 +79,15 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
 struct Doors {
     stop: watch::Sender<bool>,
     serving: JoinSet<()>,
+    connections: Connections,
 }
 
 impl Doors {
-    fn new() -> Doors {
+    fn new(connections: Connections) -> Doors {
         Doors {
             stop: watch::Sender::new(false),
             serving: JoinSet::new(),
+            connections,
         }
     }
 
@@ -95,12 +99,15 @@ impl Doors {
         tls: Option<&Arc<Tls>>,
     ) -> Result<Vec<String>> {
         let mut lines = Vec::new();
+        let connections_max = self.connections.let_in(config.max_connections);
+        let descriptors = Descriptors::new(self.connections.clients);
         if let Some(address) = config.pg_listen {
             let options = Options {
-                connections_max: config.max_connections,
+                connections_max,
                 grace: config.grace,
                 tls: tls.cloned(),
                 trusts_loopback: config.trust_loopback,
+                descriptors: descriptors.clone(),
             };
             let server = Server::bind(database.clone(), address, options).await?;
             let address = server.address();
@@ -115,10 +122,11 @@ impl Doors {
         }
         if let Some(address) = config.flight_listen {
             let options = lazybase_flight::Options {
-                connections_max: config.max_connections,
+                connections_max,
                 grace: config.grace,
                 tls: tls.cloned(),
                 trusts_loopback: config.trust_loopback,
+                descriptors,
                 ..lazybase_flight::Options::default()
             };
             let server = lazybase_flight::Server::bind(database.clone(), address, options).await?;
@@ -127,11 +135,18 @@ impl Doors {
             lines.push(format!("Arrow Flight SQL clients: {scheme}://{address}"));
             self.serving.spawn(server.serve(self.told_to_stop()));
         }
-        match lines.is_empty() {
-            true => Err(Error::invalid("nothing is to be served")
-                .with_hint("give --pg-listen an address, such as 127.0.0.1:5432")),
-            false => Ok(lines),
+        if lines.is_empty() {
+            return Err(Error::invalid("nothing is to be served")
+                .with_hint("give --pg-listen an address, such as 127.0.0.1:5432"));
         }
+        if connections_max < config.max_connections {
+            lines.push(format!(
+                "max_connections is {connections_max}, not {}: the system lets this process open \
+                 only {} files at once (ulimit -n)",
+                config.max_connections, self.connections.files
+            ));
+        }
+        Ok(lines)
     }
 
     /// Ends when the doors are to close.

@@ -126,9 +126,22 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| failure::io(path.display(), &error))
 }
 
-/// Removes a folder with all that is in it.
-pub(crate) fn remove_folder(path: &Path) -> Result<()> {
-    fs::remove_dir_all(path).map_err(|error| failure::io(path.display(), &error))
+/// Removes all that is in a folder but the file `kept`, and the file `last` after everything else.
+pub(crate) fn empty_folder(path: &Path, kept: &str, last: &str) -> Result<()> {
+    let failed = |error: std::io::Error| failure::io(path.display(), &error);
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if name == kept || name == last {
+            continue;
+        }
+        let removed = match entry.file_type().map_err(failed)?.is_dir() {
+            true => fs::remove_dir_all(entry.path()),
+            false => fs::remove_file(entry.path()),
+        };
+        removed.map_err(failed)?;
+    }
+    fs::remove_file(path.join(last)).map_err(failed)
 }
 
 /// Where the shell keeps its history: `LAZYBASE_HISTORY`, or a file among the user's state.

@@ -6,7 +6,8 @@
 //!                                                       it fails         -> closed
 //! ```
 //!
-//! Without certificates every connection is as it is. Invariant TLS-2: with them, what comes from
+//! Without certificates every connection is as it is. One that there is no descriptor for is closed
+//! as soon as it was accepted. Invariant TLS-2: with them, what comes from
 //! another machine is encrypted.
 
 use std::io;
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::{HANDSHAKE, Tls, common_name};
+use crate::{Descriptor, Descriptors, HANDSHAKE, Tls, common_name};
 
 /// How long a client may take to agree on encryption.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -36,6 +37,7 @@ pub struct Listener {
     /// The names, in TLS, of the protocols that are spoken.
     protocols: &'static [&'static str],
     beginning: JoinSet<io::Result<(Connection, SocketAddr)>>,
+    descriptors: Descriptors,
 }
 
 impl Listener {
@@ -50,6 +52,15 @@ impl Listener {
             tls,
             protocols,
             beginning: JoinSet::new(),
+            descriptors: Descriptors::default(),
+        }
+    }
+
+    /// The same, within the open files that are left for connections.
+    pub fn within(self, descriptors: Descriptors) -> Listener {
+        Listener {
+            descriptors,
+            ..self
         }
     }
 
@@ -70,13 +81,17 @@ impl Listener {
             tokio::select! {
                 accepted = self.listener.accept() => {
                     let (stream, peer) = accepted?;
+                    let Some(descriptor) = self.descriptors.take() else {
+                        continue;
+                    };
                     // Answers are sent in large pieces: waiting for more only delays them.
                     drop(stream.set_nodelay(true));
                     match &self.tls {
-                        None => return Ok((Connection::Plain(stream), peer)),
+                        None => return Ok((Connection::plain(stream, descriptor), peer)),
                         Some(_) if self.beginning.len() >= BEGINNING_MAX => {}
                         Some(tls) => {
-                            let agreed = agreed(stream, peer, Arc::clone(tls), self.protocols);
+                            let (tls, protocols) = (Arc::clone(tls), self.protocols);
+                            let agreed = agreed(stream, peer, descriptor, tls, protocols);
                             self.beginning.spawn(agreed);
                         }
                     }
@@ -99,17 +114,21 @@ impl Listener {
 async fn agreed(
     stream: TcpStream,
     peer: SocketAddr,
+    descriptor: Descriptor,
     tls: Arc<Tls>,
     protocols: &'static [&'static str],
 ) -> io::Result<(Connection, SocketAddr)> {
     let agreed = async {
         let mut first = [0];
         if is_local(&peer) && (stream.peek(&mut first).await? == 0 || first != HANDSHAKE) {
-            return Ok(Connection::Plain(stream));
+            return Ok(Connection::plain(stream, descriptor));
         }
         let (config, _) = tls.now(protocols);
         let stream = TlsAcceptor::from(config).accept(stream).await?;
-        Ok(Connection::Encrypted(Box::new(stream)))
+        Ok(Connection {
+            stream: Stream::Encrypted(Box::new(stream)),
+            _descriptor: descriptor,
+        })
     };
     let agreed = tokio::time::timeout(HANDSHAKE_MAX, agreed).await;
     let connection = agreed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
@@ -122,7 +141,12 @@ pub fn is_local(peer: &SocketAddr) -> bool {
 }
 
 /// What bytes come and go through.
-pub enum Connection {
+pub struct Connection {
+    stream: Stream,
+    _descriptor: Descriptor,
+}
+
+enum Stream {
     /// Others could read it.
     Plain(TcpStream),
     /// Nobody between reads it.
@@ -130,12 +154,19 @@ pub enum Connection {
 }
 
 impl Connection {
+    fn plain(stream: TcpStream, descriptor: Descriptor) -> Connection {
+        Connection {
+            stream: Stream::Plain(stream),
+            _descriptor: descriptor,
+        }
+    }
+
     /// The common name of the certificate that the client has shown, and that was verified. Who has
     /// a name that can't be read is nobody that a role is called.
     pub fn certified(&self) -> Option<String> {
-        match self {
-            Connection::Plain(_) => None,
-            Connection::Encrypted(stream) => {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Encrypted(stream) => {
                 let shown = stream.get_ref().1.peer_certificates()?.first()?;
                 Some(common_name(shown).unwrap_or_default())
             }
@@ -145,10 +176,10 @@ impl Connection {
 
 /// Does something with whichever stream there is.
 macro_rules! on_stream {
-    ($connection:expr, $name:ident => $does:expr) => {
-        match $connection {
-            Connection::Plain($name) => $does,
-            Connection::Encrypted($name) => $does,
+    ($stream:expr, $name:ident => $does:expr) => {
+        match $stream {
+            Stream::Plain($name) => $does,
+            Stream::Encrypted($name) => $does,
         }
     };
 }
@@ -159,7 +190,7 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
+        on_stream!(&mut self.get_mut().stream, stream => Pin::new(stream).poll_read(cx, buffer))
     }
 }
 
@@ -169,7 +200,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+        on_stream!(&mut self.get_mut().stream, stream => Pin::new(stream).poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -177,18 +208,19 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, bytes))
+        let stream = &mut self.get_mut().stream;
+        on_stream!(stream, stream => Pin::new(stream).poll_write_vectored(cx, bytes))
     }
 
     fn is_write_vectored(&self) -> bool {
-        on_stream!(self, stream => stream.is_write_vectored())
+        on_stream!(&self.stream, stream => stream.is_write_vectored())
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+        on_stream!(&mut self.get_mut().stream, stream => Pin::new(stream).poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+        on_stream!(&mut self.get_mut().stream, stream => Pin::new(stream).poll_shutdown(cx))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,8 +20,37 @@ const DISK_MEBIBYTES: u32 = 768;
 pub(crate) struct Damage {
     /// The file's own name.
     pub(crate) name: String,
+    /// Where it lies in the database's folder.
     path: PathBuf,
     done: String,
+}
+
+impl Damage {
+    /// Takes the file away; `false` where it is gone already.
+    pub(crate) fn remove(&self, folder: &Path) -> Outcome<bool> {
+        match std::fs::remove_file(folder.join(&self.path)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether nothing but the file can tell what it held: then a database that does not open for
+    /// it is right, even where the file turns out to have held nothing of worth. So it is with the
+    /// newest edit of the manifest, and with the newest log and the one that is ready behind it.
+    pub(crate) fn is_alone(&self, folder: &Path) -> Outcome<bool> {
+        let (kind, behind_max) = match self.path.extension().and_then(|end| end.to_str()) {
+            Some("edit") => ("edit", 0),
+            Some("log") => ("log", 1),
+            _ => return Ok(false),
+        };
+        let of_kind = |path: &PathBuf| path.extension().is_some_and(|end| end == kind);
+        let own = folder.join(&self.path);
+        let beside = files_below(own.parent().unwrap_or(folder))?;
+        // Their names have numbers of one length.
+        let behind = beside.iter().filter(|path| of_kind(path) && **path > own);
+        Ok(behind.count() <= behind_max)
+    }
 }
 
 impl fmt::Display for Damage {
@@ -156,5 +185,70 @@ impl Drop for Filler {
     fn drop(&mut self) {
         // Without it the disk stays full, and the next round tells.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    use super::{Damage, damage};
+
+    fn folder_of(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, [7; 2_000]).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_damaged_file_is_taken_away_wherever_it_lies() {
+        let folder = folder_of(&["segments/ab/cd.ext"]);
+        let file = folder.path().join("segments/ab/cd.ext");
+        let mut dice = SmallRng::seed_from_u64(1);
+        let mut lost = 0;
+        for _ in 0..50 {
+            std::fs::write(&file, [7; 2_000]).unwrap();
+            let done = damage(folder.path(), &mut dice).unwrap();
+            let was_there = file.exists();
+            assert_eq!(done.remove(folder.path()).unwrap(), was_there, "{done}");
+            assert!(!file.exists(), "{done}");
+            lost += u32::from(!was_there);
+        }
+        assert!(0 < lost && lost < 50, "{lost}");
+    }
+
+    #[test]
+    fn the_newest_edits_and_logs_stand_alone() {
+        let folder = folder_of(&[
+            "manifest/00000000000000000256.checkpoint",
+            "manifest/00000000000000000256.edit",
+            "manifest/00000000000000000257.edit",
+            "log/0000000000000001.log",
+            "log/0000000000000002.log",
+            "log/0000000000000003.log",
+            "segments/ab.ext",
+        ]);
+        let alone = |file: &str| {
+            let done = Damage {
+                name: String::new(),
+                path: Path::new(file).to_owned(),
+                done: String::new(),
+            };
+            done.is_alone(folder.path()).unwrap()
+        };
+        assert!(!alone("manifest/00000000000000000256.edit"));
+        assert!(alone("manifest/00000000000000000257.edit"));
+        assert!(!alone("manifest/00000000000000000256.checkpoint"));
+        assert!(!alone("log/0000000000000001.log"));
+        assert!(alone("log/0000000000000002.log"));
+        assert!(alone("log/0000000000000003.log"));
+        assert!(!alone("segments/ab.ext"));
     }
 }

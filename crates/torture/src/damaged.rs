@@ -121,9 +121,10 @@ impl Torture<'_> {
             .then(|| format!("`verify` finds more the second time: {}", again.said)))
     }
 
-    /// What is wrong with a refusal: without the damaged file everything is there.
+    /// What is wrong with a refusal: without the damaged file everything is there, and others could
+    /// have told so.
     async fn without_damaged(&mut self, done: &Damage, there: &Final) -> Outcome<Option<String>> {
-        if std::fs::remove_file(self.folder.join(&done.name)).is_err() {
+        if done.is_alone(&self.folder)? || !done.remove(&self.folder)? {
             return Ok(None);
         }
         let found = self.open_damaged(done, there).await?;

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-pub use name::{BACKUP_FOLDERS, LOG_SUFFIX};
+pub use name::{BACKUP_FOLDERS, LOCK_FILE, LOG_SUFFIX};
 
 /// Everything that the engine takes from the world.
 #[derive(Clone)]

@@ -23,7 +23,7 @@ pub(super) const FOLDERS: [&str; 6] = [
 pub const BACKUP_FOLDERS: [&str; 2] = ["backups", "segments"];
 
 /// The file whose lock says that a folder is in use.
-pub(super) const LOCK_FILE: &str = "LOCK";
+pub const LOCK_FILE: &str = "LOCK";
 
 /// The file that says by whom.
 pub(super) const OWNER_FILE: &str = "OWNER";

@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use lazybase_pg::{Options, Server};
+use lazybase_pg::{Descriptors, Options, Server};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
 use crate::raw::Raw;
 use crate::served::{ENDLESS, Served, sqlstate};
@@ -142,6 +144,33 @@ async fn connections_that_say_nothing_are_bounded() {
     assert!(
         next.is_some(),
         "those that have left have left their places"
+    );
+    served.stop().await;
+}
+
+/// Beyond the open files that are left for connections the next one is told so, and others go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_past_the_open_files_are_told_so() {
+    let options = Options {
+        descriptors: Descriptors::new(3),
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    let client = served.client().await;
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    let mut told = Vec::new();
+    silent[2].read_to_end(&mut told).await.unwrap();
+    let told = String::from_utf8_lossy(&told).into_owned();
+    assert!(told.contains("53300") && told.contains("ulimit"), "{told}");
+    client.batch_execute("SELECT 1").await.unwrap();
+    drop(silent);
+    let next = served.connects_within(Duration::from_secs(5)).await;
+    assert!(
+        next.is_some(),
+        "those that have left have given back theirs"
     );
     served.stop().await;
 }

@@ -46,6 +46,22 @@ fn our_own_error_comes_back_as_it_went_in() {
     assert_eq!(back.sqlstate(), "25006");
 }
 
+#[test]
+fn temporary_files_past_their_limit_and_full_disks_are_told_apart() {
+    let through_arrow = |error: std::io::Error| {
+        let error = ArrowError::from(error);
+        from_datafusion(&DataFusionError::ArrowError(Box::new(error), None), "")
+    };
+    let spilt = format!("{SPILT_TOO_MUCH} the allowable limit of 1.0 MB. Please try");
+    let error = through_arrow(std::io::Error::other(spilt));
+    assert_eq!(error.sqlstate(), "53400");
+    assert!(error.hint().unwrap().contains("query_spill_bytes"));
+    let full = std::io::Error::from(ErrorKind::StorageFull);
+    assert_eq!(through_arrow(full).sqlstate(), "53100");
+    let denied = std::io::Error::from(ErrorKind::PermissionDenied);
+    assert_eq!(through_arrow(denied).sqlstate(), "58030");
+}
+
 /// Columns that do not fit are nothing that a user can mend; a pattern that is none is.
 #[test]
 fn columns_of_ours_that_do_not_fit_are_internal() {

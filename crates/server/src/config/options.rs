@@ -105,7 +105,9 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "max_connections",
         group: CLIENTS,
         value: "N",
-        about: "The most connections at a time; others are refused with SQLSTATE 53300.",
+        about: "The most connections at a time, of each protocol; others are refused with SQLSTATE \
+            53300. Less where the system lets the process open few files (ulimit -n): 9 at 64 \
+            files, 36 at 256, 500 at 1024; those of all protocols share these files.",
         field: Field::Count(|config| &mut config.max_connections, 1),
     },
     Opt {
@@ -137,7 +139,8 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "query_spill_bytes",
         group: QUERIES,
         value: "BYTES|none",
-        about: "The temporary files that all queries together may have.",
+        about: "The temporary files that all queries together may have. A query that would need \
+            more fails alone with SQLSTATE 53400.",
         field: Field::Bytes(|config| &mut config.settings.query_spill_bytes),
     },
     Opt {

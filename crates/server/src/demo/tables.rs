@@ -19,6 +19,11 @@ use super::timeline::Kind;
 use crate::failure;
 use crate::load::create_table;
 
+/// All tables that a demo makes.
+pub(super) const TABLES: [&str; 6] = [
+    "flights", "weather", "airlines", "airports", "planes", "desk",
+];
+
 const FLIGHT_KEY: [&str; 4] = ["day", "carrier", "flight", "origin"];
 /// What departures, arrivals and cancellations set later.
 const SET_LATER: [&str; 6] = [

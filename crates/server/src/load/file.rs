@@ -69,7 +69,7 @@ impl<'a> FileLoad<'a> {
         let target = self.target(&mut source).await?;
         let producer = args.producer.as_deref();
         let key = producer
-            .map(|name| MarkKey::new(name, &args.table, self.path))
+            .map(|name| MarkKey::new(self.database, name, &args.table, self.path))
             .transpose()?;
         let mark = match &key {
             Some(key) => key.read(self.database).await?,
@@ -78,6 +78,7 @@ impl<'a> FileLoad<'a> {
         if let Some(mark) = &mark {
             source.resume(mark, &self.path.display().to_string())?;
             self.progress.add(mark.bytes, 0);
+            loaded.skipped_bytes += mark.bytes;
         }
         let before = loaded.batches;
         self.stream(&mut source, &target, key.as_ref(), loaded)

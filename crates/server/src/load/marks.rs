@@ -1,12 +1,16 @@
 //! The table of marks: an ordinary table, so that a mark is written in the batch that it speaks
 //! of, and can be looked at and backed up like everything else.
+//!
+//! A mark names its table by the id: a renamed table keeps its marks, and one that is made anew
+//! under the name of another begins anew. Marks that name their table by its name are read too,
+//! where they are younger than the table.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Result, ScuNumber, TableId};
 use lazybase_query::Database;
 
 use super::mark::Mark;
@@ -40,38 +44,78 @@ pub(super) async fn prepare(database: &Database, producer: &str) -> Result<()> {
 /// Whose mark it is.
 #[derive(Debug, Clone)]
 pub(super) struct MarkKey {
-    pub(super) producer: String,
-    pub(super) table: String,
+    producer: String,
+    table: TableId,
+    name: String,
+    /// The table holds nothing of this SCU and those before: older marks speak of another one.
+    created_after: ScuNumber,
     /// The file's absolute path, so that files of one name in two folders are two sources.
-    pub(super) source: String,
+    source: String,
 }
 
 impl MarkKey {
-    /// The key of a file.
-    pub(super) fn new(producer: &str, table: &str, path: &Path) -> Result<MarkKey> {
+    /// The key of a file that is loaded into a table.
+    pub(super) fn new(
+        database: &Database,
+        producer: &str,
+        table: &str,
+        path: &Path,
+    ) -> Result<MarkKey> {
         let path = path
             .canonicalize()
             .map_err(|error| failure::io(path.display(), &error))?;
+        let manifest = database.instance().manifest();
+        let state = manifest
+            .table_named(table)
+            .ok_or_else(|| Error::not_found(format!("there is no table {table:?}")))?;
         Ok(MarkKey {
             producer: producer.to_owned(),
-            table: table.to_owned(),
+            table: state.table.id,
+            name: table.to_owned(),
+            created_after: state.created_after,
             source: path.to_string_lossy().into_owned(),
         })
+    }
+
+    /// The table as marks name it.
+    fn loaded_table(&self) -> String {
+        format!("#{}", self.table.0)
     }
 
     /// Reads the mark, whatever stage it is in.
     pub(super) async fn read(&self, database: &Database) -> Result<Option<Mark>> {
         let sql = format!(
-            "SELECT rows, bytes, hash, footer FROM {MARKS_TABLE} WHERE producer = {} \
-             AND loaded_table = {} AND source = {} FRESHNESS 0",
+            "SELECT rows, bytes, hash, footer, loaded_table, _scu FROM {MARKS_TABLE} \
+             WHERE producer = {} AND loaded_table IN ({}, {}) AND source = {} FRESHNESS 0",
             literal(&self.producer),
-            literal(&self.table),
+            literal(&self.loaded_table()),
+            literal(&self.name),
             literal(&self.source),
         );
         let answers = database.session().execute(&sql).await?;
-        let batches = answers.iter().flat_map(|answer| &answer.batches);
-        let batch = batches.into_iter().find(|batch| batch.num_rows() > 0);
-        batch.map(mark_of).transpose()
+        let mut found = Vec::new();
+        for batch in answers.iter().flat_map(|answer| &answer.batches) {
+            for row in 0..batch.num_rows() {
+                found.push(FoundMark::of(batch, row)?);
+            }
+        }
+        Ok(self.chosen(found))
+    }
+
+    /// The mark of this very table: by its id, or by its name where it is not one of an earlier
+    /// table of that name.
+    fn chosen(&self, found: Vec<FoundMark>) -> Option<Mark> {
+        let id = self.loaded_table();
+        let (by_id, by_name): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|mark| mark.table == id);
+        let by_name = by_name
+            .into_iter()
+            .filter(|mark| mark.scu > self.created_after);
+        by_id
+            .into_iter()
+            .chain(by_name)
+            .map(|found| found.mark)
+            .next()
     }
 
     /// The row that sets the mark.
@@ -80,7 +124,7 @@ impl MarkKey {
         let number = |value: u64| -> ArrayRef { Arc::new(Int64Array::from(vec![value as i64])) };
         let row = RecordBatch::try_from_iter([
             ("producer", text(&self.producer)),
-            ("loaded_table", text(&self.table)),
+            ("loaded_table", text(&self.loaded_table())),
             ("source", text(&self.source)),
             ("rows", number(mark.rows)),
             ("bytes", number(mark.bytes)),
@@ -91,25 +135,40 @@ impl MarkKey {
     }
 }
 
-fn mark_of(batch: &RecordBatch) -> Result<Mark> {
-    let wrong = || Error::invalid(format!("table {MARKS_TABLE} is not one of marks"));
-    let number = |at: usize| -> Result<u64> {
-        let column = batch.column(at).as_primitive_opt::<Int64Type>();
-        let column = column
-            .filter(|column| !column.is_null(0))
-            .ok_or_else(wrong)?;
-        u64::try_from(column.value(0)).map_err(|_| wrong())
-    };
-    let text = |at: usize| -> Result<String> {
-        let texts = crate::render::cell_texts(batch.column(at))?;
-        texts.into_iter().next().flatten().ok_or_else(wrong)
-    };
-    Ok(Mark {
-        rows: number(0)?,
-        bytes: number(1)?,
-        hash: text(2)?,
-        footer: text(3)?,
-    })
+/// A mark as it stands in the table.
+struct FoundMark {
+    mark: Mark,
+    /// The table as it names it.
+    table: String,
+    /// When it was written.
+    scu: ScuNumber,
+}
+
+impl FoundMark {
+    fn of(batch: &RecordBatch, row: usize) -> Result<FoundMark> {
+        let wrong = || Error::invalid(format!("table {MARKS_TABLE} is not one of marks"));
+        let number = |at: usize| -> Result<u64> {
+            let column = batch.column(at).as_primitive_opt::<Int64Type>();
+            let column = column
+                .filter(|column| !column.is_null(row))
+                .ok_or_else(wrong)?;
+            u64::try_from(column.value(row)).map_err(|_| wrong())
+        };
+        let text = |at: usize| -> Result<String> {
+            let texts = crate::render::cell_texts(batch.column(at))?;
+            texts.into_iter().nth(row).flatten().ok_or_else(wrong)
+        };
+        Ok(FoundMark {
+            mark: Mark {
+                rows: number(0)?,
+                bytes: number(1)?,
+                hash: text(2)?,
+                footer: text(3)?,
+            },
+            table: text(4)?,
+            scu: ScuNumber(number(5)?),
+        })
+    }
 }
 
 /// A text as an SQL literal.
@@ -119,23 +178,61 @@ fn literal(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mark, MarkKey, literal, mark_of};
+    use std::sync::Arc;
 
-    #[test]
-    fn a_mark_reads_back() {
-        let key = MarkKey {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use lazybase_model::{ScuNumber, TableId};
+
+    use super::{FoundMark, Mark, MarkKey, literal};
+
+    fn key() -> MarkKey {
+        MarkKey {
             producer: "p".to_owned(),
-            table: "t".to_owned(),
+            table: TableId(7),
+            name: "t".to_owned(),
+            created_after: ScuNumber(4),
             source: "/a".to_owned(),
-        };
-        let mark = Mark {
-            rows: 3,
+        }
+    }
+
+    fn mark(rows: u64) -> Mark {
+        Mark {
+            rows,
             bytes: 70,
             hash: "h".to_owned(),
             footer: String::new(),
-        };
-        let row = key.row(&mark).unwrap().project(&[3, 4, 5, 6]).unwrap();
-        assert_eq!(mark_of(&row).unwrap(), mark);
+        }
+    }
+
+    #[test]
+    fn a_mark_reads_back() {
+        let row = key().row(&mark(3)).unwrap();
+        let scu: ArrayRef = Arc::new(Int64Array::from(vec![5]));
+        let columns = [3, 4, 5, 6, 1].map(|at: usize| Arc::clone(row.column(at)));
+        let names = ["rows", "bytes", "hash", "footer", "loaded_table", "_scu"];
+        let columns = columns.into_iter().chain([scu]);
+        let read = RecordBatch::try_from_iter(names.into_iter().zip(columns)).unwrap();
+        let found = FoundMark::of(&read, 0).unwrap();
+        assert_eq!(found.mark, mark(3));
+        assert_eq!((found.table.as_str(), found.scu), ("#7", ScuNumber(5)));
         assert_eq!(literal("it's"), "'it''s'");
+    }
+
+    #[test]
+    fn a_mark_is_the_tables_own() {
+        let found = |table: &str, scu: u64, rows: u64| FoundMark {
+            mark: mark(rows),
+            table: table.to_owned(),
+            scu: ScuNumber(scu),
+        };
+        let chosen = |found: Vec<FoundMark>| key().chosen(found).map(|mark| mark.rows);
+        assert_eq!(chosen(Vec::new()), None);
+        assert_eq!(
+            chosen(vec![found("t", 4, 1)]),
+            None,
+            "of a table that is gone"
+        );
+        assert_eq!(chosen(vec![found("t", 5, 1)]), Some(1));
+        assert_eq!(chosen(vec![found("t", 9, 1), found("#7", 5, 2)]), Some(2));
     }
 }

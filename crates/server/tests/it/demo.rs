@@ -1,6 +1,7 @@
 //! The demo on a few days of the year: it passes its own checks, and leaves what it says.
 
-use crate::run::{Place, alone, text};
+use crate::run::{Place, Said, alone, text};
+use crate::server::Server;
 
 #[test]
 fn a_few_days_pass_all_checks() {
@@ -49,4 +50,33 @@ fn a_few_days_pass_all_checks() {
     {
         assert!(line.chars().count() <= 100, "{line}");
     }
+}
+
+#[test]
+fn what_somebody_uses_or_has_added_to_is_not_replaced() {
+    let place = Place::new();
+    let folder = place.path("db");
+    let demo = || -> Said {
+        let args = ["demo", "--days", "1", "--rate", "max", "--dir"];
+        alone(&[&args[..], &[text(&folder)]].concat())
+    };
+    let first = demo();
+    assert!(first.ok, "{}", first.err);
+    let server = Server::start(&place, &[]);
+    let refused = demo();
+    assert!(!refused.ok && refused.err.contains("in use by process"));
+    let address = format!("serves postgresql://{}/lazybase", server.pg);
+    assert!(refused.err.contains(&address), "{}", refused.err);
+    server.rows("CREATE TABLE mine AS SELECT carrier FROM airlines");
+    server.stop();
+    let refused = demo();
+    assert!(!refused.ok, "{}", refused.out);
+    for told in ["\"mine\"", "hint: give --dir another folder"] {
+        assert!(refused.err.contains(told), "{told}: {}", refused.err);
+    }
+    assert_eq!(place.rows("SELECT count(*) FROM mine"), "16\n");
+    place.ok(&["sql", "-c", "DROP TABLE mine"]);
+    let again = demo();
+    assert!(again.ok, "{}", again.err);
+    assert_eq!(place.rows("SELECT count(*) FROM airlines"), "16\n");
 }

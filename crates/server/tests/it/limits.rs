@@ -2,11 +2,16 @@
 //! few open files and little memory, while it writes, merges and queries.
 #![cfg(target_os = "linux")]
 
+use std::io::Read;
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use lazybase_model::limits;
+use tokio_postgres::{Client, NoTls};
 
 use crate::run::Place;
+use crate::server::{PATIENCE, Server, get};
 
 /// What all queries together may take.
 const QUERY_MEMORY: u64 = 1 << 30;
@@ -20,22 +25,27 @@ const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
 /// Open files that it gets along with, whatever it holds.
 const OPEN_FILES: u32 = 64;
 
+/// A command after these words of the shell.
+fn after(words: &str, inner: &Command) -> Command {
+    let mut outer = Command::new("sh");
+    outer
+        .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env_remove("LAZYBASE_DB")
+        .stdin(Stdio::null());
+    outer
+}
+
 /// Runs `lazybase sql` with these limits, and gives what it wrote.
 fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     let inner = place.command(&["sql", "--format", "csv", "-q", "-c", sql]);
     let kib = BUDGETS_KIB * 6 / 10;
-    let mut outer = Command::new("sh");
-    outer
-        .arg("-c")
-        .arg(format!(
-            "ulimit -n {OPEN_FILES} && ulimit -d {kib} && exec \"$@\""
-        ))
-        .arg("limited")
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .env_remove("LAZYBASE_DB")
-        .env("LAZYBASE_QUERY_MEMORY", query_memory.to_string())
-        .stdin(Stdio::null());
+    let mut outer = after(
+        &format!("ulimit -n {OPEN_FILES} && ulimit -d {kib}"),
+        &inner,
+    );
+    outer.env("LAZYBASE_QUERY_MEMORY", query_memory.to_string());
     let output = outer.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
@@ -44,20 +54,35 @@ fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     )
 }
 
-/// Runs `lazybase sql` after these words of the shell.
+/// Runs `lazybase sql` after these words of the shell, which must fail.
 fn under(place: &Place, words: &str, sql: &str) -> String {
     let inner = place.command(&["sql", "-q", "-c", sql]);
-    let mut outer = Command::new("sh");
-    outer
-        .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .env_remove("LAZYBASE_DB")
-        .stdin(Stdio::null());
-    let output = outer.output().unwrap();
+    let output = after(words, &inner).output().unwrap();
     assert!(!output.status.success());
     assert!(output.status.code().is_some(), "ended by a signal");
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(work)
+}
+
+async fn client(server: &Server) -> Client {
+    let connected = tokio_postgres::connect(&server.url(), NoTls).await;
+    let (client, connection) = connected.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The only cell of an answer.
+async fn cell(client: &Client, sql: &str) -> String {
+    let told = client.simple_query(sql).await.unwrap();
+    let mut rows = told.iter().filter_map(|told| match told {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    rows.next().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -105,6 +130,163 @@ fn budgets_hold_at_60_percent_of_themselves() {
     assert!(!done && said.contains("query_memory"), "{said}");
     assert_eq!(place.rows("SELECT count(*) FROM t2"), "120000\n");
     place.ok(&["verify"]);
+}
+
+/// What is loaded, sorted, joined and grouped comes to some hundred megabytes each.
+#[test]
+fn budgets_hold_where_they_are_used() {
+    let place = Place::new();
+    let mut script = "CREATE TABLE narrow (k INT PRIMARY KEY, g INT);
+        INSERT INTO narrow SELECT x, x % 4000 FROM generate_series(1, 120000) AS s (x);
+        CREATE TABLE wide (k INT PRIMARY KEY, v TEXT);"
+        .to_owned();
+    for part in 0..6 {
+        let (first, last) = (part * 50_000 + 1, (part + 1) * 50_000);
+        script += &format!(
+            "INSERT INTO wide SELECT x, concat(repeat('v', 1000), CAST(x AS TEXT))
+                 FROM generate_series({first}, {last}) AS s (x);"
+        );
+    }
+    script += "SETTLE;";
+    // Thirty rows of each of 4,000 groups meet: 3,600,000.
+    let pairs = "narrow AS a JOIN narrow AS b ON a.g = b.g";
+    let expected = [
+        (
+            format!("SELECT a.k AS last_key FROM {pairs} ORDER BY b.k DESC, a.k OFFSET 3599999"),
+            "last_key\n116001\n",
+        ),
+        (
+            format!(
+                "SELECT count(*) AS pairs FROM
+                     (SELECT a.k, b.k AS l, count(*) FROM {pairs} GROUP BY a.k, b.k) AS g"
+            ),
+            "pairs\n3600000\n",
+        ),
+        (
+            "SELECT k AS least_key FROM wide ORDER BY v DESC OFFSET 299999".to_owned(),
+            "least_key\n1\n",
+        ),
+        (
+            "SELECT count(*) AS met FROM wide AS a JOIN wide AS b ON a.k = b.k
+                 WHERE a.k % 2 = 0 AND length(concat(a.v, b.v)) > 2000"
+                .to_owned(),
+            "met\n150000\n",
+        ),
+        (
+            "SELECT count(*) AS ends FROM
+                 (SELECT substr(v, 501) AS s, count(*) FROM wide GROUP BY substr(v, 501)) AS g"
+                .to_owned(),
+            "ends\n300000\n",
+        ),
+    ];
+    for (sql, _) in &expected {
+        script += &format!("{sql};");
+    }
+    let (done, said) = limited(&place, QUERY_MEMORY, &script);
+    for (sql, rows) in &expected {
+        assert!(done && said.contains(rows), "{sql}: {said}");
+    }
+}
+
+/// A query that would spill more than there may be fails alone, in words; others go on, and so does
+/// its session.
+#[test]
+fn a_query_past_the_temporary_files_fails_alone() {
+    let place = Place::new();
+    let given = ["--query-memory", "32 MiB", "--query-spill-bytes", "1 MiB"];
+    let server = Server::start(&place, &given);
+    wait_for(async {
+        let (one, other) = (client(&server).await, client(&server).await);
+        let made = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
+            INSERT INTO big SELECT x, concat(repeat('v', 90), CAST(x AS TEXT))
+                FROM generate_series(1, 200000) AS s (x);
+            INSERT INTO big SELECT k + 200000, concat(v, 'more') FROM big;
+            SET datafusion.execution.target_partitions = 1";
+        one.batch_execute(made).await.unwrap();
+        for round in 1..=3 {
+            let asked = one.simple_query("SELECT k FROM big ORDER BY v OFFSET 399999");
+            let beside = async {
+                let write = format!("INSERT INTO big VALUES (-{round}, '')");
+                other.batch_execute(&write).await.unwrap();
+                cell(&other, "SELECT count(*) FROM big WHERE k < 0").await
+            };
+            let (refused, count) = tokio::join!(asked, beside);
+            let refused = refused.unwrap_err();
+            let told = refused.as_db_error().unwrap();
+            assert_eq!(told.code().code(), "53400", "{told:?}");
+            assert!(told.message().contains("temporary files"), "{told:?}");
+            assert!(
+                told.hint().unwrap().contains("query_spill_bytes"),
+                "{told:?}"
+            );
+            assert_eq!(count, round.to_string());
+            let small = "SELECT v FROM big WHERE k BETWEEN 1 AND 9 ORDER BY v DESC LIMIT 1";
+            assert!(cell(&one, small).await.ends_with("v9"));
+        }
+    });
+    server.stop();
+    assert_eq!(place.rows("SELECT count(*) FROM big"), "400003\n");
+}
+
+/// Connections that say nothing take the files of no session that works.
+#[test]
+fn idle_connections_leave_files_for_those_who_work() {
+    let place = Place::new();
+    let at = "127.0.0.1:0";
+    let listen = [
+        "serve",
+        "--pg-listen",
+        at,
+        "--flight-listen",
+        at,
+        "--http-listen",
+        at,
+    ];
+    let inner = place.command(&listen);
+    let server = Server::spawn(&mut after(&format!("ulimit -n {OPEN_FILES}"), &inner));
+    let lowered = server.line("max_connections is ");
+    assert!(lowered.contains("only 64 files"), "{lowered}");
+    let flight = server.line("Arrow Flight SQL clients: ");
+    let flight = flight.split("grpc://").nth(1).unwrap();
+    wait_for(async {
+        let client = client(&server).await;
+        let made = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT)";
+        client.batch_execute(made).await.unwrap();
+        let connect = |address: &str, count: usize| -> Vec<TcpStream> {
+            let connect = |_| TcpStream::connect(address).unwrap();
+            (0..count).map(connect).collect()
+        };
+        let others = [connect(flight, 20), connect(&server.http, 20)];
+        let mut idle = connect(&server.pg, 100);
+        let mut told = Vec::new();
+        idle[99].set_read_timeout(Some(PATIENCE)).unwrap();
+        idle[99].read_to_end(&mut told).unwrap();
+        let told = String::from_utf8_lossy(&told);
+        assert!(
+            told.contains("53300") && told.contains("ulimit -n"),
+            "{told}"
+        );
+        for round in 1..=20 {
+            let write = format!(
+                "INSERT INTO t SELECT x * 20 + {round}, repeat('v', 1000)
+                     FROM generate_series(1, 1000) AS s (x)"
+            );
+            client.batch_execute(&write).await.unwrap();
+            let count = cell(&client, "SELECT count(*) FROM t").await;
+            assert_eq!(count, (round * 1_000).to_string());
+        }
+        client.batch_execute("SETTLE").await.unwrap();
+        let sorted = "SELECT k FROM t ORDER BY v, k OFFSET 19999";
+        assert_eq!(cell(&client, sorted).await, "20020");
+        drop((idle, others));
+    });
+    let until = Instant::now() + PATIENCE;
+    while !server.sql(&["-q", "-c", "SELECT 1"]).ok {
+        assert!(Instant::now() < until, "{:?}", server.said());
+    }
+    assert_eq!(get(&server.http, "/ready").0, 200);
+    let said = server.stop().join("\n");
+    assert!(!said.contains("Too many open files"), "{said}");
 }
 
 #[test]

@@ -146,6 +146,55 @@ fn a_producer_adds_each_file_once() {
     assert_eq!(count(), "5\n");
 }
 
+/// Marks are a table's own: one that is renamed goes on, one that is made anew begins anew.
+#[test]
+fn marks_go_with_their_table() {
+    let place = Place::new();
+    let path = place.file("a.csv", "n\n1\n2\n");
+    let load = |table: &str| place.ok(&["load", table, &path, "--producer", "p"]);
+    let run = |sql: &str| place.ok(&["sql", "-c", sql]);
+    assert!(load("t").contains("loaded 2 rows"));
+    run("ALTER TABLE t RENAME TO u");
+    assert!(load("u").contains("loaded 0 rows"));
+    assert!(load("t").contains("loaded 2 rows"));
+    run("DROP TABLE u");
+    assert!(load("t").contains("loaded 0 rows"));
+    run("DROP TABLE t; CREATE TABLE t (n BIGINT)");
+    assert!(load("t").contains("loaded 2 rows"));
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "2\n");
+
+    // Marks by the table's name count for the table that was there when they were written.
+    let by_name = "INSERT INTO lazybase_load_marks
+            SELECT producer, 't', source, rows, bytes, hash, footer FROM lazybase_load_marks;
+        DELETE FROM lazybase_load_marks WHERE loaded_table <> 't'";
+    run(by_name);
+    assert!(load("t").contains("loaded 0 rows"));
+    run("DROP TABLE t");
+    assert!(load("t").contains("loaded 2 rows"));
+}
+
+/// What is not loaded again is told, for nothing tells that its rows are gone.
+#[test]
+fn what_a_producer_skips_is_told() {
+    let place = Place::new();
+    let path = place.file("a.csv", "n\n1\n2\n");
+    let load = |args: &[&str]| place.run(&[&["load", "t", &path], args].concat());
+    let first = load(&["--producer", "p"]);
+    assert!(first.ok && !first.err.contains("skipped"), "{}", first.err);
+    place.ok(&["sql", "-c", "TRUNCATE t"]);
+    let again = load(&["--producer", "p"]);
+    assert!(again.ok && again.out.contains("loaded 0 rows"));
+    for told in [" bytes skipped", "\"p\"", "TRUNCATE", "--producer"] {
+        assert!(again.err.contains(told), "{told}: {}", again.err);
+    }
+    let figures = load(&["--producer", "p", "--json"]);
+    let skipped = figures.out.split_once("\"bytes_skipped\":").unwrap().1;
+    assert!(!skipped.starts_with('0'), "{}", figures.out);
+    let other = load(&["--producer", "q"]);
+    assert!(other.ok && other.out.contains("loaded 2 rows"));
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "2\n");
+}
+
 #[test]
 fn an_interrupted_load_goes_on() {
     let place = Place::new();
