@@ -4,7 +4,7 @@
 //! Reads sqlparser's expressions and a table; gives the keys as columns. Invariant KEY-1: the
 //! predicate holds for exactly the rows of the keys given; anything else is not recognised.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::{filter, take};
@@ -57,6 +57,8 @@ impl NamedKeys {
 #[derive(Debug)]
 pub(crate) struct KeyPattern {
     columns: Vec<Vec<Literal>>,
+    /// The codec of the table's keys, once it was needed.
+    codec: OnceLock<KeyCodec>,
 }
 
 impl KeyPattern {
@@ -88,7 +90,15 @@ impl KeyPattern {
                 _ => return Ok(None),
             }
         }
-        distinct(arrays, table).map(Some)
+        distinct_by(arrays, self.codec(table)?).map(Some)
+    }
+
+    fn codec(&self, table: &Table) -> Result<&KeyCodec> {
+        if let Some(codec) = self.codec.get() {
+            return Ok(codec);
+        }
+        let codec = KeyCodec::primary(table)?;
+        Ok(self.codec.get_or_init(|| codec))
     }
 }
 
@@ -122,7 +132,10 @@ pub(crate) fn key_pattern(predicate: &Expr, table: &Table, alias: &str) -> Optio
         _ => return None,
     };
     let few = columns.iter().all(|column| column.len() <= KEYS_MAX);
-    few.then_some(KeyPattern { columns })
+    few.then(|| KeyPattern {
+        columns,
+        codec: OnceLock::new(),
+    })
 }
 
 /// Takes an AND of conditions apart; false if one of them is not understood.
@@ -271,7 +284,10 @@ fn product(choices: Vec<Vec<Literal>>) -> Vec<Vec<Literal>> {
 
 /// Sorts keys and drops repeated ones.
 pub(crate) fn distinct(columns: Vec<ArrayRef>, table: &Table) -> Result<NamedKeys> {
-    let codec = KeyCodec::primary(table)?;
+    distinct_by(columns, &KeyCodec::primary(table)?)
+}
+
+fn distinct_by(columns: Vec<ArrayRef>, codec: &KeyCodec) -> Result<NamedKeys> {
     let encoded = codec.encode_columns(&columns)?;
     // No row can have a key that no partition takes.
     let partitioner = codec.partitioner();
@@ -279,6 +295,12 @@ pub(crate) fn distinct(columns: Vec<ArrayRef>, table: &Table) -> Result<NamedKey
         let key = encoded.row(*row as usize);
         partitioner.is_none_or(|partitioner| !partitioner.is_nowhere(key.as_ref()))
     };
+    if encoded.num_rows() == 1 && may_be(&0) {
+        return Ok(NamedKeys {
+            encoded: vec![Key::new(encoded.row(0).as_ref())],
+            columns,
+        });
+    }
     let mut order: Vec<u32> = (0..encoded.num_rows() as u32).filter(may_be).collect();
     order.sort_by(|a, b| encoded.row(*a as usize).cmp(&encoded.row(*b as usize)));
     order.dedup_by(|a, b| encoded.row(*a as usize) == encoded.row(*b as usize));

@@ -274,7 +274,8 @@ impl Prepared {
             }
         };
         let parsed = parse::known(statement, clauses)?;
-        dispatch(&self.session, parsed, &self.sql, None).await
+        // In a box, so that reads by keys, which need none of it, carry none of it.
+        Box::pin(dispatch(&self.session, parsed, &self.sql, None)).await
     }
 
     /// What the statement tells before it runs: a pattern of keys, types of parameters, and

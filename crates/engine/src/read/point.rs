@@ -76,14 +76,14 @@ impl Snapshot {
                 if expiry.as_ref().is_some_and(ended) {
                     continue;
                 }
-                let row = batch.data.slice(at, 1);
-                let cell = |at: &usize| {
-                    let (table, key) = (&layout.table, Some(layout.codec.indices()));
-                    let (values, column) = (row.column(*at), &table.columns[*at]);
-                    match form {
-                        Form::Stored => Ok(Arc::clone(values)),
-                        Form::Declared => declared_column(&table.name, column, values, &row, key),
+                let cell = |column: &usize| {
+                    let values = batch.data.column(*column).slice(at, 1);
+                    let (table, declared) = (&layout.table, &layout.table.columns[*column]);
+                    if form == Form::Stored || *values.data_type() == declared.data_type {
+                        return Ok(values);
                     }
+                    let (row, key) = (batch.data.slice(at, 1), Some(layout.codec.indices()));
+                    declared_column(&table.name, declared, &values, &row, key)
                 };
                 rows.push(projection.iter().map(cell).collect::<Result<Vec<_>>>()?);
             }

@@ -49,6 +49,7 @@ impl Session {
             transaction: None,
             producer: state.producer.clone(),
             temporary: state.temporary,
+            gate: None,
         };
         drop(state);
         let (database, parent) = (self.shared.database.clone(), Arc::clone(&self.shared));
