@@ -13,6 +13,8 @@ fn what_is_set_is_shown() {
         ("lazybase.read_modify_write", "true", "on"),
         ("datafusion.execution.batch_size", "1024", "1024"),
         ("application_name", "tests", "tests"),
+        ("statement_timeout", "2s", "2000"),
+        ("idle_in_transaction_session_timeout", "5min", "300000"),
     ] {
         settings.set(name, Some(value), &defaults).unwrap();
         assert_eq!(settings.show(name).unwrap(), shown, "{name}");
