@@ -206,6 +206,7 @@ impl Config {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
+                toml::Value::Boolean(on) if option.is_switch() => on.to_string(),
                 _ => {
                     return Err(Error::invalid(format!("{place} is no text and no number"))
                         .with_hint(format!("write {key} = \"{}\"", option.value)));
