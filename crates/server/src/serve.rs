@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::config::{self, Config, LogFormat};
 use crate::failure;
 use crate::http::{Health, Http, Phase};
-use crate::logs::Watching;
+use crate::logs::{self, Watching};
 use crate::open::{self, Missing};
 
 /// Serves until it is told to stop; or prints the configuration.
@@ -191,7 +191,7 @@ struct Teller(LogFormat);
 impl Teller {
     fn say(&self, line: &str) {
         match self.0 {
-            LogFormat::Json => tracing::info!("{line}"),
+            LogFormat::Json => tracing::info!(target: logs::TOLD, "{line}"),
             // Standard error that can't be written leaves nobody to tell.
             LogFormat::Text => drop(writeln!(io::stderr().lock(), "{line}")),
         }
