@@ -53,6 +53,9 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
             ));
             lines.iter().for_each(|line| teller.say(line));
             teller.say(&http.told());
+            if doors.are_local {
+                teller.say(FOR_OTHERS);
+            }
             teller.say("ready; Ctrl-C stops");
             health.enter(Phase::Ready);
             security::reload_on_hangup(tls, |line| teller.say(line), signals.next()).await?;
@@ -73,8 +76,15 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
     Ok(())
 }
 
+/// How other machines are let in, where none is.
+const FOR_OTHERS: &str = "other machines can't connect; to let them in: lazybase role create NAME \
+    --superuser, then serve with --tls-cert, --tls-key and --pg-listen 0.0.0.0:5432; \
+    or a tunnel: ssh -L 5432:127.0.0.1:5432 THIS-MACHINE";
+
 /// The protocols that are served, each by a task of its own.
 struct Doors {
+    /// They can be reached from this machine alone.
+    are_local: bool,
     stop: watch::Sender<bool>,
     serving: JoinSet<()>,
 }
@@ -82,6 +92,7 @@ struct Doors {
 impl Doors {
     fn new() -> Doors {
         Doors {
+            are_local: true,
             stop: watch::Sender::new(false),
             serving: JoinSet::new(),
         }
@@ -104,6 +115,7 @@ impl Doors {
             };
             let server = Server::bind(database.clone(), address, options).await?;
             let address = server.address();
+            self.are_local &= address.ip().is_loopback();
             database.set_address(&format!("postgresql://{address}/lazybase"));
             lines.push(format!(
                 "PostgreSQL clients: psql -h {} -p {} -d lazybase ({})",
@@ -123,6 +135,7 @@ impl Doors {
             };
             let server = lazybase_flight::Server::bind(database.clone(), address, options).await?;
             let address = server.address();
+            self.are_local &= address.ip().is_loopback();
             let scheme = if tls.is_some() { "grpc+tls" } else { "grpc" };
             lines.push(format!("Arrow Flight SQL clients: {scheme}://{address}"));
             self.serving.spawn(server.serve(self.told_to_stop()));

@@ -14,7 +14,9 @@ fn it_says_where_it_listens_and_stops_when_told() {
     let said = server.said();
     let at = |words: &str| said.iter().position(|line| line.contains(words)).unwrap();
     assert!(at("serving") < at(" -p ") && at(" -p ") < at("HTTP: "));
-    assert!(at("HTTP: ") < at("ready; Ctrl-C stops"));
+    assert!(at("HTTP: ") < at("other machines can't connect"));
+    assert!(said[at("other machines can't connect")].contains("--tls-cert"));
+    assert!(at("other machines can't connect") < at("ready; Ctrl-C stops"));
     let flight = &said[at("Arrow Flight SQL clients: ")];
     TcpStream::connect(flight.split("grpc://").nth(1).unwrap()).unwrap();
 
