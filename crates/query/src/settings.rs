@@ -531,12 +531,18 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
     let (Some((_, holds, free)), Some(value)) = (theirs(name), value) else {
         return Ok(());
     };
+    if name == "search_path" {
+        return check_search_path(value);
+    }
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '\''], "");
     let (given, known) = (plain(value), plain(holds));
     let same = match name {
         "client_encoding" => matches!(given.as_str(), "utf8" | "unicode" | "sql_ascii" | "auto"),
-        // The order of day and month matters to what is read only where it is ambiguous.
-        "datestyle" => given.starts_with("iso"),
+        // What is ambiguous is read as this order of day and month has it.
+        "datestyle" => {
+            let mut words = given.split(',');
+            words.all(|word| matches!(word, "iso" | "mdy" | "us" | "noneuro" | "noneuropean"))
+        }
         _ => given == known || (known == "on" && matches!(given.as_str(), "true" | "1")),
     };
     match same || *free {
@@ -544,6 +550,37 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
         false => {
             Err(Error::invalid(format!("{name} is always {holds:?} here")).with_sqlstate("0A000"))
         }
+    }
+}
+
+/// Schemas that a search path may name: those that there are, and what stands for them in paths
+/// that clients send.
+const SCHEMAS: [&str; 6] = [
+    SCHEMA,
+    "$user",
+    CATALOG,
+    "information_schema",
+    "pg_catalog",
+    "pg_temp",
+];
+
+/// Refuses a path without the schema of all tables, where it names one that is not there: tables
+/// would be made, and looked for, elsewhere than it says.
+fn check_search_path(value: &str) -> Result<()> {
+    let names = value.split(',').map(|name| {
+        let name = name.trim().trim_matches(['"', '\'']);
+        name.to_lowercase()
+    });
+    let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    let unknown = names.iter().find(|name| !SCHEMAS.contains(&name.as_str()));
+    match unknown {
+        Some(unknown) if !names.iter().any(|name| name == SCHEMA) => {
+            Err(Error::not_found(format!("there is no schema {unknown:?}"))
+                .with_detail(format!("all tables are in schema {SCHEMA:?}"))
+                .with_hint(format!("SET search_path = {SCHEMA}"))
+                .with_sqlstate("3F000"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -96,3 +96,27 @@ fn all_are_listed() {
             .any(|shown| shown.name == "datafusion.execution.batch_size")
     );
 }
+
+#[test]
+fn paths_and_styles_that_would_change_something_are_refused() {
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
+    for (name, value, refused) in [
+        ("search_path", "\"$user\", public", None),
+        ("search_path", "$user,public", None),
+        ("search_path", "public", None),
+        ("search_path", "", None),
+        ("search_path", "pg_catalog", None),
+        ("search_path", "app, public", None),
+        ("search_path", "app", Some("3F000")),
+        ("search_path", "app, pg_catalog", Some("3F000")),
+        ("datestyle", "ISO", None),
+        ("datestyle", "ISO, MDY", None),
+        ("datestyle", "iso,us", None),
+        ("datestyle", "ISO, DMY", Some("0A000")),
+        ("datestyle", "ISO, YMD", Some("0A000")),
+        ("datestyle", "German", Some("0A000")),
+    ] {
+        let set = settings.set(name, Some(value), &defaults);
+        assert_eq!(set.err().map(|error| error.sqlstate()), refused, "{value}");
+    }
+}
