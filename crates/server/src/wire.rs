@@ -34,6 +34,9 @@ const BATCH_ROWS: usize = 1024;
 /// The bytes of a COPY that are sent at a time.
 const COPY_BYTES: usize = 64 << 10;
 
+/// The SQLSTATE of what a role may not do.
+pub(crate) const DENIED: &str = "42501";
+
 /// A connection.
 pub(crate) struct Wire {
     client: Client,
@@ -319,6 +322,9 @@ fn of_server(error: tokio_postgres::Error) -> Error {
         _ => ErrorKind::Invalid,
     };
     let mut error = Error::new(kind, told.message());
+    if told.code().code() == DENIED {
+        error = error.with_sqlstate(DENIED);
+    }
     if let Some(detail) = told.detail() {
         error = error.with_detail(detail);
     }
