@@ -17,8 +17,10 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use x509_certificate::X509Certificate;
 
+mod client;
 mod listener;
 
+pub use client::{Trust, end_point, of_client};
 pub use listener::{Connection, Listener, is_local};
 
 /// The first byte of a handshake of TLS.
