@@ -22,6 +22,7 @@ use wire::Wire;
 mod wire;
 
 const FIELDS: usize = 10;
+const VALUE_LETTERS: usize = 100;
 const SCAN_MAX: u64 = 100;
 /// How much more often the first of many keys is asked for than the others.
 const ZIPFIAN: f64 = 0.99;
@@ -222,6 +223,11 @@ fn key(number: u64) -> String {
     format!("user{hash}")
 }
 
+/// The key of a row, as its first field tells it.
+fn key_in(row: &[Option<String>]) -> Option<&str> {
+    row.first()?.as_deref()?.split(' ').next()
+}
+
 /// One connection at work.
 struct Client<'w> {
     world: &'w World,
@@ -318,7 +324,7 @@ impl<'w> Client<'w> {
     }
 
     fn value(&mut self) -> String {
-        let letters = (0..100).map(|_| char::from(b'!' + self.random.below(90) as u8));
+        let letters = (0..VALUE_LETTERS).map(|_| char::from(b'!' + self.random.below(90) as u8));
         letters.collect()
     }
 
@@ -326,6 +332,9 @@ impl<'w> Client<'w> {
         let number = self.world.begun.fetch_add(1, Ordering::Relaxed);
         let mut values = vec![key(number)];
         values.extend((0..FIELDS).map(|_| self.value()).collect::<Vec<_>>());
+        // A scan asks for the fields alone: the first one tells which row it is.
+        values[1] = format!("{} {}", values[0], values[1]);
+        values[1].truncate(VALUE_LETTERS);
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let told = self.wire.execute("insert", &values)?;
         if told.tag != "INSERT 0 1" {
@@ -367,13 +376,36 @@ impl<'w> Client<'w> {
 
     fn scan(&mut self) -> Outcome<()> {
         let (key, limit) = (self.drawn_key(false), 1 + self.random.below(SCAN_MAX));
+        let there = self.world.there.load(Ordering::Relaxed);
         let first = self.read(&key)?;
         let told = self.wire.execute("scan", &[&key, &limit.to_string()])?;
         let found = told.rows.len() as u64;
-        // The row of the key itself comes first; there are fewer than asked only at the end.
-        match told.rows.first() {
-            Some(row) if *row == first && found <= limit => Ok(()),
-            _ => Err(format!("a scan from {key:?} gave {found} rows of {limit}").into()),
+        let wrong = |what: &str| {
+            let told = format!("a scan from {key:?} gave {found} rows of {limit}: {what}");
+            Err(told.into())
+        };
+        let keys: Option<Vec<&str>> = told.rows.iter().map(|row| key_in(row)).collect();
+        let Some(keys) = keys else {
+            return wrong("not all have their key");
+        };
+        if told.rows.first() != Some(&first) || keys.first() != Some(&key.as_str()) {
+            return wrong("the row of the key itself is not the first");
         }
+        if keys.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return wrong("they are not in the order of keys");
+        }
+        if found > limit {
+            return wrong("too many");
+        }
+        // Fewer than asked are all that there are: at least those that were there before.
+        if found < limit {
+            let behind = (0..there)
+                .filter(|number| self::key(*number) >= key)
+                .count();
+            if found < behind as u64 {
+                return wrong("too few, and not at the end");
+            }
+        }
+        Ok(())
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Connection {
     reported: Vec<(&'static str, String)>,
     /// When the statement must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// When the next message must have come, where the client has left a transaction open.
+    idle: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection {
@@ -68,6 +70,7 @@ impl Connection {
             skipping: false,
             reported: Vec::new(),
             deadline: None,
+            idle: None,
         }
     }
 
@@ -91,6 +94,7 @@ impl Connection {
                 Err(error) => return Err(self.end(&error)),
             }
         };
+        self.idle = None;
         match message {
             Message::Terminate => return Err(Gone),
             Message::Sync => return self.sync().await,
@@ -119,11 +123,13 @@ impl Connection {
     /// Waits for the client to send something.
     async fn wait(&mut self) -> Result<(), Gone> {
         self.wire.flush().await?;
-        tokio::select! {
+        let error = tokio::select! {
             filled = self.wire.fill() => return filled,
-            _ = self.place.stop.wait_for(|stop| *stop) => {}
-        }
-        let error = Error::unavailable("the server stops").with_sqlstate("57P01");
+            _ = self.place.stop.wait_for(|stop| *stop) => {
+                Error::unavailable("the server stops").with_sqlstate("57P01")
+            }
+            () = passed(&mut self.idle) => idle_for_too_long(),
+        };
         Err(self.end(&error))
     }
 
@@ -182,6 +188,10 @@ impl Connection {
     pub(crate) fn ready(&mut self) {
         use pgwire::messages::response::TransactionStatus as Told;
         self.deadline = None;
+        self.idle = match self.session.transaction_status() {
+            TransactionStatus::None => None,
+            _ => timer(self.session.idle_in_transaction_timeout()),
+        };
         let status = match self.session.transaction_status() {
             TransactionStatus::None => Told::Idle,
             TransactionStatus::Open => Told::Transaction,
@@ -206,14 +216,9 @@ impl Connection {
     }
 
     /// A statement begins: earlier cancel requests did not mean it, and its time starts.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how long a client lets its statement run is no part of what is simulated"
-    )]
     pub(crate) fn begin_statement(&mut self) {
         self.place.cancel.mark_unchanged();
-        let limit = self.session.statement_timeout();
-        self.deadline = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
+        self.deadline = timer(self.session.statement_timeout());
     }
 
     /// Does a part of a statement's work, unless it is given up meanwhile. It is boxed, so that
@@ -332,16 +337,36 @@ impl Connection {
     }
 }
 
+/// What ends when so much time is over, counted from now.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a client lets others wait is no part of what is simulated"
+)]
+fn timer(limit: Option<Duration>) -> Option<Pin<Box<Sleep>>> {
+    limit.map(|limit| Box::pin(tokio::time::sleep(limit)))
+}
+
 /// Ends, with the reason, when a cancel request comes or the statement has had its time.
 async fn over(place: &mut Place, deadline: &mut Option<Pin<Box<Sleep>>>) -> &'static str {
-    let late = async {
-        match deadline {
-            Some(deadline) => deadline.await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         _ = place.cancel.changed() => "the statement was cancelled",
-        () = late => "the statement took longer than statement_timeout",
+        () = passed(deadline) => "the statement took longer than statement_timeout",
     }
+}
+
+/// Ends when a time is over; never where there is none.
+async fn passed(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn idle_for_too_long() -> Error {
+    Error::new(
+        ErrorKind::Cancelled,
+        "the transaction was idle for longer than idle_in_transaction_session_timeout",
+    )
+    .with_detail("it is rolled back, and the connection ends")
+    .with_sqlstate("25P03")
 }

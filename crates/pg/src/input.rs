@@ -1,21 +1,25 @@
 //! What a client sends and is sent: bytes in, messages out, and nothing read ahead without bound.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use lazybase_model::Result;
 use lazybase_tls::{HANDSHAKE, Tls, common_name};
 use pgwire::messages::Message as Encode;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::messages::{self, Message};
+use crate::server::pause;
 use crate::startup::PROTOCOL;
 
 /// What is read at once, and the most that is read while a statement runs.
 const READ_BYTES: usize = 16 << 10;
+/// How often is looked whether a client is still there that has sent more than that.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// What is kept back before it is sent: answers of many rows go out in such pieces.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 
@@ -158,14 +162,31 @@ impl Wire {
 
     /// Ends when the client has left; until then it keeps a little of what the client sends.
     pub(crate) async fn left(&mut self) -> Gone {
-        loop {
-            if self.input.len() >= READ_BYTES {
-                // It has sent more than is read ahead: whether it is still there shows later.
-                std::future::pending::<()>().await;
-            }
+        while self.input.len() < READ_BYTES {
             if self.fill().await.is_err() {
                 return Gone;
             }
+        }
+        // It has sent more than is read ahead. That it has left stands behind what nobody reads
+        // yet, and the system tells of it without.
+        loop {
+            let Some(stream) = self.socket() else {
+                return Gone;
+            };
+            match stream.ready(Interest::READABLE).await {
+                Ok(ready) if ready.is_read_closed() => return Gone,
+                Ok(_) => pause(LOOK_AGAIN).await,
+                Err(_) => return Gone,
+            }
+        }
+    }
+
+    /// What the bytes come and go through in the end.
+    fn socket(&self) -> Option<&TcpStream> {
+        match &self.stream {
+            Stream::Plain(stream) => Some(stream),
+            Stream::Encrypted(stream) => Some(stream.get_ref().0),
+            Stream::Broken => None,
         }
     }
 

@@ -16,6 +16,7 @@ use lazybase_query::observe::{self, Connected};
 use lazybase_query::{Attempts, Authenticated, Database, Session};
 use lazybase_tls::{Descriptor, Descriptors, Tls};
 use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,6 +38,12 @@ const REFUSAL: Duration = Duration::from_millis(100);
 
 /// How long nobody is let in after that has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a connection is silent before the client's machine is asked whether it is there.
+const SILENT_MAX: Duration = Duration::from_secs(60);
+/// How long after that it is asked again, and how often before the connection is over.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+const ASKED_MAX: u32 = 6;
 
 /// How a server serves.
 #[derive(Debug, Clone)]
@@ -193,9 +200,9 @@ pub(crate) async fn within<T>(time: Duration, work: impl Future<Output = T>) -> 
 /// Waits.
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long the machine is given to have files again is no part of what is simulated"
+    reason = "how long machine and network are given is no part of what is simulated"
 )]
-async fn pause(time: Duration) {
+pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
@@ -244,6 +251,7 @@ async fn connect(
 ) {
     // Answers are sent in large pieces: waiting for more only delays them.
     drop(stream.set_nodelay(true));
+    drop(keep_alive(&stream));
     let mut wire = Wire::new(stream);
     let beginning = Beginning::of(&shared);
     let begun = match &beginning {
@@ -266,6 +274,16 @@ async fn connect(
         Ok(None) => {}
         Err(error) => tell(wire, &error).await,
     }
+}
+
+/// Has the system ask whether the client's machine is still there: one that lost its network or
+/// its power says no goodbye, and would keep its connection, its transaction and its statement.
+fn keep_alive(stream: &TcpStream) -> std::io::Result<()> {
+    let asked = TcpKeepalive::new()
+        .with_time(SILENT_MAX)
+        .with_interval(ASK_AGAIN)
+        .with_retries(ASKED_MAX);
+    SockRef::from(stream).set_tcp_keepalive(&asked)
 }
 
 /// Finds out what a new connection wants, and who it is; nothing is left of a cancel request.

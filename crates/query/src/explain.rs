@@ -27,6 +27,7 @@ use crate::clauses::Clauses;
 use crate::error::from_arrow;
 use crate::labels::Sight;
 use crate::parse::{convert, unsupported};
+use crate::planner::repeated_names;
 use crate::point::PointRead;
 use crate::read;
 use crate::session::{Shared, ours};
@@ -142,6 +143,7 @@ fn plan_lines(batch: &RecordBatch, verbose: bool) -> Vec<String> {
             "physical_plan" | "Plan with Metrics" if !verbose => lines.push("plan".to_owned()),
             kind => lines.push(kind.to_owned()),
         }
+        let plan = repeated_names::unmarked_text(plan);
         lines.extend(plan.lines().map(|line| format!("  {line}")));
     }
     lines

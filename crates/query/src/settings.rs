@@ -29,7 +29,7 @@ pub(crate) struct Shown {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 16] = [
+const OURS: [(&str, &str); 17] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -91,6 +91,10 @@ const OURS: [(&str, &str); 16] = [
         "over the wire, the milliseconds that a statement may take; 0 is no limit",
     ),
     (
+        "idle_in_transaction_session_timeout",
+        "over the wire, the milliseconds that a transaction may wait for its client; 0 is no limit",
+    ),
+    (
         "application_name",
         "who holds this session's snapshots, for the status",
     ),
@@ -98,7 +102,7 @@ const OURS: [(&str, &str); 16] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 28] = [
+const THEIRS: [(&str, &str, bool); 27] = [
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
@@ -109,7 +113,6 @@ const THEIRS: [(&str, &str, bool); 28] = [
     ("default_transaction_isolation", "repeatable read", false),
     ("default_transaction_read_only", "off", false),
     ("extra_float_digits", "1", true),
-    ("idle_in_transaction_session_timeout", "0", false),
     ("in_hot_standby", "off", false),
     ("integer_datetimes", "on", false),
     ("intervalstyle", "postgres", false),
@@ -149,6 +152,7 @@ pub(crate) struct Settings {
     pub(crate) notices: bool,
     pub(crate) copy_format: &'static str,
     pub(crate) statement_timeout_ms: u32,
+    pub(crate) idle_in_transaction_ms: u32,
     pub(crate) slow_query: Option<Duration>,
     /// The authorisations of the role that are used; `None` is all.
     pub(crate) authorizations: Option<Arc<Authorizations>>,
@@ -180,6 +184,7 @@ impl Settings {
             notices: false,
             copy_format: "csv",
             statement_timeout_ms: u32::try_from(timeout).unwrap_or(u32::MAX),
+            idle_in_transaction_ms: 0,
             slow_query: base.slow_query,
             authorizations: None,
             config: default_config(),
@@ -291,17 +296,25 @@ impl Settings {
                     Some(time) => Some(parse_duration(time).map_err(wrong_value)?),
                 };
             }
-            "statement_timeout" => {
-                self.statement_timeout_ms = match value {
-                    Some(value) => milliseconds(name, value)?,
-                    None => defaults.statement_timeout_ms,
-                };
+            "statement_timeout" | "idle_in_transaction_session_timeout" => {
+                self.set_timeout(name, value, defaults)?;
             }
             _ if theirs(name).is_some() => check_theirs(name, value)?,
             _ if name.starts_with("datafusion.") => {
                 self.set_datafusion(name, value, defaults)?;
             }
             _ => return Err(self.unknown(name)),
+        }
+        Ok(())
+    }
+
+    fn set_timeout(&mut self, name: &str, value: Option<&str>, defaults: &Settings) -> Result<()> {
+        let asked = value.map(|value| milliseconds(name, value)).transpose()?;
+        match name {
+            "statement_timeout" => {
+                self.statement_timeout_ms = asked.unwrap_or(defaults.statement_timeout_ms);
+            }
+            _ => self.idle_in_transaction_ms = asked.unwrap_or(defaults.idle_in_transaction_ms),
         }
         Ok(())
     }
@@ -380,6 +393,7 @@ impl Settings {
                 Some(terms) => show_authorizations(terms),
             },
             "statement_timeout" => self.statement_timeout_ms.to_string(),
+            "idle_in_transaction_session_timeout" => self.idle_in_transaction_ms.to_string(),
             "lazybase.slow_query" => match self.slow_query {
                 None => "off".to_owned(),
                 Some(time) => DisplayDuration(time).to_string(),
@@ -517,12 +531,18 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
     let (Some((_, holds, free)), Some(value)) = (theirs(name), value) else {
         return Ok(());
     };
+    if name == "search_path" {
+        return check_search_path(value);
+    }
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '\''], "");
     let (given, known) = (plain(value), plain(holds));
     let same = match name {
         "client_encoding" => matches!(given.as_str(), "utf8" | "unicode" | "sql_ascii" | "auto"),
-        // The order of day and month matters to what is read only where it is ambiguous.
-        "datestyle" => given.starts_with("iso"),
+        // What is ambiguous is read as this order of day and month has it.
+        "datestyle" => {
+            let mut words = given.split(',');
+            words.all(|word| matches!(word, "iso" | "mdy" | "us" | "noneuro" | "noneuropean"))
+        }
         _ => given == known || (known == "on" && matches!(given.as_str(), "true" | "1")),
     };
     match same || *free {
@@ -530,6 +550,37 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
         false => {
             Err(Error::invalid(format!("{name} is always {holds:?} here")).with_sqlstate("0A000"))
         }
+    }
+}
+
+/// Schemas that a search path may name: those that there are, and what stands for them in paths
+/// that clients send.
+const SCHEMAS: [&str; 6] = [
+    SCHEMA,
+    "$user",
+    CATALOG,
+    "information_schema",
+    "pg_catalog",
+    "pg_temp",
+];
+
+/// Refuses a path without the schema of all tables, where it names one that is not there: tables
+/// would be made, and looked for, elsewhere than it says.
+fn check_search_path(value: &str) -> Result<()> {
+    let names = value.split(',').map(|name| {
+        let name = name.trim().trim_matches(['"', '\'']);
+        name.to_lowercase()
+    });
+    let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    let unknown = names.iter().find(|name| !SCHEMAS.contains(&name.as_str()));
+    match unknown {
+        Some(unknown) if !names.iter().any(|name| name == SCHEMA) => {
+            Err(Error::not_found(format!("there is no schema {unknown:?}"))
+                .with_detail(format!("all tables are in schema {SCHEMA:?}"))
+                .with_hint(format!("SET search_path = {SCHEMA}"))
+                .with_sqlstate("3F000"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -86,7 +86,12 @@ fn seen<'m>(manifest: &'m Arc<Manifest>, gate: &Gate) -> Cow<'m, Manifest> {
 /// the session may read some rows or cells only.
 fn concealed(columns: Columns, manifest: &Manifest, gate: &Gate) -> Result<Columns> {
     let states = manifest.tables.values().chain(manifest.views.values());
-    let limited = states.filter(|state| gate.sight().is_limited(&state.table));
+    let base = |table: &Table| table.view_of.and_then(|of| manifest.tables.get(&of));
+    let sight = gate.sight();
+    let limited = states.filter(|state| {
+        let base = base(&state.table);
+        sight.is_limited(&state.table) || base.is_some_and(|base| sight.is_limited(&base.table))
+    });
     let limited: Vec<&str> = limited.map(|state| state.table.name.as_str()).collect();
     let is_name = |name: &str| matches!(name, "name" | "table_name");
     let named = columns.iter().find(|(name, _)| is_name(name));

@@ -28,7 +28,7 @@ pub(crate) use flags::Given;
 use options::OPTIONS;
 pub(crate) use print::printed;
 
-/// The environment variable that names the file.
+/// The environment variable that names the file; behind a `-`, one that need not be there.
 const FILE: &str = "LAZYBASE_CONFIG";
 
 /// The options whose defaults depend on the machine.
@@ -140,7 +140,7 @@ impl Config {
         file: Option<PathBuf>,
         given: Option<&Given>,
     ) -> Result<Config> {
-        let file = file.or_else(|| std::env::var_os(FILE).map(PathBuf::from));
+        let file = file.or_else(|| std::env::var_os(FILE).and_then(named_file));
         let text = match &file {
             None => None,
             Some(path) => Some((path.as_path(), read_file(path)?)),
@@ -211,6 +211,7 @@ impl Config {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
+                toml::Value::Boolean(on) if option.is_switch() => on.to_string(),
                 _ => {
                     return Err(Error::invalid(format!("{place} is no text and no number"))
                         .with_hint(format!("write {key} = \"{}\"", option.value)));
@@ -227,6 +228,16 @@ impl Config {
     pub(crate) fn is_given(&self, key: &str) -> bool {
         self.sources.contains_key(key)
     }
+}
+
+/// The file that a variable names; none where it says that there need not be one, and there is
+/// none. Where that can't be known, reading it says why.
+fn named_file(value: OsString) -> Option<PathBuf> {
+    let Some(optional) = value.to_str().and_then(|text| text.strip_prefix('-')) else {
+        return Some(PathBuf::from(value));
+    };
+    let path = PathBuf::from(optional);
+    path.try_exists().unwrap_or(true).then_some(path)
 }
 
 fn read_file(path: &Path) -> Result<String> {

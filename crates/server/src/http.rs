@@ -2,14 +2,12 @@
 //!
 //! Reads the state of the server and of the database; writes nothing. Invariant HTTP-1: `/ready`
 //! is 200 only while statements are taken and batches can be made durable. Who is shown the pages
-//! is asked in `guard`.
+//! is asked in `guard`; how many at a time, and for how long, is said in `door`.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -18,7 +16,7 @@ use axum::routing::get;
 use axum::{Router, middleware};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
-use lazybase_tls::{Connection, Descriptors, Listener, Tls};
+use lazybase_tls::{Descriptors, Listener, Tls};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -26,8 +24,10 @@ use crate::config::Config;
 use crate::metrics::Recorder;
 use crate::wall;
 
+mod door;
 mod guard;
 
+use door::Door;
 use guard::{Guard, Peer};
 
 /// Where in its life the server is.
@@ -145,7 +145,7 @@ impl Http {
             Error::unavailable(format!("the address of HTTP is not known: {error}"))
         })?;
         let scheme = if encrypts { "https" } else { "http" };
-        let listener = Door(listener);
+        let listener = Door::new(listener);
         let recorder = Recorder::install()?;
         let shared = Shared {
             health: guard.health.clone(),
@@ -183,31 +183,6 @@ impl Http {
     /// Ends it.
     pub(crate) fn close(self) {
         self.serving.iter().for_each(JoinHandle::abort);
-    }
-}
-
-/// How long nobody is let in after that has failed.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// Where connections come in, encrypted where there is TLS.
-struct Door(Listener);
-
-impl axum::serve::Listener for Door {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            match self.0.accept().await {
-                Ok(accepted) => return accepted,
-                // Without files for a connection, others must end first.
-                Err(_) => wall::sleep(ACCEPT_AGAIN).await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
     }
 }
 

@@ -13,6 +13,9 @@ use tracing_subscriber::{EnvFilter, Registry, fmt};
 use crate::config::{Config, LogFormat};
 use crate::traces::Traces;
 
+/// The target of the lines that say what is served, and where: they come at every level.
+pub(crate) const TOLD: &str = "lazybase::told";
+
 /// The log and the traces, until the end.
 pub(crate) struct Watching {
     traces: Option<Traces>,
@@ -51,7 +54,8 @@ fn subscriber(config: &Config, traces: Option<&Traces>) -> Box<dyn Subscriber + 
 
 /// Log lines on standard error.
 fn lines(config: &Config) -> Box<dyn Layer<Registry> + Send + Sync> {
-    let wanted = EnvFilter::new(directives(&config.log_level));
+    let wanted = format!("{},{TOLD}=info", directives(&config.log_level));
+    let wanted = EnvFilter::new(wanted);
     let wanted = wanted.and(filter_fn(|metadata| metadata.is_event()));
     let layer = fmt::layer().with_writer(io::stderr);
     match config.log_format {
@@ -87,5 +91,19 @@ mod tests {
             assert!(!tracing::event_enabled!(tracing::Level::DEBUG));
             assert!(tracing::event_enabled!(tracing::Level::INFO));
         });
+    }
+
+    #[test]
+    fn what_is_served_is_told_at_every_level() {
+        for level in ["off", "error", "warn", "warn,lazybase=error", "debug"] {
+            let mut config = Config::default();
+            config.log_level = level.to_owned();
+            config.log_format = LogFormat::Json;
+            tracing::subscriber::with_default(subscriber(&config, None), || {
+                assert!(tracing::event_enabled!(target: TOLD, tracing::Level::INFO));
+                let info = tracing::event_enabled!(tracing::Level::INFO);
+                assert_eq!(info, level == "debug", "{level}");
+            });
+        }
     }
 }

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::config::{self, Config, LogFormat};
 use crate::failure;
 use crate::http::{Health, Http, Phase};
-use crate::logs::Watching;
+use crate::logs::{self, Watching};
 use crate::open::{self, Missing};
 use crate::process::Connections;
 
@@ -55,6 +55,9 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
             ));
             lines.iter().for_each(|line| teller.say(line));
             teller.say(&http.told());
+            if doors.are_local {
+                teller.say(FOR_OTHERS);
+            }
             teller.say("ready; Ctrl-C stops");
             health.enter(Phase::Ready);
             security::reload_on_hangup(tls, |line| teller.say(line), signals.next()).await?;
@@ -75,8 +78,15 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
     Ok(())
 }
 
+/// How other machines are let in, where none is.
+const FOR_OTHERS: &str = "other machines can't connect; to let them in: lazybase role create NAME \
+    --superuser, then serve with --tls-cert, --tls-key and --pg-listen 0.0.0.0:5432; \
+    or a tunnel: ssh -L 5432:127.0.0.1:5432 THIS-MACHINE";
+
 /// The protocols that are served, each by a task of its own.
 struct Doors {
+    /// They can be reached from this machine alone.
+    are_local: bool,
     stop: watch::Sender<bool>,
     serving: JoinSet<()>,
     connections: Connections,
@@ -85,6 +95,7 @@ struct Doors {
 impl Doors {
     fn new(connections: Connections) -> Doors {
         Doors {
+            are_local: true,
             stop: watch::Sender::new(false),
             serving: JoinSet::new(),
             connections,
@@ -111,6 +122,7 @@ impl Doors {
             };
             let server = Server::bind(database.clone(), address, options).await?;
             let address = server.address();
+            self.are_local &= address.ip().is_loopback();
             database.set_address(&format!("postgresql://{address}/lazybase"));
             lines.push(format!(
                 "PostgreSQL clients: psql -h {} -p {} -d lazybase ({})",
@@ -131,6 +143,7 @@ impl Doors {
             };
             let server = lazybase_flight::Server::bind(database.clone(), address, options).await?;
             let address = server.address();
+            self.are_local &= address.ip().is_loopback();
             let scheme = if tls.is_some() { "grpc+tls" } else { "grpc" };
             lines.push(format!("Arrow Flight SQL clients: {scheme}://{address}"));
             self.serving.spawn(server.serve(self.told_to_stop()));
@@ -206,7 +219,7 @@ struct Teller(LogFormat);
 impl Teller {
     fn say(&self, line: &str) {
         match self.0 {
-            LogFormat::Json => tracing::info!("{line}"),
+            LogFormat::Json => tracing::info!(target: logs::TOLD, "{line}"),
             // Standard error that can't be written leaves nobody to tell.
             LogFormat::Text => drop(writeln!(io::stderr().lock(), "{line}")),
         }

@@ -9,6 +9,8 @@ use std::fs;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Context;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lazybase_model::{Error, Result};
@@ -37,6 +39,33 @@ impl Stopwatch {
     /// Microseconds since the start.
     pub(crate) fn micros(self) -> u64 {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A time that can begin again.
+pub(crate) struct Timer {
+    sleep: Pin<Box<tokio::time::Sleep>>,
+    length: Duration,
+}
+
+impl Timer {
+    /// Begins now.
+    pub(crate) fn of(length: Duration) -> Timer {
+        Timer {
+            sleep: Box::pin(tokio::time::sleep(length)),
+            length,
+        }
+    }
+
+    /// Begins again.
+    pub(crate) fn begin_again(&mut self) {
+        let end = tokio::time::Instant::now() + self.length;
+        self.sleep.as_mut().reset(end);
+    }
+
+    /// Whether it is over; if not, the task is woken when it is.
+    pub(crate) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        self.sleep.as_mut().poll(cx).is_ready()
     }
 }
 

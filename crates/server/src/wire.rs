@@ -20,13 +20,19 @@ use bytes::Bytes;
 use futures::stream::{ReadyChunks, StreamExt};
 use futures::{SinkExt, stream};
 use lazybase_model::{Error, ErrorKind, Result};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, RowStream, Statement};
+use tokio_postgres::{AsyncMessage, Client, RowStream, Statement};
 
 use crate::failure;
 use crate::wall;
 
+mod address;
 mod decode;
+mod secret;
 mod tag;
+mod tls;
+
+use address::Address;
+use tls::Tls;
 
 /// The rows of a batch.
 const BATCH_ROWS: usize = 1024;
@@ -34,9 +40,13 @@ const BATCH_ROWS: usize = 1024;
 /// The bytes of a COPY that are sent at a time.
 const COPY_BYTES: usize = 64 << 10;
 
+/// The SQLSTATE of what a role may not do.
+pub(crate) const DENIED: &str = "42501";
+
 /// A connection.
 pub(crate) struct Wire {
     client: Client,
+    tls: Tls,
     heard: Arc<Mutex<Vec<Notice>>>,
     in_transaction: AtomicBool,
 }
@@ -68,23 +78,22 @@ pub(crate) struct Told {
 }
 
 impl Wire {
-    /// Connects to `postgresql://HOST:PORT/lazybase`.
+    /// Connects to `postgresql://HOST:PORT/lazybase`; asks at the terminal for a password that the
+    /// server wants and nobody has given.
     ///
     /// # Errors
     /// `Invalid` for a URL that is none, `Unavailable` when nobody answers there.
     pub(crate) async fn connect(url: &str) -> Result<Wire> {
-        let mut config: Config = url.parse().map_err(|error| {
-            Error::invalid(format!("--url is no address of a server: {error}"))
-                .with_hint("write postgresql://127.0.0.1:5432/lazybase")
-        })?;
-        if config.get_user().is_none() {
-            let user = std::env::var("USER");
-            config.user(user.unwrap_or_else(|_| "lazybase".to_owned()));
+        let Address { mut config, tls } = Address::read(url)?;
+        let mut connected = config.connect(tls.clone()).await;
+        if let Err(error) = &connected
+            && wants_password(error)
+            && let Some(password) = secret::ask(config.get_user().unwrap_or_default())?
+        {
+            config.password(password);
+            connected = config.connect(tls.clone()).await;
         }
-        if config.get_application_name().is_none() {
-            config.application_name("lazybase sql");
-        }
-        let (client, mut connection) = config.connect(NoTls).await.map_err(not_connected)?;
+        let (client, mut connection) = connected.map_err(not_connected)?;
         let heard: Arc<Mutex<Vec<Notice>>> = Arc::default();
         let hears = Arc::clone(&heard);
         wall::spawn(async move {
@@ -101,6 +110,7 @@ impl Wire {
         });
         let wire = Wire {
             client,
+            tls,
             heard,
             in_transaction: AtomicBool::new(false),
         };
@@ -218,7 +228,8 @@ impl Wire {
     /// Ends the statement that runs.
     pub(crate) async fn cancel(&self) {
         // A server that is gone runs nothing any more.
-        drop(self.client.cancel_token().cancel_query(NoTls).await);
+        let token = self.client.cancel_token();
+        drop(token.cancel_query(self.tls.clone()).await);
     }
 
     /// Whether a transaction is open, as far as the statements of this shell tell.
@@ -283,9 +294,21 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether the server has asked for a password that nobody has given.
+fn wants_password(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none() && chain(error).contains("password missing")
+}
+
 fn not_connected(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(_) => of_server(error),
+        None if wants_password(&error) => Error::invalid("the server asks for a password")
+            .with_hint("set PGPASSWORD, or answer at a terminal")
+            .with_sqlstate("28P01"),
+        None if chain(&error).contains("TLS handshake") => {
+            Error::unavailable(format!("no encrypted connection: {}", chain(&error)))
+                .with_hint("sslmode says what must be, sslrootcert names a file of those to trust")
+        }
         None => Error::unavailable(format!("no server answers: {}", chain(&error)))
             .with_hint("lazybase serve says where it listens"),
     }
@@ -319,6 +342,9 @@ fn of_server(error: tokio_postgres::Error) -> Error {
         _ => ErrorKind::Invalid,
     };
     let mut error = Error::new(kind, told.message());
+    if told.code().code() == DENIED {
+        error = error.with_sqlstate(DENIED);
+    }
     if let Some(detail) = told.detail() {
         error = error.with_detail(detail);
     }

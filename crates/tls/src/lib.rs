@@ -17,9 +17,11 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use x509_certificate::X509Certificate;
 
+mod client;
 mod descriptors;
 mod listener;
 
+pub use client::{Trust, end_point, of_client};
 pub use descriptors::{Descriptor, Descriptors};
 pub use listener::{Connection, Listener, is_local};
 

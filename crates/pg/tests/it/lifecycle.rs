@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::raw::Raw;
-use crate::served::{ENDLESS, Served, sqlstate};
+use crate::served::{ENDLESS, Served, count, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_told_so() {
@@ -102,6 +102,69 @@ async fn a_client_that_vanishes_frees_its_statement() {
         next.is_some(),
         "the statement of a client that has left ends"
     );
+    served.stop().await;
+}
+
+/// It has sent more than the server reads ahead, so that its end stands behind what nobody reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_vanishes_in_its_pipeline_frees_its_statement() {
+    let options = Options {
+        connections_max: 1,
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    for (bytes, first) in [(60 << 10, true), (16 << 10, true), (60 << 10, false)] {
+        let mut raw = Raw::new(&served).await;
+        raw.query(ENDLESS);
+        if !first {
+            raw.send().await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let more = format!("SELECT '{}'", "x".repeat(bytes));
+        raw.query(&more).send().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        raw.vanish();
+        let next = served.connects_within(Duration::from_secs(20)).await;
+        assert!(next.is_some(), "{bytes} bytes behind the statement");
+        drop(next);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_sends_much_behind_a_statement_is_answered() {
+    let served = Served::start().await;
+    let mut raw = Raw::new(&served).await;
+    let more = format!("SELECT length('{}')", "x".repeat(60 << 10));
+    raw.query("SELECT count(*) FROM generate_series(1, 3000000) a")
+        .query(&more);
+    assert_eq!(raw.ready().await.rows(), [["3000000"]]);
+    assert_eq!(raw.ready().await.rows(), [[(60 << 10).to_string()]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_waits_too_long_for_its_client_ends() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let mut raw = Raw::new(&served).await;
+    let set = "SET idle_in_transaction_session_timeout = '1s'";
+    assert_eq!(raw.query(set).ready().await.tags(), ["SET"]);
+    let shown = "SHOW idle_in_transaction_session_timeout";
+    assert_eq!(raw.query(shown).ready().await.rows(), [["1000"]]);
+    // Outside of a transaction it may wait as long as it likes, and one that goes on is not idle.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    raw.query("BEGIN; INSERT INTO t VALUES (1)").ready().await;
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(raw.query("SELECT 1").ready().await.status(), Some('T'));
+    }
+    let told = raw.ready().await;
+    assert_eq!(told.errors(b'C'), ["25P03"], "{told:?}");
+    assert_eq!(told.errors(b'V'), ["FATAL"]);
+    assert_eq!(told.status(), None);
+    let client = served.client().await;
+    assert_eq!(count(&client, "t").await, 0, "it is rolled back");
     served.stop().await;
 }
 

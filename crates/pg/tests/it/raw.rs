@@ -175,6 +175,11 @@ impl Raw {
         drop(self.stream.write_all(&out).await);
     }
 
+    /// Ends the connection without a word.
+    pub(crate) fn vanish(self) {
+        drop(self.stream);
+    }
+
     /// Sends what was put, and reads up to ReadyForQuery or the end.
     pub(crate) async fn ready(&mut self) -> Told {
         self.until(b'Z').await

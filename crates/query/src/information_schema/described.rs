@@ -8,7 +8,7 @@ use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_
 use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
 
 /// The tables that are made here, with their columns as `pg_catalog::batch` reads them.
-pub(super) const COLUMNS: [(&str, &str); 6] = [
+pub(super) const COLUMNS: [(&str, &str); 7] = [
     (
         "columns",
         "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, \
@@ -45,6 +45,13 @@ pub(super) const COLUMNS: [(&str, &str); 6] = [
     (
         "check_constraints",
         "constraint_catalog t, constraint_schema t, constraint_name t, check_clause t",
+    ),
+    // There are materialized views only, and the standard's views are none of these.
+    (
+        "views",
+        "table_catalog t, table_schema t, table_name t, view_definition t?, check_option t, \
+         is_updatable t, is_insertable_into t, is_trigger_updatable t, is_trigger_deletable t, \
+         is_trigger_insertable_into t",
     ),
 ];
 

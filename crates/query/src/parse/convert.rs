@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::{Error, Result};
 
 use super::{
-    Statement, alter, column_name, create, folded, ignored, table_name, unsupported, view, words,
+    Statement, alter, column_name, create, explained, folded, ignored, table_name, unsupported,
+    view, words,
 };
 
 /// INSERT INTO.
@@ -112,7 +113,7 @@ pub(crate) struct CopyFile {
 pub(crate) fn statement(statement: Ast) -> Result<Statement> {
     Ok(match statement {
         Ast::Query(query) => self::query(query)?,
-        Ast::Explain { .. } => Statement::Explain(Box::new(statement)),
+        Ast::Explain { .. } => Statement::Explain(Box::new(explained::plain(statement)?)),
         Ast::ExplainTable {
             table_name: name, ..
         } => Statement::Describe(name.to_string()),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lazybase_model::access::Access;
-use lazybase_model::{ColumnDefault, Table};
+use lazybase_model::{ColumnDefault, Table, ViewId};
 
 use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
 use super::privileges::{acl, column_acl, oid_of};
 use super::types::of_column;
 use super::{Cell, Row};
-use crate::access::name_of;
+use crate::access::{Gate, name_of};
 use crate::definition::identifier;
 use crate::parse::SCHEMA;
 use crate::visible::Visible;
@@ -139,6 +139,8 @@ fn key_definition(table: &Table) -> String {
 /// The names of things with numbers, for functions and casts.
 pub(super) struct Numbered {
     visible: Visible,
+    /// Who asks: how much there is may tell of what is hidden.
+    gate: Gate,
 }
 
 /// Something with a number in `pg_class` or `pg_constraint`.
@@ -150,8 +152,8 @@ enum Thing {
 }
 
 impl Numbered {
-    pub(super) fn new(visible: Visible) -> Numbered {
-        Numbered { visible }
+    pub(super) fn new(visible: Visible, gate: Gate) -> Numbered {
+        Numbered { visible, gate }
     }
 
     fn thing(&self, oid: i64) -> Option<Thing> {
@@ -273,27 +275,47 @@ impl Numbered {
         }
     }
 
-    /// The bytes that the stored runs of a table or a view take.
-    pub(super) fn bytes(&self, oid: i64) -> Option<u64> {
-        let view = match self.thing(oid)? {
-            Thing::Table(table) => table.primary.id,
-            Thing::View(view) => view.primary.id,
-            Thing::Key(_) | Thing::Constraint(_) => return Some(0),
-        };
-        let manifest = &self.visible.manifest;
-        let live = manifest.current_runs();
-        let runs = manifest.runs.values();
-        let runs = runs.filter(|run| run.view == view && live.contains(&run.id));
-        Some(runs.map(|run| run.bytes()).sum())
+    /// Whether who asks may know how much there is of a table or a view: it may do something with
+    /// it, and none of its rows and cells can be hidden.
+    fn may_weigh(&self, table: &Table) -> bool {
+        let sight = self.gate.sight();
+        let base = table
+            .view_of
+            .and_then(|of| self.visible.manifest.tables.get(&of));
+        let limited =
+            sight.is_limited(table) || base.is_some_and(|base| sight.is_limited(&base.table));
+        self.gate.sees(table) && !limited
     }
 
-    /// The bytes that all stored runs take.
+    /// The bytes that the stored runs of a table or a view take, by its name or number; nothing
+    /// for who may not know.
+    pub(super) fn bytes(&self, text: &str) -> Option<u64> {
+        let table = match self.thing(self.oid(text)?)? {
+            Thing::Table(table) | Thing::View(table) => table,
+            Thing::Key(_) | Thing::Constraint(_) => return Some(0),
+        };
+        if !self.may_weigh(&table) {
+            return None;
+        }
+        Some(self.bytes_where(|view| view == table.primary.id))
+    }
+
+    /// The bytes that all stored runs take, of which who asks may know.
     pub(super) fn all_bytes(&self) -> u64 {
+        let superuser = self.gate.rights().superuser;
+        // Runs of no table, such as those of one that was just dropped, are the superusers'.
+        self.bytes_where(|view| {
+            let state = self.visible.manifest.table_of_view(view);
+            state.map_or(superuser, |state| self.may_weigh(&state.table))
+        })
+    }
+
+    fn bytes_where(&self, counts: impl Fn(ViewId) -> bool) -> u64 {
         let manifest = &self.visible.manifest;
         let live = manifest.current_runs();
         let runs = manifest.runs.values();
-        let runs = runs.filter(|run| live.contains(&run.id));
-        runs.map(|run| run.bytes()).sum()
+        let counted = runs.filter(|run| live.contains(&run.id) && counts(run.view));
+        counted.map(|run| run.bytes()).sum()
     }
 
     /// The comment of a table, or of its column of that number.

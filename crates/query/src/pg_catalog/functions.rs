@@ -269,13 +269,16 @@ fn always() -> Vec<ScalarUDF> {
 
 /// The functions over what a statement sees.
 pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
-    let numbered = Arc::new(Numbered::new(names.visible.clone()));
+    let numbered = Arc::new(Numbered::new(names.visible.clone(), names.gate.clone()));
     let with = |name: &str, gives: DataType, tell: fn(&Numbered, &Arguments) -> Option<String>| {
         let numbered = Arc::clone(&numbered);
         function(name, gives, move |arguments| tell(&numbered, arguments))
     };
-    let bytes_of: fn(&Numbered, &Arguments) -> Option<String> =
-        |numbered, a| numbered.bytes(number(a, 0)?).map(|bytes| bytes.to_string());
+    let bytes_of: fn(&Numbered, &Arguments) -> Option<String> = |numbered, a| {
+        numbered
+            .bytes(argument(a, 0)?)
+            .map(|bytes| bytes.to_string())
+    };
     let (settings, setting) = (settings.clone(), settings.clone());
     let number_of: fn(&Numbered, &Arguments) -> Option<String> =
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());

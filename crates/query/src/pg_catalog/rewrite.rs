@@ -427,6 +427,10 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
         }
         return;
     }
+    if kind == CastTo::Text && function == "to_regclass" {
+        *expr = call(REGCLASS_NAME, vec![take()]);
+        return;
+    }
     match kind {
         // A constant is a name whose number is meant; a column holds numbers.
         CastTo::RegClass if constant => *expr = call(REGCLASS_OID, vec![take()]),

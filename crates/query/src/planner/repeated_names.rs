@@ -50,6 +50,18 @@ pub(crate) fn unmarked(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
+/// The text of a plan under the names that the statement gave its columns.
+pub(crate) fn unmarked_text(plan: &str) -> String {
+    // Parts of plans are told as the compiler would write them.
+    let plan = plan.replace(&MARK.escape_debug().to_string(), MARK);
+    let mut parts = plan.split(MARK);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text += part.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    text.replace(|c: char| c.is_control() && c != '\n', "")
+}
+
 /// Rows under the names that the statement gave their columns.
 pub(crate) fn unmarked_rows(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = rows.schema();

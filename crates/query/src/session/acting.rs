@@ -20,8 +20,12 @@ impl Session {
 
     /// How long a statement of the session may take over the wire.
     pub fn statement_timeout(&self) -> Option<Duration> {
-        let millis = self.shared.state.lock().settings.statement_timeout_ms;
-        (millis > 0).then(|| Duration::from_millis(millis.into()))
+        limit(self.shared.state.lock().settings.statement_timeout_ms)
+    }
+
+    /// How long the session's client may leave a transaction idle.
+    pub fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        limit(self.shared.state.lock().settings.idle_in_transaction_ms)
     }
 
     /// Whether the session's client is told stamps and tokens.
@@ -98,4 +102,9 @@ impl Session {
             number,
         )
     }
+}
+
+/// A limit of so many milliseconds, where 0 is none.
+fn limit(millis: u32) -> Option<Duration> {
+    (millis > 0).then(|| Duration::from_millis(millis.into()))
 }

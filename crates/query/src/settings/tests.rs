@@ -13,6 +13,8 @@ fn what_is_set_is_shown() {
         ("lazybase.read_modify_write", "true", "on"),
         ("datafusion.execution.batch_size", "1024", "1024"),
         ("application_name", "tests", "tests"),
+        ("statement_timeout", "2s", "2000"),
+        ("idle_in_transaction_session_timeout", "5min", "300000"),
     ] {
         settings.set(name, Some(value), &defaults).unwrap();
         assert_eq!(settings.show(name).unwrap(), shown, "{name}");
@@ -93,4 +95,28 @@ fn all_are_listed() {
         all.iter()
             .any(|shown| shown.name == "datafusion.execution.batch_size")
     );
+}
+
+#[test]
+fn paths_and_styles_that_would_change_something_are_refused() {
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
+    for (name, value, refused) in [
+        ("search_path", "\"$user\", public", None),
+        ("search_path", "$user,public", None),
+        ("search_path", "public", None),
+        ("search_path", "", None),
+        ("search_path", "pg_catalog", None),
+        ("search_path", "app, public", None),
+        ("search_path", "app", Some("3F000")),
+        ("search_path", "app, pg_catalog", Some("3F000")),
+        ("datestyle", "ISO", None),
+        ("datestyle", "ISO, MDY", None),
+        ("datestyle", "iso,us", None),
+        ("datestyle", "ISO, DMY", Some("0A000")),
+        ("datestyle", "ISO, YMD", Some("0A000")),
+        ("datestyle", "German", Some("0A000")),
+    ] {
+        let set = settings.set(name, Some(value), &defaults);
+        assert_eq!(set.err().map(|error| error.sqlstate()), refused, "{value}");
+    }
 }

@@ -244,6 +244,26 @@ async fn explain_shows_the_horizon_and_the_sources() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn explain_does_what_its_options_say_and_shows_no_inner_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    ask(&database, "INSERT INTO t (k) VALUES (1)").await;
+    let told = async |sql: &str| -> String {
+        let lines = crate::rows(&session, sql).await;
+        lines.into_iter().map(|line| line.join("") + "\n").collect()
+    };
+    for (options, runs) in [("", false), ("(ANALYZE) ", true), ("(VERBOSE) ", false)] {
+        let sql = format!("EXPLAIN {options}SELECT k + 1, k + 2, v, v FROM t WHERE n IS NULL");
+        let plan = told(&sql).await;
+        assert_eq!(plan.contains("output_rows="), runs, "{plan}");
+        let inner = |c: char| c.is_control() && c != '\n';
+        assert!(!plan.contains(inner) && !plan.contains("again"), "{plan:?}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_columns_and_large_cells_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;

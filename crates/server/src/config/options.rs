@@ -297,6 +297,11 @@ pub(super) fn unknown(key: &str, place: &str) -> Error {
 }
 
 impl Opt {
+    /// Whether its values are on and off.
+    pub(crate) fn is_switch(&self) -> bool {
+        matches!(self.field, Field::Switch(_))
+    }
+
     /// The flag, with its hyphens.
     pub(crate) fn flag(&self) -> &'static str {
         super::flags::flag(self.key)

@@ -115,6 +115,14 @@ fn flags_go_before_variables_before_the_file_before_defaults() {
 }
 
 #[test]
+fn switches_are_also_booleans_of_the_file() {
+    let config = of_file("trust_loopback = true\nhttp_client_cert = false\n").unwrap();
+    assert!(config.trust_loopback && config.is_given("trust_loopback"));
+    assert!(!config.http_client_cert && config.is_given("http_client_cert"));
+    assert!(of_file("http_listen = false").is_err());
+}
+
+#[test]
 fn what_is_printed_reads_back() {
     let text: String = others()
         .iter()

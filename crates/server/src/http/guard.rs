@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 use lazybase_tls::is_local;
 
-use super::{Door, Health};
+use super::Health;
+use super::door::Door;
 
 /// What a client has shown of itself.
 #[derive(Debug, Clone)]

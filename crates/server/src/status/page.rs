@@ -19,7 +19,7 @@ use crate::failure;
 use crate::figures::{bytes, micros, thousands};
 use crate::render::{cell_texts, print_rows};
 use crate::wall;
-use crate::wire::Wire;
+use crate::wire::{DENIED, Wire};
 
 /// How often the page is drawn.
 const EVERY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -119,7 +119,13 @@ pub(crate) async fn run(url: &str, args: &StatusArgs) -> Result<()> {
 pub(crate) async fn text(wire: &Wire) -> Result<String> {
     let mut text = String::new();
     for section in SECTIONS.iter().chain([&TROUBLES]) {
-        let shown = read(wire, section).await?;
+        let shown = match allowed(read(wire, section).await)? {
+            Ok(shown) => shown,
+            Err(denied) => {
+                text += &format!("{}: {}\n\n", section.key, denied.message());
+                continue;
+            }
+        };
         if shown.rows.is_empty() {
             text += &format!("{}\n\n", section.empty);
             continue;
@@ -134,7 +140,10 @@ pub(crate) async fn text(wire: &Wire) -> Result<String> {
 async fn json(wire: &Wire) -> Result<Value> {
     let mut page = Map::new();
     for section in SECTIONS.iter().chain([&TROUBLES]) {
-        let shown = read(wire, section).await?;
+        let Ok(shown) = allowed(read(wire, section).await)? else {
+            page.insert(section.key.to_owned(), Value::Null);
+            continue;
+        };
         let row = |row: &Vec<Option<String>>| -> Value {
             let cells = shown.headers.iter().zip(row).enumerate();
             let cell = |(at, (name, cell)): (usize, (&String, &Option<String>))| {
@@ -148,6 +157,14 @@ async fn json(wire: &Wire) -> Result<Value> {
         page.insert(section.key.to_owned(), Value::Array(rows));
     }
     Ok(Value::Object(page))
+}
+
+/// What was read, or the error that says that the role may not: the other sections go on.
+fn allowed<T>(read: Result<T>) -> Result<Result<T>> {
+    match read {
+        Err(error) if error.sqlstate() == DENIED => Ok(Err(error)),
+        read => read.map(Ok),
+    }
 }
 
 async fn read(wire: &Wire, section: &Section) -> Result<Shown> {

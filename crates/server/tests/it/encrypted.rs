@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -211,5 +212,105 @@ fn certificates_are_asked_of_this_machine_unless_it_is_trusted() {
     let (status, text) = crate::server::get(address, "/ready");
     assert_eq!((status, text.as_str()), (200, "ready\n"));
     assert!(get(address, folder.path(), &[&version::TLS13]).is_ok());
+    server.stop();
+}
+
+/// What `lazybase sql --url` says over an address, with a password in the environment.
+fn sql(url: &str, password: Option<&str>) -> std::result::Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lazybase"));
+    command.args(["sql", "--url", url, "--format", "csv", "-q"]);
+    command.args(["-c", "SELECT 41 + 1 AS n"]);
+    command.stdin(Stdio::null());
+    for name in ["LAZYBASE_DB", "PGPASSWORD", "PGSSLMODE", "PGSSLROOTCERT"] {
+        command.env_remove(name);
+    }
+    if let Some(password) = password {
+        command.env("PGPASSWORD", password);
+    }
+    let output = command.output().unwrap();
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(String::from_utf8(output.stderr).unwrap()),
+    }
+}
+
+#[test]
+fn the_shell_checks_whom_it_speaks_to_as_far_as_it_is_asked() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'",
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let other = tempfile::tempdir().unwrap();
+    certificates(other.path());
+    let file = |folder: &Path, name: &str| folder.join(name).display().to_string();
+    let certificate = file(folder.path(), "server.crt");
+    let key = file(folder.path(), "server.key");
+    let server = Server::start(&place, &["--tls-cert", &certificate, "--tls-key", &key]);
+    let port = server.pg.rsplit(':').next().unwrap().to_owned();
+    let ask = |host: &str, query: &str| {
+        let url = format!("postgresql://admin@{host}:{port}/lazybase{query}");
+        sql(&url, Some("secret"))
+    };
+    let answer = || Ok("n\n42\n".to_owned());
+    let ours = format!("sslrootcert={}", file(folder.path(), "ca.crt"));
+    let itself = format!("sslrootcert={certificate}");
+    let theirs = format!("sslrootcert={}", file(other.path(), "ca.crt"));
+    for (host, query, accepted) in [
+        ("127.0.0.1", String::new(), true),
+        ("127.0.0.1", "?sslmode=disable".to_owned(), true),
+        ("127.0.0.1", "?sslmode=prefer".to_owned(), true),
+        ("127.0.0.1", "?sslmode=require".to_owned(), true),
+        (
+            "127.0.0.1",
+            "?sslmode=require&sslnegotiation=direct".to_owned(),
+            true,
+        ),
+        ("127.0.0.1", format!("?sslmode=require&{theirs}"), false),
+        ("127.0.0.1", format!("?sslmode=verify-ca&{ours}"), true),
+        ("127.0.0.1", format!("?sslmode=verify-ca&{itself}"), true),
+        ("127.0.0.1", format!("?sslmode=verify-ca&{theirs}"), false),
+        ("127.0.0.1", format!("?sslmode=verify-full&{ours}"), false),
+        ("127.0.0.1", format!("?sslmode=verify-full&{itself}"), false),
+        ("localhost", format!("?sslmode=verify-full&{ours}"), true),
+        ("localhost", format!("?{itself}&sslmode=verify-full"), true),
+        ("localhost", format!("?sslmode=verify-full&{theirs}"), false),
+        (
+            "localhost",
+            "?sslmode=verify-full&sslrootcert=absent.crt".to_owned(),
+            false,
+        ),
+        ("localhost", "?sslmode=strict".to_owned(), false),
+    ] {
+        let told = ask(host, &query);
+        match accepted {
+            true => assert_eq!(told, answer(), "{host} {query}"),
+            false => assert!(told.is_err(), "{host} {query}: {told:?}"),
+        }
+    }
+
+    // Passwords come from the address, from the environment, or from a terminal.
+    let url = format!("postgresql://admin@127.0.0.1:{port}/lazybase");
+    let said = sql(&url, None).unwrap_err();
+    assert!(
+        said.contains("asks for a password") && said.contains("PGPASSWORD"),
+        "{said}"
+    );
+    let said = sql(&url, Some("wrong")).unwrap_err();
+    assert!(said.contains("password"), "{said}");
+    let pairs = format!("host=localhost port={port} user=admin dbname=lazybase {ours}");
+    let pairs = format!("{pairs} sslmode=verify-full password=secret");
+    assert_eq!(sql(&pairs, None), answer());
+    server.stop();
+
+    // A server without certificates is not enough for who insists.
+    let server = Server::start(&place, &[]);
+    let url = |mode: &str| format!("postgresql://admin@{}/lazybase?sslmode={mode}", server.pg);
+    assert_eq!(sql(&url("prefer"), Some("secret")), answer());
+    let said = sql(&url("require"), Some("secret")).unwrap_err();
+    assert!(said.contains("TLS"), "{said}");
     server.stop();
 }

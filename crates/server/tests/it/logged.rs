@@ -67,6 +67,29 @@ fn json_lines_tell_connections_statements_and_attempts() {
 }
 
 #[test]
+fn json_lines_say_what_is_served_at_every_level() {
+    for level in ["warn", "off"] {
+        let place = Place::new();
+        let args = ["--log-format", "json", "--log-level", level];
+        let server = Server::start(&place, &args);
+        let said = server.stop();
+        for words in [
+            "serving",
+            "PostgreSQL clients",
+            "HTTP: ",
+            "stopping",
+            "stopped",
+        ] {
+            let says = |event: &serde_json::Value| {
+                let message = event["message"].as_str();
+                message.is_some_and(|message| message.contains(words))
+            };
+            assert!(events(&said).iter().any(says), "{level}, {words}: {said:?}");
+        }
+    }
+}
+
+#[test]
 fn an_idle_server_says_nothing_more() {
     let place = Place::new();
     let server = Server::start(&place, &[]);

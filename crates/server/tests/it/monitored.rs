@@ -1,6 +1,8 @@
 //! Health and metrics of the real binary, over HTTP.
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::prometheus::{Family, parse};
@@ -40,6 +42,48 @@ fn health_and_readiness_are_told() {
     assert_eq!(server.get("/ready"), (200, "ready\n".to_owned()));
     assert_eq!(server.get("/absent").0, 404);
     assert!(server.get("/").1.contains("/metrics"));
+}
+
+#[test]
+fn who_says_nothing_or_nonsense_over_http_keeps_nobody_out() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let long = b"GET /health HTTP/1.1\r\nX: y\r\n".repeat(20_000);
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        &[0xff; 4096],
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        &long[..],
+    ] {
+        let mut stream = TcpStream::connect(&server.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // It may be closed before all is sent.
+        drop(stream.write_all(bytes));
+        drop(stream.shutdown(Shutdown::Write));
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer));
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(!answer.contains(" 200 "), "{answer}");
+        assert_eq!(server.get("/health").0, 200);
+    }
+    let half = || {
+        let mut stream = TcpStream::connect(&server.http).unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost:").unwrap();
+        stream
+    };
+    let mut halves: Vec<TcpStream> = (0..200).map(|_| half()).collect();
+    assert_eq!(server.get("/health").0, 200);
+    let last = halves.last_mut().unwrap();
+    last.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = Vec::new();
+    // Closed or reset, but not kept.
+    if let Err(error) = last.read_to_end(&mut answer) {
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+    }
+    assert_eq!(server.get("/ready").0, 200);
 }
 
 #[test]

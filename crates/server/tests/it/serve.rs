@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 
 use crate::run::Place;
 use crate::server::Server;
@@ -13,7 +14,9 @@ fn it_says_where_it_listens_and_stops_when_told() {
     let said = server.said();
     let at = |words: &str| said.iter().position(|line| line.contains(words)).unwrap();
     assert!(at("serving") < at(" -p ") && at(" -p ") < at("HTTP: "));
-    assert!(at("HTTP: ") < at("ready; Ctrl-C stops"));
+    assert!(at("HTTP: ") < at("other machines can't connect"));
+    assert!(said[at("other machines can't connect")].contains("--tls-cert"));
+    assert!(at("other machines can't connect") < at("ready; Ctrl-C stops"));
     let flight = &said[at("Arrow Flight SQL clients: ")];
     TcpStream::connect(flight.split("grpc://").nth(1).unwrap()).unwrap();
 
@@ -81,6 +84,40 @@ fn nothing_to_serve_is_an_error() {
     let place = Place::new();
     let err = place.fails(&["serve", "--pg-listen", "off", "--flight-listen", "off"]);
     assert!(err.contains("nothing is to be served"), "{err}");
+}
+
+/// The unit names a file of options: it is used where it is there, and not missed where it is not.
+#[test]
+fn the_unit_of_systemd_reads_its_file() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
+    let unit = std::fs::read_to_string(format!("{folder}/lazybase.service")).unwrap();
+    let told = unit.split("# Options: ").nth(1).unwrap();
+    let (told, _) = told.split_once(',').unwrap();
+    let variables: Vec<(&str, &str)> = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("Environment=")?.split_once('='))
+        .collect();
+    let place = Place::new();
+    let printed = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lazybase"));
+        command.args(["serve", "--print-config"]).env_clear();
+        for (name, value) in &variables {
+            assert!(name.starts_with("LAZYBASE_"), "{name}");
+            let path = place.path("lazybase.toml");
+            command.env(name, value.replace(told, path.to_str().unwrap()));
+        }
+        let output = command.output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let without = printed();
+    assert!(without.contains("max_connections = 500\n"), "{without}");
+    place.file("lazybase.toml", "max_connections = 17\n");
+    let with = printed();
+    assert!(with.contains("max_connections = 17\n"), "{with}");
+    assert!(with.contains("log_format = \"json\"\n"), "{with}");
+    assert!(unit.contains("ExecStart=/usr/local/bin/lazybase serve\n"));
 }
 
 #[test]

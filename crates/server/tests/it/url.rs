@@ -137,3 +137,32 @@ fn the_status_of_a_server_is_a_page() {
     assert_eq!(page["tables"][0]["rows"], 1);
     assert_eq!(page["lag"].as_array().unwrap().len(), 4);
 }
+
+#[test]
+fn a_role_sees_the_parts_of_the_page_that_it_may_read() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1);
+         CREATE ROLE boss LOGIN SUPERUSER; CREATE ROLE anna LOGIN; GRANT SELECT ON t TO anna",
+    ]);
+    let server = Server::start(&place, &["--trust-loopback", "on"]);
+    let url = format!("postgresql://anna@{}/lazybase", server.pg);
+    let page = alone(&["status", "--url", &url, "--once"]);
+    assert!(page.ok, "{}", page.err);
+    for told in [
+        "authority",
+        "writers are not held back",
+        "stages: only superusers",
+    ] {
+        assert!(page.out.contains(told), "{told}: {}", page.out);
+    }
+    let json = alone(&["status", "--url", &url, "--format", "json"]);
+    let page: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(page["tables"][0]["table"], "t");
+    assert!(
+        page["stages"].is_null() && page["troubles"].is_null(),
+        "{page}"
+    );
+}

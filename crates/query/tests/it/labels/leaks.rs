@@ -23,7 +23,7 @@ const HIDDEN: &str = "
 
 const UNLOADED: &str = "INSERT INTO t (k, g) VALUES (6, 1), (8, 2)";
 
-const ASKED: [&str; 33] = [
+const ASKED: [&str; 39] = [
     "EXPLAIN SELECT * FROM t",
     "EXPLAIN SELECT count(*) FROM t",
     "EXPLAIN SELECT a FROM t WHERE k = 3",
@@ -54,6 +54,12 @@ const ASKED: [&str; 33] = [
     "SELECT name, stored_rows, bytes FROM lazybase.views",
     "SELECT table_name, column_name, data_type FROM information_schema.columns",
     "SELECT relname, reltuples FROM pg_catalog.pg_class ORDER BY relname",
+    "SELECT pg_total_relation_size('t'::regclass), pg_table_size('t'::regclass)",
+    "SELECT pg_relation_size('t'), pg_total_relation_size('public.by_a')",
+    "SELECT relname, pg_table_size(oid) FROM pg_catalog.pg_class ORDER BY relname",
+    "SELECT pg_database_size('lazybase')",
+    "SELECT pg_size_pretty(pg_database_size('lazybase'))",
+    "SELECT relname, n_live_tup FROM pg_catalog.pg_stat_user_tables",
     "SELECT * FROM lazybase.segments",
     "SHOW lazybase.last_answer",
     "SELECT k, _label, _label(a), _time(a) = _time(k), _time(a) IS NULL FROM t ORDER BY k",
@@ -124,12 +130,38 @@ async fn nothing_tells_of_what_is_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sizes_are_for_those_who_have_a_privilege() {
+    let (_folder, database, owner) = world(
+        "CREATE ROLE guest;
+         CREATE TABLE plain (k INT PRIMARY KEY)",
+    )
+    .await;
+    owner.execute("INSERT INTO plain VALUES (1)").await.unwrap();
+    owner.execute("SETTLE").await.unwrap();
+    let guest = database.session();
+    guest.execute("SET ROLE guest").await.unwrap();
+    let sizes = "SELECT pg_table_size('plain'), pg_database_size('lazybase')";
+    assert_eq!(crate::rows(&guest, sizes).await, [["NULL", "0"]]);
+    let grant = "GRANT SELECT ON plain TO guest";
+    owner.execute(grant).await.unwrap();
+    let of_owner = crate::rows(&owner, sizes).await;
+    assert_eq!(crate::rows(&guest, sizes).await, of_owner);
+    assert_ne!(of_owner[0][1], "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_counts_everything_is_for_those_who_see_it() {
     let (_folder, database, owner) = world(TABLES).await;
     owner.execute(HIDDEN).await.unwrap();
     owner.execute("SETTLE").await.unwrap();
     let stored = "SELECT stored_rows FROM lazybase.tables WHERE name = 't'";
     assert_eq!(crate::rows(&owner, stored).await, [["6"]]);
+    let sizes = "SELECT pg_table_size('t'), pg_table_size('by_g'), pg_database_size('lazybase')";
+    let of_owner = crate::rows(&owner, sizes).await;
+    assert!(
+        !["NULL", "0"].contains(&of_owner[0][0].as_str()),
+        "{of_owner:?}"
+    );
     let plan = told(&owner, "EXPLAIN SELECT * FROM t").await.join("\n");
     assert!(plan.contains("extents=1 of 1"), "{plan}");
     owner.execute("VERIFY TABLE t").await.unwrap();
@@ -137,6 +169,7 @@ async fn what_counts_everything_is_for_those_who_see_it() {
     let guest = database.session();
     guest.execute("SET ROLE guest").await.unwrap();
     assert_eq!(crate::rows(&guest, stored).await, [["NULL"]]);
+    assert_eq!(crate::rows(&guest, sizes).await, [["NULL", "NULL", "0"]]);
     let error = guest.execute("VERIFY TABLE t").await.map(drop).unwrap_err();
     assert_eq!(error.sqlstate(), "42501");
 }
