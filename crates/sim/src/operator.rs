@@ -46,7 +46,8 @@ const LOG_FILES_OF_FAULT: usize = 2;
 pub(crate) async fn operate(life: Arc<Life>) {
     let mut dice = Dice::of(life.run.story.seed, 300 + u64::from(life.number));
     while !life.is_over() {
-        let pause = Duration::from_millis(dice.between(2, 60));
+        let most = life.run.story.actions.operator.as_millis() as u64;
+        let pause = Duration::from_millis(dice.between(2, most));
         life.world().sleep(pause).await;
         let answer = act(&life, &mut dice).await;
         life.report(answer);
@@ -318,9 +319,15 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     if damage.iter().any(struck) {
         life.world().meet(Mark::HealedForGood);
     }
-    answers(life).await?;
+    let looks_twice = life.run.story.actions.looks_twice;
+    if looks_twice {
+        answers(life).await?;
+    }
     files(life).await?;
     answers(life).await?;
+    if !looks_twice {
+        return Ok(());
+    }
     match verify(life).await {
         Ok(report) if report.is_whole() => Ok(()),
         other => Err(Trouble::Wrong(format!(
