@@ -33,6 +33,8 @@ const STAGES: [StageName; 5] = [
 const REST_MAX: Duration = Duration::from_secs(300);
 /// How long unneeded files may stay after that, beyond the retention.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(20);
+/// How often it is looked whether they are gone.
+const COLLECTED_LOOK: Duration = Duration::from_millis(500);
 /// Log files that may stay though nothing needs them: the one that is written, the next one, and
 /// those that are kept to be written again.
 const LOG_FILES_KEPT: usize = 7;
@@ -450,7 +452,7 @@ async fn files(life: &Life) -> Answer<()> {
                 status.troubles
             )));
         }
-        life.world().sleep(Duration::from_millis(200)).await;
+        life.world().sleep(COLLECTED_LOOK).await;
     }
     if life.store.deletes() > removed {
         life.world().meet(Mark::Collected);

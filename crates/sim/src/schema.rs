@@ -178,7 +178,7 @@ pub struct Allowed {
 pub fn draw_tables(seed: u64, shape: Shape, allowed: Allowed) -> Vec<TableDraw> {
     let mut dice = Dice::of(seed, 10);
     let count = match shape {
-        Shape::Plain => *dice.weigh(&[(5, 1), (4, 2), (1, 3)]),
+        Shape::Plain => *dice.weigh(&[(6, 1), (3, 2), (1, 3)]),
         Shape::Rich => dice.between(2, 3) as usize,
     };
     let count = count.min(allowed.tables.max(1));
@@ -304,8 +304,8 @@ fn draw_table(dice: &mut Dice, at: usize, shape: Shape, allowed: Allowed) -> Tab
         (columns.len() - 1, micros)
     });
     let cut = dice
-        .percent(shape.pick(12, 30))
-        .then(|| draw_cut(dice, key_values[keys - 1]));
+        .percent(shape.pick(8, 30))
+        .then(|| draw_cut(dice, shape, key_values[keys - 1]));
     TableDraw {
         name: format!("t{at}"),
         columns,
@@ -321,7 +321,7 @@ fn draw_table(dice: &mut Dice, at: usize, shape: Shape, allowed: Allowed) -> Tab
 
 fn draw_views(dice: &mut Dice, table: &mut TableDraw, shape: Shape, allowed: Allowed) {
     let views = *dice.weigh(match shape {
-        Shape::Plain => &[(16, 0), (4, 1), (1, 2)],
+        Shape::Plain => &[(20, 0), (4, 1), (1, 2)],
         Shape::Rich => &[(2, 0), (2, 1), (1, 2)],
     });
     for number in 0..views {
@@ -356,12 +356,13 @@ fn draw_value(dice: &mut Dice, allowed: Allowed) -> ColumnDraw {
 }
 
 /// Hash buckets of the first key column where there are two, bounds on the last, or one of both.
-fn draw_cut(dice: &mut Dice, values: i64) -> CutDraw {
-    let buckets = dice.percent(60).then(|| dice.between(2, 4) as u16);
+fn draw_cut(dice: &mut Dice, shape: Shape, values: i64) -> CutDraw {
+    let most = shape.pick(2, 4);
+    let buckets = dice.percent(60).then(|| dice.between(2, most) as u16);
     let ranged = dice.percent(50) || buckets.is_none();
     let mut bounds: Vec<i64> = Vec::new();
     if ranged {
-        let count = dice.between(1, 2);
+        let count = dice.between(1, shape.pick(1, 2));
         bounds.extend((0..count).map(|_| dice.between(1, values.max(2) as u64 - 1) as i64));
         bounds.sort_unstable();
         bounds.dedup();

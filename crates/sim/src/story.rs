@@ -19,7 +19,7 @@ use crate::store::{CrashPoint, Rates};
 pub const OPERATIONS_MIN: u64 = 200;
 
 /// So many of a thousand stories are rich.
-const RICH_PERMILLE: u64 = 15;
+const RICH_PERMILLE: u64 = 10;
 
 /// What is left out of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,14 +215,14 @@ fn draw_settings(dice: &mut Dice, shape: Shape) -> Settings {
 fn draw_plain_settings(dice: &mut Dice) -> Settings {
     let mut kib = |sizes: &[(u64, u64)]| *dice.weigh(sizes) << 10;
     Settings {
-        seal_bytes: kib(&[(1, 2), (2, 6), (57, 64)]),
-        sort_memory: kib(&[(1, 1), (2, 4), (37, 64)]),
-        unsorted_memory: kib(&[(1, 0), (2, 8), (3, 64), (34, 1024)]),
-        unsorted_bytes_max: kib(&[(1, 8), (2, 32), (37, 1024)]),
-        merge_task_bytes: kib(&[(1, 4), (2, 16), (37, 256)]),
-        range_split_bytes: kib(&[(1, 2), (2, 8), (37, 256)]),
+        seal_bytes: kib(&[(1, 2), (1, 6), (58, 64)]),
+        sort_memory: kib(&[(1, 1), (1, 4), (58, 64)]),
+        unsorted_memory: kib(&[(1, 0), (2, 8), (2, 64), (55, 1024)]),
+        unsorted_bytes_max: kib(&[(1, 8), (1, 32), (58, 1024)]),
+        merge_task_bytes: kib(&[(1, 4), (1, 16), (58, 256)]),
+        range_split_bytes: kib(&[(1, 2), (1, 8), (58, 256)]),
         log_file_bytes: kib(&[(2, 8), (2, 16), (16, 32)]),
-        seal_age: Duration::from_millis(*dice.weigh(&[(1, 8), (1, 20), (5, 60), (33, 400)])),
+        seal_age: Duration::from_millis(*dice.weigh(&[(1, 8), (1, 20), (4, 60), (34, 300)])),
         retention: Duration::from_millis(*dice.pick(&[0, 200, 1_000, 2_500])),
         merge_fan_in: dice.between(2, 8) as usize,
         workers: dice.between(1, 3) as usize,

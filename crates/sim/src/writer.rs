@@ -234,7 +234,7 @@ impl Writing {
         self.send(batch, pending.is_some()).await
     }
 
-    /// A new batch, of one to three tables.
+    /// A new batch: of the ledger alone, or of other tables too.
     fn draw_batch(&self) -> usize {
         let mut me = self.me.lock();
         let now = self.life.instance.now_micros();
@@ -242,12 +242,12 @@ impl Writing {
         let shape = self.life.run.story.shape;
         let mut parts = Vec::new();
         let count = match shape {
-            Shape::Plain => *me.dice.weigh(&[(3, 1), (1, 2)]),
+            Shape::Plain => *me.dice.weigh(&[(2, 0), (7, 1), (1, 2)]),
             Shape::Rich => me.dice.between(1, 2),
         };
         for _ in 0..count {
             let table = me.dice.index(tables.len());
-            let changes = me.dice.between(1, shape.pick(4, 6));
+            let changes = me.dice.between(1, shape.pick(3, 6));
             let changes = (0..changes).map(|_| draw_change(&mut me.dice, &tables[table], now));
             parts.push((table, changes.collect::<Vec<Change>>()));
         }
