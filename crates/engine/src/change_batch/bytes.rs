@@ -69,7 +69,7 @@ mod tests {
             Arc::new(BinaryArray::from_vec(
                 texts.iter().map(|text| text.as_bytes()).collect(),
             )),
-            Arc::new(FixedSizeBinaryArray::from(vec![&[1, 2, 3]; 4])),
+            Arc::new(FixedSizeBinaryArray::try_from_iter([[1u8, 2, 3]; 4].iter()).unwrap()),
             Arc::new(StringViewArray::from(texts.to_vec())),
             Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
         ];
