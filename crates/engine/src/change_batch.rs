@@ -24,11 +24,14 @@ use crate::key::KeyCodec;
 use crate::manifest::KeyRange;
 use crate::stages::merge::MergeMode;
 
+mod bytes;
 mod combine;
 pub(crate) mod gather;
 pub mod masks;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use bytes::sliced_bytes;
 
 use gather::{Gather, Input, gathering, settled_bytes, settled_kinds, settled_scus};
 
@@ -349,9 +352,8 @@ impl ChangeBatch {
         let columns = self.data.columns().iter();
         let bytes: usize = columns
             .map(|column| {
-                let data = column.to_data();
-                let sliced = data.get_slice_memory_size();
-                sliced.unwrap_or_else(|_| data.get_array_memory_size())
+                let sliced = sliced_bytes(column);
+                sliced.unwrap_or_else(|_| column.get_array_memory_size())
             })
             .sum();
         (bytes / self.rows().max(1)).max(1)

@@ -50,6 +50,18 @@ impl Dice {
         self.permille(chance * 10)
     }
 
+    /// One of them, each as often as its weight says.
+    pub fn weigh<'a, T>(&mut self, from: &'a [(u64, T)]) -> &'a T {
+        let mut at = self.below(from.iter().map(|(weight, _)| weight).sum());
+        for (weight, value) in from {
+            match at.checked_sub(*weight) {
+                Some(rest) => at = rest,
+                None => return value,
+            }
+        }
+        &from[0].1
+    }
+
     /// One of them.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.index(from.len())]

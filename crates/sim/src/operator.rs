@@ -33,6 +33,8 @@ const STAGES: [StageName; 5] = [
 const REST_MAX: Duration = Duration::from_secs(300);
 /// How long unneeded files may stay after that, beyond the retention.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(20);
+/// How often it is looked whether they are gone.
+const COLLECTED_LOOK: Duration = Duration::from_millis(500);
 /// Log files that may stay though nothing needs them: the one that is written, the next one, and
 /// those that are kept to be written again.
 const LOG_FILES_KEPT: usize = 7;
@@ -46,7 +48,8 @@ const LOG_FILES_OF_FAULT: usize = 2;
 pub(crate) async fn operate(life: Arc<Life>) {
     let mut dice = Dice::of(life.run.story.seed, 300 + u64::from(life.number));
     while !life.is_over() {
-        let pause = Duration::from_millis(dice.between(2, 60));
+        let most = life.run.story.actions.operator.as_millis() as u64;
+        let pause = Duration::from_millis(dice.between(2, most));
         life.world().sleep(pause).await;
         let answer = act(&life, &mut dice).await;
         life.report(answer);
@@ -318,9 +321,15 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     if damage.iter().any(struck) {
         life.world().meet(Mark::HealedForGood);
     }
-    answers(life).await?;
+    let looks_twice = life.run.story.actions.looks_twice;
+    if looks_twice {
+        answers(life).await?;
+    }
     files(life).await?;
     answers(life).await?;
+    if !looks_twice {
+        return Ok(());
+    }
     match verify(life).await {
         Ok(report) if report.is_whole() => Ok(()),
         other => Err(Trouble::Wrong(format!(
@@ -443,7 +452,7 @@ async fn files(life: &Life) -> Answer<()> {
                 status.troubles
             )));
         }
-        life.world().sleep(Duration::from_millis(200)).await;
+        life.world().sleep(COLLECTED_LOOK).await;
     }
     if life.store.deletes() > removed {
         life.world().meet(Mark::Collected);

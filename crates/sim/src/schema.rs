@@ -127,6 +127,34 @@ pub struct TableDraw {
     pub owned: Option<usize>,
 }
 
+/// How much there is in a seed. What a seed costs grows with what its stages have to do, and most
+/// mistakes show where there is little of it: so most seeds are plain, and many can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Few tables, few small batches in an SCU; all else is there now and then.
+    Plain,
+    /// Much of everything at once.
+    Rich,
+}
+
+impl Shape {
+    /// Rich or plain.
+    pub fn of(rich: bool) -> Shape {
+        match rich {
+            true => Shape::Rich,
+            false => Shape::Plain,
+        }
+    }
+
+    /// The one or the other.
+    pub fn pick<T>(self, plain: T, rich: T) -> T {
+        match self {
+            Shape::Plain => plain,
+            Shape::Rich => rich,
+        }
+    }
+}
+
 /// What a drawn schema may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowed {
@@ -147,21 +175,25 @@ pub struct Allowed {
 }
 
 /// Draws the tables of a seed.
-pub fn draw_tables(seed: u64, allowed: Allowed) -> Vec<TableDraw> {
-    let count = Dice::of(seed, 10).between(2, 3) as usize;
+pub fn draw_tables(seed: u64, shape: Shape, allowed: Allowed) -> Vec<TableDraw> {
+    let mut dice = Dice::of(seed, 10);
+    let count = match shape {
+        Shape::Plain => *dice.weigh(&[(6, 1), (3, 2), (1, 3)]),
+        Shape::Rich => dice.between(2, 3) as usize,
+    };
     let count = count.min(allowed.tables.max(1));
     let mut dice: Vec<Dice> = (0..count)
         .map(|at| Dice::of(seed, 20 + at as u64))
         .collect();
     let tables = dice.iter_mut().enumerate();
     let mut tables: Vec<TableDraw> = tables
-        .map(|(at, dice)| draw_table(dice, at, allowed))
+        .map(|(at, dice)| draw_table(dice, at, shape, allowed))
         .collect();
     if allowed.ids {
-        draw_ids(&mut Dice::of(seed, 16), &mut tables);
+        draw_ids(&mut Dice::of(seed, 16), shape, &mut tables);
     }
     for (table, dice) in tables.iter_mut().zip(&mut dice) {
-        draw_views(dice, table, allowed);
+        draw_views(dice, table, shape, allowed);
     }
     for (at, table) in tables.iter_mut().enumerate().filter(|_| allowed.alters) {
         draw_late(&mut Dice::of(seed, 40 + at as u64), table, allowed);
@@ -180,8 +212,11 @@ fn draw_late(dice: &mut Dice, table: &mut TableDraw, allowed: Allowed) {
 }
 
 /// Gives some tables an ID for their keys, and others columns that refer to them.
-fn draw_ids(dice: &mut Dice, tables: &mut [TableDraw]) {
-    let owners = *dice.pick(&[0, 1, 1, 2]);
+fn draw_ids(dice: &mut Dice, shape: Shape, tables: &mut [TableDraw]) {
+    let owners = *dice.weigh(match shape {
+        Shape::Plain => &[(5, 0), (4, 1), (1, 2)],
+        Shape::Rich => &[(1, 0), (2, 1), (1, 2)],
+    });
     for at in 0..owners.min(tables.len().saturating_sub(1)) {
         let owner = make_owner(dice, &mut tables[at], at);
         for referring in &mut tables[at + 1..] {
@@ -245,18 +280,20 @@ fn refer(dice: &mut Dice, table: &mut TableDraw, kind: Kind) {
     }
 }
 
-fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
+fn draw_table(dice: &mut Dice, at: usize, shape: Shape, allowed: Allowed) -> TableDraw {
     let keys = dice.between(1, 2) as usize;
     let key_kinds = [Kind::Long, Kind::Text, Kind::Long, Kind::Short];
-    let key_values = match keys {
-        1 => [dice.between(12, 48) as i64, 1],
-        _ => [dice.between(4, 10) as i64, dice.between(3, 6) as i64],
+    let key_values = match (shape, keys) {
+        (Shape::Plain, 1) => [dice.between(6, 24) as i64, 1],
+        (Shape::Plain, _) => [dice.between(3, 6) as i64, dice.between(2, 4) as i64],
+        (Shape::Rich, 1) => [dice.between(12, 48) as i64, 1],
+        (Shape::Rich, _) => [dice.between(4, 10) as i64, dice.between(3, 6) as i64],
     };
     let mut columns: Vec<ColumnDraw> = (0..keys)
         .map(|_| ColumnDraw::plain(*dice.pick(&key_kinds)))
         .collect();
     let ttl = dice.percent(20).then(|| dice.between(200_000, 3_000_000));
-    let values = dice.between(1, 4);
+    let values = dice.between(1, shape.pick(2, 4));
     for _ in 0..values {
         columns.push(draw_value(dice, allowed));
     }
@@ -267,8 +304,8 @@ fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
         (columns.len() - 1, micros)
     });
     let cut = dice
-        .percent(30)
-        .then(|| draw_cut(dice, key_values[keys - 1]));
+        .percent(shape.pick(8, 30))
+        .then(|| draw_cut(dice, shape, key_values[keys - 1]));
     TableDraw {
         name: format!("t{at}"),
         columns,
@@ -282,8 +319,11 @@ fn draw_table(dice: &mut Dice, at: usize, allowed: Allowed) -> TableDraw {
     }
 }
 
-fn draw_views(dice: &mut Dice, table: &mut TableDraw, allowed: Allowed) {
-    let views = *dice.pick(&[0, 0, 1, 1, 2]);
+fn draw_views(dice: &mut Dice, table: &mut TableDraw, shape: Shape, allowed: Allowed) {
+    let views = *dice.weigh(match shape {
+        Shape::Plain => &[(20, 0), (4, 1), (1, 2)],
+        Shape::Rich => &[(2, 0), (2, 1), (1, 2)],
+    });
     for number in 0..views {
         let view = draw_view(dice, table, number);
         if allowed.views {
@@ -316,12 +356,13 @@ fn draw_value(dice: &mut Dice, allowed: Allowed) -> ColumnDraw {
 }
 
 /// Hash buckets of the first key column where there are two, bounds on the last, or one of both.
-fn draw_cut(dice: &mut Dice, values: i64) -> CutDraw {
-    let buckets = dice.percent(60).then(|| dice.between(2, 4) as u16);
+fn draw_cut(dice: &mut Dice, shape: Shape, values: i64) -> CutDraw {
+    let most = shape.pick(2, 4);
+    let buckets = dice.percent(60).then(|| dice.between(2, most) as u16);
     let ranged = dice.percent(50) || buckets.is_none();
     let mut bounds: Vec<i64> = Vec::new();
     if ranged {
-        let count = dice.between(1, 2);
+        let count = dice.between(1, shape.pick(1, 2));
         bounds.extend((0..count).map(|_| dice.between(1, values.max(2) as u64 - 1) as i64));
         bounds.sort_unstable();
         bounds.dedup();

@@ -1,6 +1,7 @@
 //! Makes a failing story small: leaves out one thing after the other as long as it still fails.
 
 use crate::run::Outcome;
+use crate::schema::Shape;
 use crate::story::Trim;
 use crate::sweep::run_caught;
 
@@ -36,6 +37,7 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
         }
     };
     with(&|trim| trim.operations /= 2);
+    with(&|trim| trim.shape = Some(Shape::Plain));
     with(&|trim| trim.faults = false);
     with(&|trim| trim.strikes = false);
     with(&|trim| trim.hangs = false);

@@ -12,15 +12,20 @@ use lazybase_engine::env::memory::Unsynced;
 use lazybase_engine::env::planted::Planted;
 
 use crate::dice::Dice;
-use crate::schema::{Allowed, TableDraw, draw_tables};
+use crate::schema::{Allowed, Shape, TableDraw, draw_tables};
 use crate::store::{CrashPoint, Rates};
 
 /// A run counts only if so many batches and queries were answered in it.
 pub const OPERATIONS_MIN: u64 = 200;
 
+/// So many of a thousand stories are rich.
+const RICH_PERMILLE: u64 = 10;
+
 /// What is left out of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trim {
+    /// How much there is in it; drawn if not given.
+    pub shape: Option<Shape>,
     /// What schemas may hold.
     pub schema: Allowed,
     /// Writers at most.
@@ -50,6 +55,7 @@ pub struct Trim {
 impl Trim {
     /// Nothing is left out.
     pub const NOTHING: Trim = Trim {
+        shape: None,
         schema: Allowed {
             tables: 3,
             views: true,
@@ -80,6 +86,20 @@ pub struct WriterDraw {
     pub numbered: bool,
     /// How long it thinks between batches, at most.
     pub think: Duration,
+}
+
+/// How often something is done that is no plain batch or query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Actions {
+    /// Of a thousand batches of those who don't number them: how many change a definition.
+    pub alters: u64,
+    /// The same: how many empty a table.
+    pub empties: u64,
+    /// How long the operator waits between two acts, at most.
+    pub operator: Duration,
+    /// Whether what is at rest is compared before files are collected too, and all of them are read
+    /// back.
+    pub looks_twice: bool,
 }
 
 /// How a life of the processes ends.
@@ -115,10 +135,14 @@ pub struct LifeDraw {
 pub struct Story {
     /// The seed.
     pub seed: u64,
+    /// How much there is in it.
+    pub shape: Shape,
     /// The tables.
     pub tables: Vec<TableDraw>,
     /// How the database runs.
     pub settings: Settings,
+    /// How often what else is done.
+    pub actions: Actions,
     /// Who writes.
     pub writers: Vec<WriterDraw>,
     /// How many read.
@@ -140,7 +164,9 @@ impl Story {
     pub fn of(seed: u64, trim: Trim) -> Story {
         let mut strikes = Dice::of(seed, 17);
         let struck = trim.strikes && trim.faults;
-        let mut settings = draw_settings(&mut Dice::of(seed, 11));
+        let drawn = Shape::of(Dice::of(seed, 19).permille(RICH_PERMILLE));
+        let shape = trim.shape.unwrap_or(drawn);
+        let mut settings = draw_settings(&mut Dice::of(seed, 11), shape);
         let mut rates = draw_rates(&mut Dice::of(seed, 14), trim);
         if trim.hangs {
             draw_hangs(&mut Dice::of(seed, 18), &mut rates, &mut settings);
@@ -149,12 +175,14 @@ impl Story {
             strikes: *strikes.pick(&[0, 0, 0, 0, 1, 2]) * u32::from(struck),
             last_strike: strikes.percent(12) && struck,
             seed,
-            tables: draw_tables(seed, trim.schema),
+            shape,
+            tables: draw_tables(seed, shape, trim.schema),
             settings,
+            actions: draw_actions(&mut Dice::of(seed, 21), shape),
             writers: draw_writers(&mut Dice::of(seed, 12), trim),
             readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
             rates,
-            lives: draw_lives(&mut Dice::of(seed, 15), trim),
+            lives: draw_lives(&mut Dice::of(seed, 15), shape, trim),
             trim,
         }
     }
@@ -170,15 +198,46 @@ fn draw_writers(dice: &mut Dice, trim: Trim) -> Vec<WriterDraw> {
     writers.into_iter().take(trim.writers.max(1)).collect()
 }
 
-fn draw_settings(dice: &mut Dice) -> Settings {
+fn draw_settings(dice: &mut Dice, shape: Shape) -> Settings {
+    let settings = match shape {
+        Shape::Plain => draw_plain_settings(dice),
+        Shape::Rich => draw_rich_settings(dice),
+    };
+    Settings {
+        cache_bytes: 16 << 20,
+        batch_bytes_max: 1 << 20,
+        ..settings
+    }
+}
+
+/// The stages are left in peace: several dozen batches fall into an SCU, files hold much, and what
+/// is unsorted is kept in memory. Now and then one of them is as in a rich story.
+fn draw_plain_settings(dice: &mut Dice) -> Settings {
+    let mut kib = |sizes: &[(u64, u64)]| *dice.weigh(sizes) << 10;
+    Settings {
+        seal_bytes: kib(&[(1, 2), (1, 6), (58, 64)]),
+        sort_memory: kib(&[(1, 1), (1, 4), (58, 64)]),
+        unsorted_memory: kib(&[(1, 0), (2, 8), (2, 64), (55, 1024)]),
+        unsorted_bytes_max: kib(&[(1, 8), (1, 32), (58, 1024)]),
+        merge_task_bytes: kib(&[(1, 4), (1, 16), (58, 256)]),
+        range_split_bytes: kib(&[(1, 2), (1, 8), (58, 256)]),
+        log_file_bytes: kib(&[(2, 8), (2, 16), (16, 32)]),
+        seal_age: Duration::from_millis(*dice.weigh(&[(1, 8), (1, 20), (4, 60), (34, 300)])),
+        retention: Duration::from_millis(*dice.pick(&[0, 200, 1_000, 2_500])),
+        merge_fan_in: dice.between(2, 8) as usize,
+        workers: dice.between(1, 3) as usize,
+        log_compression: *dice.pick(&[LogCompression::None, LogCompression::Lz4]),
+        ..Settings::default()
+    }
+}
+
+fn draw_rich_settings(dice: &mut Dice) -> Settings {
     let kib = |dice: &mut Dice, sizes: &[u64]| *dice.pick(sizes) << 10;
     Settings {
         seal_age: Duration::from_millis(*dice.pick(&[8, 20, 60, 150])),
         seal_bytes: kib(dice, &[2, 6, 16, 64]),
         retention: Duration::from_millis(*dice.pick(&[0, 200, 1_000, 2_500])),
         sort_memory: kib(dice, &[1, 4, 64]),
-        cache_bytes: 16 << 20,
-        batch_bytes_max: 1 << 20,
         unsorted_memory: kib(dice, &[0, 8, 256]),
         unsorted_bytes_max: kib(dice, &[8, 32, 1024]),
         merge_task_bytes: kib(dice, &[4, 16, 256]),
@@ -188,6 +247,24 @@ fn draw_settings(dice: &mut Dice) -> Settings {
         workers: dice.between(1, 3) as usize,
         log_compression: *dice.pick(&[LogCompression::None, LogCompression::Lz4]),
         ..Settings::default()
+    }
+}
+
+/// What changes definitions and stops the stages is dear: many plain stories have none of it.
+fn draw_actions(dice: &mut Dice, shape: Shape) -> Actions {
+    match shape {
+        Shape::Rich => Actions {
+            alters: 50,
+            empties: 12,
+            operator: Duration::from_millis(60),
+            looks_twice: true,
+        },
+        Shape::Plain => Actions {
+            alters: *dice.weigh(&[(6, 0), (3, 20), (1, 60)]),
+            empties: *dice.weigh(&[(6, 0), (4, 12)]),
+            operator: Duration::from_millis(*dice.weigh(&[(1, 60), (3, 200), (6, 600)])),
+            looks_twice: dice.percent(25),
+        },
     }
 }
 
@@ -231,8 +308,11 @@ fn draw_hangs(dice: &mut Dice, rates: &mut Rates, settings: &mut Settings) {
     }
 }
 
-fn draw_lives(dice: &mut Dice, trim: Trim) -> Vec<LifeDraw> {
-    let count = dice.between(2, 4);
+fn draw_lives(dice: &mut Dice, shape: Shape, trim: Trim) -> Vec<LifeDraw> {
+    let count = match shape {
+        Shape::Plain => *dice.weigh(&[(7, 2), (2, 3), (1, 4)]),
+        Shape::Rich => dice.between(2, 4),
+    };
     let crashing = dice.below(count - 1);
     let mut lives: Vec<LifeDraw> = (0..count)
         .map(|number| {

@@ -17,7 +17,7 @@ use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
 use crate::model::{Batch, Cell, Change, Fate, OnRow, Row};
 use crate::rows::{Known, key_of, ledger_row};
-use crate::schema::{Kind, TableDraw, code_of};
+use crate::schema::{Kind, Shape, TableDraw, code_of};
 use crate::story::WriterDraw;
 
 /// What a writer remembers.
@@ -234,23 +234,31 @@ impl Writing {
         self.send(batch, pending.is_some()).await
     }
 
-    /// A new batch, of one to three tables.
+    /// A new batch: of the ledger alone, or of other tables too.
     fn draw_batch(&self) -> usize {
         let mut me = self.me.lock();
         let now = self.life.instance.now_micros();
         let tables = &self.life.run.story.tables;
+        let shape = self.life.run.story.shape;
         let mut parts = Vec::new();
-        for _ in 0..me.dice.between(1, 2) {
+        let count = match shape {
+            Shape::Plain => *me.dice.weigh(&[(2, 0), (7, 1), (1, 2)]),
+            Shape::Rich => me.dice.between(1, 2),
+        };
+        for _ in 0..count {
             let table = me.dice.index(tables.len());
-            let changes = me.dice.between(1, 6);
+            let changes = me.dice.between(1, shape.pick(3, 6));
             let changes = (0..changes).map(|_| draw_change(&mut me.dice, &tables[table], now));
             parts.push((table, changes.collect::<Vec<Change>>()));
         }
         let given = self.draw_given(&mut me.dice, &parts);
-        let empties = me.dice.permille(12) && !self.numbered && self.life.run.story.trim.truncates;
+        let actions = self.life.run.story.actions;
+        let empties = me.dice.permille(actions.empties)
+            && !self.numbered
+            && self.life.run.story.trim.truncates;
         let empties = empties.then(|| me.dice.index(tables.len()));
         let alters = self.life.run.story.trim.schema.alters && !self.numbered && empties.is_none();
-        let alters = alters && me.dice.permille(50);
+        let alters = alters && me.dice.permille(actions.alters);
         let alters = alters
             .then(|| self.draw_alter(&mut me.dice, &mut parts))
             .flatten();

@@ -14,8 +14,9 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, BinaryArray, BinaryBuilder, BooleanBufferBuilder, Capacities,
-    MutableArrayData, RecordBatch, RecordBatchOptions, UInt8Array, UInt64Array, make_array,
+    Array, ArrayRef, BinaryArray, BinaryBuilder, BooleanBufferBuilder, Capacities,
+    MutableArrayData, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt8Array, UInt64Array,
+    downcast_primitive, downcast_primitive_array, make_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::interleave;
@@ -358,11 +359,7 @@ impl Gather {
         arrays: &[&dyn Array],
         patches: &[Patch],
     ) -> Result<ArrayRef> {
-        let data: Vec<ArrayData> = arrays.iter().map(|array| array.to_data()).collect();
-        let numbers = |data: &ArrayData| {
-            ScalarBuffer::<T>::new(data.buffers()[0].clone(), data.offset(), data.len())
-        };
-        let numbers: Vec<ScalarBuffer<T>> = data.iter().map(numbers).collect();
+        let numbers: Vec<ScalarBuffer<T>> = arrays.iter().map(|array| numbers_of(*array)).collect();
         let mut column = Vec::with_capacity(self.rows);
         let numbers: Vec<&[T]> = numbers.iter().map(|numbers| &numbers[..]).collect();
         for stretch in &self.stretches {
@@ -377,12 +374,12 @@ impl Gather {
             column[patch.row as usize] = numbers[patch.input as usize][patch.source as usize];
         }
         let data_type = arrays.first().map(|array| array.data_type().clone());
-        let column = ArrayData::builder(data_type.unwrap_or(DataType::Null))
-            .len(self.rows)
-            .add_buffer(Buffer::from_vec(column))
-            .nulls(self.copy_nulls(arrays, patches))
-            .build();
-        Ok(make_array(column.map_err(gathering)?))
+        let nulls = self.copy_nulls(arrays, patches);
+        column_of(
+            data_type.unwrap_or(DataType::Null),
+            Buffer::from_vec(column),
+            nulls,
+        )
     }
 
     /// Which cells of a column are null, if any is.
@@ -558,6 +555,32 @@ impl Gather {
 
     fn head(&self, stretch: &Stretch) -> Option<&Head> {
         (stretch.head != WHOLE).then(|| &self.heads[stretch.head as usize])
+    }
+}
+
+/// The values of a column of numbers, without the parts that an array can be taken into.
+fn numbers_of<T: ArrowNativeType>(array: &dyn Array) -> ScalarBuffer<T> {
+    downcast_primitive_array! {
+        array => ScalarBuffer::new(array.values().inner().clone(), 0, array.len()),
+        _ => {
+            let data = array.to_data();
+            ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+        }
+    }
+}
+
+/// A column of numbers of a type.
+fn column_of(data_type: DataType, numbers: Buffer, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    macro_rules! primitive {
+        ($kind:ty, $data_type:expr, $numbers:expr, $nulls:expr) => {
+            PrimitiveArray::<$kind>::try_new(ScalarBuffer::from($numbers), $nulls)
+                .map(|column| Arc::new(column.with_data_type($data_type)) as ArrayRef)
+                .map_err(gathering)
+        };
+    }
+    downcast_primitive! {
+        data_type => (primitive, data_type, numbers, nulls),
+        other => Err(Error::internal(format!("a column of type {other} is no column of numbers"))),
     }
 }
 

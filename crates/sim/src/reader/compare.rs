@@ -312,7 +312,7 @@ impl Comparing<'_> {
     }
 
     async fn point(&self, dice: &mut Dice) -> Answer<()> {
-        let count = dice.between(1, 4);
+        let count = dice.between(1, self.life.run.story.shape.pick(2, 4));
         let asked: Vec<Change> = (0..count)
             .map(|_| draw_change(dice, self.draw(), 0))
             .collect();

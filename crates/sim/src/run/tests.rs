@@ -1,7 +1,7 @@
 //! A few seeds in full: the same seed is the same run, and none is violated.
 
 use super::run_seed;
-use crate::schema::Allowed;
+use crate::schema::{Allowed, Shape};
 use crate::story::Trim;
 
 #[test]
@@ -34,6 +34,7 @@ fn seeds_that_once_failed_do_not() {
 fn seeds_that_failed_later_do_not() {
     for seed in [11, 17, 20, 22, 26, 214] {
         let trim = Trim {
+            shape: Some(Shape::Rich),
             hangs: false,
             ..Trim::NOTHING
         };
@@ -44,6 +45,7 @@ fn seeds_that_failed_later_do_not() {
 
 /// What stories held when the first of those seeds failed.
 const FIRST: Trim = Trim {
+    shape: Some(Shape::Rich),
     schema: Allowed {
         ids: false,
         alters: false,

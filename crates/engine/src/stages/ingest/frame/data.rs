@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type};
 use arrow::ipc::reader::RecordBatchDecoder;
@@ -21,7 +21,7 @@ use lazybase_model::{Error, Result, SchemaVersion, TableId};
 
 use super::super::check::check_kinds;
 use super::{EncodedFrame, FRAME_ALIGNMENT, FrameKind, aligned, u32_at, u64_at};
-use crate::change_batch::{ChangeBatch, Kinds, Scus};
+use crate::change_batch::{ChangeBatch, Kinds, Scus, sliced_bytes};
 use crate::ipc::check_body;
 
 const FIXED_BYTES: usize = 32;
@@ -305,10 +305,7 @@ fn without_hidden_columns(
 pub(crate) fn raw_bytes(changes: &ChangeBatch) -> Result<u64> {
     let mut bytes = 0;
     for column in changes.data.columns() {
-        bytes += column
-            .to_data()
-            .get_slice_memory_size()
-            .map_err(|error| Error::invalid(error.to_string()))?;
+        bytes += sliced_bytes(column).map_err(|error| Error::invalid(error.to_string()))?;
     }
     if let Kinds::Each(kinds) = &changes.kinds {
         bytes += kinds.len();
