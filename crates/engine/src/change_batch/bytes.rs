@@ -16,7 +16,8 @@ use arrow::error::ArrowError;
 /// What Arrow says of arrays that it can't measure.
 pub(crate) fn sliced_bytes(array: &ArrayRef) -> Result<usize, ArrowError> {
     let rows = array.len();
-    let of_offsets = |first: i32, last: i32| (last - first) as usize + rows * size_of::<i32>();
+    let of_offsets =
+        |first: i32, last: i32| (last - first) as usize + (rows + 1) * size_of::<i32>();
     let values = match array.data_type() {
         DataType::Boolean => rows.div_ceil(8),
         DataType::FixedSizeBinary(width) => *width as usize * rows,
