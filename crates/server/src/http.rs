@@ -13,10 +13,11 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::serve::Listener as _;
 use axum::{Router, middleware};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
-use lazybase_tls::{Descriptors, Listener, Tls};
+use lazybase_tls::{Listener, Tls};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -121,8 +122,7 @@ impl Http {
                 };
                 let encrypts = tls.is_some();
                 let listener = Listener::new(listener, tls, &[HTTP1]);
-                let listener = listener.within(Descriptors::new(connections_max));
-                Http::serve(listener, guard, encrypts)
+                Http::serve(Door::new(listener, connections_max), guard, encrypts)
             }
             // An address that nobody asked for is no reason not to serve the database.
             Err(error) if !config.is_given("http_listen") => Ok(Http::none(&format!(
@@ -139,13 +139,12 @@ impl Http {
         }
     }
 
-    fn serve(listener: Listener, guard: Guard, encrypts: bool) -> Result<Http> {
+    fn serve(listener: Door, guard: Guard, encrypts: bool) -> Result<Http> {
         let address = listener.local_addr();
         let address = address.map_err(|error| {
             Error::unavailable(format!("the address of HTTP is not known: {error}"))
         })?;
         let scheme = if encrypts { "https" } else { "http" };
-        let listener = Door::new(listener);
         let recorder = Recorder::install()?;
         let shared = Shared {
             health: guard.health.clone(),

@@ -16,7 +16,7 @@ const WORK_SHARE: u64 = 2;
 const WORK_MAX: u64 = 128;
 /// Of connections a quarter is HTTP's, this many at most: others do not keep out whoever watches.
 const HTTP_SHARE: usize = 4;
-const HTTP_MAX: usize = 32;
+const HTTP_MAX: usize = 64;
 /// Of all others, a quarter is for those that are not let in yet, or come to cancel a statement.
 const BEGINNING_SHARE: usize = 4;
 const BEGINNING_MAX: usize = 16;

@@ -17,14 +17,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lazybase_tls::{Connection, Listener};
+use lazybase_tls::{Connection, Descriptors, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::wall::{self, Timer};
 
-/// The most connections at a time; others wait.
-const CONNECTIONS_MAX: usize = 128;
 /// How long a connection may be silent, or leave unread what it is sent.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 /// The same for those that come while half of the places are taken.
@@ -37,13 +35,18 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 pub(super) struct Door {
     listener: Listener,
     places: Arc<Semaphore>,
+    places_max: usize,
 }
 
 impl Door {
-    pub(super) fn new(listener: Listener) -> Door {
+    /// With so many open files; half are for those who are let in, and half for TLS that begins.
+    /// Who finds no place waits.
+    pub(super) fn new(listener: Listener, descriptors: usize) -> Door {
+        let places_max = descriptors.div_ceil(2);
         Door {
-            listener,
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            listener: listener.within(Descriptors::new(descriptors)),
+            places: Arc::new(Semaphore::new(places_max)),
+            places_max,
         }
     }
 }
@@ -58,7 +61,7 @@ impl axum::serve::Listener for Door {
         loop {
             match self.listener.accept().await {
                 Ok((connection, peer)) => {
-                    let crowded = self.places.available_permits() < CONNECTIONS_MAX / 2;
+                    let crowded = self.places.available_permits() < self.places_max / 2;
                     let silent_max = match crowded {
                         true => SILENT_CROWDED_MAX,
                         false => SILENT_MAX,
