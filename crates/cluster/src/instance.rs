@@ -25,8 +25,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adopt::seal_edit;
 use crate::coordinator::{
-    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, ViewSpec, define,
-    define_view, no_table,
+    Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, Unchanged, ViewSpec,
+    define, define_view, no_table,
 };
 use crate::settings::Settings;
 use crate::shared::{DamageState, DamageStatus, Shared, is_log};
@@ -421,12 +421,30 @@ impl Instance {
         ddl: Vec<Ddl>,
         batch: Option<BatchWriter>,
     ) -> Result<Option<Acknowledgement>> {
+        self.commit_unless_changed(ddl, batch, None).await
+    }
+
+    /// As [`Instance::commit`], if a table that the changes were made of is as it was read.
+    ///
+    /// # Errors
+    /// Those, and `Conflict` (40001) when it is not: nothing happened.
+    #[boxed]
+    pub async fn commit_unless_changed(
+        &self,
+        ddl: Vec<Ddl>,
+        batch: Option<BatchWriter>,
+        unchanged: Option<Unchanged>,
+    ) -> Result<Option<Acknowledgement>> {
         let mut batch = batch.map(|batch| batch.inner);
         if let Some(batch) = &mut batch {
             batch.write_ahead().await?;
         }
         let batch = batch.filter(|batch| batch.rows() > 0);
-        let request = Box::new(DdlRequest { ddl, batch });
+        let request = Box::new(DdlRequest {
+            ddl,
+            batch,
+            unchanged,
+        });
         let done = self.ask(|reply| Command::Ddl { request, reply }).await??;
         Ok(done.map(|done| Acknowledgement::new(self.database(), done)))
     }

@@ -31,7 +31,9 @@ pub use backup::{
     BackupReport, ListedBackup, RestoreReport, RestoreRequest, list_backups, open_to_restore,
     restore, verify_backups,
 };
-pub use coordinator::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};
+pub use coordinator::{
+    BoundsSpec, CutSpec, PartitionSpec, TableSpec, Unchanged, ViewSpec, range_bounds,
+};
 pub use instance::{Acknowledgement, AsOf, BatchWriter, Instance, SettleTo, SnapshotRequest};
 pub use lazybase_engine::segment::CacheUsage;
 pub use lazybase_engine::stages::ingest::{

@@ -1,5 +1,5 @@
 //! ALTER TABLE and COMMENT ON: the table's next definition, under a version of its own; a
-//! transaction of its own, or a part of the session's.
+//! transaction of its own, or a part of the session's. A primary key makes another table.
 //!
 //! Reads the definition that the session sees; writes nothing that is stored. A new column's value
 //! for older rows is its default's value of this moment.
@@ -21,11 +21,16 @@ use crate::id_keys::own::Buffered;
 use crate::literal::{Literal, to_array};
 use crate::parse::alter::{AlterStep, AlterTable};
 use crate::parse::create::no_storage;
+use crate::parse::unsupported;
 use crate::session::Shared;
 use crate::visible::TableChange;
 
+mod primary_key;
+
 /// How often a change is made anew for a table that other sessions change meanwhile.
 const ATTEMPTS: usize = 16;
+/// The same for a change that reads the table.
+const READING_ATTEMPTS: usize = 4;
 
 /// Does ALTER TABLE or COMMENT ON.
 pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<AnswerStream> {
@@ -41,6 +46,14 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
             found => found?,
         };
         session.gate_now().own(&before)?;
+        if let [AlterStep::AddPrimaryKey(key)] = alter.steps.as_slice() {
+            let added = Box::pin(primary_key::add(session, &alter.name, &before, key));
+            match added.await {
+                Err(error) if attempts < READING_ATTEMPTS && is_stale(&error) => continue,
+                Err(error) => return Err(error),
+                Ok(token) => return Ok(AnswerStream::done(alter.tag, 0).with_token(token)),
+            }
+        }
         let mut notices = Vec::new();
         let changes = changes(session, &before, &alter.steps, &mut notices)?;
         let done = || AnswerStream::done(alter.tag, 0).with_notices(notices);
@@ -103,6 +116,11 @@ fn changes(
                     continue;
                 }
                 Alteration::DropColumn(name.clone())
+            }
+            AlterStep::AddPrimaryKey(_) => {
+                return Err(unsupported("ADD PRIMARY KEY stands alone in ALTER TABLE")
+                    .with_detail("it writes all rows anew, and nothing else does")
+                    .with_hint("ALTER TABLE once more for the rest"));
             }
             AlterStep::Change(change) => change.clone(),
         };

@@ -173,6 +173,11 @@ impl TableChanges {
         ranges.flatten().cloned().collect()
     }
 
+    /// Whether it has made a table.
+    pub(crate) fn makes(&self, id: TableId) -> bool {
+        self.created().any(|table| table.id == id)
+    }
+
     /// Whether it has made or emptied a table.
     fn is_emptied(&self, id: TableId) -> bool {
         self.0.iter().any(|change| match change {

@@ -39,6 +39,48 @@ pub(crate) struct DdlRequest {
     pub(crate) ddl: Vec<Ddl>,
     /// A batch that was written ahead.
     pub(crate) batch: Option<BatchWriter>,
+    /// What must not have happened meanwhile.
+    pub(crate) unchanged: Option<Unchanged>,
+}
+
+/// A table that was read up to a boundary, so that what is made of it may take its place.
+#[derive(Debug, Clone)]
+pub struct Unchanged {
+    /// The table.
+    pub table: TableId,
+    /// Up to where its rows were read.
+    pub through: ScuNumber,
+    /// Where its definition was read, and who may do what with it.
+    pub read_in: Arc<Manifest>,
+}
+
+impl Unchanged {
+    /// # Errors
+    /// `Conflict` (40001) where rows were written after the boundary, or the table or its grants
+    /// are others now.
+    fn check(&self, manifest: &Manifest) -> Result<()> {
+        let definition = |manifest: &Manifest| {
+            let state = manifest.tables.get(&self.table);
+            let access = manifest.access.objects.get(&self.table).cloned();
+            (state.map(|state| Arc::clone(&state.table)), access)
+        };
+        let (table, access) = definition(manifest);
+        let Some(table) = table else {
+            return Err(table_gone(self.table));
+        };
+        if (Some(Arc::clone(&table)), access) != definition(&self.read_in) {
+            return Err(table_changed(&table.name));
+        }
+        match manifest.changes_after(self.table, self.through) {
+            false => Ok(()),
+            true => Err(Error::conflict(format!(
+                "rows of table {:?} were written while it was read",
+                table.name
+            ))
+            .with_hint("do it again while nobody writes to it")
+            .with_sqlstate("40001")),
+        }
+    }
 }
 
 /// How often what takes rows away lets others write while all that is there is sorted: each time
@@ -257,6 +299,9 @@ impl Coordinator {
     async fn write_ddl(&mut self, pending: &mut PendingDdl) -> Result<Result<Arc<Manifest>>> {
         let manifest = self.shared.manifests.current();
         validate(&manifest, &pending.request.ddl)?;
+        if let Some(unchanged) = &pending.request.unchanged {
+            unchanged.check(&manifest)?;
+        }
         let batch = pending.request.batch.take();
         let own_scu = pending.request.ddl.iter().any(empties);
         // 0 is what frames without a number carry.

@@ -25,6 +25,7 @@ mod table_spec;
 mod tasks;
 mod views;
 
+pub use ddl::Unchanged;
 pub(crate) use ddl::{DdlRequest, no_table};
 pub(crate) use event::{Command, Event};
 pub(crate) use run::{Coordinator, CoordinatorParts};

@@ -444,6 +444,24 @@ fn is_zero(scu: &ScuNumber) -> bool {
     *scu == ScuNumber::ZERO
 }
 
+/// What happened after a boundary.
+impl Manifest {
+    /// Whether any sealed batch after a boundary changes a table, as far as the log or runs that
+    /// are there tell; a table that was emptied after it is changed.
+    pub fn changes_after(&self, table: TableId, boundary: ScuNumber) -> bool {
+        let mut entries = self.scus.range(boundary.next()..);
+        if entries.any(|(_, entry)| entry.tables.contains_key(&table)) {
+            return true;
+        }
+        let ranges = self.tables.get(&table).map(|state| &state.ranges);
+        let mut runs = ranges.into_iter().flatten().flat_map(|range| &range.runs);
+        runs.any(|run| {
+            let run = self.runs.get(&run.id);
+            run.is_some_and(|run| run.changes_through > boundary)
+        })
+    }
+}
+
 /// ID keys.
 impl Manifest {
     /// SCUs up to here have numbers for all their natural keys: those of which an edit says so,

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::filter;
-use lazybase_cluster::{BatchNumber, BatchWriter, Instance};
+use lazybase_cluster::{BatchNumber, BatchWriter, Instance, Unchanged};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
-use lazybase_model::access::{AccessChange, Object, Privilege, RoleId};
+use lazybase_model::access::{Access, AccessChange, Object, Privilege, RoleId};
 use lazybase_model::{Error, Result, Table, TableId, Token};
 
 use crate::access::Gate;
@@ -48,6 +48,8 @@ enum Destination {
         writer: Option<BatchWriter>,
         /// What a producer calls the batch.
         number: Option<BatchNumber>,
+        /// What it was made of, where that must be the same still.
+        unchanged: Option<Unchanged>,
     },
     Transaction(Vec<Staged>),
 }
@@ -64,6 +66,7 @@ impl Sink {
                 ddl: Vec::new(),
                 writer: None,
                 number: state.batch_number(),
+                unchanged: None,
             },
         };
         Sink {
@@ -160,6 +163,33 @@ impl Sink {
                 let change = AccessChange::Grant { on, to, privileges };
                 self.push(TableChange::Access(change));
             }
+        }
+        Ok(())
+    }
+
+    /// Puts a table in the place of another that ends, under its name, with the owner and the
+    /// grants of that one. Nothing happens if `unchanged` is not so at the commit; a transaction,
+    /// whose own table it must be, has nobody to fear.
+    ///
+    /// # Errors
+    /// `Invalid` (42501) when the session may not.
+    pub(crate) fn replace_table(
+        &mut self,
+        before: &Arc<Table>,
+        after: &Arc<Table>,
+        made_of: Option<Unchanged>,
+    ) -> Result<()> {
+        self.gate.own(before)?;
+        if let Destination::Batch { unchanged, .. } = &mut self.to {
+            *unchanged = made_of;
+        }
+        self.permitted.insert(after.id);
+        self.made.insert(after.id);
+        let access = granted_anew(self.gate.access(), before, after);
+        self.push(TableChange::Drop(Arc::clone(before)));
+        self.push(TableChange::Create(Arc::clone(after)));
+        for change in access {
+            self.push(TableChange::Access(change));
         }
         Ok(())
     }
@@ -265,7 +295,12 @@ impl Sink {
     /// Commits the batch, or hands what is staged to the transaction.
     pub(crate) async fn finish(self, session: &Shared) -> Result<Option<Token>> {
         match self.to {
-            Destination::Batch { ddl, writer, .. } => session.write(ddl, writer).await,
+            Destination::Batch {
+                ddl,
+                writer,
+                unchanged,
+                ..
+            } => session.write(ddl, writer, unchanged).await,
             Destination::Transaction(staged) => {
                 let mut state = session.state.lock();
                 let transaction = state.transaction.as_mut().ok_or_else(|| {
@@ -277,6 +312,40 @@ impl Sink {
             }
         }
     }
+}
+
+/// What gives `after` the owner and the grants of `before`, those of columns by their names.
+fn granted_anew(access: &Access, before: &Table, after: &Table) -> Vec<AccessChange> {
+    let Some(known) = access.objects.get(&before.id) else {
+        return Vec::new();
+    };
+    let table = after.id;
+    let mut changes = vec![AccessChange::Own {
+        table,
+        owner: known.owner,
+    }];
+    let of_columns = known.columns.iter().filter_map(|(column, grants)| {
+        let mut columns = before.columns.iter();
+        let named = columns.find(|known| known.id == *column)?;
+        let at = after.column_index(&named.name)?;
+        Some((Object::Column(table, after.columns[at].id), grants))
+    });
+    let grants = std::iter::once((Object::Table(table), &known.grants)).chain(of_columns);
+    for (on, grants) in grants {
+        changes.extend(grants.iter().map(|(to, privileges)| AccessChange::Grant {
+            on,
+            to: *to,
+            privileges: privileges.clone(),
+        }));
+    }
+    let options = known.options.iter();
+    changes.extend(options.map(|(role, privileges)| AccessChange::Option {
+        table,
+        role: *role,
+        privileges: privileges.clone(),
+        gives: true,
+    }));
+    changes
 }
 
 /// Rows that the transaction itself inserted, with their places.

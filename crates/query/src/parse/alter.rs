@@ -3,13 +3,15 @@
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, ColumnDef, CommentObject, Expr, ObjectName,
-    RenameTableNameKind, SqlOption, Value,
+    RenameTableNameKind, SqlOption, TableConstraint, Value,
 };
 use lazybase_engine::schema::Alteration;
 use lazybase_model::table::ColumnStorage;
 use lazybase_model::{Column, ColumnDefault, Error, Result};
 
-use super::create::{ROW_LABELS, checked_name, create_table, row_labels, set_column_storage};
+use super::create::{
+    ROW_LABELS, checked_name, create_table, key_columns, row_labels, set_column_storage,
+};
 use super::{folded, merge, table_name, unsupported};
 use crate::types;
 
@@ -33,6 +35,8 @@ pub(crate) enum AlterStep {
     Add { column: Column, if_not_exists: bool },
     /// A column that need not be there.
     DropIfExists(String),
+    /// A table without a key gets one of these columns.
+    AddPrimaryKey(Vec<String>),
 }
 
 impl AlterTable {
@@ -117,6 +121,10 @@ fn add_steps(steps: &mut Vec<AlterStep>, operation: AlterTableOperation) -> Resu
                 _ => return Err(labels_stay("of rows")),
             }
         }
+        Op::AddConstraint {
+            constraint: TableConstraint::PrimaryKey(key),
+            not_valid: false,
+        } => steps.push(AlterStep::AddPrimaryKey(key_columns(&key)?)),
         other => return Err(refused(&other)),
     }
     Ok(())
@@ -222,8 +230,7 @@ fn refused(operation: &AlterTableOperation) -> Error {
         AlterTableOperation::AddConstraint { .. } => error
             .with_detail(
                 "writes are blind: constraints beside PRIMARY KEY and NOT NULL are not kept",
-            )
-            .with_hint("CREATE TABLE ... AS SELECT makes a table with another key"),
+            ),
         AlterTableOperation::DropPrimaryKey { .. } => {
             error.with_hint("CREATE TABLE ... AS SELECT makes a table with another key")
         }
@@ -234,7 +241,7 @@ fn refused(operation: &AlterTableOperation) -> Error {
             )
             .with_hint("CREATE TABLE ... AS SELECT makes a table with others"),
         _ => error.with_hint(
-            "there are ADD, DROP and RENAME COLUMN, ALTER COLUMN ... TYPE, SET DEFAULT, \
+            "there are ADD, DROP and RENAME COLUMN, ADD PRIMARY KEY, ALTER COLUMN ... TYPE, SET DEFAULT, \
              DROP DEFAULT, DROP NOT NULL and SET WITH LABELS, SET (row_labels = true), and \
              RENAME TO",
         ),

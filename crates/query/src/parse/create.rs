@@ -1,8 +1,8 @@
 //! CREATE TABLE: columns, key, layout and comments as declared.
 
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnOption, CommentDef, CreateTableOptions, Expr, OnCommit, Query, SqlOption,
-    TableConstraint, Value,
+    self, ColumnOption, CommentDef, CreateTableOptions, Expr, OnCommit, PrimaryKeyConstraint,
+    Query, SqlOption, TableConstraint, Value,
 };
 use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
@@ -279,18 +279,18 @@ fn add_constraint(table: &mut CreateTable, constraint: &TableConstraint) -> Resu
     if !table.key.is_empty() {
         return Err(two_keys());
     }
-    for column in &key.columns {
-        match &column.column.expr {
-            Expr::Identifier(ident) if column.column.options.asc != Some(false) => {
-                table.key.push(folded(ident));
-            }
-            other => {
-                return Err(unsupported(format!("{other} can't be part of a key"))
-                    .with_hint("a key is made of columns, sorted upwards"));
-            }
-        }
-    }
+    table.key = key_columns(key)?;
     Ok(())
+}
+
+/// The columns of PRIMARY KEY (...).
+pub(super) fn key_columns(key: &PrimaryKeyConstraint) -> Result<Vec<String>> {
+    let names = key.columns.iter().map(|column| match &column.column.expr {
+        Expr::Identifier(ident) if column.column.options.asc != Some(false) => Ok(folded(ident)),
+        other => Err(unsupported(format!("{other} can't be part of a key"))
+            .with_hint("a key is made of columns, sorted upwards")),
+    });
+    names.collect()
 }
 
 fn refused_constraint(what: &str) -> Error {
@@ -298,7 +298,8 @@ fn refused_constraint(what: &str) -> Error {
         .with_detail("writes are blind: only PRIMARY KEY, NOT NULL and DEFAULT are kept")
 }
 
-fn two_keys() -> Error {
+/// A table has a key already.
+pub(crate) fn two_keys() -> Error {
     Error::invalid("a table has one primary key")
         .with_hint("a key of several columns is written PRIMARY KEY (a, b)")
         .with_sqlstate("42P16")

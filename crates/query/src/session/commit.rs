@@ -1,6 +1,6 @@
 //! How what a session wrote becomes durable: a transaction's buffer, or one statement's batch.
 
-use lazybase_cluster::BatchWriter;
+use lazybase_cluster::{BatchWriter, Unchanged};
 use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Result, Token};
 use tracing::Instrument;
@@ -33,7 +33,7 @@ impl Shared {
                 let ddl = buffer.tables.ddl();
                 let mut writer = self.instance().begin(number);
                 buffer.write(&mut writer).await?;
-                self.write(ddl, Some(writer)).await?
+                self.write(ddl, Some(writer), None).await?
             }
         };
         let mut state = self.state.lock();
@@ -45,11 +45,13 @@ impl Shared {
         Ok(AnswerStream::done("COMMIT", 0).with_token(token))
     }
 
-    /// Commits what happens to tables and a batch, as one; the session reads at or after it.
+    /// Commits what happens to tables and a batch, as one, if what they were made of is as it was
+    /// read; the session reads at or after it.
     pub(crate) async fn write(
         &self,
         ddl: Vec<Ddl>,
         batch: Option<BatchWriter>,
+        unchanged: Option<Unchanged>,
     ) -> Result<Option<Token>> {
         let span = tracing::info_span!("commit", scu = tracing::field::Empty);
         let clock = &self.instance().env().clock;
@@ -61,7 +63,8 @@ impl Shared {
                 Some(commit.instrument(span.clone()).await?)
             }
             (false, batch) => {
-                let commit = Box::pin(self.instance().commit(ddl, batch));
+                let instance = self.instance();
+                let commit = Box::pin(instance.commit_unless_changed(ddl, batch, unchanged));
                 let acknowledged = commit.instrument(span.clone()).await?;
                 self.note_ddl();
                 acknowledged

@@ -16,6 +16,7 @@ mod labels;
 mod limits;
 mod mixed;
 mod partitions;
+mod primary_key;
 mod roles;
 mod stages;
 mod ttl;
