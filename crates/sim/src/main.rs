@@ -31,6 +31,9 @@ struct Arguments {
     /// Prints one line of JSON in place of the report.
     #[arg(long)]
     json: bool,
+    /// Marks that no seed has met are a failure too.
+    #[arg(long)]
+    require_marks: bool,
     /// How many runs at once; as many as there are cores if not given.
     #[arg(long)]
     threads: Option<usize>,
@@ -96,11 +99,14 @@ fn main() -> ExitCode {
         true => println!("{}", as_json(&report)),
         false => print(&report),
     }
-    let Some((seed, _)) = report.violations.first() else {
-        return ExitCode::SUCCESS;
-    };
-    explain(*seed, trim, arguments.log);
-    ExitCode::FAILURE
+    if let Some((seed, _)) = report.violations.first() {
+        explain(*seed, trim, arguments.log);
+        return ExitCode::FAILURE;
+    }
+    match arguments.require_marks && !report.marks.missing().is_empty() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn as_json(report: &Report) -> String {

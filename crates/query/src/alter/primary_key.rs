@@ -7,7 +7,7 @@
 //!        -> one commit: the old table ends, the new one begins with its rows, owner and grants
 //! ```
 //!
-//! Invariant KEY-1: the commit happens only if nobody has written to the old table, altered it, or
+//! Invariant PKEY-1: the commit happens only if nobody has written to the old table, altered it, or
 //! granted anything on it since it was read. Until then others read and write the old table.
 
 use std::sync::Arc;
