@@ -87,7 +87,12 @@ async fn follow(parts: &mut Parts<'_>, advance: &Advance, old: &Snapshot) -> Res
         let what = "what a view lacks can't be told from what it has any more";
         return Err(Error::conflict(what));
     };
-    while let Some(keys) = changed.try_next().await? {
+    while let Some(mut keys) = changed.try_next().await? {
+        if is_planted(Planted::RangeForgotten) {
+            let state = new.manifest().tables.get(table);
+            let first = state.and_then(|state| state.ranges.first());
+            keys.retain(|key| first.is_some_and(|first| first.range.contains(key)));
+        }
         parts.traffic.went_on();
         old.check_pin()?;
         new.check_pin()?;

@@ -405,6 +405,8 @@ impl LayerMaker<'_> {
                 // The view's own entry of the key goes on to count.
             } else if kind.is_total() {
                 self.changed.insert(key.into(), None);
+            } else if is_planted(Planted::UnplacedMissed) {
+                // So do the values that it shows.
             } else if kind != StoredKind::UPDATE || sets_any(changes.mask(row), width) {
                 incomplete.push(row as u32);
                 self.changed.insert(key.into(), None);

@@ -738,6 +738,24 @@ impl PartWork {
         }
     }
 
+    /// The changes but for rows that have ended: what a fault plants.
+    fn unended(
+        &self,
+        changes: BoxStream<'static, Result<ChangeBatch>>,
+    ) -> BoxStream<'static, Result<ChangeBatch>> {
+        let Some((expiry, at)) = self.expiry.clone() else {
+            return changes;
+        };
+        let unended = move |rows: Result<ChangeBatch>| {
+            let rows = rows?;
+            match expiry.alive(rows.data.column(at)) {
+                None => Ok(rows),
+                Some(alive) => shown::alive_only(&rows, &alive),
+            }
+        };
+        changes.map(unended).boxed()
+    }
+
     fn stretch(
         &self,
         stretches: Vec<Stretch>,
@@ -761,9 +779,13 @@ impl PartWork {
                 .collect();
             if !of_source.is_empty() {
                 let changes = self.stretch(of_source, range);
-                inputs.push(match is_planted(Planted::FilterBeforeReconcile) {
-                    true => changes.map(|rows| rows?.without_deletes()).boxed(),
-                    false => changes,
+                let is_newest = source + 1 == self.sources.len();
+                inputs.push(if is_planted(Planted::FilterBeforeReconcile) {
+                    changes.map(|rows| rows?.without_deletes()).boxed()
+                } else if is_planted(Planted::PredicateOnNewest) && is_newest {
+                    self.unended(changes)
+                } else {
+                    changes
                 });
             }
         }

@@ -95,7 +95,7 @@ impl PartWork {
 }
 
 /// The rows that are alive, of rows that are plain.
-fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
+pub(super) fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
     let alive = (0..rows.rows() as u32).filter(|row| alive.value(*row as usize));
     rows.take(&UInt32Array::from_iter_values(alive))
 }
