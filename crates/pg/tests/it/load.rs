@@ -101,6 +101,22 @@ async fn a_statement_that_is_given_up_frees_what_it_held() {
     served.stop().await;
 }
 
+/// Minutes would go by before it is through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_that_finds_nothing_hears_of_its_limit() {
+    let served = limited().await;
+    let client = served.client().await;
+    let limit = "SET statement_timeout = '300ms'";
+    client.batch_execute(limit).await.unwrap();
+    let pairs = "SELECT count(*) FROM generate_series(1, 500000) AS a (x)
+                 JOIN generate_series(1, 500000) AS b (y) ON x + y < 0";
+    let over = client.query(pairs, &[]);
+    let over = tokio::time::timeout(Duration::from_secs(30), over).await;
+    assert_eq!(sqlstate(over.expect("nobody heard")), "57014");
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_holds_up_nobody() {
     let served = limited().await;
