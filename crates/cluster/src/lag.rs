@@ -67,17 +67,21 @@ fn lag(
     stage: &'static str,
     through: ScuNumber,
 ) -> Lag {
-    let sealed = manifest.sealed_through;
-    let mut waiting = manifest.times.range(through.next()..);
-    let first = waiting.next().filter(|_| through < sealed);
-    let age = first.map(|(_, time)| now_micros.saturating_sub(time.first_ack_micros));
     Lag {
         table,
         stage,
         through,
-        scus_behind: sealed.0.saturating_sub(through.0),
-        micros_behind: age.map_or(0, |age| u64::try_from(age).unwrap_or(0)),
+        scus_behind: manifest.sealed_through.0.saturating_sub(through.0),
+        micros_behind: micros_behind(manifest, now_micros, through),
     }
+}
+
+/// The age of the first acknowledgement after a boundary, in microseconds.
+pub(crate) fn micros_behind(manifest: &Manifest, now_micros: i64, through: ScuNumber) -> u64 {
+    let mut waiting = manifest.times.range(through.next()..);
+    let first = waiting.next().filter(|_| through < manifest.sealed_through);
+    let age = first.map(|(_, time)| now_micros.saturating_sub(time.first_ack_micros));
+    age.map_or(0, |age| u64::try_from(age).unwrap_or(0))
 }
 
 /// The newest boundary that the authority of every table reaches.
@@ -89,7 +93,7 @@ pub(crate) fn authority_of(manifest: &Manifest) -> ScuNumber {
 }
 
 /// The boundary up to which the table's changes are sorted.
-fn sorted_of(manifest: &Manifest, state: &TableState) -> ScuNumber {
+pub(crate) fn sorted_of(manifest: &Manifest, state: &TableState) -> ScuNumber {
     let mut waiting = manifest.scus.range(manifest.sorted_through.next()..);
     let first = waiting.find(|(_, entry)| entry.tables.contains_key(&state.table.id));
     first.map_or(manifest.sealed_through, |(scu, _)| before(*scu))

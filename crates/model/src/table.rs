@@ -469,6 +469,10 @@ pub struct Table {
     /// When its rows end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<TimeToLive>,
+    /// How stale an answer should be at most that meets as few runs as one at best effort, in
+    /// microseconds: a table that is late comes first among the stages' work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freshness_target_micros: Option<u64>,
     /// The table whose rows it holds in another order, if it is a secondary view: its columns are
     /// some of that table's, under their ids, and its key, a superset of that table's, may hold
     /// NULL.
@@ -515,6 +519,7 @@ impl Table {
             next_column: 0,
             partitioning: None,
             ttl: None,
+            freshness_target_micros: None,
             view_of: None,
             key_map: None,
         }
@@ -619,6 +624,7 @@ impl Table {
             next_column: 0,
             partitioning: None,
             ttl: None,
+            freshness_target_micros: None,
             view_of: None,
             key_map: Some(KeyMap {
                 owner: self.id,

@@ -102,6 +102,7 @@ fn spec(session: &Shared, create: &CreateTable) -> Result<TableSpec> {
     Ok(TableSpec {
         partitioning: partitions::spec(create)?,
         ttl: ttl(create)?,
+        freshness_target_micros: create.freshness_target_micros,
         layout: create.layout,
         comment: create.comment.clone(),
         row_labels: create.row_labels,

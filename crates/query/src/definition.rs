@@ -114,6 +114,9 @@ fn options(table: &Table) -> Vec<String> {
         options.push(format!("ttl = '{}'", duration(ttl.micros)));
         options.push(format!("ttl_column = {}", text(column.unwrap_or_default())));
     }
+    if let Some(micros) = table.freshness_target_micros {
+        options.push(format!("freshness_target = '{}'", duration(micros)));
+    }
     if let Some(comment) = &table.comment {
         options.push(format!("comment = {}", text(comment)));
     }

@@ -11,6 +11,7 @@ use arrow::array::{
     TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
 use arrow::compute::nullif;
+use lazybase_cluster::coordinator::policy::cheap_behind_micros;
 use lazybase_cluster::{Instance, TaskStatus, lag};
 use lazybase_engine::manifest::{Manifest, Run, RunKind, ScuEntry, SegmentFormat, TableState};
 use lazybase_model::{Error, Layout, Result, ScuNumber, Table};
@@ -142,7 +143,7 @@ pub(crate) fn rows(
         "runs" => runs(&instance.manifest()),
         "scus" => scus(&instance.manifest()),
         "segments" => segments(&instance.manifest()),
-        "tables" => tables(&seen(&instance.manifest(), gate))?,
+        "tables" => tables(&seen(&instance.manifest(), gate), instance.now_micros())?,
         "tasks" => tasks(instance),
         "back_pressure" => status::back_pressure(&instance.status()),
         "pins" => status::pins(&instance.pins()),
@@ -168,6 +169,11 @@ fn texts<T: Into<String>>(values: impl Iterator<Item = Option<T>>) -> ArrayRef {
             .map(|value| value.map(Into::into))
             .collect::<StringArray>(),
     )
+}
+
+fn seconds(micros: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    let seconds = micros.map(|micros| micros.map(|micros| micros as f64 / 1e6));
+    Arc::new(seconds.collect::<Float64Array>())
 }
 
 fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
@@ -418,7 +424,7 @@ fn time_to_live(table: &Table) -> Option<String> {
     Some(format!("{column} + {} {name}", micros / unit))
 }
 
-fn tables(manifest: &Manifest) -> Result<Columns> {
+fn tables(manifest: &Manifest, now_micros: i64) -> Result<Columns> {
     let tables = || manifest.tables.values();
     let key = |state: &lazybase_engine::manifest::TableState| match state.table.hidden_key {
         true => None,
@@ -469,6 +475,14 @@ fn tables(manifest: &Manifest) -> Result<Columns> {
         (
             "ttl",
             texts(tables().map(|state| time_to_live(&state.table))),
+        ),
+        (
+            "freshness_target_s",
+            seconds(tables().map(|state| state.table.freshness_target_micros)),
+        ),
+        (
+            "freshness_s",
+            seconds(tables().map(|state| Some(cheap_behind_micros(manifest, state, now_micros)))),
         ),
         ("partitioning", {
             let words = tables().map(|state| partitions::definition(&state.table));

@@ -641,6 +641,7 @@ pub fn ledger_spec() -> TableSpec {
         comment: None,
         partitioning: None,
         ttl: None,
+        freshness_target_micros: None,
         row_labels: false,
     }
 }

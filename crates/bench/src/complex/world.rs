@@ -215,6 +215,7 @@ impl Tables {
                 comment: None,
                 partitioning: None,
                 ttl: None,
+                freshness_target_micros: None,
                 row_labels: false,
             };
             let table = block_on(instance.create_table(spec, false))?;

@@ -19,7 +19,10 @@
 //!    processor that nothing else wants.
 //! 4. **Expiry.** A base of which whole segments have ended, by the table's time to live, is
 //!    written anew without them, by itself: its other segments are moved.
-//! 5. **Ranges** are cut where their base outgrows a merge task, and where all runs together fill
+//! 5. **Targets.** A table that says how stale an answer of few runs may be, where that is older than half
+//!    of it, comes first, with a round of its own: before other tables' rounds, and before sorts that
+//!    are not pressing.
+//! 6. **Ranges** are cut where their base outgrows a merge task, and where all runs together fill
 //!    several; the last one at its end when keys rise, so that new rows do not rewrite old ones.
 //!
 //! Reads [`Manifest`] and [`Load`]; no clock, no I/O. Invariants: a proposal takes adjacent current
@@ -38,13 +41,16 @@ use lazybase_model::{ScuNumber, ViewId};
 
 use crate::worker::WorkerKind;
 use chain::{Chain, Link};
+use targets::Late;
 
 pub use chain::SEGMENT_BYTES_MOVED;
 
 pub use look::Look;
+pub use targets::cheap_behind_micros;
 
 mod chain;
 mod look;
+mod targets;
 mod views;
 
 #[cfg(test)]
@@ -132,6 +138,8 @@ pub struct Load<'a> {
     pub running: &'a [RunningTask],
     /// How long ago the last batch was acknowledged.
     pub idle_for: Duration,
+    /// The coordinator's clock, in microseconds since 1970.
+    pub now_micros: i64,
     /// Acknowledged batches of the open SCU.
     pub open_batches: u64,
     /// Uncompressed bytes of the open SCU and of those that are sealed and not sorted.
@@ -217,6 +225,7 @@ struct Ranked {
 
 const URGENCY_SPLIT: u64 = 10_000;
 const URGENCY_REMAP: u64 = 5_000;
+const URGENCY_LATE: u64 = 600;
 const URGENCY_SORT: u64 = 100;
 const URGENCY_ROUND: u64 = 100;
 const URGENCY_IDLE: u64 = 50;
@@ -309,6 +318,8 @@ struct Policy<'a> {
     boundary: ScuNumber,
     /// Whether a round is on: ranges with too many runs at the boundary are merged.
     round: bool,
+    /// Tables that are late by their targets have rounds of their own.
+    late: Late,
     /// Whether everything goes to the authority.
     idle: bool,
     /// Whether that takes so little that nothing else need be done first.
@@ -323,13 +334,8 @@ impl<'a> Policy<'a> {
             .flat_map(|table| Chain::of_table(manifest, table, load.running))
             .collect();
         let newest = manifest.sorted_through;
-        let front = chains.iter().map(Chain::front).max().unwrap_or(newest);
-        let most_at = |boundary: ScuNumber| {
-            let sources = chains.iter().map(|chain| chain.sources_to(boundary));
-            sources.max().unwrap_or(0)
-        };
-        let lagging = most_at(front) > settings.runs_best;
-        let full = most_at(newest) > settings.runs_best + settings.runs_slack;
+        let unfinished = unfinished(&chains, settings);
+        let full = most_sources(&chains, newest) > settings.runs_best + settings.runs_slack;
         let still = load.open_batches == 0 && newest == manifest.sealed_through;
         let rewritten = rewritten_by_rest(&chains);
         let pause = match rewritten <= IDLE_BYTES {
@@ -341,8 +347,9 @@ impl<'a> Policy<'a> {
             manifest,
             load,
             settings,
-            boundary: if lagging && !idle { front } else { newest },
-            round: lagging || full || idle,
+            boundary: unfinished.filter(|_| !idle).unwrap_or(newest),
+            round: unfinished.is_some() || full || idle,
+            late: Late::of(manifest, load),
             idle,
             soon_over: rewritten <= IDLE_BYTES,
             chains,
@@ -384,7 +391,10 @@ impl<'a> Policy<'a> {
             .filter(|(scu, _)| !busy(**scu))
             .take(room)
             .map(|(scu, _)| Ranked {
-                urgency: URGENCY_SORT + self.load.pressure(),
+                urgency: match self.late.wants(*scu) {
+                    true => URGENCY_LATE + self.load.pressure(),
+                    false => URGENCY_SORT + self.load.pressure(),
+                },
                 // The oldest first: the others wait for it.
                 bytes: scu.0,
                 proposal: Proposal::Sort { scu: *scu },
@@ -431,13 +441,15 @@ impl<'a> Policy<'a> {
             );
             return;
         }
-        let end = chain.links_to(self.boundary);
+        let late = self.late.round_of(chain.view).filter(|_| !self.idle);
+        let boundary = late.unwrap_or(self.boundary);
+        let end = chain.links_to(boundary);
         let free = chain.links[..end].iter().rposition(|link| link.busy);
         let begin = free.map_or(0, |busy| busy + 1);
         if end - begin < 2 {
             return;
         }
-        let sources = chain.sources_to(self.boundary);
+        let sources = chain.sources_to(boundary);
         if self.idle && (self.soon_over || sources <= self.settings.runs_best) {
             // Everything at once, as soon as nothing else is going on in the range.
             if begin == 0 {
@@ -445,9 +457,12 @@ impl<'a> Policy<'a> {
             }
             return;
         }
-        if self.round && sources > self.settings.runs_best {
+        if (self.round || late.is_some()) && sources > self.settings.runs_best {
             let over = chain.sources_to(self.manifest.sorted_through) - self.settings.runs_best;
-            let urgency = URGENCY_ROUND + 10 * over as u64;
+            let urgency = match late {
+                Some(_) => URGENCY_LATE + 10 * over as u64,
+                None => URGENCY_ROUND + 10 * over as u64,
+            };
             let from = self.window(chain, begin, end);
             self.merge(chain, from, end, urgency, ranked);
         } else if begin == 0 && chain.bytes_after_base() > 0 && self.has_come_to_rest(chain, end) {
@@ -572,6 +587,18 @@ impl<'a> Policy<'a> {
             },
         });
     }
+}
+
+/// The most runs that a reader meets in any of the ranges if it ends at `boundary`.
+fn most_sources(chains: &[Chain], boundary: ScuNumber) -> usize {
+    let sources = chains.iter().map(|chain| chain.sources_to(boundary));
+    sources.max().unwrap_or(0)
+}
+
+/// Where the round ends that these ranges are in, if one is not at its end.
+fn unfinished(chains: &[Chain], settings: &PolicySettings) -> Option<ScuNumber> {
+    let front = chains.iter().map(Chain::front).max()?;
+    (most_sources(chains, front) > settings.runs_best).then_some(front)
 }
 
 /// The bytes that are rewritten when everything goes to the authority.

@@ -32,6 +32,8 @@ pub struct TableSpec {
     pub partitioning: Option<PartitionSpec>,
     /// The column that its rows end by, and how long after its moment, in microseconds.
     pub ttl: Option<(String, u64)>,
+    /// See [`Table::freshness_target_micros`].
+    pub freshness_target_micros: Option<u64>,
     /// Whether its rows have labels.
     pub row_labels: bool,
 }
@@ -47,6 +49,7 @@ impl TableSpec {
             comment: None,
             partitioning: None,
             ttl: None,
+            freshness_target_micros: None,
             row_labels: false,
         }
     }
@@ -144,6 +147,8 @@ pub(crate) fn define_view(
         next_column: 0,
         partitioning: None,
         ttl: table.ttl,
+        // It is its table's.
+        freshness_target_micros: None,
         key_map: None,
         view_of: Some(table.id),
     };
@@ -285,6 +290,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         key_map: None,
         partitioning: None,
         ttl: None,
+        freshness_target_micros: spec.freshness_target_micros,
         view_of: None,
     };
     let table = match &spec.ttl {

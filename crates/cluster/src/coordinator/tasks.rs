@@ -71,6 +71,7 @@ impl Coordinator {
         Load {
             running,
             idle_for,
+            now_micros: self.shared.now(),
             open_batches: if hurried { 0 } else { open },
             unsorted_bytes: unsorted.iter().map(|scu| scu.raw_bytes()).sum(),
             settings: &self.policy,

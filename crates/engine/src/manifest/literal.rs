@@ -3,6 +3,7 @@
 //! ```text
 //!   sealed 110 sorted 109             how far sealing and sorting have come (needed, first)
 //!   table t after 0                   a table, and the boundary it was created after
+//!   table u target 20                 one that should be 20 seconds stale at most
 //!     sorted 109 a..z:600K            before the first range: a run in every range
 //!     range ..m                       a range, by its least and greatest key
 //!       base 1..=100 64M              one segment over the whole range
@@ -81,8 +82,12 @@ impl Reader {
                 self.manifest.sealed_through = ScuNumber(sealed.parse().ok()?);
                 self.manifest.sorted_through = ScuNumber(sorted.parse().ok()?);
             }
-            ["table", name] => self.table(name, 0),
-            ["table", name, "after", boundary] => self.table(name, boundary.parse().ok()?),
+            ["table", name] => self.table(name, 0, None),
+            ["table", name, "after", boundary] => self.table(name, boundary.parse().ok()?, None),
+            ["table", name, "target", seconds] => {
+                let seconds: u64 = seconds.parse().ok()?;
+                self.table(name, 0, Some(seconds * SECOND as u64));
+            }
             ["range", range] => {
                 let (low, high) = range.split_once("..")?;
                 let bound = |text: &str| (!text.is_empty()).then(|| key(text));
@@ -101,7 +106,7 @@ impl Reader {
         Some(())
     }
 
-    fn table(&mut self, name: &str, after: u64) {
+    fn table(&mut self, name: &str, after: u64, freshness_target_micros: Option<u64>) {
         let id = self.manifest.next_table;
         self.manifest.next_table += 1;
         self.manifest.next_view += 1;
@@ -110,6 +115,7 @@ impl Reader {
         self.tables.push(TableState {
             table: Arc::new(Table {
                 version: SchemaVersion(1),
+                freshness_target_micros,
                 ..Table::new(TableId(id), ViewId(id), name, columns, &[0])
             }),
             older: Vec::new(),

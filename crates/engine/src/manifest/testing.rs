@@ -46,6 +46,7 @@ pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
         next_column: 0,
         partitioning: None,
         ttl: None,
+        freshness_target_micros: None,
         view_of: None,
         key_map: None,
     }

@@ -56,6 +56,8 @@ pub enum Alteration {
     AddRowLabels,
     /// The table gets another name.
     Rename(String),
+    /// See [`Table::freshness_target_micros`]; `None` for no target.
+    SetFreshnessTarget(Option<u64>),
     /// What the user says about the table, or about a column.
     Comment {
         /// The column; `None` for the table.
@@ -120,6 +122,10 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
         Alteration::AddRowLabels => labels::of_rows(table),
         Alteration::Rename(name) => {
             name.clone_into(&mut table.name);
+            Ok(())
+        }
+        Alteration::SetFreshnessTarget(micros) => {
+            table.freshness_target_micros = *micros;
             Ok(())
         }
         Alteration::Comment { column, text } => {

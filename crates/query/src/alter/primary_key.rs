@@ -108,6 +108,7 @@ fn keyed(before: &Table, stored_name: &str, key: &[String]) -> Result<TableSpec>
     Ok(TableSpec {
         layout: before.layout,
         comment: before.comment.clone(),
+        freshness_target_micros: before.freshness_target_micros,
         ttl: ttl.map(|(ttl, at)| (before.columns[at].name.clone(), ttl.micros)),
         ..TableSpec::new(stored_name, columns, &key)
     })

@@ -10,7 +10,8 @@ use lazybase_model::table::ColumnStorage;
 use lazybase_model::{Column, ColumnDefault, Error, Result};
 
 use super::create::{
-    ROW_LABELS, checked_name, create_table, key_columns, row_labels, set_column_storage,
+    FRESHNESS_TARGET, ROW_LABELS, checked_name, create_table, freshness_target, key_columns,
+    row_labels, set_column_storage,
 };
 use super::{folded, merge, table_name, unsupported};
 use crate::types;
@@ -115,10 +116,13 @@ fn add_steps(steps: &mut Vec<AlterStep>, operation: AlterTableOperation) -> Resu
         Op::AlterColumn { column_name, op } => {
             steps.push(AlterStep::Change(column_change(folded(&column_name), op)?));
         }
-        Op::SetOptionsParens { options } if of_row_labels(&options).is_some() => {
-            match of_row_labels(&options).map(row_labels).transpose()? {
-                Some(true) => steps.push(AlterStep::Change(Alteration::AddRowLabels)),
-                _ => return Err(labels_stay("of rows")),
+        Op::SetOptionsParens { options } if settable(&options).is_some() => {
+            for (name, value) in settable(&options).unwrap_or_default() {
+                steps.push(AlterStep::Change(match name {
+                    FRESHNESS_TARGET => Alteration::SetFreshnessTarget(freshness_target(value)?),
+                    _ if row_labels(value)? => Alteration::AddRowLabels,
+                    _ => return Err(labels_stay("of rows")),
+                }));
             }
         }
         Op::AddConstraint {
@@ -206,12 +210,20 @@ fn column_change(column: String, op: AlterColumnOperation) -> Result<Alteration>
     })
 }
 
-/// What the one option that is set is set to, if it is that of labels.
-fn of_row_labels(options: &[SqlOption]) -> Option<&Expr> {
-    match options {
-        [SqlOption::KeyValue { key, value }] if folded(key) == ROW_LABELS => Some(value),
-        _ => None,
-    }
+/// The options that are set, if all of them can be set after their table was made.
+fn settable(options: &[SqlOption]) -> Option<Vec<(&'static str, &Expr)>> {
+    let mut options = options.iter();
+    options.try_fold(Vec::new(), |mut known, option| {
+        let SqlOption::KeyValue { key, value } = option else {
+            return None;
+        };
+        let key = folded(key);
+        let name = [ROW_LABELS, FRESHNESS_TARGET]
+            .into_iter()
+            .find(|name| *name == key)?;
+        known.push((name, value));
+        Some(known)
+    })
 }
 
 /// Labels are not dropped: there is nothing that hides what they hid.
@@ -242,8 +254,8 @@ fn refused(operation: &AlterTableOperation) -> Error {
             .with_hint("CREATE TABLE ... AS SELECT makes a table with others"),
         _ => error.with_hint(
             "there are ADD, DROP and RENAME COLUMN, ADD PRIMARY KEY, ALTER COLUMN ... TYPE, SET DEFAULT, \
-             DROP DEFAULT, DROP NOT NULL and SET WITH LABELS, SET (row_labels = true), and \
-             RENAME TO",
+             DROP DEFAULT, DROP NOT NULL and SET WITH LABELS, SET (row_labels = true), \
+             SET (freshness_target = ...), and RENAME TO",
         ),
     }
 }

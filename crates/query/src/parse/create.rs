@@ -34,6 +34,8 @@ pub(crate) struct CreateTable {
     pub(crate) partitions: Option<Box<PartitionClause>>,
     /// How long rows live, in microseconds, and the column whose moment it counts from.
     pub(crate) ttl: (Option<u64>, Option<String>),
+    /// How stale cheap answers should be at most.
+    pub(crate) freshness_target_micros: Option<u64>,
     /// Whether rows have labels.
     pub(crate) row_labels: bool,
 }
@@ -122,6 +124,7 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         query: create.query,
         partitions: None,
         ttl: (None, None),
+        freshness_target_micros: None,
         row_labels: false,
     };
     for column in &create.columns {
@@ -323,6 +326,8 @@ fn add_options(table: &mut CreateTable, options: &CreateTableOptions) -> Result<
     Ok(())
 }
 
+/// The option that says how stale cheap answers should be at most.
+pub(super) const FRESHNESS_TARGET: &str = "freshness_target";
 /// The option of a table whose rows have labels.
 pub(super) const ROW_LABELS: &str = "row_labels";
 
@@ -365,6 +370,7 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
         ("comment", _) => table.comment = Some(text),
         (ROW_LABELS, _) => table.row_labels = row_labels(value)?,
         ("ttl", _) => table.ttl.0 = Some(time_to_live(&text)?),
+        (FRESHNESS_TARGET, _) => table.freshness_target_micros = freshness_target(value)?,
         // How full PostgreSQL's pages are to be. There are none here, and it decides no answer.
         ("fillfactor", percent)
             if percent
@@ -374,7 +380,9 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
         _ => {
             return Err(
                 Error::invalid(format!("{key:?} is not an option of a table"))
-                    .with_hint("there are layout, comment, row_labels, ttl and ttl_column")
+                    .with_hint(
+                        "there are layout, comment, row_labels, ttl, ttl_column and freshness_target",
+                    )
                     .with_sqlstate("22023"),
             );
         }
@@ -384,8 +392,24 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
 
 /// A time to live, in microseconds: such as `30 days` or `90 s`.
 fn time_to_live(text: &str) -> Result<u64> {
+    micros(text, "a time to live")
+}
+
+/// What the option [`FRESHNESS_TARGET`] is set to, in microseconds; `None` for no target.
+///
+/// # Errors
+/// `Invalid` (22023) for what is no time.
+pub(super) fn freshness_target(value: &Expr) -> Result<Option<u64>> {
+    let text = option_text(value);
+    match text.to_lowercase().as_str() {
+        "none" | "null" | "default" => Ok(None),
+        _ => micros(&text, "a freshness target").map(Some),
+    }
+}
+
+fn micros(text: &str, what: &str) -> Result<u64> {
     let wrong = || {
-        Error::invalid(format!("{text:?} is not a time to live"))
+        Error::invalid(format!("{text:?} is not {what}"))
             .with_hint("write a number and a unit, such as '30 days', '12 hours' or '90 s'")
             .with_sqlstate("22023")
     };

@@ -44,7 +44,7 @@ fn every_table_of_an_empty_database_is_empty() {
         runs(&manifest),
         scus(&manifest),
         segments(&manifest),
-        tables(&manifest).unwrap(),
+        tables(&manifest, 0).unwrap(),
     ] {
         let rows = RecordBatch::try_from_iter(columns).unwrap();
         assert_eq!(rows.num_rows(), 0);

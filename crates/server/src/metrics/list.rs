@@ -309,6 +309,17 @@ pub(super) static METRICS: &[Metric] = &[
         "Sealed SCUs after the last one whose changes to the table have all reached the stage",
     ),
     gauge(
+        "lazybase_table_freshness_target_seconds",
+        &["table"],
+        "How stale a cheap answer from the table should be at most, where somebody said so",
+    ),
+    gauge(
+        "lazybase_table_freshness_seconds",
+        &["table"],
+        "How stale an answer from the table is that meets as few runs as one at best effort, where \
+         there is a target",
+    ),
+    gauge(
         "lazybase_table_rows",
         &["table"],
         "Stored rows of the table's current runs",

@@ -1,5 +1,6 @@
 //! Figures of what is: read from the status, the manifest and the folder when somebody asks.
 
+use lazybase_cluster::coordinator::policy::cheap_behind_micros;
 use lazybase_cluster::lag::{self, Lag};
 use lazybase_cluster::{DamageState, Instance, StageName, Status};
 use lazybase_engine::manifest::Manifest;
@@ -21,7 +22,7 @@ pub(super) fn read(health: &Health) {
     ingest(instance, &status, &manifest);
     stages(&status);
     lags(&manifest, instance.now_micros());
-    tables(&manifest);
+    tables(&manifest, instance.now_micros());
     kept(instance, &status);
     memory(database);
     disk(instance);
@@ -137,8 +138,15 @@ fn lags(manifest: &Manifest, now_micros: i64) {
     }
 }
 
-fn tables(manifest: &Manifest) {
+fn tables(manifest: &Manifest, now_micros: i64) {
     for state in manifest.tables.values() {
+        if let Some(target) = state.table.freshness_target_micros {
+            let labels = [("table", state.table.name.clone())];
+            let target = target as f64 / 1e6;
+            gauge!("lazybase_table_freshness_target_seconds", &labels).set(target);
+            let behind = cheap_behind_micros(manifest, state, now_micros) as f64 / 1e6;
+            gauge!("lazybase_table_freshness_seconds", &labels).set(behind);
+        }
         let figures = TableFigures::of(manifest, state);
         let labels = [("table", state.table.name.clone())];
         set(gauge!("lazybase_table_rows", &labels), figures.rows);

@@ -118,6 +118,19 @@ impl Chain {
         links.iter().map(|link| link.sources).sum()
     }
 
+    /// The newest boundary up to which a reader meets at most so many runs, running merges done;
+    /// `newest` where that is all of them.
+    pub(super) fn boundary_with(&self, sources_max: usize, newest: ScuNumber) -> ScuNumber {
+        let mut sources = 0;
+        for link in &self.links {
+            sources += link.sources;
+            if sources > sources_max {
+                return ScuNumber(link.changes_through.0.saturating_sub(1));
+            }
+        }
+        newest
+    }
+
     /// The newest boundary before which an answer can't end any more, once running merges are done
     /// and their inputs gone.
     pub(super) fn front(&self) -> ScuNumber {

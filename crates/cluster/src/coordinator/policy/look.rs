@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lazybase_engine::manifest::Manifest;
 
+use super::targets::Late;
 use super::{IDLE_FACTOR, Load, Proposal, RunningTask, propose, throttle};
 
 /// What the policy said of a manifest and a load.
@@ -19,18 +20,19 @@ pub struct Look {
     pub proposals: Vec<Proposal>,
 }
 
-/// What the policy sees of a load beside its tasks: how long it has been idle and how much is
-/// unsorted, as far as that makes a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the policy sees of a load beside its tasks: how long it has been idle, how much is
+/// unsorted, and which tables are late, as far as that makes a difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Sight {
     is_open: bool,
     idle_steps: u8,
     pressure: u64,
     mib_too_much: Option<u64>,
+    late: Late,
 }
 
 impl Sight {
-    fn of(load: &Load<'_>) -> Sight {
+    fn of(manifest: &Manifest, load: &Load<'_>) -> Sight {
         let settings = load.settings;
         let steps = [settings.idle_after, settings.idle_after * IDLE_FACTOR];
         let passed = steps.iter().filter(|step| load.idle_for >= **step);
@@ -40,6 +42,7 @@ impl Sight {
             idle_steps: passed.count() as u8,
             pressure: load.pressure(),
             mib_too_much: too_much.then_some(load.unsorted_bytes >> 20),
+            late: Late::of(manifest, load),
         }
     }
 }
@@ -52,7 +55,7 @@ impl Look {
         load: &Load<'_>,
         held_up: Option<&Manifest>,
     ) -> Arc<Look> {
-        let sight = Sight::of(load);
+        let sight = Sight::of(manifest, load);
         let is_same = |last: &&Arc<Look>| {
             Arc::ptr_eq(&last.manifest, manifest)
                 && last.sight == sight

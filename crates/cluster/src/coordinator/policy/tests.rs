@@ -11,6 +11,7 @@ struct Case {
     manifest: Manifest,
     running: Vec<RunningTask>,
     idle_for: Duration,
+    now_micros: i64,
     open_batches: u64,
     unsorted_bytes: u64,
     settings: PolicySettings,
@@ -22,6 +23,7 @@ impl Case {
             manifest: literal::manifest(text).unwrap(),
             running: Vec::new(),
             idle_for: Duration::ZERO,
+            now_micros: 0,
             open_batches: 1,
             unsorted_bytes: 0,
             settings: PolicySettings::default(),
@@ -32,6 +34,13 @@ impl Case {
         self.idle_for = Duration::from_millis(millis);
         self.open_batches = 0;
         self
+    }
+
+    fn at(self, second: i64) -> Case {
+        Case {
+            now_micros: second * 1_000_000,
+            ..self
+        }
     }
 
     fn running(mut self, low: &str, inputs: &[u64]) -> Case {
@@ -47,6 +56,7 @@ impl Case {
         Load {
             running: &self.running,
             idle_for: self.idle_for,
+            now_micros: self.now_micros,
             open_batches: self.open_batches,
             unsorted_bytes: self.unsorted_bytes,
             settings: &self.settings,
@@ -111,6 +121,78 @@ fn a_settled_state_has_no_proposals() {
     Case::of(settled).proposes(&[]);
     Case::of(settled).idle(10_000).proposes(&[]);
     Case::of("sealed 0 sorted 0").idle(10_000).proposes(&[]);
+}
+
+/// Two tables of which both have a run too many; the second one says how stale it may be.
+const TARGET: &str = "sealed 112 sorted 109
+    table t
+      range ..
+        base 1..=100 64M
+        merged 101..=104 4M
+        sorted 105 1M
+        sorted 106 1M
+        sorted 107 1M
+        sorted 108 1M
+        sorted 109 1M
+    table u target 20
+      range ..
+        base 1..=100 64M
+        merged 101..=105 8M
+        sorted 106 2M
+        sorted 107 2M
+        sorted 108 2M
+        sorted 109 2M";
+
+#[test]
+fn a_table_that_is_late_by_its_target_comes_first() {
+    // What a cheap answer lacks of u is SCU 108, which came in second 108.
+    let sorts = ["sort 110", "sort 111", "sort 112"];
+    let (of_t, of_u) = (
+        "v1 - Merged [2, 3, 4, 5, 6, 7]",
+        "v2 - Merged [9, 10, 11, 12, 13]",
+    );
+    let early = [&[of_t, of_u], &sorts[..]].concat();
+    Case::of(TARGET).at(118).proposes(&early);
+    let late = [&[of_u, of_t], &sorts[..]].concat();
+    Case::of(TARGET).at(119).proposes(&late);
+    // Where nobody asked, nothing comes first.
+    let none = TARGET.replace(" target 20", "");
+    Case::of(&none).at(1000).proposes(&early);
+}
+
+#[test]
+fn a_table_that_is_late_has_a_round_of_its_own() {
+    // One run too many begins no round for others.
+    let few = "sealed 109 sorted 109
+        table t
+          range ..
+            base 1..=100 64M
+            sorted 106 1M
+            sorted 107 1M
+            sorted 108 1M
+            sorted 109 1M
+        table u target 20
+          range ..
+            base 1..=100 64M
+            sorted 106 1M
+            sorted 107 1M
+            sorted 108 1M
+            sorted 109 1M";
+    Case::of(few).at(110).proposes(&[]);
+    Case::of(few)
+        .at(130)
+        .proposes(&["v2 - Merged [7, 8, 9, 10]"]);
+    // Its own merge on the way, it is not late.
+    let running = Case::of(few).at(130);
+    let running = Case {
+        running: vec![RunningTask::Merge {
+            view: ViewId(2),
+            low: None,
+            inputs: [7, 8, 9, 10].map(RunId).to_vec(),
+        }],
+        ..running
+    };
+    running.proposes(&[]);
 }
 
 #[test]

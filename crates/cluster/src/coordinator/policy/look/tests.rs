@@ -19,7 +19,14 @@ const STATES: [&str; 2] = [
         sorted 106 1M
         sorted 107 1M
         sorted 108 1M
-        sorted 109 1M",
+        sorted 109 1M
+    table u target 20
+      range ..
+        base 1..=100 64M
+        merged 101..=104 4M
+        sorted 105 1M
+        sorted 106 1M
+        sorted 107 1M",
     "sealed 109 sorted 109
     table t
       range ..m
@@ -30,14 +37,15 @@ const STATES: [&str; 2] = [
 ];
 
 /// What a load is drawn from.
-type Drawn = (u64, u64, u64, Option<u64>);
+type Drawn = (u64, u64, u64, Option<u64>, i64);
 
 proptest! {
     #[test]
     fn a_look_that_is_left_out_would_have_said_the_same(
         state in 0_usize..2,
         loads in proptest::collection::vec(
-            (0_u64..2000, 0_u64..3, 0_u64..40, proptest::option::of(110_u64..112)), 2..20),
+            (0_u64..2000, 0_u64..3, 0_u64..40, proptest::option::of(110_u64..112), 112_i64..125),
+            2..20),
     ) {
         let manifest = Arc::new(literal::manifest(STATES[state]).unwrap());
         let settings = PolicySettings {
@@ -45,12 +53,13 @@ proptest! {
             ..PolicySettings::default()
         };
         let mut kept = None;
-        for (idle_ms, open_batches, unsorted_mib, sorting) in loads as Vec<Drawn> {
+        for (idle_ms, open_batches, unsorted_mib, sorting, now) in loads as Vec<Drawn> {
             let sort = sorting.map(|scu| RunningTask::Sort { scu: ScuNumber(scu) });
             let running: Vec<RunningTask> = sort.into_iter().collect();
             let load = Load {
                 running: &running,
                 idle_for: Duration::from_millis(idle_ms),
+                now_micros: now * 1_000_000,
                 open_batches,
                 unsorted_bytes: unsorted_mib << 20,
                 settings: &settings,
@@ -70,6 +79,7 @@ fn nothing_new_is_not_looked_at_again() {
     let load = |millis: u64, open_batches: u64| Load {
         running: &[],
         idle_for: Duration::from_millis(millis),
+        now_micros: 0,
         open_batches,
         unsorted_bytes: 0,
         settings: &settings,

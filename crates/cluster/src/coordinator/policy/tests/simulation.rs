@@ -292,6 +292,7 @@ impl Pipeline {
             &Load {
                 running: &running,
                 idle_for: Duration::from_micros((self.now - self.last_ack) as u64),
+                now_micros: self.now,
                 open_batches: u64::from(self.open_since.is_some()),
                 unsorted_bytes: unsorted * RATIO + self.open_bytes(),
                 settings: &self.settings,

@@ -116,6 +116,7 @@ fn files_of_earlier_versions_are_read() {
         (3, golden_story_3()),
         (4, golden_story_4()),
         (5, golden_story_5()),
+        (6, golden_story_6()),
     ];
     for (version, story) in stories {
         let world = Env::test(1);
@@ -308,6 +309,17 @@ fn golden_story_6() -> Story {
         clock_micros: story.now_micros,
     });
     golden_passing(&mut story, TableId(table));
+    story
+}
+
+/// And how stale a table should be at most.
+fn golden_story_7() -> Story {
+    let mut story = golden_story_6();
+    let newest = story.manifest.tables.values().next_back().unwrap();
+    let table = Arc::clone(&newest.table);
+    let target = Alteration::SetFreshnessTarget(Some(10_000_000));
+    let edit = story.alter_edit(&table, &[target]);
+    story.apply(edit);
     story
 }
 
@@ -515,9 +527,9 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 13] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50];
+    const CHECKPOINTS: [u64; 14] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
-    let story = golden_story_6();
+    let story = golden_story_7();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {
