@@ -128,6 +128,7 @@ impl Connection {
             _ = self.place.stop.wait_for(|stop| *stop) => {
                 Error::unavailable("the server stops").with_sqlstate("57P01")
             }
+            _ = self.place.end.wait_for(|end| *end) => ended(),
             () = passed(&mut self.idle) => idle_for_too_long(),
         };
         Err(self.end(&error))
@@ -350,6 +351,7 @@ fn timer(limit: Option<Duration>) -> Option<Pin<Box<Sleep>>> {
 async fn over(place: &mut Place, deadline: &mut Option<Pin<Box<Sleep>>>) -> &'static str {
     tokio::select! {
         _ = place.cancel.changed() => "the statement was cancelled",
+        _ = place.end.wait_for(|end| *end) => "another connection has ended this one",
         () = passed(deadline) => "the statement took longer than statement_timeout",
     }
 }
@@ -360,6 +362,15 @@ async fn passed(time: &mut Option<Pin<Box<Sleep>>>) {
         Some(time) => time.await,
         None => std::future::pending().await,
     }
+}
+
+fn ended() -> Error {
+    Error::new(
+        ErrorKind::Cancelled,
+        "another connection has ended this one",
+    )
+    .with_detail("by pg_terminate_backend; an open transaction is rolled back")
+    .with_sqlstate("57P01")
 }
 
 fn idle_for_too_long() -> Error {

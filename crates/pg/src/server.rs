@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lazybase_model::{Error, Result};
 use lazybase_query::observe::{self, Connected};
-use lazybase_query::{Attempts, Authenticated, Database, Session};
+use lazybase_query::{Attempts, Authenticated, Database, End, Peer, Session};
 use lazybase_tls::{Descriptor, Descriptors, Tls};
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
@@ -97,6 +97,7 @@ struct Entry {
     key: u32,
     user: String,
     cancel: watch::Sender<u64>,
+    end: watch::Sender<bool>,
 }
 
 /// A connection's place; it is given back when this is dropped.
@@ -106,6 +107,8 @@ pub(crate) struct Place {
     pub(crate) key: u32,
     pub(crate) user: String,
     pub(crate) cancel: watch::Receiver<u64>,
+    /// Whether somebody else has ended the connection.
+    pub(crate) end: watch::Receiver<bool>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -268,6 +271,16 @@ async fn connect(
             let _connected = Connected::new(PROTOCOL);
             tracing::debug!(pid = place.pid, user, "connection opened");
             let pid = place.pid;
+            let ends = Arc::downgrade(&shared);
+            let _attended = session.attend(Peer {
+                pid,
+                address: peer,
+                end: Box::new(move |what| {
+                    if let Some(shared) = ends.upgrade() {
+                        shared.end(pid, what);
+                    }
+                }),
+            });
             Connection::new(wire, session, place, user).run().await;
             tracing::debug!(pid, "connection closed");
         }
@@ -377,13 +390,14 @@ impl Shared {
                 break pid;
             }
         };
-        let cancel = watch::Sender::new(0);
-        let heard = cancel.subscribe();
+        let (cancel, end) = (watch::Sender::new(0), watch::Sender::new(false));
+        let (cancel_heard, end_heard) = (cancel.subscribe(), end.subscribe());
         let user = who.name().to_owned();
         let entry = Entry {
             key,
             user: user.clone(),
             cancel,
+            end,
         };
         connections.insert(pid, entry);
         Ok(Place {
@@ -391,7 +405,8 @@ impl Shared {
             pid,
             key,
             user,
-            cancel: heard,
+            cancel: cancel_heard,
+            end: end_heard,
             stop: self.stop.subscribe(),
         })
     }
@@ -401,6 +416,16 @@ impl Shared {
         let connections = self.connections.lock();
         if let Some(entry) = connections.get(&pid).filter(|entry| entry.key == key) {
             entry.cancel.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Ends something of a connection, as another one asks that may.
+    fn end(&self, pid: i32, what: End) {
+        if let Some(entry) = self.connections.lock().get(&pid) {
+            match what {
+                End::Statement => entry.cancel.send_modify(|count| *count += 1),
+                End::Connection => drop(entry.end.send_replace(true)),
+            }
         }
     }
 }

@@ -23,10 +23,10 @@ use datafusion::catalog::{
 use datafusion::error::Result as DataFusionResult;
 use lazybase_cluster::Instance;
 use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
-use lazybase_model::access::Access;
 use lazybase_model::{Result, Table, TableId};
 
 use crate::access::{Gate, Identity};
+use crate::activity::Activities;
 use crate::error::into_datafusion;
 use crate::hidden;
 use crate::information_schema::InformationSchema;
@@ -53,6 +53,10 @@ pub(crate) struct Names {
     /// The table whose hidden key is shown.
     pub(crate) with_hidden_key: Option<TableId>,
     pub(crate) notes: ScanNotes,
+    /// Who is connected.
+    pub(crate) activities: Arc<Activities>,
+    /// The number of the session's own connection, where a server serves it.
+    pub(crate) pid: Option<i32>,
 }
 
 impl Names {
@@ -82,9 +86,12 @@ impl Catalogs {
         Catalogs {
             catalog: Arc::new(Catalog {
                 pg_catalog: Arc::new(PgSchema {
-                    visible: names.visible.clone(),
-                    access: Arc::clone(names.gate.access()),
-                    settings: settings.clone(),
+                    seen: pg_catalog::Seen {
+                        visible: names.visible.clone(),
+                        gate: names.gate.clone(),
+                        settings: settings.clone(),
+                        activities: Arc::clone(&names.activities),
+                    },
                 }),
                 system: Arc::new(SystemSchema {
                     instance,
@@ -226,9 +233,7 @@ impl SchemaProvider for StoredSchema {
 /// PostgreSQL's tables about the tables that the statement sees.
 #[derive(Debug)]
 struct PgSchema {
-    visible: Visible,
-    access: Arc<Access>,
-    settings: Settings,
+    seen: pg_catalog::Seen,
 }
 
 #[async_trait]
@@ -238,9 +243,7 @@ impl SchemaProvider for PgSchema {
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        match pg_catalog::rows(name, &self.visible, &self.access, &self.settings)
-            .map_err(into_datafusion)?
-        {
+        match pg_catalog::rows(name, &self.seen).map_err(into_datafusion)? {
             None => Ok(None),
             Some(rows) => {
                 let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;

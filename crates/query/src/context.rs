@@ -325,6 +325,8 @@ impl Constants {
                 buffered: HashMap::new(),
                 with_hidden_key: None,
                 notes: ScanNotes::default(),
+                activities: Arc::default(),
+                pid: None,
             };
             Context::new(self.database.planner(), &settings, names, instance)
         })

@@ -41,6 +41,7 @@ pub struct Database {
     planner: Arc<SessionState>,
     sessions: SessionDefaults,
     folder: Option<LocalStore>,
+    activities: Arc<Activities>,
 }
 
 /// The settings that sessions begin with, and come back to.
@@ -143,6 +144,7 @@ impl Database {
             instance,
             sessions: SessionDefaults::default(),
             folder: None,
+            activities: Arc::default(),
         })
     }
 
@@ -150,6 +152,11 @@ impl Database {
     /// and floor of time.
     pub fn session(&self) -> Session {
         Session::new(self.clone(), None)
+    }
+
+    /// Who is connected.
+    pub(crate) fn activities(&self) -> &Arc<Activities> {
+        &self.activities
     }
 
     /// The pipeline behind the database.

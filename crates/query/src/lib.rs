@@ -19,6 +19,7 @@
 mod guide {}
 
 mod access;
+mod activity;
 mod alter;
 mod answer;
 mod appender;
@@ -75,6 +76,7 @@ mod visible;
 
 pub use access::attempts::Attempts;
 pub use access::authenticate::{Authenticated, Challenge, wrong_password};
+pub use activity::{Attended, End, Peer};
 pub use answer::{Answer, AnswerStream, Columns, Definitions};
 pub use appender::{Appender, Op};
 pub use array_text::{array_elements, put_array_element};

@@ -19,6 +19,7 @@ use lazybase_model::{Error, Freshness, Stamp};
 use metrics::{Counter, Histogram, counter, gauge, histogram};
 use tracing::Span;
 
+use crate::activity::Activity;
 use crate::session::Shared;
 
 mod mask;
@@ -217,7 +218,9 @@ pub(crate) struct Watch {
     clock: Arc<dyn Clock>,
     started: Duration,
     kind: Kind,
-    sql: String,
+    sql: Arc<str>,
+    /// Where others see that it runs.
+    activity: Option<Arc<Activity>>,
     slow: Option<Duration>,
     span: Span,
     rows: u64,
@@ -243,11 +246,17 @@ impl Watch {
         if !span.is_disabled() {
             span.record("db.statement", masked(sql));
         }
+        let sql: Arc<str> = sql.into();
+        let activity = session.activity();
+        if let Some(activity) = &activity {
+            activity.begins(Arc::clone(&sql), clock.wall_micros());
+        }
         Watch {
             started: clock.monotonic(),
             clock,
             kind,
-            sql: sql.to_owned(),
+            sql,
+            activity,
             slow: session.slow_query(),
             span,
             rows: 0,
@@ -282,6 +291,9 @@ impl Watch {
 
     fn finish(&mut self, stamp: Option<&Stamp>, failed: Option<&'static str>) {
         self.ended = true;
+        if let Some(activity) = &self.activity {
+            activity.ends(self.clock.wall_micros());
+        }
         let took = self.clock.monotonic().saturating_sub(self.started);
         self.count(took, stamp);
         self.tell_span(stamp, failed);

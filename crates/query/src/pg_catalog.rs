@@ -13,16 +13,18 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float32Builder, Int16Builder, Int32Builder, Int64Builder,
-    ListBuilder, RecordBatch, StringBuilder,
+    ListBuilder, RecordBatch, StringBuilder, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Schema};
-use lazybase_model::access::Access;
 use lazybase_model::{Error, Result};
 
+use crate::access::Gate;
+use crate::activity::Activities;
 use crate::settings::Settings;
 use crate::visible::Visible;
 
 pub(crate) use described::key_name;
+pub(crate) use privileges::role_oid;
 
 mod described;
 pub(crate) mod expanded;
@@ -38,6 +40,15 @@ mod shown;
 mod tests;
 pub(crate) mod types;
 
+/// Who is connected, and what they do.
+const ACTIVITY: (&str, &str) = (
+    "pg_stat_activity",
+    "datid o, datname t, pid i, leader_pid i?, usesysid o, usename t, application_name t, \
+     client_addr t?, client_hostname t?, client_port i?, backend_start m?, xact_start m?, \
+     query_start m?, state_change m?, wait_event_type t?, wait_event t?, state t?, \
+     backend_xid o?, backend_xmin o?, query_id o?, query t, backend_type t",
+);
+
 /// The schema's name.
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
 
@@ -48,6 +59,7 @@ pub(crate) fn has(name: &str) -> bool {
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
+        .chain([&ACTIVITY])
         .any(|(known, _)| *known == name)
         || is_empty(name)
 }
@@ -64,17 +76,26 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
-        .chain(&fixed::EMPTY);
+        .chain(&fixed::EMPTY)
+        .chain([&ACTIVITY]);
     all.map(|(name, _)| *name)
 }
 
+/// What the tables tell of.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) visible: Visible,
+    pub(crate) gate: Gate,
+    pub(crate) settings: Settings,
+    pub(crate) activities: Arc<Activities>,
+}
+
 /// The rows of a table, if there is one of that name.
-pub(crate) fn rows(
-    name: &str,
-    visible: &Visible,
-    access: &Access,
-    settings: &Settings,
-) -> Result<Option<RecordBatch>> {
+pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
+    let (visible, access) = (&seen.visible, &**seen.gate.access());
+    if name == ACTIVITY.0 {
+        return batch(ACTIVITY.1, seen.activities.rows(&seen.gate)).map(Some);
+    }
     let found = |tables: &[(&'static str, &'static str)]| {
         let table = tables.iter().find(|(known, _)| *known == name);
         table.map(|(_, columns)| *columns)
@@ -89,7 +110,7 @@ pub(crate) fn rows(
         return batch(columns, privileges::rows(name, access)).map(Some);
     }
     if let Some(columns) = found(&shown::COLUMNS) {
-        return batch(columns, shown::rows(settings)).map(Some);
+        return batch(columns, shown::rows(&seen.settings)).map(Some);
     }
     match found(&fixed::EMPTY) {
         Some(columns) => batch(columns, Vec::new()).map(Some),
@@ -104,6 +125,8 @@ pub(crate) enum Cell {
     Int(i64),
     Float(f32),
     Text(String),
+    /// Microseconds since 1970.
+    Moment(i64),
     Ints(Vec<i64>),
     Texts(Vec<String>),
 }
@@ -136,7 +159,7 @@ impl From<i64> for Cell {
 pub(crate) type Row = Vec<(&'static str, Cell)>;
 
 /// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
-/// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `S` and `O` for lists of the former, `T` for a list
+/// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `m`oment, `S` and `O` for lists of the former, `T` for a list
 /// of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is NULL.
 pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
@@ -211,6 +234,14 @@ fn array<'c>(
             Some(Cell::Float(value)) => Some(*value),
             _ => (!nullable).then_some(0.0),
         }),
+        "m" => {
+            let micros = cells.map(|cell| match cell {
+                Some(Cell::Moment(micros)) => Some(*micros),
+                _ => (!nullable).then_some(0),
+            });
+            let moments: TimestampMicrosecondArray = micros.collect();
+            Arc::new(moments.with_timezone("UTC"))
+        }
         "S" => listed!(Int16Builder::new(), i16),
         "O" => listed!(Int64Builder::new(), i64),
         "T" => {

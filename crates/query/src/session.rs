@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity, of_session, statements};
+use crate::activity::Activity;
 use crate::answer::{Answer, AnswerStream};
 use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
@@ -65,6 +66,16 @@ pub enum TransactionStatus {
     Failed,
 }
 
+impl TransactionStatus {
+    pub(crate) fn of(state: &State) -> TransactionStatus {
+        match &state.transaction {
+            None => TransactionStatus::None,
+            Some(transaction) if transaction.failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::Open,
+        }
+    }
+}
+
 /// Hears how far a statement has come, from 0 to 1.
 type Progress = Arc<dyn Fn(f64) + Send + Sync>;
 
@@ -77,6 +88,8 @@ pub(crate) struct Shared {
     /// Held while a statement is started, so that two never mix.
     pub(crate) gate: tokio::sync::Mutex<()>,
     progress: Mutex<Option<Progress>>,
+    /// How others see it, where a server serves it.
+    pub(crate) activity: Mutex<Option<Arc<Activity>>>,
 }
 
 /// What a session remembers.
@@ -250,11 +263,7 @@ impl Session {
 
     /// How the session's transaction stands.
     pub fn transaction_status(&self) -> TransactionStatus {
-        match &self.shared.state.lock().transaction {
-            None => TransactionStatus::None,
-            Some(transaction) if transaction.failed => TransactionStatus::Failed,
-            Some(_) => TransactionStatus::Open,
-        }
+        TransactionStatus::of(&self.shared.state.lock())
     }
 
     /// The open transaction, if there is one, can only be rolled back from here on: for callers
@@ -641,6 +650,14 @@ impl Shared {
         })
     }
 
+    /// How others see the session, or the one that it is a branch of.
+    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
+        match &self.parent {
+            Some(parent) => parent.activity(),
+            None => self.activity.lock().clone(),
+        }
+    }
+
     /// The planner for one statement over a snapshot, and the transaction's own changes.
     pub(crate) fn context(
         &self,
@@ -670,6 +687,8 @@ impl Shared {
             buffered,
             with_hidden_key,
             notes: Arc::default(),
+            activities: Arc::clone(self.database.activities()),
+            pid: self.activity().map(|activity| activity.pid()),
         };
         let planner = self.database.planner();
         let context = Context::new(planner, &settings, names.clone(), self.instance());

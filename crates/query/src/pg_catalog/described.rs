@@ -6,7 +6,7 @@ use lazybase_model::access::Access;
 use lazybase_model::{ColumnDefault, Table, ViewId};
 
 use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
-use super::privileges::{acl, column_acl, oid_of};
+use super::privileges::{acl, column_acl, role_oid};
 use super::types::of_column;
 use super::{Cell, Row};
 use crate::access::{Gate, name_of};
@@ -408,7 +408,7 @@ fn classes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row
             ("oid", oid.into()),
             ("relname", name.into()),
             ("relnamespace", PUBLIC.into()),
-            ("relowner", oid_of(access.owner_of(of.id)).into()),
+            ("relowner", role_oid(access.owner_of(of.id)).into()),
             ("relam", method.into()),
             ("relfilenode", oid.into()),
             // How many rows there are is known once they are counted.

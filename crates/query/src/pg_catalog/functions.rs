@@ -19,6 +19,7 @@ use lazybase_model::Error;
 
 use super::described::Numbered;
 use super::{privileges, types};
+use crate::activity::End;
 use crate::catalog::Names;
 use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
@@ -267,6 +268,16 @@ fn always() -> Vec<ScalarUDF> {
     all
 }
 
+/// A function that ends something of connections, by their numbers; whether they are there.
+fn ending(names: &Names, name: &str, what: End) -> ScalarUDF {
+    let (activities, gate) = (Arc::clone(&names.activities), names.gate.clone());
+    failing(name, DataType::Boolean, Volatility::Volatile, move |a| {
+        let pid = number(a, 0).and_then(|pid| i32::try_from(pid).ok());
+        let ended = pid.map(|pid| activities.end(pid, what, &gate));
+        Ok(ended.transpose()?.map(|was_there| was_there.to_string()))
+    })
+}
+
 /// The functions over what a statement sees.
 pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
     let numbered = Arc::new(Numbered::new(names.visible.clone(), names.gate.clone()));
@@ -280,10 +291,19 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
             .map(|bytes| bytes.to_string())
     };
     let (settings, setting) = (settings.clone(), settings.clone());
+    let pid = names.pid;
     let number_of: fn(&Numbered, &Arguments) -> Option<String> =
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
     let mut all = privileges::functions(names, &numbered);
+    let endings = [
+        ("pg_cancel_backend", End::Statement),
+        ("pg_terminate_backend", End::Connection),
+    ];
+    all.extend(endings.map(|(name, what)| ending(names, name, what)));
     all.extend([
+        function("pg_backend_pid", DataType::Int32, move |_| {
+            Some(pid.unwrap_or(0).to_string())
+        }),
         with(REGCLASS_OID, DataType::Int64, number_of),
         with("to_regclass", DataType::Int64, number_of),
         with("pg_table_size", DataType::Int64, bytes_of),

@@ -54,7 +54,7 @@ pub(super) const COLUMNS: [(&str, &str); 5] = [
 ];
 
 /// The number of a role; whoever owns the folder has one too.
-pub(super) fn oid_of(role: Option<RoleId>) -> i64 {
+pub(crate) fn role_oid(role: Option<RoleId>) -> i64 {
     role.map_or(OWNER, |role| ROLES + i64::from(role.0))
 }
 
@@ -82,8 +82,8 @@ pub(super) fn rows(name: &str, access: &Access) -> Vec<Row> {
             });
             all.map(|(member, role, admin)| {
                 vec![
-                    ("roleid", oid_of(Some(role)).into()),
-                    ("member", oid_of(Some(member)).into()),
+                    ("roleid", role_oid(Some(role)).into()),
+                    ("member", role_oid(Some(member)).into()),
                     ("grantor", OWNER.into()),
                     ("admin_option", admin.into()),
                 ]
@@ -129,7 +129,7 @@ fn folders_owner() -> Row {
 
 fn role(role: &Role) -> Row {
     let mut row: Row = vec![
-        ("oid", oid_of(Some(role.id)).into()),
+        ("oid", role_oid(Some(role.id)).into()),
         ("rolname", role.name.clone().into()),
         ("rolsuper", role.superuser.into()),
         ("rolinherit", role.inherit.into()),
@@ -154,7 +154,7 @@ fn role(role: &Role) -> Row {
 fn user(role: &Role) -> Row {
     let mut row: Row = vec![
         ("usename", role.name.clone().into()),
-        ("usesysid", oid_of(Some(role.id)).into()),
+        ("usesysid", role_oid(Some(role.id)).into()),
         ("usesuper", role.superuser.into()),
         ("passwd", HIDDEN.into()),
     ];
@@ -245,7 +245,7 @@ impl Known {
         let number = text.parse::<i64>().ok();
         let mut roles = self.access.roles.values();
         let found = roles.find(|role| {
-            role.name == text || number.is_some_and(|number| oid_of(Some(role.id)) == number)
+            role.name == text || number.is_some_and(|number| role_oid(Some(role.id)) == number)
         });
         found.map(|role| Some(role.id))
     }

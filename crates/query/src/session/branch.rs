@@ -31,6 +31,7 @@ impl Session {
                 state: Mutex::new(state),
                 gate: tokio::sync::Mutex::new(()),
                 progress: Mutex::new(None),
+                activity: Mutex::new(None),
             }),
         }
     }

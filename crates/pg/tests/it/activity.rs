@@ -1,0 +1,128 @@
+//! Who is connected: what others see of a connection, and how they end what it does.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use crate::served::{Served, cells, sqlstate};
+
+const LONG: &str =
+    "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3";
+
+/// Asks until a query gives this row.
+async fn until(client: &Client, sql: &str, wanted: &[&str]) {
+    let asked = async {
+        while cells(client, sql).await != [wanted.to_vec()] {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(30), asked).await;
+    if found.is_err() {
+        panic!("{sql} gives {:?}", cells(client, sql).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_see_what_a_connection_does() {
+    let served = Served::start().await;
+    let watcher = served.client().await;
+    let worker = served.connect("application_name=etl").await.unwrap();
+    let seen = "SELECT state, query FROM pg_stat_activity WHERE application_name = 'etl'";
+    assert_eq!(cells(&watcher, seen).await, [["idle", ""]]);
+    worker.batch_execute("BEGIN").await.unwrap();
+    let secret = "SELECT 'a secret' AS s, 42 AS n";
+    worker.batch_execute(secret).await.unwrap();
+    let masked = "SELECT ? AS s, ? AS n";
+    assert_eq!(
+        cells(&watcher, seen).await,
+        [["idle in transaction", masked]]
+    );
+    worker.batch_execute("SELECT nothing").await.unwrap_err();
+    let state = "SELECT state FROM pg_stat_activity WHERE application_name = 'etl'";
+    assert_eq!(
+        cells(&watcher, state).await,
+        [["idle in transaction (aborted)"]]
+    );
+    worker.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(cells(&watcher, seen).await, [["idle", "ROLLBACK"]]);
+    // Each knows itself.
+    let own = "SELECT usename, datname, state, client_addr, backend_start <= query_start
+               FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    assert_eq!(
+        cells(&watcher, own).await,
+        [["lazybase", "lazybase", "active", "127.0.0.1", "t"]]
+    );
+    drop(worker);
+    until(&watcher, "SELECT count(*) FROM pg_stat_activity", &["1"]).await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_end_a_statement_and_a_connection() {
+    let served = Served::start().await;
+    let watcher = served.client().await;
+    let worker = served.connect("application_name=etl").await.unwrap();
+    worker
+        .batch_execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        .await
+        .unwrap();
+    let running = "SELECT state FROM pg_stat_activity WHERE application_name = 'etl'";
+    let end = |function: &str| {
+        format!("SELECT {function}(pid) FROM pg_stat_activity WHERE application_name = 'etl'")
+    };
+    let work = tokio::spawn(async move {
+        let over = worker.batch_execute(LONG).await;
+        (worker, sqlstate(over))
+    });
+    until(&watcher, running, &["active"]).await;
+    assert_eq!(cells(&watcher, &end("pg_cancel_backend")).await, [["t"]]);
+    let (worker, over) = work.await.unwrap();
+    assert_eq!(over, "57014");
+    // The connection goes on, until it is ended with its transaction.
+    let opened = "BEGIN; INSERT INTO t VALUES (1)";
+    worker.batch_execute(opened).await.unwrap();
+    assert_eq!(cells(&watcher, &end("pg_terminate_backend")).await, [["t"]]);
+    until(&watcher, "SELECT count(*) FROM pg_stat_activity", &["1"]).await;
+    worker.batch_execute("COMMIT").await.unwrap_err();
+    assert_eq!(cells(&watcher, "SELECT count(*) FROM t").await, [["0"]]);
+    // While a statement runs.
+    let worker = served.connect("application_name=etl").await.unwrap();
+    let work = tokio::spawn(async move { worker.batch_execute(LONG).await });
+    until(&watcher, running, &["active"]).await;
+    assert_eq!(cells(&watcher, &end("pg_terminate_backend")).await, [["t"]]);
+    work.await.unwrap().unwrap_err();
+    until(&watcher, "SELECT count(*) FROM pg_stat_activity", &["1"]).await;
+    let absent = "SELECT pg_terminate_backend(123456), pg_cancel_backend(NULL)";
+    assert_eq!(cells(&watcher, absent).await, [["f", "NULL"]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn roles_see_and_end_their_own() {
+    let served = Served::start().await;
+    served
+        .client()
+        .await
+        .batch_execute(
+            "CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret';
+             CREATE USER anna PASSWORD 'a'; CREATE USER boris PASSWORD 'b'",
+        )
+        .await
+        .unwrap();
+    let admin = served.connect("user=admin password=secret").await.unwrap();
+    let anna = served.connect("user=anna password=a").await.unwrap();
+    let boris = served.connect("user=boris password=b").await.unwrap();
+    let seen = "SELECT usename, query, state IS NULL FROM pg_stat_activity
+                WHERE usename = 'boris'";
+    boris.batch_execute("SELECT 1").await.unwrap();
+    assert_eq!(
+        cells(&anna, seen).await,
+        [["boris", "<insufficient privilege>", "t"]]
+    );
+    assert_eq!(cells(&admin, seen).await, [["boris", "SELECT ?", "f"]]);
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'boris'";
+    assert_eq!(sqlstate(anna.batch_execute(end).await), "42501");
+    boris.batch_execute("SELECT 1").await.unwrap();
+    assert_eq!(cells(&admin, end).await, [["t"]]);
+    served.stop().await;
+}

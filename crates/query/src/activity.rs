@@ -1,0 +1,214 @@
+//! Who is connected and what they do: what `pg_stat_activity` shows, and how a connection or its
+//! statement is ended from another one.
+//!
+//! ```text
+//!   server -> Session::attend(Peer) -> Attended           listed for as long as that lives
+//!   statement -> Watch -> Activity::begins, ends          text and times of the last one
+//!   pg_cancel_backend, pg_terminate_backend -> Peer::end  done by the server
+//! ```
+//!
+//! Keeps memory only. Invariant ACT-1: texts of statements are shown with their constants masked, as
+//! in logs, and only to superusers and to members of the role that runs them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use lazybase_model::access::RoleId;
+use lazybase_model::{Error, Result};
+use parking_lot::Mutex;
+
+use crate::access::{Gate, Identity, name_of};
+use crate::observe::masked;
+use crate::parse::CATALOG;
+use crate::pg_catalog::{Cell, Row, role_oid};
+use crate::session::{Session, Shared, TransactionStatus};
+
+/// What is to be ended of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The statement that runs, if one does.
+    Statement,
+    /// The connection.
+    Connection,
+}
+
+/// A client as its server knows it.
+pub struct Peer {
+    /// The number of its connection, which no other has.
+    pub pid: i32,
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// Ends something of the connection; it returns at once.
+    pub end: Box<dyn Fn(End) + Send + Sync>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("pid", &self.pid)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The connections of a database's servers.
+#[derive(Debug, Default)]
+pub(crate) struct Activities(Mutex<BTreeMap<i32, Arc<Activity>>>);
+
+/// A connection that is listed; no longer once this is dropped.
+#[derive(Debug)]
+pub struct Attended {
+    of: Arc<Activities>,
+    pid: i32,
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.of.0.lock().remove(&self.pid);
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    peer: Peer,
+    session: Weak<Shared>,
+    began_micros: i64,
+    doing: Mutex<Doing>,
+}
+
+/// What a connection does, or did last.
+#[derive(Debug, Clone, Default)]
+struct Doing {
+    statement: Arc<str>,
+    /// When that began; `None` before the first one.
+    query_micros: Option<i64>,
+    /// When it began or ended.
+    changed_micros: i64,
+    /// Statements that run: their rows may be taken while the next one begins.
+    running: usize,
+}
+
+impl Activity {
+    /// The number of the connection.
+    pub(crate) fn pid(&self) -> i32 {
+        self.peer.pid
+    }
+
+    /// A statement begins.
+    pub(crate) fn begins(&self, statement: Arc<str>, now_micros: i64) {
+        let mut doing = self.doing.lock();
+        doing.statement = statement;
+        doing.query_micros = Some(now_micros);
+        doing.changed_micros = now_micros;
+        doing.running += 1;
+    }
+
+    /// A statement has ended.
+    pub(crate) fn ends(&self, now_micros: i64) {
+        let mut doing = self.doing.lock();
+        doing.changed_micros = now_micros;
+        doing.running = doing.running.saturating_sub(1);
+    }
+}
+
+impl Session {
+    /// Lists the connection that the session serves among those that others can see and end.
+    pub fn attend(&self, peer: Peer) -> Attended {
+        let shared = self.shared();
+        let of = Arc::clone(shared.database.activities());
+        let now = shared.instance().env().clock.wall_micros();
+        let pid = peer.pid;
+        let activity = Arc::new(Activity {
+            peer,
+            session: Arc::downgrade(shared),
+            began_micros: now,
+            doing: Mutex::new(Doing {
+                changed_micros: now,
+                ..Doing::default()
+            }),
+        });
+        *shared.activity.lock() = Some(Arc::clone(&activity));
+        of.0.lock().insert(pid, activity);
+        Attended { of, pid }
+    }
+}
+
+impl Activities {
+    /// The rows of `pg_stat_activity`, as somebody behind a gate may see them.
+    pub(crate) fn rows(&self, gate: &Gate) -> Vec<Row> {
+        let all: Vec<Arc<Activity>> = self.0.lock().values().cloned().collect();
+        all.iter().filter_map(|one| row(one, gate)).collect()
+    }
+
+    /// Ends something of a connection; whether there is one of that number.
+    ///
+    /// # Errors
+    /// `Invalid` (42501) for a connection of a role that the caller is no member of.
+    pub(crate) fn end(&self, pid: i32, what: End, gate: &Gate) -> Result<bool> {
+        let Some(one) = self.0.lock().get(&pid).cloned() else {
+            return Ok(false);
+        };
+        let Some(session) = one.session.upgrade() else {
+            return Ok(false);
+        };
+        if !is_let(gate, session.state.lock().identity) {
+            return Err(
+                Error::invalid("permission denied for the connections of another role")
+                    .with_hint("its own role, a member of that, or a superuser may end one")
+                    .with_sqlstate("42501"),
+            );
+        }
+        (one.peer.end)(what);
+        Ok(true)
+    }
+}
+
+/// Whether somebody behind a gate may know what a session does.
+fn is_let(gate: &Gate, of: Identity) -> bool {
+    let rights = gate.rights();
+    rights.superuser || of.session.is_some_and(|role| rights.roles.contains(&role))
+}
+
+fn row(one: &Activity, gate: &Gate) -> Option<Row> {
+    let session = one.session.upgrade()?;
+    let (identity, application, transaction) = {
+        let state = session.state.lock();
+        let status = TransactionStatus::of(&state);
+        let application = state.settings.application_name.clone();
+        (state.identity, application, status)
+    };
+    let role: Option<RoleId> = identity.session;
+    let mut row: Row = vec![
+        ("datname", CATALOG.into()),
+        ("pid", i64::from(one.peer.pid).into()),
+        ("usesysid", role_oid(role).into()),
+        ("usename", name_of(gate.access(), role).into()),
+        ("backend_type", "client backend".into()),
+    ];
+    if !is_let(gate, identity) {
+        row.push(("query", "<insufficient privilege>".into()));
+        return Some(row);
+    }
+    let doing = one.doing.lock().clone();
+    let state = match (doing.running > 0, transaction) {
+        (true, _) => "active",
+        (false, TransactionStatus::None) => "idle",
+        (false, TransactionStatus::Open) => "idle in transaction",
+        (false, TransactionStatus::Failed) => "idle in transaction (aborted)",
+    };
+    row.extend([
+        ("application_name", application.into()),
+        ("client_addr", one.peer.address.ip().to_string().into()),
+        ("client_port", i64::from(one.peer.address.port()).into()),
+        ("backend_start", Cell::Moment(one.began_micros)),
+        ("state_change", Cell::Moment(doing.changed_micros)),
+        ("state", state.into()),
+        ("query", masked(&doing.statement).into()),
+    ]);
+    let began = doing.query_micros.map(Cell::Moment);
+    row.extend(began.map(|began| ("query_start", began)));
+    Some(row)
+}
