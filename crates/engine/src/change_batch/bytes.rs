@@ -34,7 +34,9 @@ pub(crate) fn sliced_bytes(array: &ArrayRef) -> Result<usize, ArrowError> {
             None => return array.to_data().get_slice_memory_size(),
         },
     };
-    let nulls = array.nulls().map_or(0, |_| rows.div_ceil(8));
+    // A slice of rows that all have values has no part that says so.
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let nulls = nulls.map_or(0, |_| rows.div_ceil(8));
     Ok(values + nulls)
 }
 

@@ -93,7 +93,7 @@ async fn others_end_a_statement_and_a_connection() {
     work.await.unwrap().unwrap_err();
     until(&watcher, "SELECT count(*) FROM pg_stat_activity", &["1"]).await;
     let absent = "SELECT pg_terminate_backend(123456), pg_cancel_backend(NULL)";
-    assert_eq!(cells(&watcher, absent).await, [["f", "NULL"]]);
+    assert_eq!(cells(&watcher, absent).await, [["f", "-"]]);
     served.stop().await;
 }
 

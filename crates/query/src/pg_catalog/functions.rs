@@ -268,6 +268,18 @@ fn always() -> Vec<ScalarUDF> {
     all
 }
 
+/// The functions about connections.
+fn of_connections(names: &Names) -> [ScalarUDF; 3] {
+    let pid = names.pid.unwrap_or(0);
+    [
+        function("pg_backend_pid", DataType::Int32, move |_| {
+            Some(pid.to_string())
+        }),
+        ending(names, "pg_cancel_backend", End::Statement),
+        ending(names, "pg_terminate_backend", End::Connection),
+    ]
+}
+
 /// A function that ends something of connections, by their numbers; whether they are there.
 fn ending(names: &Names, name: &str, what: End) -> ScalarUDF {
     let (activities, gate) = (Arc::clone(&names.activities), names.gate.clone());
@@ -291,19 +303,11 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
             .map(|bytes| bytes.to_string())
     };
     let (settings, setting) = (settings.clone(), settings.clone());
-    let pid = names.pid;
     let number_of: fn(&Numbered, &Arguments) -> Option<String> =
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
     let mut all = privileges::functions(names, &numbered);
-    let endings = [
-        ("pg_cancel_backend", End::Statement),
-        ("pg_terminate_backend", End::Connection),
-    ];
-    all.extend(endings.map(|(name, what)| ending(names, name, what)));
+    all.extend(of_connections(names));
     all.extend([
-        function("pg_backend_pid", DataType::Int32, move |_| {
-            Some(pid.unwrap_or(0).to_string())
-        }),
         with(REGCLASS_OID, DataType::Int64, number_of),
         with("to_regclass", DataType::Int64, number_of),
         with("pg_table_size", DataType::Int64, bytes_of),

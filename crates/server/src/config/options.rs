@@ -148,8 +148,8 @@ pub(crate) static OPTIONS: &[Opt] = &[
         group: QUERIES,
         value: "BYTES",
         about: "The decoded extents and open indexes that are kept in memory; indexes of what is \
-            not sorted yet take up to three quarters of it. Where nobody chose it: an eighth of the \
-            machine's memory (or of its cgroup's limit), and 256 MiB at least.",
+            not sorted yet take up to three quarters of it. Where nobody chose it: an eighth of \
+            the machine's memory (or of its cgroup's limit), and 256 MiB at least.",
         field: Field::Bytes(|config| &mut config.settings.cache_bytes),
     },
     Opt {
