@@ -12,6 +12,7 @@ use lazybase_engine::env::Env;
 use lazybase_engine::env::local::LocalStore;
 use lazybase_model::{Column, Error, Result, Table};
 
+use crate::activity::Activities;
 use crate::appender::Appender;
 use crate::id_keys::key_names;
 use crate::planner;

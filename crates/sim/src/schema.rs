@@ -530,6 +530,8 @@ impl TableDraw {
             ttl: self
                 .ttl
                 .map(|(column, micros)| (column_name(column), micros)),
+            // Tables of some widths are hurried: no answer depends on it.
+            freshness_target_micros: self.columns.len().is_multiple_of(3).then_some(500_000),
             row_labels: false,
         }
     }

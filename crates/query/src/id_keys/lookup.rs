@@ -325,10 +325,10 @@ impl Rewriter {
                 }
                 Ok(())
             }
-            Expr::BinaryOp { left, right, .. } => no_order(&[left, right]),
+            Expr::BinaryOp { left, right, .. } => no_order(&[&**left, &**right]),
             Expr::Between {
                 expr, low, high, ..
-            } => no_order(&[expr, low, high]),
+            } => no_order(&[&**expr, &**low, &**high]),
             _ => Ok(()),
         }
     }
@@ -429,7 +429,7 @@ impl VisitorMut for Rewriter {
 }
 
 /// Refuses to compare natural keys by their order.
-fn no_order(operands: &[&Box<Expr>]) -> Result<()> {
+fn no_order(operands: &[&Expr]) -> Result<()> {
     match operands.iter().any(|operand| arguments(operand).is_some()) {
         false => Ok(()),
         true => Err(

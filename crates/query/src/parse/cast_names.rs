@@ -88,14 +88,13 @@ fn are_mistaken(select: &Select) -> bool {
     if groups.iter().any(&mut is_other) {
         return true;
     }
-    let found = items.chain(&select.having).any(|expr| {
+    items.chain(&select.having).any(|expr| {
         let found = visit_expressions(expr, |part| match part {
             Expr::Function(_) if is_other(part) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
         found.is_break()
-    });
-    found
+    })
 }
 
 /// An expression as the planner names it.

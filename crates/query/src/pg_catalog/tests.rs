@@ -65,24 +65,19 @@ fn every_table_has_its_columns() {
         0,
     );
     let visible = Visible::stored(Arc::new(manifest));
+    let seen = Seen {
+        gate: Gate::new(visible.access(), None, None),
+        visible,
+        settings: Settings::default(),
+        activities: Arc::default(),
+    };
     for name in names() {
-        let batch = rows(name, &visible, &visible.access(), &Settings::default())
-            .unwrap()
-            .expect("it is there");
+        let batch = rows(name, &seen).unwrap().expect("it is there");
         assert!(batch.num_columns() > 1, "{name}");
         assert!(has(name));
         assert!(!is_empty(name) || batch.num_rows() == 0, "{name}");
     }
-    assert!(
-        rows(
-            "pg_nothing",
-            &visible,
-            &visible.access(),
-            &Settings::default()
-        )
-        .unwrap()
-        .is_none()
-    );
+    assert!(rows("pg_nothing", &seen).unwrap().is_none());
 }
 
 #[test]

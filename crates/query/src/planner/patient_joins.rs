@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
@@ -68,6 +68,13 @@ impl PausingExec {
     fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         Arc::new(PausingExec { input })
     }
+
+    fn over_only(mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(PausingExec::over(input)),
+            _ => internal_err!("PausingExec has one input"),
+        }
+    }
 }
 
 impl DisplayAs for PausingExec {
@@ -109,17 +116,14 @@ impl ExecutionPlan for PausingExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.with_new_children(children)
+        PausingExec::over_only(children)
     }
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(PausingExec::over(input)),
-            _ => internal_err!("PausingExec has one input"),
-        }
+        PausingExec::over_only(children)
     }
 
     fn execute(

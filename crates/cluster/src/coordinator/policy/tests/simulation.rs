@@ -329,10 +329,8 @@ impl Pipeline {
     /// Hands out work until all workers that there is work for are busy.
     fn hand_out(&mut self) {
         for _ in 0..1000 {
-            let proposals = self.proposals().into_iter();
-            let next = proposals
-                .filter(|proposal| self.has_free(proposal.kind()))
-                .next();
+            let mut proposals = self.proposals().into_iter();
+            let next = proposals.find(|proposal| self.has_free(proposal.kind()));
             self.handed = next.as_ref().map_or(WorkerKind::Foreground, Proposal::kind);
             match next {
                 None => return,
