@@ -50,6 +50,8 @@ marks! {
     CrashInOpen "a crash during recovery",
     WallBack "the machine's clock was set back at a restart",
     WallForward "the machine's clock was set forward at a restart",
+    JumpedBack "the machine's clock was set back while the database ran",
+    JumpedForward "the machine's clock was set forward while the database ran",
     // Ways of recovering.
     OpenRefused "an opening failed under faults, and a later one did not",
     Closed "the database was closed and opened again",

@@ -235,9 +235,11 @@ impl Reading {
             Some(AsOf::Scu(scu)) => {
                 let now = self.life.instance.now_micros();
                 let next = model.last_sent(scu.next());
-                // What was let go stays so when the clock goes back at a restart.
+                // What was let go stays so when the clock goes back.
                 let lives = &self.life.run.story.lives[..=self.life.number as usize];
-                let went_back = lives.iter().any(|life| life.wall_micros < 0);
+                let went_back = lives
+                    .iter()
+                    .any(|life| life.wall_micros < 0 || life.jump_micros < 0);
                 next.is_some_and(|micros| micros > now - retention)
                     && !went_back
                     && !self.life.store.failed_since(Duration::ZERO)

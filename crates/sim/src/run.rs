@@ -260,10 +260,23 @@ async fn live(
         store.set_faults(false);
     };
     world.start("relief", Box::pin(relief));
+    if life.draw.jump_micros != 0 {
+        world.start("clock", Box::pin(jump(world.clone(), life.draw)));
+    }
     while tasks.iter().any(|task| world.is_alive(*task)) {
         world.sleep(Duration::from_millis(2)).await;
     }
     end(&life).await;
+}
+
+/// Somebody sets the machine's clock.
+async fn jump(world: World, draw: LifeDraw) {
+    world.sleep(draw.jump_after).await;
+    world.move_wall(draw.jump_micros);
+    world.meet(match draw.jump_micros < 0 {
+        true => Mark::JumpedBack,
+        false => Mark::JumpedForward,
+    });
 }
 
 /// A life that begins.

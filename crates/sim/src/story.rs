@@ -120,6 +120,10 @@ pub enum End {
 pub struct LifeDraw {
     /// How far the machine's clock jumps before it, in microseconds.
     pub wall_micros: i64,
+    /// How far it jumps while it goes on, in microseconds, and so long after it began.
+    pub jump_micros: i64,
+    /// See [`LifeDraw::jump_micros`].
+    pub jump_after: Duration,
     /// Whether the store fails in it.
     pub faults: bool,
     /// It ends so many answers after its beginning; none while it opens.
@@ -333,6 +337,8 @@ fn draw_lives(dice: &mut Dice, shape: Shape, trim: Trim) -> Vec<LifeDraw> {
                 },
                 end,
                 unsynced: draw_unsynced(dice),
+                jump_micros: *dice.pick(&[0, 0, -3_600_000_000, -500_000, 700_000, 90_000_000]),
+                jump_after: Duration::from_millis(dice.between(1, 3_000)),
             }
         })
         .collect();
