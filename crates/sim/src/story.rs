@@ -305,7 +305,7 @@ fn draw_rates(dice: &mut Dice, trim: Trim) -> Rates {
 
 /// In some stories attempts hang, and are given up soon.
 fn draw_hangs(dice: &mut Dice, rates: &mut Rates, settings: &mut Settings) {
-    rates.attempt_hung = *dice.pick(&[0, 0, 0, 3, 12]);
+    rates.attempt_hung = *dice.pick(&[0, 0, 3, 12, 30]);
     if rates.attempt_hung > 0 {
         rates.attempt_hung_ms = *dice.pick(&[2_000, 6_000, 6_000]);
         settings.attempt_silence = Duration::from_millis(*dice.pick(&[80, 300, 1_000]));
