@@ -440,11 +440,7 @@ impl Instance {
             batch.write_ahead().await?;
         }
         let batch = batch.filter(|batch| batch.rows() > 0);
-        let request = Box::new(DdlRequest {
-            ddl,
-            batch,
-            unchanged,
-        });
+        let request = Box::new(DdlRequest::new(ddl, batch, unchanged));
         let done = self.ask(|reply| Command::Ddl { request, reply }).await??;
         Ok(done.map(|done| Acknowledgement::new(self.database(), done)))
     }

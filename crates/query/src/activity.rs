@@ -7,8 +7,8 @@
 //!   pg_cancel_backend, pg_terminate_backend -> Peer::end  done by the server
 //! ```
 //!
-//! Keeps memory only. Invariant ACT-1: texts of statements are shown with their constants masked, as
-//! in logs, and only to superusers and to members of the role that runs them.
+//! Keeps memory only. Invariant ACT-1: texts of statements are shown with their constants masked,
+//! as in logs, and only to superusers and to members of the role that runs them.
 
 use std::collections::BTreeMap;
 use std::fmt;

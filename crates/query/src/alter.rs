@@ -47,7 +47,7 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
         };
         session.gate_now().own(&before)?;
         if let [AlterStep::AddPrimaryKey(key)] = alter.steps.as_slice() {
-            let added = Box::pin(primary_key::add(session, &alter.name, &before, key));
+            let added = Box::pin(primary_key::add(session, &alter.name, key));
             match added.await {
                 Err(error) if attempts < READING_ATTEMPTS && is_stale(&error) => continue,
                 Err(error) => return Err(error),

@@ -43,6 +43,21 @@ pub(crate) struct DdlRequest {
     pub(crate) unchanged: Option<Unchanged>,
 }
 
+impl DdlRequest {
+    /// See the fields.
+    pub(crate) fn new(
+        ddl: Vec<Ddl>,
+        batch: Option<BatchWriter>,
+        unchanged: Option<Unchanged>,
+    ) -> DdlRequest {
+        DdlRequest {
+            ddl,
+            batch,
+            unchanged,
+        }
+    }
+}
+
 /// A table that was read up to a boundary, so that what is made of it may take its place.
 #[derive(Debug, Clone)]
 pub struct Unchanged {

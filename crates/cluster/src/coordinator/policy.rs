@@ -19,9 +19,9 @@
 //!    processor that nothing else wants.
 //! 4. **Expiry.** A base of which whole segments have ended, by the table's time to live, is
 //!    written anew without them, by itself: its other segments are moved.
-//! 5. **Targets.** A table that says how stale an answer of few runs may be, where that is older than half
-//!    of it, comes first, with a round of its own: before other tables' rounds, and before sorts that
-//!    are not pressing.
+//! 5. **Targets.** A table that says how stale an answer of few runs may be comes first where that
+//!    is older than half of it, with a round of its own: before other tables' rounds, and before
+//!    sorts that are not pressing.
 //! 6. **Ranges** are cut where their base outgrows a merge task, and where all runs together fill
 //!    several; the last one at its end when keys rise, so that new rows do not rewrite old ones.
 //!

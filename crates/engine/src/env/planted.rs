@@ -50,7 +50,7 @@ planted! {
     ViewChangeMissed "a view's reader misses deletes since the view's end",
     UnplacedMissed "a view's reader misses changes that do not say the whole row",
     RangeForgotten "a view is brought on by the changes of its table's first range alone",
-    PredicateOnNewest "rows of the newest source that have ended are left out before it is reconciled",
+    PredicateOnNewest "ended rows of the newest source are left out before it is reconciled",
     PinIgnored "files go that a snapshot still reads",
     LogPinIgnored "logs go that a snapshot still reads",
     ExpiredEarly "a merge drops rows that end later than its boundary",

@@ -738,24 +738,6 @@ impl PartWork {
         }
     }
 
-    /// The changes but for rows that have ended: what a fault plants.
-    fn unended(
-        &self,
-        changes: BoxStream<'static, Result<ChangeBatch>>,
-    ) -> BoxStream<'static, Result<ChangeBatch>> {
-        let Some((expiry, at)) = self.expiry.clone() else {
-            return changes;
-        };
-        let unended = move |rows: Result<ChangeBatch>| {
-            let rows = rows?;
-            match expiry.alive(rows.data.column(at)) {
-                None => Ok(rows),
-                Some(alive) => shown::alive_only(&rows, &alive),
-            }
-        };
-        changes.map(unended).boxed()
-    }
-
     fn stretch(
         &self,
         stretches: Vec<Stretch>,

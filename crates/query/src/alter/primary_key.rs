@@ -39,10 +39,11 @@ use crate::text_form;
 pub(super) async fn add(
     session: &Arc<Shared>,
     name: &str,
-    before: &Arc<Table>,
     key: &[String],
 ) -> Result<Option<Token>> {
+    // The commit compares with this moment: nothing older may be known of the table.
     let visible = session.visible();
+    let before = &visible.require(name)?;
     let stored_name = match visible.is_temporary(before.id) {
         true => session.temporary().stored(name),
         false => name.to_owned(),
@@ -58,7 +59,7 @@ pub(super) async fn add(
         false => Some(Unchanged {
             table: before.id,
             through: session.instance().seal().await?,
-            read_in: visible.manifest,
+            read_in: Arc::clone(&visible.manifest),
         }),
     };
     let reader = Reader {

@@ -239,10 +239,9 @@ fn labels_stay(of: &str) -> Error {
 fn refused(operation: &AlterTableOperation) -> Error {
     let error = unsupported(format!("ALTER TABLE ... {operation} is not supported"));
     match operation {
-        AlterTableOperation::AddConstraint { .. } => error
-            .with_detail(
-                "writes are blind: constraints beside PRIMARY KEY and NOT NULL are not kept",
-            ),
+        AlterTableOperation::AddConstraint { .. } => error.with_detail(
+            "writes are blind: constraints beside PRIMARY KEY and NOT NULL are not kept",
+        ),
         AlterTableOperation::DropPrimaryKey { .. } => {
             error.with_hint("CREATE TABLE ... AS SELECT makes a table with another key")
         }
@@ -253,9 +252,9 @@ fn refused(operation: &AlterTableOperation) -> Error {
             )
             .with_hint("CREATE TABLE ... AS SELECT makes a table with others"),
         _ => error.with_hint(
-            "there are ADD, DROP and RENAME COLUMN, ADD PRIMARY KEY, ALTER COLUMN ... TYPE, SET DEFAULT, \
-             DROP DEFAULT, DROP NOT NULL and SET WITH LABELS, SET (row_labels = true), \
-             SET (freshness_target = ...), and RENAME TO",
+            "there are ADD, DROP and RENAME COLUMN, ADD PRIMARY KEY, ALTER COLUMN ... TYPE, \
+             SET DEFAULT, DROP DEFAULT, DROP NOT NULL and SET WITH LABELS, \
+             SET (row_labels = true), SET (freshness_target = ...), and RENAME TO",
         ),
     }
 }

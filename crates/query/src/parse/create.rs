@@ -381,7 +381,8 @@ fn add_option(table: &mut CreateTable, key: &str, value: &Expr) -> Result<()> {
             return Err(
                 Error::invalid(format!("{key:?} is not an option of a table"))
                     .with_hint(
-                        "there are layout, comment, row_labels, ttl, ttl_column and freshness_target",
+                        "there are layout, comment, row_labels, ttl, ttl_column and \
+                         freshness_target",
                     )
                     .with_sqlstate("22023"),
             );

@@ -290,53 +290,10 @@ fn ending(names: &Names, name: &str, what: End) -> ScalarUDF {
     })
 }
 
-/// The functions over what a statement sees.
-pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
-    let numbered = Arc::new(Numbered::new(names.visible.clone(), names.gate.clone()));
-    let with = |name: &str, gives: DataType, tell: fn(&Numbered, &Arguments) -> Option<String>| {
-        let numbered = Arc::clone(&numbered);
-        function(name, gives, move |arguments| tell(&numbered, arguments))
-    };
-    let bytes_of: fn(&Numbered, &Arguments) -> Option<String> = |numbered, a| {
-        numbered
-            .bytes(argument(a, 0)?)
-            .map(|bytes| bytes.to_string())
-    };
+/// The functions about settings.
+fn of_settings(settings: &Settings) -> [ScalarUDF; 2] {
     let (settings, setting) = (settings.clone(), settings.clone());
-    let number_of: fn(&Numbered, &Arguments) -> Option<String> =
-        |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
-    let mut all = privileges::functions(names, &numbered);
-    all.extend(of_connections(names));
-    all.extend([
-        with(REGCLASS_OID, DataType::Int64, number_of),
-        with("to_regclass", DataType::Int64, number_of),
-        with("pg_table_size", DataType::Int64, bytes_of),
-        with("pg_relation_size", DataType::Int64, bytes_of),
-        with("pg_total_relation_size", DataType::Int64, bytes_of),
-        with("pg_database_size", DataType::Int64, |numbered, _| {
-            Some(numbered.all_bytes().to_string())
-        }),
-        with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
-            Some(numbered.name(argument(a, 0)?))
-        }),
-        with("pg_get_indexdef", DataType::Utf8, |numbered, a| {
-            numbered.index_definition(number(a, 0)?, number(a, 1).unwrap_or(0))
-        }),
-        with("pg_get_constraintdef", DataType::Utf8, |numbered, a| {
-            numbered.constraint_definition(number(a, 0)?)
-        }),
-        with("pg_get_viewdef", DataType::Utf8, |numbered, a| {
-            numbered.view_definition(number(a, 0)?)
-        }),
-        with("obj_description", DataType::Utf8, |numbered, a| {
-            numbered.comment(number(a, 0)?, 0)
-        }),
-        with(DEFAULT_OF, DataType::Utf8, |numbered, a| {
-            numbered.default(number(a, 0)?, number(a, 1)?)
-        }),
-        with("col_description", DataType::Utf8, |numbered, a| {
-            numbered.comment(number(a, 0)?, number(a, 1)?)
-        }),
+    [
         failing(
             "current_setting",
             DataType::Utf8,
@@ -372,6 +329,56 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
                 setting.ask(&name.to_lowercase(), argument(a, 1)).map(Some)
             },
         ),
+    ]
+}
+
+/// The functions over what a statement sees.
+pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
+    let numbered = Arc::new(Numbered::new(names.visible.clone(), names.gate.clone()));
+    let with = |name: &str, gives: DataType, tell: fn(&Numbered, &Arguments) -> Option<String>| {
+        let numbered = Arc::clone(&numbered);
+        function(name, gives, move |arguments| tell(&numbered, arguments))
+    };
+    let bytes_of: fn(&Numbered, &Arguments) -> Option<String> = |numbered, a| {
+        numbered
+            .bytes(argument(a, 0)?)
+            .map(|bytes| bytes.to_string())
+    };
+    let number_of: fn(&Numbered, &Arguments) -> Option<String> =
+        |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
+    let mut all = privileges::functions(names, &numbered);
+    all.extend(of_connections(names));
+    all.extend([
+        with(REGCLASS_OID, DataType::Int64, number_of),
+        with("to_regclass", DataType::Int64, number_of),
+        with("pg_table_size", DataType::Int64, bytes_of),
+        with("pg_relation_size", DataType::Int64, bytes_of),
+        with("pg_total_relation_size", DataType::Int64, bytes_of),
+        with("pg_database_size", DataType::Int64, |numbered, _| {
+            Some(numbered.all_bytes().to_string())
+        }),
+        with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
+            Some(numbered.name(argument(a, 0)?))
+        }),
+        with("pg_get_indexdef", DataType::Utf8, |numbered, a| {
+            numbered.index_definition(number(a, 0)?, number(a, 1).unwrap_or(0))
+        }),
+        with("pg_get_constraintdef", DataType::Utf8, |numbered, a| {
+            numbered.constraint_definition(number(a, 0)?)
+        }),
+        with("pg_get_viewdef", DataType::Utf8, |numbered, a| {
+            numbered.view_definition(number(a, 0)?)
+        }),
+        with("obj_description", DataType::Utf8, |numbered, a| {
+            numbered.comment(number(a, 0)?, 0)
+        }),
+        with(DEFAULT_OF, DataType::Utf8, |numbered, a| {
+            numbered.default(number(a, 0)?, number(a, 1)?)
+        }),
+        with("col_description", DataType::Utf8, |numbered, a| {
+            numbered.comment(number(a, 0)?, number(a, 1)?)
+        }),
     ]);
+    all.extend(of_settings(settings));
     all
 }

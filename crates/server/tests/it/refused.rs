@@ -89,12 +89,13 @@ fn checksum<'b>(bytes: impl Iterator<Item = &'b u8>) -> u32 {
     })
 }
 
-/// Gives a manifest file another format number, and the checksum that goes with it.
-fn with_format(bytes: &[u8], format: u32) -> Vec<u8> {
+/// Gives a manifest file a format number so much higher, and the checksum that goes with it.
+fn with_format(bytes: &[u8], more: u32) -> Vec<u8> {
     let text = std::str::from_utf8(bytes).unwrap();
-    let mut bytes = text
-        .replacen("\"format\":6,", &format!("\"format\":{format},"), 1)
-        .into_bytes();
+    let (before, rest) = text.split_once("\"format\":").unwrap();
+    let (format, rest) = rest.split_once(',').unwrap();
+    let format = format.parse::<u32>().unwrap() + more;
+    let mut bytes = format!("{before}\"format\":{format},{rest}").into_bytes();
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     let digits = end - 10..end - 2;
     let sum = checksum(bytes[..digits.start].iter().chain(&bytes[digits.end..]));
@@ -108,9 +109,9 @@ fn a_folder_of_a_newer_version_is_refused_and_left_alone() {
     let database = place.path("db");
     let files = content(&database);
     let newest = files.keys().rfind(|name| name.ends_with(".edit")).unwrap();
-    let same = with_format(&files[newest], 6);
+    let same = with_format(&files[newest], 0);
     assert!(same == files[newest], "the checksum is the format's own");
-    std::fs::write(newest, with_format(&files[newest], 7)).unwrap();
+    std::fs::write(newest, with_format(&files[newest], 1)).unwrap();
     let before = content(&database);
     for args in [&["sql", "-c", "SELECT 1"][..], &["status"], &["verify"]] {
         let error = place.fails(args);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use futures::stream::{BoxStream, StreamExt};
 use lazybase_model::{Error, Result};
 
 use super::{Form, PartWork};
@@ -66,6 +67,24 @@ impl PartWork {
         self.output(columns, rows.rows())
     }
 
+    /// The changes but for rows that have ended: what a fault plants.
+    pub(super) fn unended(
+        &self,
+        changes: BoxStream<'static, Result<ChangeBatch>>,
+    ) -> BoxStream<'static, Result<ChangeBatch>> {
+        let Some((expiry, at)) = self.expiry.clone() else {
+            return changes;
+        };
+        let unended = move |rows: Result<ChangeBatch>| {
+            let rows = rows?;
+            match expiry.alive(rows.data.column(at)) {
+                None => Ok(rows),
+                Some(alive) => alive_only(&rows, &alive),
+            }
+        };
+        changes.map(unended).boxed()
+    }
+
     /// The column at `at` of rows with the columns `columns`, in the form that is asked for. The
     /// rows of a view are told by its table and the table's key.
     pub(super) fn stored(
@@ -95,7 +114,7 @@ impl PartWork {
 }
 
 /// The rows that are alive, of rows that are plain.
-pub(super) fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
+fn alive_only(rows: &ChangeBatch, alive: &BooleanArray) -> Result<ChangeBatch> {
     let alive = (0..rows.rows() as u32).filter(|row| alive.value(*row as usize));
     rows.take(&UInt32Array::from_iter_values(alive))
 }
