@@ -159,9 +159,9 @@ impl From<i64> for Cell {
 pub(crate) type Row = Vec<(&'static str, Cell)>;
 
 /// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
-/// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `m`oment, `S` and `O` for lists of the former, `T`
-/// for a list of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it
-/// is NULL.
+/// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `m`oment, `S` and `O` for lists of numbers, `T` for a
+/// list of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is
+/// NULL.
 pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
     for column in columns.split(", ") {
