@@ -217,6 +217,8 @@ fn in_folder(parent: &Path, name: &str, work: impl FnOnce(&Path) -> Outcome<()>)
     let folder = parent.join(name);
     std::fs::create_dir_all(&folder)?;
     let done = work(&folder);
-    std::fs::remove_dir_all(&folder)?;
-    done
+    let removed = std::fs::remove_dir_all(&folder);
+    // What failed first says more: a database that is still at work may keep the folder from going.
+    done?;
+    Ok(removed?)
 }
