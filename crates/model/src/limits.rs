@@ -76,10 +76,8 @@ pub const LOG_KEPT_BYTES_MAX: u64 = 256 << 20;
 pub const DELETE_GRACE: Duration = Duration::from_secs(2);
 /// How many manifest edits are replayed at most: a checkpoint follows.
 pub const EDITS_PER_CHECKPOINT: u64 = 256;
-/// How many stage attempts run at once that somebody waits for (setting `workers`).
+/// How many stage attempts run at once (setting `workers`).
 pub const WORKERS: usize = 2;
-/// How many run beside them that can wait, on processors that nobody else wants.
-pub const BACKGROUND_WORKERS: usize = 1;
 /// How long an attempt may show no sign of life before its work is given to another one. Nothing
 /// that an attempt does between two signs takes nearly as long.
 pub const ATTEMPT_SILENCE: Duration = Duration::from_secs(300);

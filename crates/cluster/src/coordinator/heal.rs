@@ -28,7 +28,6 @@ use super::run::Coordinator;
 use crate::condemned;
 use crate::shared::{DamageState, DamageStatus, is_log};
 use crate::task::{Heal, HealPiece, Output, Replaced, StageName, TaskId, TaskStatus, Work};
-use crate::worker::WorkerKind;
 
 /// How often a lost file is looked at again: somebody may have restored it.
 const LOST_CHECKED_EVERY: Duration = Duration::from_secs(30);
@@ -121,12 +120,7 @@ impl Coordinator {
         let task = RunningTask::Heal { runs: Vec::new() };
         let bytes = segments.iter().map(|(_, segment)| segment.bytes).sum();
         let status = self.heal_status(None, Span::base(ScuNumber::ZERO), bytes);
-        self.launch(
-            Work::Check { segments },
-            status,
-            task,
-            WorkerKind::Foreground,
-        );
+        self.launch(Work::Check { segments }, status, task);
         Ok(true)
     }
 
@@ -256,12 +250,7 @@ impl Coordinator {
         self.note_state(run, damaged, DamageState::Healing, None);
         let task = RunningTask::Heal { runs: ids };
         let ids = self.identifier("heal");
-        self.launch(
-            Work::Heal { layout, ids, heal },
-            status,
-            task,
-            WorkerKind::Foreground,
-        );
+        self.launch(Work::Heal { layout, ids, heal }, status, task);
         Ok(())
     }
 

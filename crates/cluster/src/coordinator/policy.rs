@@ -14,9 +14,8 @@
 //!    written once for each step. Under even load all ranges would reach their authority at
 //!    once, and a round would last minutes: each range has a ratio of its own for that step.
 //! 3. **Rest.** When nothing comes in, everything goes to the authority; where that takes long, a
-//!    last round makes best effort fresh before. So does what has come to rest in one range: the
-//!    later, the longer it was being changed and the dearer it is. That waits for a worker and a
-//!    processor that nothing else wants.
+//!    last round makes best effort fresh before. So does what has come to
+//!    rest in one range: the later, the dearer it is.
 //! 4. **Expiry.** A base of which whole segments have ended, by the table's time to live, is
 //!    written anew without them, by itself: its other segments are moved.
 //! 5. **Targets.** A table that says how stale an answer of few runs may be comes first where that
@@ -39,7 +38,6 @@ use lazybase_model::limits::{
 };
 use lazybase_model::{ScuNumber, ViewId};
 
-use crate::worker::WorkerKind;
 use chain::{Chain, Link};
 use targets::Late;
 
@@ -205,17 +203,6 @@ pub enum Proposal {
     },
 }
 
-impl Proposal {
-    /// Which worker it is for. What can wait must not take one from what keeps best effort fresh: a
-    /// merge of a range that has come to rest takes seconds.
-    pub(crate) fn kind(&self) -> WorkerKind {
-        match self {
-            Proposal::Merge { urgency, .. } if *urgency < URGENCY_IDLE => WorkerKind::Background,
-            _ => WorkerKind::Foreground,
-        }
-    }
-}
-
 /// A proposal on its way to be sorted: by urgency, then by cost.
 struct Ranked {
     urgency: u64,
@@ -235,16 +222,8 @@ const URGENCY_EXPIRED: u64 = 20;
 
 /// After so many SCUs without a change a range has come to rest, if merging it is cheap.
 const REST_SCUS: u64 = 8;
-/// So many more for each time that the merge is dearer than the changes.
-const REST_SCUS_DEAR: u64 = 16;
-/// The most, however dear it is.
+/// The same where merging it is dear.
 const REST_SCUS_MAX: u64 = 512;
-/// A range that was being changed for long rests after this part of it. Where each of so many bytes
-/// that are rewritten is for one byte of changes, and dearer ranges rest later in proportion: what
-/// is changed now and then is not written anew each time.
-const REST_SHARE: u64 = 2;
-/// See [`REST_SHARE`].
-const REST_COST: u64 = 1024;
 /// Bytes that an idle database may rewrite at once; for more it waits longer, as a pause in a
 /// stream is soon over.
 const IDLE_BYTES: u64 = 48 << 20;
@@ -500,11 +479,9 @@ impl<'a> Policy<'a> {
     fn has_come_to_rest(&self, chain: &Chain, end: usize) -> bool {
         let newest = chain.newest_change();
         let rest = self.manifest.sorted_through.0.saturating_sub(newest.0);
-        let times = chain.rewritten(0, end) / chain.bytes_after_base().max(1);
-        let changed = newest.0.saturating_sub(chain.newest_change_of_base().0);
-        let by_history = (changed / REST_SHARE).saturating_mul((times / REST_COST).max(1));
-        let by_cost = times.saturating_mul(REST_SCUS_DEAR);
-        rest >= REST_SCUS + by_cost.min(by_history).min(REST_SCUS_MAX)
+        let cost = chain.rewritten(0, end);
+        let after = chain.bytes_after_base().max(1);
+        rest >= REST_SCUS + (cost / after).saturating_mul(16).min(REST_SCUS_MAX)
     }
 
     /// Runs without data in the range go into the run before them: nothing is rewritten.

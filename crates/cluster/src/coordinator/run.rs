@@ -20,7 +20,7 @@ use crate::adopt::seal_edit;
 use crate::shared::{DamageState, Shared, is_log};
 use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::trace::ScuSpans;
-use crate::worker::{WorkerContext, WorkerHandle, WorkerKind};
+use crate::worker::{WorkerContext, WorkerHandle};
 
 /// What a coordinator is made of.
 pub(crate) struct CoordinatorParts {
@@ -124,15 +124,8 @@ impl Coordinator {
             ..PolicySettings::default()
         };
         let context = parts.context;
-        let foreground = settings.workers.max(1);
-        let workers = (0..foreground + limits::BACKGROUND_WORKERS)
-            .map(|number| {
-                let kind = match number < foreground {
-                    true => WorkerKind::Foreground,
-                    false => WorkerKind::Background,
-                };
-                WorkerHandle::spawn(number, kind, context.clone())
-            })
+        let workers = (0..settings.workers.max(1))
+            .map(|number| WorkerHandle::spawn(number, context.clone()))
             .collect::<Vec<_>>();
         Coordinator {
             policy,
@@ -479,8 +472,8 @@ impl Coordinator {
                 self.commit(Edit::SplitRange { view, low, at }).await?;
                 return Ok(());
             }
-            if self.free_worker(proposal.kind()).is_none() {
-                continue;
+            if self.workers.iter().all(|worker| worker.busy) {
+                break;
             }
             if let Proposal::Advance { view, from, to } = proposal
                 && self.advance_by_edit(&manifest, *view, *from, *to).await?
@@ -514,24 +507,13 @@ impl Coordinator {
             Proposal::Advance { view, to, .. } => RunningTask::Advance { view, to },
             Proposal::Split { .. } => return Ok(()),
         };
-        self.launch(work, status, policy, proposal.kind());
+        self.launch(work, status, policy);
         Ok(())
     }
 
-    fn free_worker(&self, kind: WorkerKind) -> Option<usize> {
-        let free = |worker: &WorkerHandle| worker.kind == kind && !worker.busy;
-        self.workers.iter().position(free)
-    }
-
-    /// Gives work to a free worker of the kind, unless it is being done or rests after a failure.
-    pub(super) fn launch(
-        &mut self,
-        work: Work,
-        status: TaskStatus,
-        policy: RunningTask,
-        kind: WorkerKind,
-    ) {
-        let Some(worker) = self.free_worker(kind) else {
+    /// Gives work to a free worker, unless it is being done or rests after a failure.
+    pub(super) fn launch(&mut self, work: Work, status: TaskStatus, policy: RunningTask) {
+        let Some(worker) = self.workers.iter().position(|worker| !worker.busy) else {
             return;
         };
         let now = self.shared.now();

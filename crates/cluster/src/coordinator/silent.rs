@@ -84,10 +84,9 @@ impl Coordinator {
         };
         self.outdated.remove(&id);
         running.watch.pulse.give_up();
-        let hung = &mut self.workers[running.worker];
-        let fresh = WorkerHandle::spawn(self.next_worker, hung.kind, self.context.clone());
+        let fresh = WorkerHandle::spawn(self.next_worker, self.context.clone());
         self.next_worker += 1;
-        std::mem::replace(hung, fresh).dismiss();
+        std::mem::replace(&mut self.workers[running.worker], fresh).dismiss();
         self.note_given_up(&running.policy);
         self.shared.tasks.lock().silent.given_up += 1;
         let status = &running.status;

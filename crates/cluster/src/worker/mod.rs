@@ -85,37 +85,23 @@ impl Traffic {
     }
 }
 
-/// Which work a worker is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WorkerKind {
-    /// What somebody waits for.
-    Foreground,
-    /// What can wait, on processors that nobody else wants.
-    Background,
-}
-
 /// The coordinator's end of a worker.
 pub(crate) struct WorkerHandle {
     pub(crate) busy: bool,
-    pub(crate) kind: WorkerKind,
     tasks: Option<mpsc::UnboundedSender<Task>>,
     actor: Option<Box<dyn ActorHandle>>,
 }
 
 impl WorkerHandle {
     /// Starts a worker.
-    pub(crate) fn spawn(number: usize, kind: WorkerKind, context: WorkerContext) -> WorkerHandle {
+    pub(crate) fn spawn(number: usize, context: WorkerContext) -> WorkerHandle {
         let (tasks, inbox) = mpsc::unbounded_channel();
-        let spawner = Arc::clone(&context.env.spawner);
-        let name = format!("worker-{number}");
-        let actor = Box::pin(work(context, inbox));
-        let actor = match kind {
-            WorkerKind::Foreground => spawner.spawn(&name, actor),
-            WorkerKind::Background => spawner.spawn_background(&name, actor),
-        };
+        let env = context.env.clone();
+        let actor = env
+            .spawner
+            .spawn(&format!("worker-{number}"), Box::pin(work(context, inbox)));
         WorkerHandle {
             busy: false,
-            kind,
             tasks: Some(tasks),
             actor: Some(actor),
         }

@@ -73,12 +73,6 @@ pub trait Spawner: Send + Sync {
     /// Runs `actor` beside the caller, until it ends; `name` shows in thread lists. Joining the
     /// returned handle waits for the actor.
     fn spawn(&self, name: &str, actor: BoxFuture<'static, ()>) -> Box<dyn ActorHandle>;
-
-    /// The same for an actor whose work can wait: it takes the processors that nobody else wants,
-    /// where the system can tell them apart.
-    fn spawn_background(&self, name: &str, actor: BoxFuture<'static, ()>) -> Box<dyn ActorHandle> {
-        self.spawn(name, actor)
-    }
 }
 
 /// A running actor.

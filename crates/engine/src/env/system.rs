@@ -92,38 +92,11 @@ impl Random for SystemRandom {
 #[derive(Debug)]
 pub struct ThreadSpawner;
 
-/// How much later than others a thread in the background gets a processor: of two threads that
-/// both want the same one, it has a tenth.
-const BACKGROUND_NICENESS: i32 = 10;
-
 impl Spawner for ThreadSpawner {
     /// # Panics
     /// If the system refuses a thread.
     fn spawn(&self, name: &str, actor: BoxFuture<'static, ()>) -> Box<dyn ActorHandle> {
-        ThreadSpawner::start(name, actor, || {})
-    }
-
-    /// # Panics
-    /// If the system refuses a thread.
-    fn spawn_background(&self, name: &str, actor: BoxFuture<'static, ()>) -> Box<dyn ActorHandle> {
-        ThreadSpawner::start(name, actor, step_back)
-    }
-}
-
-/// The thread that calls this steps back behind all others. On Linux niceness is a thread's own;
-/// elsewhere it is the whole process's, and left as it is.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    {
-        // A system that refuses lets it run as any other thread.
-        let _ = rustix::process::setpriority_process(None, BACKGROUND_NICENESS);
-    }
-}
-
-impl ThreadSpawner {
-    fn start(name: &str, actor: BoxFuture<'static, ()>, prepare: fn()) -> Box<dyn ActorHandle> {
         let run = move || {
-            prepare();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .build()

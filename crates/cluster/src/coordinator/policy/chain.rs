@@ -175,14 +175,6 @@ impl Chain {
         newest.unwrap_or(ScuNumber::ZERO)
     }
 
-    /// The newest SCU that changed a row of the base.
-    pub(super) fn newest_change_of_base(&self) -> ScuNumber {
-        let bases = self.links.iter().filter(|link| link.kind == RunKind::Base);
-        let segments = bases.flat_map(|link| &link.segments);
-        let newest = segments.map(|segment| segment.newest_scu).max();
-        newest.unwrap_or(ScuNumber::ZERO)
-    }
-
     /// The bytes of all runs in the range.
     pub(super) fn bytes(&self) -> u64 {
         self.links.iter().map(|link| link.bytes).sum()

@@ -15,7 +15,7 @@ use lazybase_engine::manifest::{
     literal,
 };
 use lazybase_engine::read::paths::{ReadIndex, segments_in};
-use lazybase_model::limits::{self, SEAL_BYTES, SEGMENT_BYTES};
+use lazybase_model::limits::{SEAL_BYTES, SEGMENT_BYTES};
 use lazybase_model::{Span, TableId};
 
 use super::*;
@@ -24,8 +24,6 @@ const STEP_MICROS: i64 = 10_000;
 const SECOND: i64 = 1_000_000;
 /// Stored bytes that one worker sorts or merges in a second.
 const SPEED: u64 = 100 << 20;
-/// As many as workers in the foreground.
-const PROCESSORS: usize = 2;
 /// What a task costs whatever its size.
 const TASK_MICROS: i64 = 15_000;
 /// Uncompressed bytes for one stored byte.
@@ -138,9 +136,7 @@ enum Task {
 
 struct Worker {
     task: Task,
-    kind: WorkerKind,
-    /// What is left to do, in microseconds of a processor.
-    left_micros: i64,
+    done_micros: i64,
     run: Run,
     content: Vec<Piece>,
     written: u64,
@@ -154,8 +150,6 @@ struct Pipeline {
     open_since: Option<i64>,
     last_ack: i64,
     running: Vec<Worker>,
-    /// Which kind of worker the task at hand is for.
-    handed: WorkerKind,
     sorted: BTreeMap<ScuNumber, Worker>,
     settings: PolicySettings,
     now: i64,
@@ -197,7 +191,6 @@ impl Pipeline {
             open_since: None,
             last_ack: 0,
             running: Vec::new(),
-            handed: WorkerKind::Foreground,
             sorted: BTreeMap::new(),
             settings: PolicySettings::default(),
             now: 0,
@@ -300,39 +293,13 @@ impl Pipeline {
         )
     }
 
-    /// Whether a worker of the kind is free.
-    fn has_free(&self, kind: WorkerKind) -> bool {
-        let running = self.running.iter().filter(|worker| worker.kind == kind);
-        let most = match kind {
-            WorkerKind::Foreground => PROCESSORS,
-            WorkerKind::Background => limits::BACKGROUND_WORKERS,
-        };
-        running.count() < most
-    }
-
-    /// Workers go on for a step; one in the background has what the others leave of the processors.
-    fn work(&mut self) {
-        let of = |kind| move |worker: &&Worker| worker.kind == kind;
-        let busy = self
-            .running
-            .iter()
-            .filter(of(WorkerKind::Foreground))
-            .count();
-        for worker in &mut self.running {
-            worker.left_micros -= match worker.kind {
-                WorkerKind::Background if busy >= PROCESSORS => STEP_MICROS / 10,
-                _ => STEP_MICROS,
-            };
-        }
-    }
-
-    /// Hands out work until all workers that there is work for are busy.
+    /// Hands out work until both workers are busy.
     fn hand_out(&mut self) {
         for _ in 0..1000 {
-            let mut proposals = self.proposals().into_iter();
-            let next = proposals.find(|proposal| self.has_free(proposal.kind()));
-            self.handed = next.as_ref().map_or(WorkerKind::Foreground, Proposal::kind);
-            match next {
+            if self.running.len() == 2 {
+                return;
+            }
+            match self.proposals().into_iter().next() {
                 None => return,
                 Some(Proposal::Split { view, low, at }) => {
                     self.commit(Edit::SplitRange { view, low, at });
@@ -456,8 +423,7 @@ impl Pipeline {
         self.tasks += 1;
         self.running.push(Worker {
             task,
-            kind: self.handed,
-            left_micros: TASK_MICROS + (work as i64 * SECOND) / SPEED as i64,
+            done_micros: self.now + TASK_MICROS + (work as i64 * SECOND) / SPEED as i64,
             run,
             content,
             written,
@@ -468,7 +434,7 @@ impl Pipeline {
         let now = self.now;
         let (done, running): (Vec<Worker>, Vec<Worker>) = std::mem::take(&mut self.running)
             .into_iter()
-            .partition(|worker| worker.left_micros <= 0);
+            .partition(|worker| worker.done_micros <= now);
         self.running = running;
         for worker in done {
             match worker.task {
@@ -543,7 +509,6 @@ impl Pipeline {
                 self.acknowledge(pieces);
             }
             self.seal();
-            self.work();
             self.finish();
             self.hand_out();
             if self.now % (SECOND / 5) == 0 {
