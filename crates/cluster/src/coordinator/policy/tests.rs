@@ -416,12 +416,8 @@ fn what_has_come_to_rest_goes_to_the_authority() {
     };
     Case::of(&text(190, "20M")).proposes(&[]);
     Case::of(&text(130, "20M")).proposes(&["v1 - Base [1, 2]"]);
-    // Half of the time over which it was being changed.
-    Case::of(&text(165, "2M")).proposes(&[]);
-    Case::of(&text(160, "2M")).proposes(&["v1 - Base [1, 2]"]);
     // For so little, so large an authority is not rewritten soon.
-    Case::of(&text(160, "20K")).proposes(&[]);
-    Case::of(&text(130, "2K")).proposes(&[]);
+    Case::of(&text(130, "20K")).proposes(&[]);
     // Rising keys leave ranges behind that hold one run and no authority yet.
     let fresh = |ct: u64| text(ct, "20M").replace("base 1..=100 64M", "base 1..=100 none ct=0");
     Case::of(&fresh(195)).proposes(&[]);
