@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::DataType;
-use async_recursion::async_recursion as boxed;
+use futures::future::BoxFuture;
 use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
 use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::access::Privilege;
@@ -88,24 +88,30 @@ impl Appender {
     /// # Errors
     /// `NotFound` for an unknown table or column, `Invalid` for values that don't fit; then the
     /// rows of this call are not part of the batch, and the batch can go on.
-    #[boxed]
-    pub async fn append(&mut self, table: &str, rows: &RecordBatch, op: Op) -> Result<()> {
-        let table = self.database.table(table)?;
-        self.check(&table, rows, op)?;
-        let visible = Visible::stored(self.database.instance().manifest());
-        let constants = Constants::new(self.database.clone(), None);
-        let target = Target {
-            visible: &visible,
-            constants: &constants,
-            table: &table,
-        };
-        let changes = target.changes(rows, self.rows + 1, op)?;
-        self.rows += rows.num_rows() as u64;
-        if changes.changes.rows() == 0 {
-            return Ok(());
-        }
-        Box::pin(check_numbers(self.database.instance(), &table, &changes)).await?;
-        self.writer.append_keyed(&table, changes).await
+    pub fn append<'a>(
+        &'a mut self,
+        table: &'a str,
+        rows: &'a RecordBatch,
+        op: Op,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let table = self.database.table(table)?;
+            self.check(&table, rows, op)?;
+            let visible = Visible::stored(self.database.instance().manifest());
+            let constants = Constants::new(self.database.clone(), None);
+            let target = Target {
+                visible: &visible,
+                constants: &constants,
+                table: &table,
+            };
+            let changes = target.changes(rows, self.rows + 1, op)?;
+            self.rows += rows.num_rows() as u64;
+            if changes.changes.rows() == 0 {
+                return Ok(());
+            }
+            Box::pin(check_numbers(self.database.instance(), &table, &changes)).await?;
+            self.writer.append_keyed(&table, changes).await
+        })
     }
 
     /// Whether the session may write these columns so.
@@ -145,16 +151,17 @@ impl Appender {
     /// # Errors
     /// `MaybeHappened` when its fate is unknown: read back, or append again under the same
     /// producer number.
-    #[boxed]
-    pub async fn commit(self) -> Result<Acknowledgement> {
-        let clock = &self.database.instance().env().clock;
-        let started = clock.monotonic();
-        let span = tracing::info_span!("commit", scu = tracing::field::Empty);
-        let acknowledged = self.writer.commit().instrument(span.clone()).await?;
-        span.record("scu", acknowledged.token.horizon.scu.0);
-        let took = clock.monotonic().saturating_sub(started);
-        observe::committed(took, acknowledged.rows);
-        Ok(acknowledged)
+    pub fn commit(self) -> BoxFuture<'static, Result<Acknowledgement>> {
+        Box::pin(async move {
+            let clock = &self.database.instance().env().clock;
+            let started = clock.monotonic();
+            let span = tracing::info_span!("commit", scu = tracing::field::Empty);
+            let acknowledged = self.writer.commit().instrument(span.clone()).await?;
+            span.record("scu", acknowledged.token.horizon.scu.0);
+            let took = clock.monotonic().saturating_sub(started);
+            observe::committed(took, acknowledged.rows);
+            Ok(acknowledged)
+        })
     }
 }
 

@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider,
 };
 use datafusion::error::Result as DataFusionResult;
+use futures::future::{self, BoxFuture};
 use lazybase_cluster::Instance;
 use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
 use lazybase_model::{Result, Table, TableId};
@@ -73,6 +73,11 @@ impl Names {
         }
     }
 }
+
+/// What a schema has under a name. The futures of it are written out, and ready: what `async_trait`
+/// makes of them takes the compiler minutes, for it proves of each that all of a session may be
+/// sent, under bounds under which it keeps no proofs.
+type Found = DataFusionResult<Option<Arc<dyn TableProvider>>>;
 
 /// The only catalogue there is, in the list that DataFusion wants.
 #[derive(Debug)]
@@ -166,16 +171,8 @@ struct StoredSchema {
     names: Names,
 }
 
-#[async_trait]
-impl SchemaProvider for StoredSchema {
-    fn table_names(&self) -> Vec<String> {
-        let mut tables = self.names.visible.tables();
-        tables.extend(self.names.visible.views());
-        tables.retain(|table| self.names.gate.sees(table));
-        tables.iter().map(|table| table.name.clone()).collect()
-    }
-
-    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+impl StoredSchema {
+    fn find(&self, name: &str) -> Found {
         let (name, shows) = hidden::shown(name);
         let visible = &self.names.visible;
         let view = visible.view(name);
@@ -222,6 +219,25 @@ impl SchemaProvider for StoredSchema {
             self.names.gate.clone(),
         ))))
     }
+}
+
+impl SchemaProvider for StoredSchema {
+    fn table_names(&self) -> Vec<String> {
+        let mut tables = self.names.visible.tables();
+        tables.extend(self.names.visible.views());
+        tables.retain(|table| self.names.gate.sees(table));
+        tables.iter().map(|table| table.name.clone()).collect()
+    }
+
+    fn table<'schema: 'found, 'name: 'found, 'found>(
+        &'schema self,
+        name: &'name str,
+    ) -> BoxFuture<'found, Found>
+    where
+        Self: 'found,
+    {
+        Box::pin(future::ready(self.find(name)))
+    }
 
     fn table_exist(&self, name: &str) -> bool {
         let (name, _) = hidden::shown(name);
@@ -236,13 +252,8 @@ struct PgSchema {
     seen: pg_catalog::Seen,
 }
 
-#[async_trait]
-impl SchemaProvider for PgSchema {
-    fn table_names(&self) -> Vec<String> {
-        pg_catalog::names().map(str::to_owned).collect()
-    }
-
-    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+impl PgSchema {
+    fn find(&self, name: &str) -> Found {
         match pg_catalog::rows(name, &self.seen).map_err(into_datafusion)? {
             None => Ok(None),
             Some(rows) => {
@@ -250,6 +261,22 @@ impl SchemaProvider for PgSchema {
                 Ok(Some(Arc::new(table)))
             }
         }
+    }
+}
+
+impl SchemaProvider for PgSchema {
+    fn table_names(&self) -> Vec<String> {
+        pg_catalog::names().map(str::to_owned).collect()
+    }
+
+    fn table<'schema: 'found, 'name: 'found, 'found>(
+        &'schema self,
+        name: &'name str,
+    ) -> BoxFuture<'found, Found>
+    where
+        Self: 'found,
+    {
+        Box::pin(future::ready(self.find(name)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -269,15 +296,8 @@ impl fmt::Debug for SystemSchema {
     }
 }
 
-#[async_trait]
-impl SchemaProvider for SystemSchema {
-    fn table_names(&self) -> Vec<String> {
-        let names = system_tables::NAMES.into_iter();
-        let seen = names.filter(|name| system_tables::check(name, &self.gate).is_ok());
-        seen.map(str::to_owned).collect()
-    }
-
-    async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+impl SystemSchema {
+    fn find(&self, name: &str) -> Found {
         system_tables::check(name, &self.gate).map_err(into_datafusion)?;
         let rows = system_tables::rows(name, &self.instance, &self.settings, &self.gate);
         match rows.map_err(into_datafusion)? {
@@ -287,6 +307,24 @@ impl SchemaProvider for SystemSchema {
                 Ok(Some(Arc::new(table)))
             }
         }
+    }
+}
+
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        let names = system_tables::NAMES.into_iter();
+        let seen = names.filter(|name| system_tables::check(name, &self.gate).is_ok());
+        seen.map(str::to_owned).collect()
+    }
+
+    fn table<'schema: 'found, 'name: 'found, 'found>(
+        &'schema self,
+        name: &'name str,
+    ) -> BoxFuture<'found, Found>
+    where
+        Self: 'found,
+    {
+        Box::pin(future::ready(self.find(name)))
     }
 
     fn table_exist(&self, name: &str) -> bool {

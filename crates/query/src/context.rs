@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::catalog::CatalogProviderList;
 use datafusion::common::{DFSchema, internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::FunctionRegistry;
@@ -24,6 +25,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement};
+use futures::future::BoxFuture;
 use lazybase_cluster::Instance;
 use lazybase_model::{Error, Result, Table, TableId};
 use tracing::Instrument;
@@ -77,22 +79,37 @@ impl Context {
         names: Names,
         instance: &Instance,
     ) -> Context {
-        let mut state = base.clone();
-        *state.config_mut() = settings.config.clone();
-        for function in functions::over(&names, settings) {
-            // Each statement has its own: those of the one before are not there.
-            let _ = state.register_udf(Arc::new(function));
-        }
+        let functions = functions::over(&names, settings);
         let notes = Arc::clone(&names.notes);
         let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
-        state.register_catalog_list(Arc::new(catalogs));
+        let mut context = Context::over(base, settings, Arc::new(catalogs));
+        for function in functions {
+            // Each statement has its own: those of the one before are not there.
+            let _ = context.state.register_udf(Arc::new(function));
+        }
+        context.notes = notes;
+        context
+    }
+
+    /// A context over tables that somebody else has named.
+    pub(crate) fn over(
+        base: &SessionState,
+        settings: &Settings,
+        catalogs: Arc<dyn CatalogProviderList>,
+    ) -> Context {
+        let mut state = base.clone();
+        *state.config_mut() = settings.config.clone();
+        state.register_catalog_list(catalogs);
         state.mark_start_execution();
         // now() is whole microseconds, as a TIMESTAMP that it is written to.
         if let Some(now) = &mut state.execution_props_mut().query_execution_start_time {
             let rest = u64::from(now.timestamp_subsec_nanos() % 1_000);
             *now -= Duration::from_nanos(rest);
         }
-        Context { state, notes }
+        Context {
+            state,
+            notes: ScanNotes::default(),
+        }
     }
 
     /// Plans a query and begins to run it.
@@ -102,17 +119,26 @@ impl Context {
         sql: &str,
     ) -> Result<SendableRecordBatchStream> {
         let statement = planner::rewritten(statement);
-        let plan = async {
-            let plan = self.state.statement_to_plan(statement).await?;
-            self.physical(&plan).await
-        };
         let run = async {
-            let plan = Box::pin(plan);
-            let plan = plan.instrument(tracing::info_span!("plan")).await?;
+            let plan = self
+                .plan(statement)
+                .instrument(tracing::info_span!("plan"))
+                .await?;
             execute_stream(plan, memory::task_of_one(&self.state))
         };
         let rows = run.await.map(repeated_names::unmarked_rows);
         rows.map_err(|error| from_datafusion(&error, sql))
+    }
+
+    /// How a statement would run.
+    pub(crate) fn plan(
+        &self,
+        statement: PlannerStatement,
+    ) -> BoxFuture<'_, DataFusionResult<Arc<dyn ExecutionPlan>>> {
+        Box::pin(async {
+            let plan = self.state.statement_to_plan(statement).await?;
+            self.physical(&plan).await
+        })
     }
 
     /// The columns of the rows that a query gives.

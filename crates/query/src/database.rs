@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use datafusion::execution::session_state::SessionState;
+use futures::future::BoxFuture;
 use lazybase_cluster::{Instance, Settings};
 use lazybase_engine::env::Env;
 use lazybase_engine::env::local::LocalStore;
@@ -207,9 +208,8 @@ impl Database {
     ///
     /// # Errors
     /// `Unavailable` when what was acknowledged can't be sealed; nothing of it is lost.
-    #[boxed]
-    pub async fn close(&self) -> Result<()> {
-        self.instance.close().await
+    pub fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.instance.close().await })
     }
 
     /// A table of the newest manifest.

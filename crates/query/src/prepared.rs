@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_recursion::async_recursion as boxed;
 use datafusion::sql::sqlparser::ast;
+use futures::future::BoxFuture;
 use lazybase_model::{Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId};
 use tracing::Instrument;
 
@@ -117,71 +117,73 @@ impl Prepared {
     ///
     /// # Errors
     /// As the planner's, for what it can tell without the values.
-    #[boxed]
-    pub async fn columns(&self) -> Result<Option<Columns>> {
-        let clauses = self.statement.clauses;
-        let visible = self.session.visible();
-        if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible))
-            && !self.needs_horizon(&[Arc::clone(pattern.table())])
-        {
-            return Ok(Some(Columns {
-                schema: pattern.schema(),
-                definitions: Definitions::of(&[Arc::clone(pattern.table())], None)?,
-            }));
-        }
-        let fixed = |schema| {
-            let definitions = Definitions::default();
-            Ok(Some(Columns {
-                schema,
-                definitions,
-            }))
-        };
-        let statement = match &self.statement.text {
-            Text::Ours(statement) => statement.as_ref().clone(),
-            Text::Sql(tree) => {
-                let mut tree = tree.as_ref().clone();
-                parameters::bind_nulls(&mut tree, &self.types);
-                parse::with_extras(tree, self.statement.extras.clone())?
+    pub fn columns(&self) -> BoxFuture<'_, Result<Option<Columns>>> {
+        Box::pin(async move {
+            let clauses = self.statement.clauses;
+            let visible = self.session.visible();
+            if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible))
+                && !self.needs_horizon(&[Arc::clone(pattern.table())])
+            {
+                return Ok(Some(Columns {
+                    schema: pattern.schema(),
+                    definitions: Definitions::of(&[Arc::clone(pattern.table())], None)?,
+                }));
             }
-        };
-        match statement {
-            Statement::Query(query) => {
-                let mut statement = ast::Statement::Query(query);
-                lookup::unknown_numbers(&mut statement);
-                let tables = stored_tables(&statement, &self.session, None)?;
-                let snapshot = match self.needs_horizon(&tables) {
-                    true => {
-                        let ids = tables.iter().map(|table| table.id).collect();
-                        Some(self.session.snapshot(&clauses, Some(ids)).await?)
-                    }
-                    false => None,
-                };
-                let definitions = Definitions::of(&tables, snapshot.as_ref())?;
-                let (context, names) = self.session.context(snapshot, Buffered::default(), None);
-                hidden::show(&mut statement, &|name| names.definition(name).ok())?;
-                let schema = context.columns(statement, &self.sql).await?;
+            let fixed = |schema| {
+                let definitions = Definitions::default();
                 Ok(Some(Columns {
                     schema,
                     definitions,
                 }))
+            };
+            let statement = match &self.statement.text {
+                Text::Ours(statement) => statement.as_ref().clone(),
+                Text::Sql(tree) => {
+                    let mut tree = tree.as_ref().clone();
+                    parameters::bind_nulls(&mut tree, &self.types);
+                    parse::with_extras(tree, self.statement.extras.clone())?
+                }
+            };
+            match statement {
+                Statement::Query(query) => {
+                    let mut statement = ast::Statement::Query(query);
+                    lookup::unknown_numbers(&mut statement);
+                    let tables = stored_tables(&statement, &self.session, None)?;
+                    let snapshot = match self.needs_horizon(&tables) {
+                        true => {
+                            let ids = tables.iter().map(|table| table.id).collect();
+                            Some(self.session.snapshot(&clauses, Some(ids)).await?)
+                        }
+                        false => None,
+                    };
+                    let definitions = Definitions::of(&tables, snapshot.as_ref())?;
+                    let (context, names) =
+                        self.session.context(snapshot, Buffered::default(), None);
+                    hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+                    let schema = context.columns(statement, &self.sql).await?;
+                    Ok(Some(Columns {
+                        schema,
+                        definitions,
+                    }))
+                }
+                Statement::Explain(_) => {
+                    let plan = Field::new("plan", DataType::Utf8, false);
+                    fixed(Arc::new(Schema::new(vec![plan])))
+                }
+                Statement::VerifyTable { .. } => fixed(upkeep::verify_columns()),
+                Statement::Backup { .. } => fixed(upkeep::backup_columns()),
+                Statement::Show(_)
+                | Statement::ShowTables
+                | Statement::ShowViews
+                | Statement::ShowCreate { .. }
+                | Statement::Describe(_) => {
+                    let parsed = parse::known(statement, clauses)?;
+                    let answer = dispatch(&self.session, parsed, &self.sql, None).await?;
+                    fixed(answer.schema())
+                }
+                _ => Ok(None),
             }
-            Statement::Explain(_) => {
-                let plan = Field::new("plan", DataType::Utf8, false);
-                fixed(Arc::new(Schema::new(vec![plan])))
-            }
-            Statement::VerifyTable { .. } => fixed(upkeep::verify_columns()),
-            Statement::Backup { .. } => fixed(upkeep::backup_columns()),
-            Statement::Show(_)
-            | Statement::ShowTables
-            | Statement::ShowViews
-            | Statement::ShowCreate { .. }
-            | Statement::Describe(_) => {
-                let parsed = parse::known(statement, clauses)?;
-                let answer = dispatch(&self.session, parsed, &self.sql, None).await?;
-                fixed(answer.schema())
-            }
-            _ => Ok(None),
-        }
+        })
     }
 
     /// Whether the columns may be those of an earlier definition of the tables, which only the
@@ -204,9 +206,8 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::columns`].
-    #[boxed]
-    pub async fn schema(&self) -> Result<Option<SchemaRef>> {
-        Ok(self.columns().await?.map(|columns| columns.schema))
+    pub fn schema(&self) -> BoxFuture<'_, Result<Option<SchemaRef>>> {
+        Box::pin(async move { Ok(self.columns().await?.map(|columns| columns.schema)) })
     }
 
     /// Runs the statement with these values; its rows come as a stream.
@@ -214,40 +215,40 @@ impl Prepared {
     /// # Errors
     /// `Invalid` (08P01) for another number of values than there are parameters, and whatever
     /// the statement meets before its first row.
-    #[boxed]
-    pub async fn query(&self, values: &[Value]) -> Result<AnswerStream> {
-        if values.len() != self.types.len() {
-            return Err(Error::invalid(format!(
-                "the statement has {} parameters, {} values are given",
-                self.types.len(),
-                values.len()
-            ))
-            .with_sqlstate("08P01"));
-        }
-        let _running = self.session.gate.lock().await;
-        let watch = Watch::begin(&self.session, &self.sql);
-        let run = async {
-            let mut rebinds = Rebinds::of(&self.session, false);
-            let mut answer = self.run(values).await;
-            while answer.as_ref().is_err_and(|error| rebinds.again(error)) {
-                answer = self.run(values).await;
+    pub fn query<'a>(&'a self, values: &'a [Value]) -> BoxFuture<'a, Result<AnswerStream>> {
+        Box::pin(async move {
+            if values.len() != self.types.len() {
+                return Err(Error::invalid(format!(
+                    "the statement has {} parameters, {} values are given",
+                    self.types.len(),
+                    values.len()
+                ))
+                .with_sqlstate("08P01"));
             }
-            answer
-        };
-        let answer = Box::pin(run).instrument(watch.span()).await;
-        if answer.is_err() {
-            self.session.fail_transaction();
-        }
-        watched(answer, watch)
+            let _running = self.session.gate.lock().await;
+            let watch = Watch::begin(&self.session, &self.sql);
+            let run = async {
+                let mut rebinds = Rebinds::of(&self.session, false);
+                let mut answer = self.run(values).await;
+                while answer.as_ref().is_err_and(|error| rebinds.again(error)) {
+                    answer = self.run(values).await;
+                }
+                answer
+            };
+            let answer = Box::pin(run).instrument(watch.span()).await;
+            if answer.is_err() {
+                self.session.fail_transaction();
+            }
+            watched(answer, watch)
+        })
     }
 
     /// Runs the statement with these values, to its end.
     ///
     /// # Errors
     /// As [`Prepared::query`], and whatever is met later.
-    #[boxed]
-    pub async fn execute(&self, values: &[Value]) -> Result<Answer> {
-        self.query(values).await?.collect().await
+    pub fn execute<'a>(&'a self, values: &'a [Value]) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(async move { self.query(values).await?.collect().await })
     }
 
     async fn run(&self, values: &[Value]) -> Result<AnswerStream> {

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
-use async_recursion::async_recursion as boxed;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use futures::future::BoxFuture;
 use futures::stream::StreamExt;
 use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
 use lazybase_engine::read::Snapshot;
@@ -133,13 +133,14 @@ impl Session {
     ///
     /// # Errors
     /// The first error; what earlier statements did stays.
-    #[boxed]
-    pub async fn execute(&self, sql: &str) -> Result<Vec<Answer>> {
-        let mut answers = Vec::new();
-        for statement in split_statements(sql)? {
-            answers.push(self.query(&statement).await?.collect().await?);
-        }
-        Ok(answers)
+    pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Answer>>> {
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for statement in split_statements(sql)? {
+                answers.push(self.query(&statement).await?.collect().await?);
+            }
+            Ok(answers)
+        })
     }
 
     /// Runs one statement; its rows come as a stream.
@@ -147,9 +148,8 @@ impl Session {
     /// # Errors
     /// `Invalid` when the text is not one statement, and whatever the statement meets before its
     /// first row.
-    #[boxed]
-    pub async fn query(&self, sql: &str) -> Result<AnswerStream> {
-        self.start(sql, None).await
+    pub fn query<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<AnswerStream>> {
+        Box::pin(async move { self.start(sql, None).await })
     }
 
     /// Runs one `COPY ... FROM STDIN`, whose data are `input` up to its end.
@@ -176,17 +176,18 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::query`].
-    #[boxed]
-    pub async fn copy_to(&self, sql: &str) -> Result<AnswerStream> {
-        let statement = one_statement(sql)?;
-        let _running = self.shared.gate.lock().await;
-        let watch = Watch::begin(&self.shared, &statement);
-        let copied = Box::pin(copy::copy_to_client(&self.shared, &statement));
-        let answer = copied.instrument(watch.span()).await;
-        if answer.is_err() {
-            self.shared.fail_transaction();
-        }
-        watched(answer, watch)
+    pub fn copy_to<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<AnswerStream>> {
+        Box::pin(async move {
+            let statement = one_statement(sql)?;
+            let _running = self.shared.gate.lock().await;
+            let watch = Watch::begin(&self.shared, &statement);
+            let copied = Box::pin(copy::copy_to_client(&self.shared, &statement));
+            let answer = copied.instrument(watch.span()).await;
+            if answer.is_err() {
+                self.shared.fail_transaction();
+            }
+            watched(answer, watch)
+        })
     }
 
     /// Reads one statement with parameters `$1`, `$2`, ..., to be run any number of times.
@@ -207,29 +208,36 @@ impl Session {
     ///
     /// # Errors
     /// `Invalid` when the text is not one statement, `NotFound` for names that mean nothing.
-    #[boxed]
-    pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
-        self.prepare_typed(sql, &[]).await
+    pub fn prepare<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Prepared>> {
+        Box::pin(async move { self.prepare_typed(sql, &[]).await })
     }
 
     /// As [`Session::prepare`], where the types of some parameters are known beforehand.
     ///
     /// # Errors
     /// As [`Session::prepare`].
-    #[boxed]
-    pub async fn prepare_typed(&self, sql: &str, types: &[Option<DataType>]) -> Result<Prepared> {
-        let statement = one_statement(sql)?;
-        let prepared = Box::pin(Prepared::new(Arc::clone(&self.shared), &statement, types));
-        prepared.instrument(observe::preparing(&statement)).await
+    pub fn prepare_typed<'a>(
+        &'a self,
+        sql: &'a str,
+        types: &'a [Option<DataType>],
+    ) -> BoxFuture<'a, Result<Prepared>> {
+        Box::pin(async move {
+            let statement = one_statement(sql)?;
+            let prepared = Box::pin(Prepared::new(Arc::clone(&self.shared), &statement, types));
+            prepared.instrument(observe::preparing(&statement)).await
+        })
     }
 
     /// Runs one statement with values for `$1`, `$2`, ..., to its end.
     ///
     /// # Errors
     /// As [`Session::prepare`] and [`Prepared::execute`].
-    #[boxed]
-    pub async fn execute_with(&self, sql: &str, values: &[Value]) -> Result<Answer> {
-        self.prepare(sql).await?.execute(values).await
+    pub fn execute_with<'a>(
+        &'a self,
+        sql: &'a str,
+        values: &'a [Value],
+    ) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(async move { self.prepare(sql).await?.execute(values).await })
     }
 
     /// Tells `listener` how far a statement that takes long (SETTLE) has come, from 0 to 1.
@@ -237,18 +245,23 @@ impl Session {
         *self.shared.progress.lock() = Some(Arc::new(listener));
     }
 
-    #[boxed]
-    async fn start(&self, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
-        let statement = one_statement(sql)?;
-        let _running = self.shared.gate.lock().await;
-        let watch = Watch::begin(&self.shared, &statement);
-        // In a box, so that whoever holds many statements' futures holds little for each.
-        let run = Box::pin(run(&self.shared, &statement, input));
-        let answer = run.instrument(watch.span()).await;
-        if answer.is_err() {
-            self.shared.fail_transaction();
-        }
-        watched(answer, watch)
+    fn start<'a>(
+        &'a self,
+        sql: &'a str,
+        input: Option<copy::Input>,
+    ) -> BoxFuture<'a, Result<AnswerStream>> {
+        Box::pin(async move {
+            let statement = one_statement(sql)?;
+            let _running = self.shared.gate.lock().await;
+            let watch = Watch::begin(&self.shared, &statement);
+            // In a box, so that whoever holds many statements' futures holds little for each.
+            let run = Box::pin(run(&self.shared, &statement, input));
+            let answer = run.instrument(watch.span()).await;
+            if answer.is_err() {
+                self.shared.fail_transaction();
+            }
+            watched(answer, watch)
+        })
     }
 
     /// The stamp of the last answer.
@@ -292,20 +305,26 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` for an unknown table or column, `Invalid` for keys of another type.
-    #[boxed]
-    pub async fn get(&self, table: &str, keys: &RecordBatch, columns: &[&str]) -> Result<Answer> {
-        let mut watch = Watch::begin(&self.shared, "SELECT");
-        watch.is_point();
-        let get = Box::pin(read::get(&self.shared, table, keys, columns));
-        let answer = get.instrument(watch.span()).await;
-        match &answer {
-            Ok(answer) => {
-                watch.more(usize::try_from(answer.rows).unwrap_or(usize::MAX));
-                watch.end(answer.stamp.as_ref());
+    pub fn get<'a>(
+        &'a self,
+        table: &'a str,
+        keys: &'a RecordBatch,
+        columns: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(async move {
+            let mut watch = Watch::begin(&self.shared, "SELECT");
+            watch.is_point();
+            let get = Box::pin(read::get(&self.shared, table, keys, columns));
+            let answer = get.instrument(watch.span()).await;
+            match &answer {
+                Ok(answer) => {
+                    watch.more(usize::try_from(answer.rows).unwrap_or(usize::MAX));
+                    watch.end(answer.stamp.as_ref());
+                }
+                Err(error) => watch.fail(error),
             }
-            Err(error) => watch.fail(error),
-        }
-        answer
+            answer
+        })
     }
 }
 
@@ -718,29 +737,6 @@ impl Shared {
         if let Some(transaction) = &mut self.state.lock().transaction {
             transaction.failed = true;
         }
-    }
-
-    pub(crate) fn note_stamp(&self, stamp: Stamp) {
-        if let Some(parent) = &self.parent {
-            parent.note_stamp(stamp.clone());
-        }
-        self.state.lock().last_stamp = Some(stamp);
-    }
-
-    /// The session reads at or after what it wrote.
-    pub(crate) fn note_token(&self, token: Token) {
-        if let Some(parent) = &self.parent {
-            parent.note_token(token);
-        }
-        let mut state = self.state.lock();
-        state.floor = state.floor.max(token.horizon);
-        state.last_token = Some(token);
-    }
-
-    /// The session reads at or after a change to the tables.
-    pub(crate) fn note_ddl(&self) {
-        let boundary = Horizon::end_of(self.instance().manifest().sealed_through);
-        self.rise(boundary);
     }
 }
 

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use futures::future::BoxFuture;
 use lazybase_engine::key::Key;
 use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::read::views::{Share, is_cheaper};
@@ -209,6 +209,54 @@ impl LazyTable {
         }
         let schema = Arc::new(Schema::new(fields));
         Shape::with_schema(Arc::clone(other), projection, &scan.sight, schema).map(Some)
+    }
+
+    fn boxed_scan<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        projection: Option<&'a Vec<usize>>,
+        filters: &'a [Expr],
+        limit: Option<usize>,
+    ) -> BoxFuture<'a, DataFusionResult<Arc<dyn ExecutionPlan>>> {
+        Box::pin(async move {
+            let planned = self.cheapest_scan(state, projection, filters, limit).await;
+            planned.map_err(into_datafusion)
+        })
+    }
+
+    /// What reads the columns of rows that pass the filters, as far as they narrow what is read.
+    async fn cheapest_scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let snapshot = self
+            .snapshot
+            .clone()
+            .ok_or_else(|| Error::internal("a table is scanned without a snapshot"))?;
+        let projection: Vec<usize> = match projection {
+            Some(chosen) => chosen.iter().map(|at| self.columns[*at]).collect(),
+            None => self.columns.clone(),
+        };
+        let sight = self.check(&projection, filters)?;
+        if sight.is_limited(&self.table) {
+            snapshot.conceal_sources();
+        }
+        let scan = Scan {
+            state,
+            projection,
+            filters,
+            limit,
+            sight,
+        };
+        if let Views::Named(view) = &self.views
+            && let Some(read) = self.view_scan(&snapshot, &scan, view, None).await?
+        {
+            return Ok(read);
+        }
+        self.table_scan(&snapshot, &scan).await
     }
 
     /// A scan of a view; `None` where the table must answer, or answers as well as the view.
@@ -426,7 +474,6 @@ fn words_of(range: &KeyRange) -> &'static str {
     in_words(*range != KeyRange::default())
 }
 
-#[async_trait]
 impl TableProvider for LazyTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -456,40 +503,18 @@ impl TableProvider for LazyTable {
             .collect())
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+    // Written out, and not by `async_trait`, for the compiler's sake: see `catalog::Found`.
+    fn scan<'table: 'plan, 'state: 'plan, 'columns: 'plan, 'filters: 'plan, 'plan>(
+        &'table self,
+        state: &'state dyn Session,
+        projection: Option<&'columns Vec<usize>>,
+        filters: &'filters [Expr],
         limit: Option<usize>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let snapshot = self.snapshot.clone().ok_or_else(|| {
-            into_datafusion(Error::internal("a table is scanned without a snapshot"))
-        })?;
-        let projection: Vec<usize> = match projection {
-            Some(chosen) => chosen.iter().map(|at| self.columns[*at]).collect(),
-            None => self.columns.clone(),
-        };
-        let sight = self.check(&projection, filters).map_err(into_datafusion)?;
-        if sight.is_limited(&self.table) {
-            snapshot.conceal_sources();
-        }
-        let scan = Scan {
-            state,
-            projection,
-            filters,
-            limit,
-            sight,
-        };
-        let planned = async {
-            if let Views::Named(view) = &self.views
-                && let Some(read) = self.view_scan(&snapshot, &scan, view, None).await?
-            {
-                return Ok(read);
-            }
-            self.table_scan(&snapshot, &scan).await
-        };
-        planned.await.map_err(into_datafusion)
+    ) -> BoxFuture<'plan, DataFusionResult<Arc<dyn ExecutionPlan>>>
+    where
+        Self: 'plan,
+    {
+        self.boxed_scan(state, projection, filters, limit)
     }
 }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_recursion::async_recursion as boxed;
+use futures::future::BoxFuture;
 use lazybase_cluster::Instance;
 use lazybase_engine::manifest::{Ddl, Manifest};
 use lazybase_model::{Error, Result, Table};
@@ -121,14 +121,15 @@ impl Session {
     ///
     /// # Errors
     /// `Unavailable` when the manifest can't be written.
-    #[boxed]
-    pub async fn drop_temporary(&self) -> Result<()> {
-        let _running = self.shared().gate.lock().await;
-        let of = self.shared().state.lock().temporary;
-        match of {
-            Some(_) if !self.in_transaction() => drop_of(self.shared().instance(), of).await,
-            _ => Ok(()),
-        }
+    pub fn drop_temporary(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let _running = self.shared().gate.lock().await;
+            let of = self.shared().state.lock().temporary;
+            match of {
+                Some(_) if !self.in_transaction() => drop_of(self.shared().instance(), of).await,
+                _ => Ok(()),
+            }
+        })
     }
 }
 

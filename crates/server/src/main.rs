@@ -48,8 +48,13 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 use crate::cli::{Cli, Command};
 use crate::config::Config;
 
-/// The stack of a thread, in bytes: what a statement of the greatest depth takes, and room.
-const STACK_BYTES: usize = 8 << 20;
+/// The stack of a thread, in bytes: what a statement of the greatest depth takes, and room; twice
+/// that where nothing is optimised.
+const STACK_BYTES: usize = if cfg!(debug_assertions) {
+    16 << 20
+} else {
+    8 << 20
+};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

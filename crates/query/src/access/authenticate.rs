@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use async_recursion::async_recursion as boxed;
+use futures::future::BoxFuture;
 use lazybase_model::access::{Access, Object, Privilege, Role, RoleId};
 use lazybase_model::{Error, Result};
 use pgwire::api::auth::sasl::scram::ScramSecret;
@@ -109,23 +109,28 @@ impl Database {
     ///
     /// # Errors
     /// `Invalid`: 28P01 for whatever is not right, 42501 without CONNECT.
-    #[boxed]
-    pub async fn authenticate_password(&self, user: &str, password: &str) -> Result<Authenticated> {
-        let manifest = self.instance().manifest();
-        let role = manifest.access.role_named(user);
-        let found = role.filter(|role| role.login && self.is_valid(role));
-        let parts = found.and_then(|role| Parts::read(role.password.as_ref()?.as_text()));
-        let there = parts.is_some();
-        let parts = match parts {
-            Some(parts) => parts,
-            None => scram::nobodys(user, seed()?),
-        };
-        // The password of nobody is tested too: it takes as long.
-        let right = scram::is_password(&parts, password)?;
-        match right && there {
-            true => self.role_of(user),
-            false => Err(wrong_password(user)),
-        }
+    pub fn authenticate_password<'a>(
+        &'a self,
+        user: &'a str,
+        password: &'a str,
+    ) -> BoxFuture<'a, Result<Authenticated>> {
+        Box::pin(async move {
+            let manifest = self.instance().manifest();
+            let role = manifest.access.role_named(user);
+            let found = role.filter(|role| role.login && self.is_valid(role));
+            let parts = found.and_then(|role| Parts::read(role.password.as_ref()?.as_text()));
+            let there = parts.is_some();
+            let parts = match parts {
+                Some(parts) => parts,
+                None => scram::nobodys(user, seed()?),
+            };
+            // The password of nobody is tested too: it takes as long.
+            let right = scram::is_password(&parts, password)?;
+            match right && there {
+                true => self.role_of(user),
+                false => Err(wrong_password(user)),
+            }
+        })
     }
 
     /// A session of somebody who was let in, with the settings that are the role's.

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{filter, is_not_null};
 use arrow::datatypes::{DataType, SchemaRef};
-use async_recursion::async_recursion as boxed;
 use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt, iter};
 use lazybase_engine::key::Partitioner;
 use lazybase_model::access::Privilege;
@@ -85,24 +85,29 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::query`]; then nothing of it is kept.
-    #[boxed]
-    pub async fn execute_rows(&self, schema: SchemaRef, rows: Batches) -> Result<AnswerStream> {
-        let (columns, wanted) = (schema.fields().len(), self.types.len());
-        if columns != wanted {
-            return Err(Error::invalid(format!(
-                "the statement has {wanted} parameters, {columns} values are given"
-            ))
-            .with_sqlstate("08P01"));
-        }
-        let _running = self.session.gate.lock().await;
-        let done = match self.at_once(&schema)? {
-            Some(at_once) => self.run_at_once(at_once, rows).await,
-            None => self.run_one_by_one(rows).await,
-        };
-        if done.is_err() {
-            self.session.fail_transaction();
-        }
-        done
+    pub fn execute_rows(
+        &self,
+        schema: SchemaRef,
+        rows: Batches,
+    ) -> BoxFuture<'_, Result<AnswerStream>> {
+        Box::pin(async move {
+            let (columns, wanted) = (schema.fields().len(), self.types.len());
+            if columns != wanted {
+                return Err(Error::invalid(format!(
+                    "the statement has {wanted} parameters, {columns} values are given"
+                ))
+                .with_sqlstate("08P01"));
+            }
+            let _running = self.session.gate.lock().await;
+            let done = match self.at_once(&schema)? {
+                Some(at_once) => self.run_at_once(at_once, rows).await,
+                None => self.run_one_by_one(rows).await,
+            };
+            if done.is_err() {
+                self.session.fail_transaction();
+            }
+            done
+        })
     }
 
     /// How the rows are done at once, if they can be.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use async_recursion::async_recursion as boxed;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use lazybase_model::{Horizon, Result, Token};
+use lazybase_model::{Horizon, Result, Stamp, Token};
 use parking_lot::Mutex;
 
 use super::{Session, Shared, State};
@@ -100,19 +100,20 @@ impl Session {
     /// # Errors
     /// `NotFound` and `Conflict` when the table is missing or there, against what was asked;
     /// `Invalid` for rows that don't fit, naming column and row; then nothing of it is kept.
-    #[boxed]
-    pub async fn ingest(
-        &self,
-        into: &Ingest,
+    pub fn ingest<'a>(
+        &'a self,
+        into: &'a Ingest,
         schema: SchemaRef,
         rows: BoxStream<'static, Result<RecordBatch>>,
-    ) -> Result<AnswerStream> {
-        let _running = self.shared.gate.lock().await;
-        let answer = Box::pin(ingest::ingest(&self.shared, into, &schema, rows)).await;
-        if answer.is_err() {
-            self.shared.fail_transaction();
-        }
-        answer
+    ) -> BoxFuture<'a, Result<AnswerStream>> {
+        Box::pin(async move {
+            let _running = self.shared.gate.lock().await;
+            let answer = Box::pin(ingest::ingest(&self.shared, into, &schema, rows)).await;
+            if answer.is_err() {
+                self.shared.fail_transaction();
+            }
+            answer
+        })
     }
 }
 
@@ -137,5 +138,28 @@ impl Shared {
             parent.note_producer(name, epoch);
         }
         self.state.lock().producer = Some((name.to_owned(), epoch));
+    }
+
+    pub(crate) fn note_stamp(&self, stamp: Stamp) {
+        if let Some(parent) = &self.parent {
+            parent.note_stamp(stamp.clone());
+        }
+        self.state.lock().last_stamp = Some(stamp);
+    }
+
+    /// The session reads at or after what it wrote.
+    pub(crate) fn note_token(&self, token: Token) {
+        if let Some(parent) = &self.parent {
+            parent.note_token(token);
+        }
+        let mut state = self.state.lock();
+        state.floor = state.floor.max(token.horizon);
+        state.last_token = Some(token);
+    }
+
+    /// The session reads at or after a change to the tables.
+    pub(crate) fn note_ddl(&self) {
+        let boundary = Horizon::end_of(self.instance().manifest().sealed_through);
+        self.rise(boundary);
     }
 }
