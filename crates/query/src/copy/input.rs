@@ -14,6 +14,7 @@ use arrow::ipc::reader::StreamReader;
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_model::{Error, Result, Table};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
 
 use super::csv::{Dialect, Records};
 use super::json_rows::{JsonColumn, JsonRows};
@@ -21,6 +22,7 @@ use super::text::Lines;
 use super::{Format, ascii, delimiter, drain, io, null_of};
 use crate::dml::insert::{column, columns_given};
 use crate::error::from_given;
+use crate::guard::unpanicked;
 use crate::id_keys::key_names;
 use crate::parse::{CopyFile, CopyPlace};
 use crate::visible::Visible;
@@ -138,10 +140,12 @@ pub(super) fn rows(
             Ok((given, stream::iter(rows).boxed()))
         }
         Format::Parquet => {
-            let broken = |error: parquet::errors::ParquetError| {
+            let broken = |error: ParquetError| {
                 Error::invalid(format!("not a Parquet file: {error}")).with_sqlstate("22P04")
             };
-            let reader = ParquetRecordBatchReaderBuilder::try_new(source.file()?)
+            let file = source.file()?;
+            let reader = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(file))
+                .unwrap_or_else(|panic| Err(ParquetError::General(panic)))
                 .map_err(broken)?
                 .with_batch_size(BATCH_ROWS)
                 .build()
@@ -152,9 +156,11 @@ pub(super) fn rows(
         Format::Arrow | Format::Binary => {
             let mut bytes = source.reader();
             skip_magic(&mut bytes)?;
-            let reader = StreamReader::try_new(bytes, None).map_err(|error| {
-                Error::invalid(format!("no Arrow data: {error}")).with_sqlstate("22P04")
-            })?;
+            let reader = unpanicked(|| StreamReader::try_new(bytes, None))
+                .unwrap_or_else(|panic| Err(ArrowError::IpcError(panic)))
+                .map_err(|error| {
+                    Error::invalid(format!("no Arrow data: {error}")).with_sqlstate("22P04")
+                })?;
             let given = given_by(table, columns, &reader.schema())?;
             Ok((given, stream::iter(ArrowBatches(reader)).boxed()))
         }

@@ -10,10 +10,12 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use lazybase_model::{Error, Result};
+use lazybase_query::guard::unpanicked;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
 
 use super::chunk::PrefixHash;
 use super::mark::{Evidence, Mark, check};
@@ -48,7 +50,9 @@ impl ParquetFile {
         let io = |error| failure::io(path.display(), &error);
         let mut file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
+        let read = unpanicked(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()));
+        let metadata = read
+            .unwrap_or_else(|panic| Err(ParquetError::General(panic)))
             .map_err(|error| failure::parquet("not a whole Parquet file", &error))?;
         let footer = match marked {
             true => footer_hash(&mut file, length).map_err(io)?,

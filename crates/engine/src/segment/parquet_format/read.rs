@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
-use arrow::datatypes::UInt64Type;
+use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
 use bytes::Bytes;
 use bytes::buf::{Buf, Reader};
 use lazybase_model::change::StoredKind;
@@ -22,7 +22,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataR
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::write::EncodedGroup;
-use super::{Block, FIRST_GROUP, from_stored};
+use super::{Block, FIRST_GROUP, file_schema, from_stored};
 use crate::change_batch::{ChangeBatch, Kinds, Scus, project_column_scus};
 use crate::env::Store;
 use crate::key::Keys;
@@ -98,6 +98,33 @@ pub(in crate::segment) struct ParquetParts {
     parquet_bytes: usize,
 }
 
+/// The columns of a file: their types are those of its index; what they are called, and which hold
+/// no NULL, was so when it was written. What the footer says in Arrow's words is for other readers:
+/// Arrow's own panics over it where it is damaged.
+fn schema_of(
+    parquet: &ParquetMetaData,
+    stored: &RowLayout,
+    has_column_scus: bool,
+) -> Result<SchemaRef> {
+    let schema = file_schema(&stored.schema, has_column_scus);
+    let named = parquet
+        .file_metadata()
+        .schema_descr()
+        .root_schema()
+        .get_fields();
+    if named.len() != schema.fields().len() {
+        return Err(Error::corrupt(
+            "its Parquet columns are not those of its index",
+        ));
+    }
+    let fields = schema.fields().iter().zip(named);
+    let written = fields.map(|(field, named)| {
+        let field = field.as_ref().clone().with_name(named.name());
+        field.with_nullable(named.is_optional())
+    });
+    Ok(Arc::new(Schema::new(written.collect::<Vec<_>>())))
+}
+
 impl ParquetParts {
     /// Reads our block and Parquet's footer from the verified bytes from `meta.index_offset` on.
     pub(in crate::segment) fn parse(
@@ -113,22 +140,15 @@ impl ParquetParts {
         let parquet = Arc::new(reader.finish().map_err(corrupt)?);
         check_agreement(&block, &parquet, meta)?;
         let parquet_bytes = parquet.memory_size();
-        let metadata =
-            ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new()).map_err(corrupt)?;
-        let width = stored.schema.fields().len() + 1 + usize::from(block.has_column_scus);
-        match metadata.schema().fields().len() == width {
-            true => {
-                let parts = ParquetParts {
-                    block,
-                    metadata,
-                    parquet_bytes,
-                };
-                Ok((parts, stored))
-            }
-            false => Err(Error::corrupt(
-                "its Parquet columns are not those of its index",
-            )),
-        }
+        let schema = schema_of(&parquet, &stored, block.has_column_scus)?;
+        let options = ArrowReaderOptions::new().with_schema(schema);
+        let metadata = ArrowReaderMetadata::try_new(parquet, options).map_err(corrupt)?;
+        let parts = ParquetParts {
+            block,
+            metadata,
+            parquet_bytes,
+        };
+        Ok((parts, stored))
     }
 
     /// Whether its columns are called what a layout calls them: row groups carry the names.
