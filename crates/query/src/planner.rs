@@ -6,9 +6,9 @@
 //!        |                moment_calls
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: counted_sets, unknowns, single_rows, subquery_values, not_in,
-//!        |                          rounding, divisions, intervals, (its own), uuid_literals,
-//!        |                          bare_filters, intervals, spelt_moments, in_lists, casts,
-//!        |                          shown_spans, checked_integers, guards
+//!        |                          rounding, divisions, intervals, window_peers, (its own),
+//!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
+//!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
 //!        |                           guards
 //!   physical plan         forgetful, (its own), patient_joins
@@ -57,6 +57,7 @@ mod time_zones;
 mod type_names;
 mod unknowns;
 mod uuid_literals;
+mod window_peers;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -108,6 +109,7 @@ use unknowns::{UNKNOWNS, UnknownOperands};
 
 pub(crate) use unknowns::parameter_types;
 use uuid_literals::UUID_LITERALS;
+use window_peers::WINDOW_PEERS;
 
 /// What is the same for all statements, made once: rules and functions.
 ///
@@ -142,6 +144,7 @@ pub(crate) fn base(
         ROUNDING,
         DIVISIONS,
         INTERVAL_WINDOWS,
+        WINDOW_PEERS,
     ];
     analyzer.splice(1..1, before.map(|rule| Arc::new(rule) as _));
     let mut state = SessionStateBuilder::new()
