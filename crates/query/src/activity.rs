@@ -146,7 +146,8 @@ impl Activities {
     /// Ends something of a connection; whether there is one of that number.
     ///
     /// # Errors
-    /// `Invalid` (42501) for a connection of a role that the caller is no member of.
+    /// `Invalid` (42501) for a connection of a role that the caller is no member of, and for one of
+    /// a superuser where the caller is none.
     pub(crate) fn end(&self, pid: i32, what: End, gate: &Gate) -> Result<bool> {
         let Some(one) = self.0.lock().get(&pid).cloned() else {
             return Ok(false);
@@ -154,7 +155,16 @@ impl Activities {
         let Some(session) = one.session.upgrade() else {
             return Ok(false);
         };
-        if !is_let(gate, session.state.lock().identity) {
+        let identity = session.state.lock().identity;
+        let of = gate.access().rights_of(identity.session);
+        if of.superuser && !gate.rights().superuser {
+            return Err(
+                Error::invalid("permission denied for the connections of a superuser")
+                    .with_hint("only a superuser may end one")
+                    .with_sqlstate("42501"),
+            );
+        }
+        if !is_let(gate, identity) {
             return Err(
                 Error::invalid("permission denied for the connections of another role")
                     .with_hint("its own role, a member of that, or a superuser may end one")

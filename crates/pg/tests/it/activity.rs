@@ -124,5 +124,10 @@ async fn roles_see_and_end_their_own() {
     assert_eq!(sqlstate(anna.batch_execute(end).await), "42501");
     boris.batch_execute("SELECT 1").await.unwrap();
     assert_eq!(cells(&admin, end).await, [["t"]]);
+    // Being a superuser is not passed on to the members of one's role.
+    admin.batch_execute("GRANT admin TO anna").await.unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'admin'";
+    assert_eq!(sqlstate(anna.batch_execute(end).await), "42501");
+    admin.batch_execute("SELECT 1").await.unwrap();
     served.stop().await;
 }
