@@ -1,113 +1,85 @@
-//! The other engine: DataFusion over plain tables in memory, with nothing of LazyBase's between.
+//! The other engine: the same planner over plain tables in memory, with nothing of the storage
+//! beneath.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
-use datafusion::catalog::{
-    CatalogProvider, CatalogProviderList, MemTable, MemoryCatalogProvider,
-    MemoryCatalogProviderList, MemorySchemaProvider, SchemaProvider,
-};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::physical_plan::{collect, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, TimezoneInfo};
+use datafusion::error::{DataFusionError, Result as Planned};
+use lazybase_model::{Error, Result};
+use lazybase_query::plain::{PlainPlanner, PlainTables};
 
-use crate::compare::{Class, Table};
+use crate::compare::Table;
 use crate::kind::{Kind, PATHS};
 use crate::rows::{Rows, State};
 
 /// The numbers that paths have got.
 pub(crate) type Numbers = BTreeMap<String, i64>;
 
-/// Tells the planner that a TIME counts microseconds, as the tables' columns do, and that a
-/// TIMESTAMP WITH TIME ZONE has a zone.
-#[derive(Debug)]
-struct Microseconds;
-
-impl TypePlanner for Microseconds {
-    fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
-        let unit = TimeUnit::Microsecond;
-        let of = match sql {
-            SqlType::Time(..) => DataType::Time64(unit),
-            SqlType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
-                DataType::Timestamp(unit, Some("+00:00".into()))
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(Arc::new(Field::new("", of, true))))
-    }
-}
-
-/// What all plain contexts have alike.
+/// The planner of all plain contexts: that of LazyBase.
 #[derive(Debug, Clone)]
 pub(crate) struct Plain {
-    base: SessionState,
+    planner: PlainPlanner,
 }
 
 impl Plain {
-    pub(crate) fn new() -> Plain {
-        Plain::with_width(1, 8192)
+    pub(crate) fn new() -> Result<Plain> {
+        Plain::wide(1, 8192)
     }
 
     /// One that works as sessions are told to.
-    pub(crate) fn wide(&self, partitions: usize, rows: usize) -> Plain {
-        Plain::with_width(partitions, rows)
+    pub(crate) fn wide(partitions: usize, rows: usize) -> Result<Plain> {
+        let planner = PlainPlanner::new(partitions, rows)?;
+        Ok(Plain { planner })
     }
 
-    fn with_width(partitions: usize, rows: usize) -> Plain {
-        let mut config = SessionConfig::new()
-            .with_target_partitions(partitions)
-            .with_batch_size(rows)
-            .with_create_default_catalog_and_schema(false);
-        config.options_mut().sql_parser.map_string_types_to_utf8view = false;
-        let base = SessionStateBuilder::new()
-            .with_config(config)
-            .with_default_features()
-            .with_type_planner(Arc::new(Microseconds))
-            .build();
-        Plain { base }
-    }
-
-    /// A context in which the tables and views hold what the model says.
-    pub(crate) fn context(&self, state: &State, numbers: &Numbers) -> Result<SessionContext> {
-        self.context_cut(state, numbers, 1)
+    /// Tables and views that hold what the model says.
+    pub(crate) fn tables(&self, state: &State, numbers: &Numbers) -> Result<PlainTables> {
+        self.tables_cut(state, numbers, 1)
     }
 
     /// The same, with the rows of each table cut into so many parts.
-    pub(crate) fn context_cut(
+    pub(crate) fn tables_cut(
         &self,
         state: &State,
         numbers: &Numbers,
         cut: usize,
-    ) -> Result<SessionContext> {
-        let schema = MemorySchemaProvider::new();
+    ) -> Result<PlainTables> {
+        let mut all: Vec<(String, Arc<dyn TableProvider>)> = Vec::new();
         for (name, rows) in &state.tables {
-            let all: Vec<usize> = (0..rows.table.columns.len()).collect();
-            schema.register_table(name.clone(), Arc::new(table(rows, &all, numbers, cut)?))?;
+            let columns: Vec<usize> = (0..rows.table.columns.len()).collect();
+            all.push((name.clone(), table(rows, &columns, numbers, cut)?));
         }
         for (name, view) in &state.views {
             if let Some(rows) = state.tables.get(&view.table.name) {
-                let shown = table(rows, &view.columns, numbers, cut)?;
-                schema.register_table(name.clone(), Arc::new(shown))?;
+                all.push((name.clone(), table(rows, &view.columns, numbers, cut)?));
             }
         }
-        let catalog = MemoryCatalogProvider::new();
-        catalog.register_schema("public", Arc::new(schema))?;
-        let catalogs = MemoryCatalogProviderList::new();
-        catalogs.register_catalog("datafusion".to_owned(), Arc::new(catalog));
-        let mut session = self.base.clone();
-        session.register_catalog_list(Arc::new(catalogs));
-        Ok(SessionContext::new_with_state(session))
+        self.planner.over(all)
     }
 }
 
 /// Some columns of a table's rows, in so many parts.
-fn table(rows: &Rows, columns: &[usize], numbers: &Numbers, cut: usize) -> Result<MemTable> {
+fn table(
+    rows: &Rows,
+    columns: &[usize],
+    numbers: &Numbers,
+    cut: usize,
+) -> Result<Arc<dyn TableProvider>> {
+    let made = memory_table(rows, columns, numbers, cut);
+    made.map(|table| Arc::new(table) as _)
+        .map_err(|error| Error::internal(format!("a plain table: {error}")))
+}
+
+fn memory_table(
+    rows: &Rows,
+    columns: &[usize],
+    numbers: &Numbers,
+    cut: usize,
+) -> Planned<MemTable> {
     let of = |at: &usize| &rows.table.columns[*at];
     let fields = columns.iter().map(|at| {
         Field::new(
@@ -117,7 +89,7 @@ fn table(rows: &Rows, columns: &[usize], numbers: &Numbers, cut: usize) -> Resul
         )
     });
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let arrays: Result<Vec<ArrayRef>> = columns
+    let arrays: Planned<Vec<ArrayRef>> = columns
         .iter()
         .map(|at| {
             let cells = rows.rows.values().map(|row| match of(at).kind {
@@ -163,21 +135,9 @@ pub(crate) fn with_numbers(sql: &str, numbers: &Numbers) -> String {
 /// No path has this number.
 const NOBODY: i64 = -1;
 
-/// The answer of a context.
-pub(crate) async fn ask(
-    context: &SessionContext,
-    sql: &str,
-) -> Result<(Arc<Schema>, Vec<RecordBatch>)> {
-    let tasks = context.task_ctx();
-    let plan = context.sql(sql).await?.create_physical_plan().await?;
-    let schema = plan.schema();
-    let batches = collect(plan, tasks).await?;
-    Ok((schema, batches))
-}
-
-/// The same, to be compared.
-pub(crate) async fn answer(context: &SessionContext, sql: &str) -> Result<Table> {
-    let (schema, batches) = ask(context, sql).await?;
+/// The answer to a query, to be compared.
+pub(crate) async fn answer(tables: &PlainTables, sql: &str) -> Result<Table> {
+    let (schema, batches) = tables.query(sql).await?;
     Ok(Table::new(&schema, &batches))
 }
 
@@ -186,7 +146,7 @@ pub(crate) fn rows_of(
     batches: &[RecordBatch],
     kinds: &[Kind],
     numbers: &Numbers,
-) -> Result<Vec<Vec<ScalarValue>>> {
+) -> Planned<Vec<Vec<ScalarValue>>> {
     let mut rows = Vec::new();
     for batch in batches {
         for row in 0..batch.num_rows() {
@@ -197,13 +157,13 @@ pub(crate) fn rows_of(
                     _ => value.cast_to(&kind.shown()),
                 }
             });
-            rows.push(cells.collect::<Result<Vec<_>>>()?);
+            rows.push(cells.collect::<Planned<Vec<_>>>()?);
         }
     }
     Ok(rows)
 }
 
-fn path_of(number: &ScalarValue, numbers: &Numbers) -> Result<ScalarValue> {
+fn path_of(number: &ScalarValue, numbers: &Numbers) -> Planned<ScalarValue> {
     match number.cast_to(&DataType::Int64)? {
         ScalarValue::Int64(Some(number)) => {
             let found = numbers.iter().find(|(_, known)| **known == number);
@@ -214,35 +174,4 @@ fn path_of(number: &ScalarValue, numbers: &Numbers) -> Result<ScalarValue> {
         }
         _ => Ok(ScalarValue::Utf8(None)),
     }
-}
-
-/// What an error is about.
-pub(crate) fn class_of(error: &DataFusionError) -> Class {
-    match error {
-        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => Class::Rows,
-        DataFusionError::SQL(..)
-        | DataFusionError::Plan(_)
-        | DataFusionError::SchemaError(..)
-        | DataFusionError::NotImplemented(_)
-        | DataFusionError::Configuration(_) => Class::Statement,
-        // What does not fit together is found by trying it, before any row is read.
-        DataFusionError::Context(rule, inner)
-            if rule == "type_coercion" && class_of(inner) == Class::Rows =>
-        {
-            Class::Statement
-        }
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            class_of(inner)
-        }
-        DataFusionError::Shared(inner) => class_of(inner),
-        DataFusionError::Collection(all) if !all.is_empty() => class_of(&all[0]),
-        DataFusionError::Internal(_) => Class::Internal,
-        _ => Class::Other,
-    }
-}
-
-/// How a context would answer.
-pub(crate) async fn plan(context: &SessionContext, sql: &str) -> Result<String> {
-    let plan = context.sql(sql).await?.create_physical_plan().await?;
-    Ok(displayable(plan.as_ref()).indent(false).to_string())
 }

@@ -14,12 +14,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::error::DataFusionError;
-use datafusion::prelude::SessionContext;
 use lazybase_cluster::Settings;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_model::{Error, ErrorKind, Horizon};
+use lazybase_query::plain::PlainTables;
 use lazybase_query::{Answer, Database, Session};
 
 use crate::change::Change;
@@ -107,7 +106,7 @@ struct Version {
     /// may show it.
     inside: bool,
     /// Made when somebody asks, with these views.
-    context: Option<(Vec<String>, SessionContext)>,
+    tables: Option<(Vec<String>, PlainTables)>,
 }
 
 /// The writer's transaction.
@@ -341,7 +340,7 @@ impl World {
             horizon: horizon.unwrap_or(Horizon::end_of(sealed)).max(before),
             state,
             inside: false,
-            context: None,
+            tables: None,
         });
     }
 
@@ -439,10 +438,7 @@ impl World {
 
     /// What the plain engine says of the rows that a change touches.
     async fn asked(&mut self, change: &Change, state: &State) -> Result<Asked, (String, Class)> {
-        let told = |error: DataFusionError| {
-            let class = plain::class_of(&error);
-            (error.to_string(), class)
-        };
+        let told = |error: Error| (error.to_string(), Class::of(&error));
         let Some((sql, width)) = change.question() else {
             return Ok(Asked::new());
         };
@@ -454,10 +450,11 @@ impl World {
                 .filter(|(_, set)| matches!(set, crate::change::Set::Made(_)));
             kinds.extend(made.map(|(at, _)| table.columns[*at].kind));
         }
-        let context = self.plain.context(state, &self.numbers).map_err(told)?;
+        let tables = self.plain.tables(state, &self.numbers).map_err(told)?;
         let sql = plain::with_numbers(&sql, &self.numbers);
-        let asked = plain::ask(&context, &sql).await.map_err(told)?;
-        let rows = plain::rows_of(&asked.1, &kinds, &self.numbers).map_err(told)?;
+        let (_, batches) = tables.query(&sql).await.map_err(told)?;
+        let rows = plain::rows_of(&batches, &kinds, &self.numbers)
+            .map_err(|error| (error.to_string(), Class::Rows))?;
         let parts = |mut row: Vec<_>| {
             let made = row.split_off(width);
             (row, made)

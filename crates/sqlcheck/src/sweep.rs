@@ -103,7 +103,7 @@ impl Teller {
             .build()?;
         Ok(Teller {
             runtime,
-            plain: Plain::new(),
+            plain: Plain::new().map_err(io::Error::other)?,
         })
     }
 

@@ -1,12 +1,12 @@
 //! Holds answers to what the plain engine says of the version that their stamps name.
 
-use datafusion::prelude::SessionContext;
 use lazybase_model::{Error, Horizon};
 use lazybase_query::Answer;
+use lazybase_query::plain::PlainTables;
 
 use super::{KEPT_MAX, Kept, Run, World, check_error, known, timely, wrong};
 use crate::compare::{Class, Table};
-use crate::plain;
+use crate::plain::{self, Plain};
 use crate::query::Query;
 use crate::rows::State;
 use crate::story::Ask;
@@ -161,18 +161,15 @@ impl World {
         version: usize,
         sql: &str,
     ) -> Result<Table, (String, Class)> {
-        let told = |error: datafusion::error::DataFusionError| {
-            let class = plain::class_of(&error);
-            (error.to_string(), class)
-        };
+        let told = |error: Error| (error.to_string(), Class::of(&error));
         let sql = plain::with_numbers(sql, &self.numbers);
         if let (Ask::Writer, Some(transaction)) = (ask, &self.transaction) {
-            let context = self.plain.context(&transaction.state, &self.numbers);
-            let context = context.map_err(told)?;
-            return plain::answer(&context, &sql).await.map_err(told);
+            let tables = self.plain.tables(&transaction.state, &self.numbers);
+            let tables = tables.map_err(told)?;
+            return plain::answer(&tables, &sql).await.map_err(told);
         }
-        let context = self.context(version).map_err(told)?;
-        plain::answer(&context, &sql).await.map_err(told)
+        let tables = self.tables(version).map_err(told)?;
+        plain::answer(&tables, &sql).await.map_err(told)
     }
 
     /// What is wrong (`what`), unless the plain engine answers or fails like this too, where it
@@ -190,20 +187,22 @@ impl World {
             _ => self.state_with_today(version),
         };
         let sql = plain::with_numbers(query.asked(), &self.numbers);
-        let wide = self.plain.wide(self.width.0, self.width.1);
+        let Ok(wide) = Plain::wide(self.width.0, self.width.1) else {
+            return wrong(what);
+        };
         for cut in [1, self.width.0] {
-            let Ok(context) = wide.context_cut(&state, &self.numbers, cut) else {
+            let Ok(tables) = wide.tables_cut(&state, &self.numbers, cut) else {
                 break;
             };
-            let answered = plain::answer(&context, &sql).await;
+            let answered = plain::answer(&tables, &sql).await;
             let same = match (&answered, got) {
                 (Ok(expected), Ok(got)) => expected.differs(got, &query.order).is_none(),
-                (Err(error), Err(class)) => plain::class_of(error) == class,
+                (Err(error), Err(class)) => Class::of(error) == class,
                 _ => false,
             };
             if same {
                 let plan = match answered {
-                    Ok(_) => plain::plan(&context, &sql).await.unwrap_or_default(),
+                    Ok(_) => tables.explain(&sql).await.unwrap_or_default(),
                     Err(error) => error.to_string(),
                 };
                 if known::mistake(&plan).is_none() {
@@ -230,18 +229,18 @@ impl World {
     }
 
     /// The plain engine over a version, with the tables and views of today.
-    fn context(&mut self, version: usize) -> datafusion::error::Result<SessionContext> {
+    fn tables(&mut self, version: usize) -> lazybase_model::Result<PlainTables> {
         let today = &self.versions[self.newest()].state;
         let views: Vec<String> = today.views.keys().cloned().collect();
-        if let Some((with, context)) = &self.versions[version].context
+        if let Some((with, tables)) = &self.versions[version].tables
             && *with == views
         {
-            return Ok(context.clone());
+            return Ok(tables.clone());
         }
         let state = self.state_with_today(version);
-        let context = self.plain.context(&state, &self.numbers)?;
-        self.versions[version].context = Some((views, context.clone()));
-        Ok(context)
+        let tables = self.plain.tables(&state, &self.numbers)?;
+        self.versions[version].tables = Some((views, tables.clone()));
+        Ok(tables)
     }
 
     fn keep(&mut self, query: &Query, version: usize, expected: Table) {
