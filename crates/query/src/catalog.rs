@@ -75,7 +75,7 @@ impl Names {
 }
 
 /// What a schema has under a name. The futures of it are written out, and ready: what `async_trait`
-/// makes of them takes the compiler minutes, for it proves of each that all of a session may be
+/// makes of them takes the compiler long, for it proves of each that all of a session may be
 /// sent, under bounds under which it keeps no proofs.
 type Found = DataFusionResult<Option<Arc<dyn TableProvider>>>;
 

@@ -28,8 +28,8 @@ mod tests {
 
     use super::unpanicked;
 
-    /// A file that says in its footer, in Arrow's words, that its column has integers of 36 bits.
-    fn of_36_bits() -> Bytes {
+    /// A file whose footer says in Arrow's words what makes Arrow's reader panic.
+    fn of_a_damaged_schema() -> Bytes {
         let schema = Schema::new(vec![Field::new("a", DataType::Int32, false)]);
         let column = Arc::new(Int32Array::from(vec![1]));
         let batch = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
@@ -37,7 +37,7 @@ mod tests {
         let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
-        // In base 64, so a flipped bit or two change one of the schema's bytes: every character is
+        // In base 64, so another character changes one of the schema's bytes: every character is
         // tried until the reader panics.
         let name = b"ARROW:schema";
         let at = file.windows(name.len()).position(|part| part == name);
@@ -57,8 +57,8 @@ mod tests {
     }
 
     #[test]
-    fn a_footer_with_impossible_integers_is_an_error() {
-        let file = of_36_bits();
+    fn a_footer_that_makes_the_reader_panic_is_an_error() {
+        let file = of_a_damaged_schema();
         let read = unpanicked(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()));
         assert!(read.is_err());
         assert_eq!(unpanicked(|| 1), Ok(1));
