@@ -155,12 +155,18 @@ impl FileHeader {
         bytes
     }
 
+    /// Stands in a header's place while the frames behind it are written. The end of every header
+    /// is many bits away from it, so a write over it that a crash cut short is never one bit away
+    /// from a whole header, as it can be over zeros.
+    pub(crate) const PLACEHOLDER: [u8; FILE_HEADER_BYTES as usize] =
+        [u8::MAX; FILE_HEADER_BYTES as usize];
+
     /// Reads the header of file `number` from its first bytes.
     pub(crate) fn decode(bytes: &[u8], number: u64) -> HeaderState {
         let Some(bytes) = bytes.get(..FILE_HEADER_BYTES as usize) else {
             return HeaderState::Absent;
         };
-        if bytes.iter().all(|byte| *byte == 0) {
+        if bytes.iter().all(|byte| *byte == 0) || bytes == Self::PLACEHOLDER {
             return HeaderState::Absent;
         }
         if bytes[0..8] == READY_MAGIC && u32_at(bytes, 12) == file_header_crc(bytes) {

@@ -48,6 +48,10 @@ fn a_file_header_belongs_to_its_file() {
     assert_eq!(FileHeader::decode(&bytes, 8), HeaderState::Absent);
     assert_eq!(FileHeader::decode(&[0; 64], 7), HeaderState::Absent);
     assert_eq!(FileHeader::decode(&bytes[..63], 7), HeaderState::Absent);
+    assert_eq!(
+        FileHeader::decode(&FileHeader::PLACEHOLDER, 7),
+        HeaderState::Absent
+    );
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes;
         flipped[bit / 8] ^= 1 << (bit % 8);

@@ -49,6 +49,7 @@ pub(super) async fn relocate(
     let capacity = (FILE_HEADER_BYTES + bytes).next_multiple_of(4096);
     let name = log_name(number);
     let mut file = env.store.create_log(&name, capacity, None).await?;
+    file.write_at(0, &FileHeader::PLACEHOLDER).await?;
     let mut buffer = Vec::new();
     let mut gather = Gather::new(&mut *file, &mut buffer, FILE_HEADER_BYTES);
     let mut offset = FILE_HEADER_BYTES;

@@ -14,6 +14,9 @@ use crate::env::Env;
 use crate::env::manual::TestEnv;
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::manifest::state::{DdlBatch, Manifest};
+use crate::stages::ingest::frame::{
+    FILE_HEADER_BYTES, FileHeader, HeaderState, LOG_FOLDER, log_number,
+};
 use crate::stages::ingest::writer::BatchWriter;
 
 /// What a run did, and when: moments are counts of the store's operations.
@@ -359,6 +362,57 @@ fn work_goes_on_after_a_crash_and_survives_the_next() {
             }
         }
     }
+}
+
+/// The header of a copy ends in the offset up to which the copy is durable: cut off behind the
+/// last byte but one, a header whose offset is a power of two is one bit away from a whole one.
+#[test]
+fn a_copy_whose_header_is_cut_short_anywhere_is_no_damage() {
+    let mut powers_of_two = 0;
+    for bytes in 1..=96 {
+        let mut runner = Runner::new();
+        runner.upload(1, bytes);
+        let run = runner.run;
+        let killed = run
+            .store
+            .crash_image(run.store.operations(), Unsynced::Everything);
+        let test = Env::test_over(7, killed.clone());
+        let labels = labels_of(&World::open(test, &no_manifest(), small()).unwrap(), &run);
+        assert_eq!(labels.len(), 1);
+        powers_of_two += copies_of_a_power_of_two(&killed);
+        for step in (0..=killed.operations()).filter(|step| writes_a_header(&killed, *step)) {
+            for seed in 0..200 {
+                let cut = Env::test_over(8, killed.crash_image(step, Unsynced::Prefix(seed)));
+                let world = World::open(cut, &no_manifest(), small());
+                let world = world.unwrap_or_else(|error| panic!("{bytes} bytes, {seed}: {error}"));
+                assert_eq!(labels_of(&world, &run), labels);
+            }
+        }
+    }
+    assert!(powers_of_two > 0, "no header ends in a single bit");
+}
+
+fn writes_a_header(store: &MemoryStore, operation: usize) -> bool {
+    let described = store.describe(operation);
+    described.is_some_and(|operation| operation.ends_with(": 64 bytes at 0"))
+}
+
+/// How many files have a header that says that a power of two of bytes was durable before it.
+fn copies_of_a_power_of_two(store: &MemoryStore) -> usize {
+    use crate::env::Store;
+    futures::executor::block_on(async {
+        let mut copies = 0;
+        for (name, _) in store.list(LOG_FOLDER).await.unwrap() {
+            let first = store.read(&name, 0..FILE_HEADER_BYTES).await.unwrap();
+            let header = FileHeader::decode(&first, log_number(&name).unwrap());
+            copies += usize::from(matches!(
+                header,
+                HeaderState::Valid(FileHeader { durable, .. })
+                    if durable > FILE_HEADER_BYTES && durable.is_power_of_two()
+            ));
+        }
+        copies
+    })
 }
 
 /// A flipped bit is named wherever it is read, and never changes an answer.
