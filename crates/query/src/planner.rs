@@ -11,7 +11,7 @@
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
 //!        |                           guards
-//!   physical plan         forgetful, (its own), patient_joins
+//!   physical plan         forgetful, (its own), whole_orders, patient_joins
 //!
 //!   functions             exact_sum, byte_lengths, bounded, series, date_parts: in the place of
 //!                         its own; other_names, type_names, time_zones, ages, and those of
@@ -57,6 +57,7 @@ mod time_zones;
 mod type_names;
 mod unknowns;
 mod uuid_literals;
+mod whole_orders;
 mod window_peers;
 
 use std::ops::ControlFlow;
@@ -109,6 +110,7 @@ use unknowns::{UNKNOWNS, UnknownOperands};
 
 pub(crate) use unknowns::parameter_types;
 use uuid_literals::UUID_LITERALS;
+use whole_orders::WHOLE_ORDERS;
 use window_peers::WINDOW_PEERS;
 
 /// What is the same for all statements, made once: rules and functions.
@@ -201,7 +203,10 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(0, Arc::new(FORGETFUL));
     // What checks a plan stays last.
     let last = rules.len().saturating_sub(1);
-    rules.insert(last, Arc::new(PATIENT_JOINS));
+    rules.splice(
+        last..last,
+        [WHOLE_ORDERS, PATIENT_JOINS].map(|rule| Arc::new(rule) as _),
+    );
     rules
 }
 

@@ -212,7 +212,11 @@ impl World {
                 return Ok(());
             }
         }
-        wrong(what)
+        let plan = match self.tables(version) {
+            Ok(tables) => tables.explain(&sql).await.unwrap_or_default(),
+            Err(_) => String::new(),
+        };
+        wrong(format!("{what}\nexpected by the plan\n{plan}"))
     }
 
     /// What a version holds, with the tables and views of today.

@@ -8,21 +8,10 @@ struct Known {
     holds: &'static [&'static str],
 }
 
-const KNOWN: [Known; 2] = [
-    Known {
-        what: "sorts the parts of a union by fewer columns than it merges them by, where a column \
-               is constant in a part or twice there, and refuses that itself",
-        holds: &[
-            "SortPreservingMergeExec",
-            "UnionExec",
-            "does not satisfy order requirements",
-        ],
-    },
-    Known {
-        what: "gives a column that grouping sets hold next to a cast of it the name of the cast",
-        holds: &["Projections require unique expression names", "CAST("],
-    },
-];
+const KNOWN: [Known; 1] = [Known {
+    what: "gives a column that grouping sets hold next to a cast of it the name of the cast",
+    holds: &["Projections require unique expression names", "CAST("],
+}];
 
 /// What is refused of tables that are sorted, as stored ones are, and not of those in memory.
 const REFUSED: [Known; 1] = [Known {
