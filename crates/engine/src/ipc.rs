@@ -1,8 +1,10 @@
 //! What Arrow's reader of record batches takes on trust, checked before it does: it slices, and
-//! allocates, by the numbers of the message.
+//! allocates, by the numbers of the message, and passes over columns that it finds.
 //!
-//! Invariant IPC-1: no number of a message reaches past its body.
+//! Invariant IPC-1: no number of a message reaches past its body. Invariant IPC-2: what is read as
+//! stored columns is a message of just so many arrays and buffers as they have.
 
+use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::ipc::RecordBatch;
 
@@ -38,6 +40,103 @@ pub fn check_body(batch: &RecordBatch<'_>, body_bytes: usize) -> Result<(), Arro
         true => Ok(()),
         false => wrong("a column has more values than its body holds"),
     }
+}
+
+/// Checks that a record batch has as many arrays and buffers as columns of these types, all of them
+/// such as tables store.
+///
+/// # Errors
+/// `IpcError` when it has more, or fewer.
+pub(crate) fn check_columns(batch: &RecordBatch<'_>, schema: &Schema) -> Result<(), ArrowError> {
+    let counts: Vec<i64> = batch.variadicBufferCounts().into_iter().flatten().collect();
+    let held = Parts {
+        nodes: batch.nodes().map_or(0, |nodes| nodes.len()),
+        buffers: batch.buffers().map_or(0, |buffers| buffers.len()),
+        views: counts.len(),
+    };
+    let mut wanted = parts_of_all(schema.fields().iter().map(|field| field.data_type()));
+    if let Some(parts) = &mut wanted {
+        // IPC-1: none is negative, and none large.
+        parts.buffers += counts.iter().map(|count| *count as usize).sum::<usize>();
+    }
+    match wanted == Some(held) {
+        true => Ok(()),
+        false => Err(ArrowError::IpcError(
+            "it is not a batch of these columns".to_owned(),
+        )),
+    }
+}
+
+/// What of a message columns take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    nodes: usize,
+    /// Without those that views point into.
+    buffers: usize,
+    /// Columns of views.
+    views: usize,
+}
+
+impl Parts {
+    fn of(buffers: usize) -> Parts {
+        Parts {
+            nodes: 1,
+            buffers,
+            views: 0,
+        }
+    }
+
+    fn and(self, other: Parts) -> Parts {
+        Parts {
+            nodes: self.nodes + other.nodes,
+            buffers: self.buffers + other.buffers,
+            views: self.views + other.views,
+        }
+    }
+}
+
+/// What a column takes, where tables store such.
+fn parts_of(data_type: &DataType) -> Option<Parts> {
+    let (own, inner) = match data_type {
+        DataType::Null => (Parts::of(0), None),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+            (Parts::of(3), None)
+        }
+        DataType::Utf8View | DataType::BinaryView => {
+            let views = Parts::of(2).and(Parts {
+                nodes: 0,
+                buffers: 0,
+                views: 1,
+            });
+            (views, None)
+        }
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::Map(inner, _) => {
+            (Parts::of(2), Some(inner))
+        }
+        DataType::FixedSizeList(inner, _) => (Parts::of(1), Some(inner)),
+        DataType::Struct(fields) => {
+            let inner = parts_of_all(fields.iter().map(|field| field.data_type()))?;
+            (Parts::of(1).and(inner), None)
+        }
+        DataType::Boolean | DataType::FixedSizeBinary(_) => (Parts::of(2), None),
+        primitive if primitive.is_primitive() => (Parts::of(2), None),
+        _ => return None,
+    };
+    Some(match inner {
+        Some(inner) => own.and(parts_of(inner.data_type())?),
+        None => own,
+    })
+}
+
+fn parts_of_all<'a>(data_types: impl Iterator<Item = &'a DataType>) -> Option<Parts> {
+    let none = Parts {
+        nodes: 0,
+        buffers: 0,
+        views: 0,
+    };
+    data_types
+        .map(parts_of)
+        .try_fold(none, |all, one| Some(all.and(one?)))
 }
 
 /// The most bytes that an LZ4 block of so many bytes can stand for.

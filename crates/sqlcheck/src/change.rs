@@ -239,7 +239,13 @@ fn select(dice: &mut Dice, schema: &Schema, table: Arc<Table>) -> Change {
         .iter()
         .map(|at| {
             let column = &table.columns[*at];
-            let constant = !table.is_key(*at) && column.kind != Kind::File && dice.one_in(4);
+            // The only constant of a list is NULL here.
+            let has_constant = match column.kind {
+                Kind::File => false,
+                Kind::List => column.nullable,
+                _ => true,
+            };
+            let constant = !table.is_key(*at) && has_constant && dice.one_in(4);
             match constant {
                 true => {
                     let cell = column.cell(dice, PATHS.0);

@@ -236,8 +236,8 @@ impl TimesTail {
                 (value, shift) = (0, 0);
             }
         }
-        let scus = self.last.0.wrapping_sub(self.first.0).wrapping_add(1);
-        match shift == 0 && millis.len() as u64 == scus {
+        let after_first = self.last.0.checked_sub(self.first.0);
+        match shift == 0 && after_first == Some(millis.len() as u64 - 1) {
             true => Ok(millis),
             false => Err(Error::corrupt("times are not those of their SCUs")),
         }

@@ -25,7 +25,7 @@ use super::key_filter;
 use super::le::{Front, put_u32, put_u64};
 use super::parquet_format::write::EncodedGroup;
 use crate::change_batch::{ChangeBatch, Kinds, Scus, masks};
-use crate::ipc::{check_body, lz4_raw_bytes_max};
+use crate::ipc::{check_body, check_columns, lz4_raw_bytes_max};
 use crate::key::Keys;
 
 /// How an extent is compressed.
@@ -566,25 +566,22 @@ fn decode_record_batch(
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| Error::corrupt("an extent's metadata is of no record batch"))?;
-    check_body(&batch, body.len()).map_err(arrow_corrupt)?;
+    let stored = stored_schema(schema, flags);
+    check_body(&batch, body.len())
+        .and_then(|()| check_columns(&batch, &stored))
+        .map_err(arrow_corrupt)?;
     let width = schema.fields().len();
     let system = width..width + (flags & HIDDEN).count_ones() as usize;
     let wanted: Option<Vec<usize>> =
         projection.map(|columns| columns.iter().copied().chain(system).collect());
     let dictionaries = HashMap::new();
-    RecordBatchDecoder::try_new(
-        &body,
-        batch,
-        stored_schema(schema, flags),
-        &dictionaries,
-        &message.version(),
-    )
-    .and_then(|decoder| {
-        decoder
-            .with_projection(wanted.as_deref())
-            .read_record_batch()
-    })
-    .map_err(arrow_corrupt)
+    RecordBatchDecoder::try_new(&body, batch, stored, &dictionaries, &message.version())
+        .and_then(|decoder| {
+            decoder
+                .with_projection(wanted.as_deref())
+                .read_record_batch()
+        })
+        .map_err(arrow_corrupt)
 }
 
 /// Splits the record batch of an extent into data and hidden columns.

@@ -10,8 +10,8 @@
 //!         NULL AS g, d AS x
 //! ```
 //!
-//! Of the parts of a union that are sorted below it, the planner would not even believe that their
-//! shorter orders are enough.
+//! Of the parts of a union that are sorted below it, the planner does not always believe that their
+//! shorter orders are enough: then they are sorted above it.
 //!
 //! A rule of the planner, behind all but those that check a plan; reads and gives plans.
 
@@ -21,11 +21,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::planner::rule::PlanRule;
 
@@ -36,24 +36,40 @@ fn whole_orders(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Exec
     let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() else {
         return Ok(Transformed::no(plan));
     };
-    let sorted = sorted_by(merge.input(), merge.expr())?;
+    let order = merge.expr();
+    let mut sorted = sorted_by(merge.input(), order)?;
+    if sorted.data.is::<UnionExec>() && !is_in(&sorted.data, order)? {
+        let union = without_sorts(sorted.data)?;
+        let sort = SortExec::new(order.clone(), union)
+            .with_preserve_partitioning(true)
+            .with_fetch(merge.fetch());
+        sorted = Transformed::yes(Arc::new(sort) as _);
+    }
     match sorted.transformed {
         true => replace_children_if_necessary(plan, vec![sorted.data]).map(Transformed::yes),
         false => Ok(Transformed::no(plan)),
     }
 }
 
-/// A plan whose own sorts of its partitions are by the whole of an order.
+/// Whether the planner knows that the partitions of a plan come in an order.
+fn is_in(plan: &Arc<dyn ExecutionPlan>, order: &LexOrdering) -> Result<bool> {
+    plan.equivalence_properties()
+        .ordering_satisfy(order.iter().cloned())
+}
+
+/// A plan whose sorts of several partitions are by the whole of the order that it comes in. One
+/// with a limit has that for the sake of the merge above, where it has several partitions.
 fn sorted_by(
     plan: &Arc<dyn ExecutionPlan>,
     order: &LexOrdering,
 ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     if let Some(sort) = plan.downcast_ref::<SortExec>() {
-        if sort.expr() == order {
+        let parts = plan.output_partitioning().partition_count();
+        if sort.expr() == order || parts == 1 {
             return Ok(Transformed::no(Arc::clone(plan)));
         }
         let sort = SortExec::new(order.clone(), Arc::clone(sort.input()))
-            .with_preserve_partitioning(sort.preserve_partitioning())
+            .with_preserve_partitioning(true)
             .with_fetch(sort.fetch());
         return Ok(Transformed::yes(Arc::new(sort)));
     }
@@ -71,6 +87,17 @@ fn sorted_by(
         true => Transformed::yes(replace_children_if_necessary(Arc::clone(plan), parts)?),
         false => Transformed::no(Arc::clone(plan)),
     })
+}
+
+/// A union of what its parts sort, without their sorts; with those that choose rows by a limit.
+fn without_sorts(union: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let parts = union.children().into_iter();
+    let parts = parts.map(|part| match part.downcast_ref::<SortExec>() {
+        Some(sort) if sort.fetch().is_none() => Arc::clone(sort.input()),
+        _ => Arc::clone(part),
+    });
+    let parts = parts.collect();
+    replace_children_if_necessary(union, parts)
 }
 
 /// An order of a union's rows as that of a part's, whose columns have names of their own.

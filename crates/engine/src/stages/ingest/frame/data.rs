@@ -22,7 +22,7 @@ use lazybase_model::{Error, Result, SchemaVersion, TableId};
 use super::super::check::check_kinds;
 use super::{EncodedFrame, FRAME_ALIGNMENT, FrameKind, aligned, u32_at, u64_at};
 use crate::change_batch::{ChangeBatch, Kinds, Scus, sliced_bytes};
-use crate::ipc::check_body;
+use crate::ipc::{check_body, check_columns};
 
 const FIXED_BYTES: usize = 32;
 const KINDS_PRESENT: u8 = 1;
@@ -265,11 +265,12 @@ fn decode_message(
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| malformed("the message is no record batch"))?;
+    let schema = Arc::new(Schema::new(fields));
     check_body(&batch, body.len())?;
+    check_columns(&batch, &schema)?;
     let body = Buffer::from(body.clone());
     let dictionaries = HashMap::new();
     let version = MetadataVersion::V5;
-    let schema = Arc::new(Schema::new(fields));
     RecordBatchDecoder::try_new(&body, batch, schema, &dictionaries, &version)?.read_record_batch()
 }
 
