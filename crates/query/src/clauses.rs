@@ -222,6 +222,10 @@ fn interpret(raw: Vec<Raw<'_>>) -> Result<Clauses> {
         return Err(syntax("AS OF and FRESHNESS exclude each other".to_owned())
             .with_hint("AS OF names the horizon itself"));
     }
+    if clauses.as_of.is_some() && clauses.after.is_some() {
+        return Err(syntax("AS OF and AFTER exclude each other".to_owned())
+            .with_hint("AS OF names the horizon itself, be it before the token's"));
+    }
     Ok(clauses)
 }
 

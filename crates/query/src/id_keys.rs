@@ -85,6 +85,27 @@ impl Owner {
     }
 }
 
+impl Owner {
+    /// The fields of a struct in the order of the key's columns: by their names, where these are
+    /// the columns'; by their places, where none is.
+    fn fields_of(&self, structs: &StructArray, place: &Place<'_>) -> Result<Vec<usize>> {
+        let key = self.table.key_indices().into_iter();
+        let names: Vec<&str> = key.map(|at| self.table.columns[at].name.as_str()).collect();
+        let fields = structs.fields();
+        let field_of = |name: &&str| fields.iter().position(|field| field.name() == *name);
+        let by_name: Vec<Option<usize>> = names.iter().map(field_of).collect();
+        if let Some(by_name) = by_name.iter().copied().collect::<Option<Vec<usize>>>() {
+            return Ok(by_name);
+        }
+        if by_name.iter().any(Option::is_some) && structs.null_count() < structs.len() {
+            let given: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+            let what = format!("a natural key has the fields {}", given.join(", "));
+            return Err(place.error(0, &what, "42601").with_hint(self.form()));
+        }
+        Ok((0..fields.len()).collect())
+    }
+}
+
 /// The names of the columns of the natural keys that a column takes; `None` if it is no ID column.
 ///
 /// # Errors
@@ -217,10 +238,10 @@ impl<'k> Keys<'k> {
             return Err(place.error(0, &what, "42601").with_hint(owner.form()));
         }
         let there = is_not_null(structs).map_err(|error| from_arrow(&error))?;
-        let columns: Result<Vec<ArrayRef>> = structs
-            .columns()
-            .iter()
-            .map(|column| filter(column, &there).map_err(|error| from_arrow(&error)))
+        let columns: Result<Vec<ArrayRef>> = owner
+            .fields_of(structs, place)?
+            .into_iter()
+            .map(|at| filter(structs.column(at), &there).map_err(|error| from_arrow(&error)))
             .collect();
         let rows = there.true_count();
         let first = self.mention(owner, columns?, rows, place)?;

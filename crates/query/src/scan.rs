@@ -319,6 +319,26 @@ impl LazyScanExec {
         self
     }
 
+    /// The same rows in one partition, in the order that those of each partition are in: each is a
+    /// stretch of the key space, behind the one before it.
+    fn in_one_partition(self) -> LazyScanExec {
+        match self.source {
+            Source::Parts {
+                partitions,
+                sources,
+            } => {
+                let ordered = self.properties.output_ordering().is_some();
+                let partitions = vec![partitions.into_iter().flatten().collect()];
+                let source = Source::Parts {
+                    partitions,
+                    sources,
+                };
+                LazyScanExec::new(self.shape, source, ordered, self.rows, self.fetch)
+            }
+            Source::Points { .. } => self,
+        }
+    }
+
     fn rows(&self, partition: usize) -> BoxStream<'static, Result<RecordBatch>> {
         match &self.source {
             Source::Parts { partitions, .. } => {
@@ -601,7 +621,12 @@ impl ExecutionPlan for LazyScanExec {
                 if let Some(note) = other.notes.lock().get_mut(other.at) {
                     note.clone_from(&other.note);
                 }
-                let inner = Arc::new(other.scan.clone());
+                // What sorts one partition is not merged above.
+                let inner = match self.properties.partitioning.partition_count() {
+                    1 => other.scan.clone().in_one_partition(),
+                    _ => other.scan.clone(),
+                };
+                let inner = Arc::new(inner);
                 return Ok(SortOrderPushdownResult::Exact { inner });
             }
         }

@@ -152,6 +152,23 @@ impl Session {
         Box::pin(async move { self.start(sql, None).await })
     }
 
+    /// As [`Session::query`], for what gives rows and changes nothing.
+    ///
+    /// # Errors
+    /// `Invalid` (25006) for every other statement, before it does anything.
+    pub fn read<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<AnswerStream>> {
+        Box::pin(async move {
+            let statement = one_statement(sql)?;
+            let parsed = parse::read(&statement)?.finish()?;
+            match parsed.statement {
+                Statement::Query(_) | Statement::Explain(_) => self.start(sql, None).await,
+                _ => Err(Error::invalid("this is no query")
+                    .with_hint("SELECT, VALUES, WITH and EXPLAIN give rows and change nothing")
+                    .with_sqlstate("25006")),
+            }
+        })
+    }
+
     /// Runs one `COPY ... FROM STDIN`, whose data are `input` up to its end.
     ///
     /// # Errors

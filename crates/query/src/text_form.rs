@@ -174,7 +174,7 @@ pub(crate) fn texts(column: &ArrayRef) -> Result<StringArray, ArrowError> {
     let mut texts = StringBuilder::new();
     let mut text = String::new();
     for row in 0..column.len() {
-        if column.is_null(row) {
+        if column.is_null(row) || column.data_type().is_null() {
             texts.append_null();
             continue;
         }

@@ -360,7 +360,7 @@ impl Visible {
 fn view_not_table(view: &Table) -> Error {
     Error::invalid(format!("{:?} is a materialized view", view.name))
         .with_detail("its rows are those of its table, and change with them")
-        .with_hint("name its table")
+        .with_hint("name its table, or DROP MATERIALIZED VIEW for the view alone")
         .with_sqlstate("42809")
 }
 

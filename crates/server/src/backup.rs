@@ -4,7 +4,6 @@
 //! there. Restoring checks every file against the checksum that the backup recorded, reads it back
 //! in full, and opens what was made.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
@@ -178,6 +177,5 @@ fn progress_bar(what: &'static str) -> ProgressBar {
 }
 
 fn say(text: &str) -> Result<()> {
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| failure::stdout(&error))
+    failure::write_data(&text)
 }

@@ -235,10 +235,13 @@ fn tell(outcome: &Outcome, folder: &Path, setup: &str, as_json: bool) -> Result<
             "dir": folder.display().to_string(),
             "report": path.display().to_string(),
         });
-        println!("{figures}");
+        failure::write_data(&format!("{figures}\n"))?;
     } else {
-        println!("{}", closing(&headline, &levels, outcome));
-        println!("report: {}\nlook around: {command}", path.display());
+        failure::write_data(&format!(
+            "{}\nreport: {}\nlook around: {command}\n",
+            closing(&headline, &levels, outcome),
+            path.display()
+        ))?;
     }
     for failure in &failures {
         say(&format!("failed: {failure}"));

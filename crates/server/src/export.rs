@@ -1,7 +1,8 @@
 //! `lazybase export`: a table or a query's rows into one file.
 //!
 //! Rows stream from the query to the file. The file gets its name when it is whole, so that a
-//! failed export leaves nothing that looks like a result.
+//! failed export leaves nothing that looks like a result; pipes and devices are written to as they
+//! are.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use crate::figures::counted;
 use crate::load::format_of;
 use crate::names::{folded, quoted};
 use crate::open::{self, Missing};
-use crate::wall;
+use crate::wall::{self, Place};
 
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: ExportArgs) -> Result<()> {
@@ -43,11 +44,17 @@ async fn export(
     format: FileFormat,
 ) -> Result<(u64, Option<Stamp>)> {
     let session = database.session();
-    let mut stream = session.query(sql).await?;
-    let (made, partial) = wall::create_beside(file)?;
+    let mut stream = session.read(sql).await?;
+    let (made, unfinished) = match wall::place_of(file)? {
+        Place::File(target) => {
+            let (made, partial) = wall::create_beside(&target)?;
+            (made, Some((partial, target)))
+        }
+        Place::Other(opened) => (opened, None),
+    };
     let mut rows = 0;
     let written: Result<()> = async {
-        let name = partial.to_string_lossy();
+        let name = file.to_string_lossy();
         let schema = stream.schema();
         let mut file_rows = RowsFile::into_file(made, &name, form_of(format), &schema)?;
         while let Some(batch) = stream.next().await {
@@ -58,10 +65,16 @@ async fn export(
         file_rows.finish()
     }
     .await;
-    match written.and_then(|()| wall::rename(&partial, file)) {
+    let named = written.and_then(|()| match &unfinished {
+        Some((partial, target)) => wall::rename(partial, target),
+        None => Ok(()),
+    });
+    match named {
         Ok(()) => Ok((rows, stream.stamp().cloned())),
         Err(error) => {
-            wall::remove_file(&partial);
+            if let Some((partial, _)) = &unfinished {
+                wall::remove_file(partial);
+            }
             Err(error.within(file.display()))
         }
     }

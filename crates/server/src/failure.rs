@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use arrow::error::ArrowError;
-use lazybase_model::{Error, ErrorKind};
+use lazybase_model::{Error, ErrorKind, Result};
 use parquet::errors::ParquetError;
 
 /// Writes an error to standard error, its first word red where that is a terminal.
@@ -57,6 +57,16 @@ pub(crate) fn io(place: impl std::fmt::Display, error: &io::Error) -> Error {
         io::ErrorKind::AlreadyExists => Error::conflict(message),
         _ => Error::unavailable(message),
     }
+}
+
+/// Writes data to standard output, all of it.
+///
+/// # Errors
+/// Where it can't be written.
+pub(crate) fn write_data(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| stdout(&error))
 }
 
 /// Standard output that can't be written.

@@ -3,7 +3,6 @@
 //! A file is described by the engine's own readers, checksums included; no database is opened
 //! for it, so that a damaged or busy one can be looked into.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use lazybase_engine::describe::describe_file;
@@ -28,8 +27,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: InspectArgs) -> Result<()> {
             open::close(&database, Ok(text)).await?
         }
     };
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| failure::stdout(&error))
+    failure::write_data(&text)
 }
 
 /// A file by its path, or by its name inside the database's folder.
@@ -80,6 +78,10 @@ fn manifest_text(manifest: &Manifest, all: bool) -> String {
     }
     for state in manifest.tables.values() {
         text.push_str(&table_text(manifest, state, all));
+        let views = manifest.views.values();
+        for view in views.filter(|view| view.table.view_of == Some(state.table.id)) {
+            text.push_str(&table_text(manifest, view, all));
+        }
     }
     for (name, mark) in &manifest.producers {
         let line = format!(
@@ -93,9 +95,16 @@ fn manifest_text(manifest: &Manifest, all: bool) -> String {
 
 fn table_text(manifest: &Manifest, state: &TableState, all: bool) -> String {
     let table = &state.table;
+    let of = table.view_of.and_then(|of| manifest.tables.get(&of));
+    let what = match of {
+        Some(of) => format!(
+            "materialized view {} of table {}",
+            table.name, of.table.name
+        ),
+        None => format!("table {}", table.name),
+    };
     let mut text = format!(
-        "\ntable {} ({}, view {}), from SCU {} on\n  columns {}\n",
-        table.name,
+        "\n{what} ({}, primary view {}), from SCU {} on\n  columns {}\n",
         table.id,
         table.primary.id,
         state.created_after.next(),

@@ -69,7 +69,8 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
     progress.finish();
     let outcome = open::close(&database, outcome).await;
     if outcome.is_ok() || loaded.batches > 0 {
-        println!("{}", summary(&loaded, &args, stopwatch.elapsed()));
+        let text = summary(&loaded, &args, stopwatch.elapsed());
+        failure::write_data(&format!("{text}\n"))?;
     }
     if let Some(producer) = args
         .producer

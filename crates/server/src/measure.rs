@@ -49,8 +49,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: BenchArgs) -> Result<()> {
     let database = open::database(Some(folder), Missing::Create).await?;
     let measured = measure(&database, &args).await;
     let figures = open::close(&database, measured).await?;
-    println!("{}", text(&figures, args.json));
-    Ok(())
+    failure::write_data(&format!("{}\n", text(&figures, args.json)))
 }
 
 async fn measure(database: &Database, args: &BenchArgs) -> Result<Figures> {

@@ -4,7 +4,6 @@
 //! is whole at the end, 3 when a dry run met what can be healed, 4 when something is lost, 1 when
 //! the command itself failed.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -58,8 +57,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         ReportFormat::Text => text(&aside, &healed, &after),
         ReportFormat::Json => format!("{}\n", report(&aside, &healed, &after)),
     };
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| failure::stdout(&error))?;
+    failure::write_data(&text)?;
     let lost = after.closed.is_some() || !after.lost.is_empty() || !aside.files.is_empty();
     Ok(match (lost, after.healable.is_empty()) {
         (true, _) => ExitCode::from(LOST),

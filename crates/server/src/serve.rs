@@ -32,8 +32,7 @@ use crate::process::Connections;
 pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
     if print_config {
         let text = config::printed(&config);
-        let written = io::stdout().lock().write_all(text.as_bytes());
-        return written.map_err(|error| failure::stdout(&error));
+        return failure::write_data(&text);
     }
     let folder = open::folder(config.db.clone())?;
     let mut signals = Signals::new()?;

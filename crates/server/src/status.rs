@@ -3,7 +3,6 @@
 //! Reads one manifest, so that all figures are of one moment.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use lazybase_cluster::Instance;
@@ -118,8 +117,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: StatusArgs) -> Result<()> {
         ReportFormat::Text => status.text(),
         ReportFormat::Json => format!("{}\n", serde_json::json!(status)),
     };
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    open::close(&database, written.map_err(|error| failure::stdout(&error))).await
+    open::close(&database, failure::write_data(&text)).await
 }
 
 /// The status of a running database, for people.

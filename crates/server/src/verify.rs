@@ -3,7 +3,6 @@
 //! The engine does the reading; this shows how far it is and what it found. A problem makes the
 //! command fail.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -54,8 +53,7 @@ fn show(report: &VerifyReport, format: ReportFormat, took: Duration) -> Result<(
             })
         ),
     };
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| failure::stdout(&error))
+    failure::write_data(&text)
 }
 
 fn text(report: &VerifyReport, took: Duration) -> String {

@@ -118,6 +118,33 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| failure::io(path.display(), &error))
 }
 
+/// What stands under a path that is to be written.
+pub(crate) enum Place {
+    /// A file, or nothing, at this path: where links to it lead.
+    File(PathBuf),
+    /// What is no file, such as a pipe or a device, opened.
+    Other(fs::File),
+}
+
+/// Looks at what is to be written.
+pub(crate) fn place_of(path: &Path) -> Result<Place> {
+    let failed = |error: std::io::Error| failure::io(path.display(), &error);
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            let opened = fs::OpenOptions::new().write(true).open(path);
+            return opened.map(Place::Other).map_err(failed);
+        }
+        Ok(_) => return fs::canonicalize(path).map(Place::File).map_err(failed),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    // What a link leads to may be missing.
+    Ok(Place::File(match fs::read_link(path) {
+        Ok(target) => path.parent().unwrap_or(Path::new("")).join(target),
+        Err(_) => path.to_owned(),
+    }))
+}
+
 /// Makes a file beside `path` that is not there yet, for what is to become it: its name with an
 /// ending. What somebody else has there, or an earlier run left, stays.
 pub(crate) fn create_beside(path: &Path) -> Result<(fs::File, PathBuf)> {

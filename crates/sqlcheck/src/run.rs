@@ -172,6 +172,8 @@ pub(crate) async fn tell(plain: &Plain, story: &Story) -> Outcome {
 async fn open(store: &MemoryStore) -> lazybase_model::Result<Database> {
     let settings = Settings {
         seal_age: Duration::from_secs(3600),
+        // Views and tables of a few hundred rows are cut into several ranges.
+        range_split_bytes: 4 << 10,
         ..Settings::default()
     };
     Database::open_env(Env::system(Arc::new(store.clone())), settings).await

@@ -276,7 +276,9 @@ fn set_type(
     // Sums are stored as another type than they are declared as.
     let stored = widening(&before.stored_type(), &after.stored_type());
     let how = match (how, stored) {
-        (Widening::Cast, refused @ Widening::Refused(_)) => refused,
+        (Widening::Cast, Widening::Refused(_)) => {
+            Widening::Refused("its sums are stored with as many digits behind the point as now")
+        }
         _ => how,
     };
     if let Widening::Refused(why) = how {

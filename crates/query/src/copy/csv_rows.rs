@@ -84,7 +84,8 @@ impl<W: Write> CsvWriter<W> {
         let formatters = formatters.collect::<Result<Vec<_>, _>>()?;
         for row in 0..rows.num_rows() {
             for (at, (column, formatter)) in columns.iter().zip(&formatters).enumerate() {
-                let value = match column.is_null(row) {
+                let is_null = column.is_null(row) || column.data_type().is_null();
+                let value = match is_null {
                     true => None,
                     false => Some(formatter.value(row).try_to_string()?),
                 };

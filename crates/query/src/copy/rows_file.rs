@@ -153,6 +153,11 @@ impl RowsFile {
                 .map_err(|error| failed(error.to_string()))?,
         };
         file.flush().map_err(io(&path))?;
-        file.get_ref().sync_all().map_err(io(&path))
+        let file = file.get_ref();
+        // Pipes and devices have nothing to make durable, and say so.
+        match file.metadata().map_err(io(&path))?.is_file() {
+            true => file.sync_all().map_err(io(&path)),
+            false => Ok(()),
+        }
     }
 }

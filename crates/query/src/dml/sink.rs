@@ -296,11 +296,20 @@ impl Sink {
     pub(crate) async fn finish(self, session: &Shared) -> Result<Option<Token>> {
         match self.to {
             Destination::Batch {
+                instance,
                 ddl,
                 writer,
+                number,
                 unchanged,
-                ..
-            } => session.write(ddl, writer, unchanged).await,
+            } => {
+                // A number is used up by a batch of no rows, too.
+                let none = || match number {
+                    Some(number) if ddl.is_empty() => Some(instance.begin(Some(number))),
+                    _ => None,
+                };
+                let writer = writer.or_else(none);
+                session.write(ddl, writer, unchanged).await
+            }
             Destination::Transaction(staged) => {
                 let mut state = session.state.lock();
                 let transaction = state.transaction.as_mut().ok_or_else(|| {

@@ -26,9 +26,15 @@ impl IdKey {
     }
 }
 
+/// The name of the function's argument `at`, from 0, in the struct: that of no column, since a
+/// struct whose fields have the names of columns is read by them.
+pub(super) fn function_field(at: usize) -> String {
+    format!("?{}", at + 1)
+}
+
 fn fields(types: &[DataType]) -> Fields {
     let field = |(at, data_type): (usize, &DataType)| {
-        Field::new(format!("key{}", at + 1), data_type.clone(), true)
+        Field::new(function_field(at), data_type.clone(), true)
     };
     types.iter().enumerate().map(field).collect()
 }

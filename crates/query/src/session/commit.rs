@@ -27,9 +27,9 @@ impl Shared {
         }
         let (buffer, lasting) = (transaction.buffer, transaction.lasting);
         let token = match buffer.is_empty() {
-            true => None,
-            false if number.is_some() && !buffer.tables.is_empty() => return Err(no_ddl()),
-            false => {
+            true if number.is_none() || !transaction.wrote => None,
+            _ if number.is_some() && !buffer.tables.is_empty() => return Err(no_ddl()),
+            _ => {
                 let ddl = buffer.tables.ddl();
                 let mut writer = self.instance().begin(number);
                 buffer.write(&mut writer).await?;

@@ -454,6 +454,42 @@ async fn rows_in_the_order_of_a_view_are_read_from_it() {
     assert!(view && !sorts, "{}", plan.join("\n"));
 }
 
+/// A view of several ranges in the place of a table of one: what sorted the table's rows merged
+/// nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_of_several_ranges_gives_rows_in_one_order() {
+    let settings = Settings {
+        range_split_bytes: 4 << 10,
+        ..Settings::default()
+    };
+    let env = Env::system(Arc::new(MemoryStore::new()));
+    let database = Database::open_env(env, settings).await.unwrap();
+    let session = database.session();
+    let run = async |sql: &str| crate::rows(&session, sql).await;
+    run("CREATE TABLE t (k INT PRIMARY KEY, at INT NOT NULL, b TEXT)").await;
+    run("INSERT INTO t SELECT x * 2, x, md5(x::TEXT) FROM generate_series(1, 55) AS s (x)").await;
+    run("CREATE MATERIALIZED VIEW v AS SELECT at, k, b FROM t ORDER BY at, k").await;
+    run("SETTLE").await;
+    run("INSERT INTO t VALUES (9, 109, 'x'), (11, 111, 'x')").await;
+    run("SETTLE").await;
+    let plan = told(&session, "EXPLAIN SELECT at FROM t ORDER BY at LIMIT 3").await;
+    let plan = plan.join("\n");
+    assert!(plan.contains("view \"v\", in its order"), "{plan}");
+    let first = told(&session, "SELECT at FROM t ORDER BY at LIMIT 3").await;
+    assert_eq!(first, ["1", "2", "3"]);
+    let all = told(&session, "SELECT at, k FROM t ORDER BY at").await;
+    let through = told(&session, "SELECT at, k FROM v ORDER BY at").await;
+    assert_eq!((all.len(), &all), (57, &through));
+    run("CREATE TABLE top AS SELECT at FROM t ORDER BY at DESC LIMIT 3").await;
+    assert_eq!(told(&session, "SELECT count(*) FROM top").await, ["3"]);
+    let ranges = "SELECT count(*) FROM lazybase.runs WHERE table_name = 'v'";
+    assert_ne!(
+        told(&session, ranges).await,
+        ["1"],
+        "the view has one range"
+    );
+}
+
 /// What a query gives.
 async fn told(session: &Session, sql: &str) -> Vec<String> {
     let answers = session.execute(sql).await.unwrap();

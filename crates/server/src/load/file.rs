@@ -94,6 +94,9 @@ impl<'a> FileLoad<'a> {
         let name = &self.args.table;
         let op_column = self.args.op_column.as_deref();
         let mut table = find_table(self.database, name)?;
+        if let Some(table) = &table {
+            source.has_columns_of(table);
+        }
         if table.is_none() {
             let schema = stored_schema(source.schema(), op_column);
             if schema.fields().is_empty() {

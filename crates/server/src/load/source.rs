@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use lazybase_model::Result;
+use lazybase_model::{Result, Table};
 
 use super::mark::Mark;
 use super::parquet_file::ParquetFile;
@@ -57,6 +57,13 @@ impl Source {
         match self {
             Source::Text(file) => file.schema(),
             Source::Parquet(file) => file.schema(),
+        }
+    }
+
+    /// JSON lines without any record have the columns of the table that they go to.
+    pub(super) fn has_columns_of(&mut self, table: &Table) {
+        if let Source::Text(file) = self {
+            file.has_columns_of(table);
         }
     }
 

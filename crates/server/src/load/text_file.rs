@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::csv;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow::json;
-use lazybase_model::{Column, Error, Result};
+use lazybase_model::{Column, Error, Result, Table};
 use lazybase_query::{JsonColumn, csv_texts, json_rows, texts_as};
 use regex::Regex;
 
@@ -95,6 +95,16 @@ impl TextFile {
 
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// JSON lines without any record have the columns of the table that they go to.
+    pub(super) fn has_columns_of(&mut self, table: &Table) {
+        if !self.csv && self.schema.fields().is_empty() {
+            let shown = table.columns[..table.visible_columns()].iter();
+            let field = |column: &Column| Field::new(&column.name, DataType::Utf8, true);
+            self.schema = SchemaRef::new(Schema::new(shown.map(field).collect::<Vec<_>>()));
+            self.natural_keys = vec![None; self.schema.fields().len()];
+        }
     }
 
     pub(super) fn read_as(&mut self, schema: SchemaRef, natural_keys: Vec<Option<Vec<String>>>) {
@@ -247,6 +257,69 @@ fn header_length(text: &[u8]) -> usize {
     text.len()
 }
 
+/// Arrow infers a timestamp whatever stands behind it. Columns of instants, each with its zone, hold
+/// instants; those of which some have a zone, or something else, hold texts.
+fn with_zones(inferred: &Schema, first: &[u8], options: &TextOptions) -> Result<Schema> {
+    let is_moment = |field: &FieldRef| matches!(field.data_type(), DataType::Timestamp(..));
+    let moments: Vec<usize> = (0..inferred.fields().len())
+        .filter(|at| is_moment(&inferred.fields()[*at]))
+        .collect();
+    if moments.is_empty() {
+        return Ok(inferred.clone());
+    }
+    let texts = inferred.fields().iter();
+    let texts = texts.map(|field| Field::new(field.name(), DataType::Utf8, true));
+    let texts = Schema::new(texts.collect::<Vec<_>>());
+    let records = csv::ReaderBuilder::new(SchemaRef::new(texts))
+        .with_header(true)
+        .with_delimiter(options.delimiter)
+        .with_null_regex(options.null_pattern()?)
+        .with_projection(moments.clone())
+        .with_bounds(0, INFERENCE_RECORDS)
+        .build(first)
+        .map_err(|error| failure::arrow("columns", &error))?;
+    let zone = Regex::new(r"^([Zz]|[+-]\d\d(:?\d\d)?(:\d\d)?)$")
+        .map_err(|error| Error::internal(error.to_string()))?;
+    let mut zones = vec![Zones::default(); moments.len()];
+    for batch in records {
+        let batch = batch.map_err(|error| failure::arrow("columns", &error))?;
+        for (column, zones) in batch.columns().iter().zip(&mut zones) {
+            let texts = column.as_string::<i32>().iter().flatten();
+            texts.for_each(|text| zones.see(text, &zone));
+        }
+    }
+    let mut fields: Vec<FieldRef> = inferred.fields().iter().cloned().collect();
+    for (at, zones) in moments.into_iter().zip(zones) {
+        if zones.with {
+            let data_type = match zones.without {
+                true => DataType::Utf8,
+                false => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+            };
+            fields[at] = Arc::new(Field::new(fields[at].name(), data_type, true));
+        }
+    }
+    Ok(Schema::new(fields))
+}
+
+/// What stands behind the moments of a column.
+#[derive(Debug, Clone, Copy, Default)]
+struct Zones {
+    /// Zones behind some.
+    with: bool,
+    /// Nothing behind some, or no zone that is known.
+    without: bool,
+}
+
+impl Zones {
+    fn see(&mut self, moment: &str, zone: &Regex) {
+        // Behind the day: the time of day, and what follows it.
+        let clock = moment.get(11..).unwrap_or_default();
+        let behind = clock.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.');
+        self.with |= !behind.is_empty();
+        self.without |= !zone.is_match(behind);
+    }
+}
+
 fn infer(first: &[u8], options: &TextOptions, csv: bool) -> Result<Schema> {
     let inferred = if csv {
         csv::reader::Format::default()
@@ -258,6 +331,10 @@ fn infer(first: &[u8], options: &TextOptions, csv: bool) -> Result<Schema> {
         json::reader::infer_json_schema(first, Some(INFERENCE_RECORDS))
     };
     let (schema, _) = inferred.map_err(|error| failure::arrow("columns", &error))?;
+    let schema = match csv {
+        true => with_zones(&schema, first, options)?,
+        false => schema,
+    };
     // What no record of the beginning has may be anything later on.
     let fields = schema.fields().iter().map(|field| match field.data_type() {
         DataType::Null => Field::new(field.name(), DataType::Utf8, true),

@@ -24,7 +24,8 @@ pub(crate) fn cell_texts(column: &ArrayRef) -> Result<Vec<Option<String>>> {
     let options = format_options();
     let formatter = ArrayFormatter::try_new(column.as_ref(), &options)
         .map_err(|error| failure::arrow("result", &error))?;
-    let text = |row| (!column.is_null(row)).then(|| formatter.value(row).to_string());
+    let is_null = |row| column.is_null(row) || column.data_type().is_null();
+    let text = |row| (!is_null(row)).then(|| formatter.value(row).to_string());
     Ok((0..column.len()).map(text).collect())
 }
 

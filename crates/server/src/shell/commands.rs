@@ -1,6 +1,5 @@
 //! Carries out the shell's own commands.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use lazybase_engine::manifest::Manifest;
@@ -86,8 +85,7 @@ const TABLES_THERE: &str = "SELECT name AS \"table\", coalesce(key, '(hidden)') 
     stored_rows AS \"stored rows\", bytes FROM lazybase.tables ORDER BY name";
 
 fn put(text: &str) -> Result<()> {
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| failure::stdout(&error))
+    failure::write_data(&text)
 }
 
 /// The tables that the session sees, with what their runs hold.

@@ -207,8 +207,7 @@ fn in_words(shown: &Shown, row: &[Option<String>]) -> Vec<String> {
 }
 
 fn put(text: &str) -> Result<()> {
-    let written = io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| failure::stdout(&error))
+    failure::write_data(&text)
 }
 
 /// A screen of its own, which gives back what was there.

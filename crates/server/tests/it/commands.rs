@@ -89,6 +89,58 @@ fn what_is_exported_can_be_loaded() {
     assert!(!place.path("x.csv").exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn an_export_writes_to_what_is_no_file_and_where_links_lead() {
+    let place = filled();
+    let out = place.ok(&["export", "t", "/dev/stdout", "--format", "csv"]);
+    assert_eq!(out, "id,name\n1,a\n2,\n3,c\n");
+    let said = place.fails(&["export", "t", "/dev/full", "--format", "csv"]);
+    assert!(said.contains("/dev/full"), "{said}");
+    let link = place.path("link.csv");
+    std::os::unix::fs::symlink("target.csv", &link).unwrap();
+    for _ in 0..2 {
+        place.ok(&["export", "t", text(&link)]);
+        assert!(link.is_symlink());
+        let written = std::fs::read_to_string(place.path("target.csv")).unwrap();
+        assert_eq!(written, out);
+    }
+}
+
+#[test]
+fn an_export_changes_nothing() {
+    let place = filled();
+    let path = place.path("q.csv");
+    for sql in ["DELETE FROM t", "DROP TABLE t", "SETTLE"] {
+        let said = place.fails(&["export", "--query", sql, text(&path)]);
+        assert!(said.contains("this is no query"), "{said}");
+    }
+    assert!(!path.exists());
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+}
+
+/// Nothing is printed in halves, and no panic shown, where nobody reads.
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_output_that_is_full_is_an_error() {
+    let place = filled();
+    let rows = place.file("more.csv", "id,name\n9,x\n");
+    for args in [&["load", "t", &rows][..], &["load", "t", &rows, "--json"]] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let done = place.command(args).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.contains("error: standard output"), "{said}");
+    }
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "4\n");
+}
+
+#[test]
+fn null_is_null_without_a_type() {
+    let place = filled();
+    assert_eq!(place.rows("SELECT NULL, 1, ''"), ",1,\"\"\n");
+}
+
 /// The names of the files in a folder.
 #[cfg(unix)]
 fn names_in(folder: &std::path::Path) -> Vec<Vec<u8>> {

@@ -50,6 +50,44 @@ fn numbers_of_json_are_whole_or_refused() {
     );
 }
 
+/// What has a zone is an instant; what has one now and then is text, and loses nothing.
+#[test]
+fn zones_of_inferred_moments_are_kept() {
+    let place = Place::new();
+    let zoned = "i,at,some,local\n\
+        1,2024-01-01 10:00:00+02,2024-01-01 10:00:00+02,2024-01-01T10:00:00.5\n\
+        2,2024-01-01 10:00:00Z,2024-01-01 10:00:00,2024-01-01T10:00:00\n";
+    let file = place.file("z.csv", zoned);
+    place.ok(&["load", "z", &file]);
+    let types = "SELECT data_type FROM information_schema.columns WHERE table_name = 'z' \
+        ORDER BY ordinal_position";
+    let named = "bigint\ntimestamp with time zone\ntext\ntimestamp without time zone\n";
+    assert_eq!(place.rows(types), named);
+    let rows = "SELECT at AT TIME ZONE 'UTC', some, local FROM z ORDER BY i";
+    assert_eq!(
+        place.rows(rows),
+        "2024-01-01 08:00:00,2024-01-01 10:00:00+02,2024-01-01 10:00:00.500\n\
+         2024-01-01 10:00:00,2024-01-01 10:00:00,2024-01-01 10:00:00\n"
+    );
+}
+
+/// A table without rows goes through JSON lines as through the other formats.
+#[test]
+fn json_lines_without_a_record_add_nothing() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL)",
+    ]);
+    let file = place.path("none.jsonl");
+    let file = file.to_str().unwrap();
+    place.ok(&["export", "t", file]);
+    let out = place.ok(&["load", "t", file]);
+    assert!(out.contains("loaded 0 rows"), "{out}");
+    assert!(place.fails(&["load", "other", file]).contains("no columns"));
+}
+
 /// Natural keys go into ID columns from every format, and owners' rows without their IDs.
 #[test]
 fn natural_keys_are_loaded() {
