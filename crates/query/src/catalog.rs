@@ -52,6 +52,8 @@ pub(crate) struct Names {
     pub(crate) buffered: HashMap<TableId, Vec<OwnChanges>>,
     /// The table whose hidden key is shown.
     pub(crate) with_hidden_key: Option<TableId>,
+    /// The table whose rows may have IDs that are given out at COMMIT.
+    pub(crate) with_new_ids: Option<TableId>,
     pub(crate) notes: ScanNotes,
     /// Who is connected.
     pub(crate) activities: Arc<Activities>,
@@ -209,7 +211,8 @@ impl StoredSchema {
             Some(view) => Views::Named(view),
             None => Views::Choice(visible.views_of(table.id)),
         };
-        Ok(Some(Arc::new(LazyTable::new(
+        let new_ids = self.names.with_new_ids == Some(table.id);
+        let table = LazyTable::new(
             table,
             columns,
             views,
@@ -217,7 +220,8 @@ impl StoredSchema {
             buffered,
             Arc::clone(&self.names.notes),
             self.names.gate.clone(),
-        ))))
+        );
+        Ok(Some(Arc::new(table.with_new_ids(new_ids))))
     }
 }
 

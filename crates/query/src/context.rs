@@ -350,6 +350,7 @@ impl Constants {
                 snapshot: None,
                 buffered: HashMap::new(),
                 with_hidden_key: None,
+                with_new_ids: None,
                 notes: ScanNotes::default(),
                 activities: Arc::default(),
                 pid: None,

@@ -316,6 +316,42 @@ impl<'k> Keys<'k> {
         Ok(first)
     }
 
+    /// Keys of rows that were found, where IDs are of natural keys that are new in the transaction:
+    /// these are mentioned once more.
+    ///
+    /// # Errors
+    /// When a key can't be read.
+    pub(crate) fn found(
+        &mut self,
+        table: &Table,
+        keys: &[ArrayRef],
+        new: &own::NewKeys,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut found = keys.to_vec();
+        for (column, at) in found.iter_mut().zip(table.key_indices()) {
+            let Some(id_key) = table.columns[at].id_key else {
+                continue;
+            };
+            let ids = column.as_primitive::<Int64Type>();
+            let numbers: Vec<i64> = ids.values().iter().copied().filter(|id| *id < 0).collect();
+            if numbers.is_empty() {
+                continue;
+            }
+            let owner = Owner::of(self.visible, id_key)?;
+            let given = new.of_numbers(id_key.map, &numbers)?;
+            let mut next = self.mention(&owner, given, numbers.len(), &place(table, at, 1))?;
+            let ids = ids.values().iter().map(|id| match *id < 0 {
+                true => {
+                    next += 1;
+                    temporary_id(next - 1)
+                }
+                false => *id,
+            });
+            *column = Arc::new(ids.collect::<Int64Array>());
+        }
+        Ok(found)
+    }
+
     /// The IDs of an owner's own rows: temporary ones, for the keys that the rows have.
     pub(crate) fn own(&mut self, table: &Table, columns: &[ArrayRef], rows: usize) -> Result<()> {
         let Some((_, map)) = table.owned_id() else {

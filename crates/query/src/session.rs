@@ -710,6 +710,7 @@ impl Shared {
             (state.settings.clone(), state.identity)
         };
         let with_hidden_key = target.as_ref().filter(|t| t.hidden_key).map(|t| t.table);
+        let with_new_ids = target.as_ref().filter(|t| t.new_ids).map(|t| t.table);
         let gate = self.gate_now();
         let gate = match target {
             Some(target) => gate.with_free(target.table, target.free),
@@ -722,6 +723,7 @@ impl Shared {
             snapshot,
             buffered,
             with_hidden_key,
+            with_new_ids,
             notes: Arc::default(),
             activities: Arc::clone(self.database.activities()),
             pid: self.activity().map(|activity| activity.pid()),
@@ -765,6 +767,8 @@ pub(crate) struct Target {
     pub(crate) hidden_key: bool,
     /// Columns that the statement itself needs, and shows nobody.
     pub(crate) free: Vec<ColumnId>,
+    /// Whether the rows may have IDs of natural keys that are new: the statement shows none.
+    pub(crate) new_ids: bool,
 }
 
 /// The snapshot as the transaction sees it.

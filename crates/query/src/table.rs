@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use crate::access::Gate;
 use crate::context::OnePartition;
 use crate::error::into_datafusion;
+use crate::id_keys::own;
 use crate::labels::Sight;
 use crate::prune::{self, Access, PartitionAccess};
 use crate::scan::{LazyScanExec, Order, OtherOrder, Parts, Rows, Shape, shown_field};
@@ -66,6 +67,8 @@ pub(crate) struct LazyTable {
     buffered: Vec<OwnChanges>,
     notes: ScanNotes,
     gate: Gate,
+    /// Whether its rows may have IDs that are given out at COMMIT.
+    new_ids: bool,
 }
 
 impl LazyTable {
@@ -102,7 +105,14 @@ impl LazyTable {
             buffered,
             notes,
             gate,
+            new_ids: false,
         }
+    }
+
+    /// The same, whose rows may have IDs that are given out at COMMIT.
+    pub(crate) fn with_new_ids(mut self, new_ids: bool) -> LazyTable {
+        self.new_ids = new_ids;
+        self
     }
 
     /// GATE-1: what is read, or tested by a filter, may be read.
@@ -208,7 +218,9 @@ impl LazyTable {
             fields.push(field);
         }
         let schema = Arc::new(Schema::new(fields));
-        Shape::with_schema(Arc::clone(other), projection, &scan.sight, schema).map(Some)
+        let mut shape = Shape::with_schema(Arc::clone(other), projection, &scan.sight, schema)?;
+        shape.new_ids = self.new_ids;
+        Ok(Some(shape))
     }
 
     fn boxed_scan<'a>(
@@ -241,6 +253,7 @@ impl LazyTable {
             None => self.columns.clone(),
         };
         let sight = self.check(&projection, filters)?;
+        own::check_order(&self.table, &self.buffered, filters)?;
         if sight.is_limited(&self.table) {
             snapshot.conceal_sources();
         }

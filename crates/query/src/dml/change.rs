@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, Statement, Visit, Visitor, WildcardAdditionalOptions,
-    visit_expressions,
+    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visit, Visitor,
+    WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
 };
 use futures::stream::StreamExt;
 use lazybase_engine::stages::remap::MentionedKeys;
@@ -25,6 +25,7 @@ use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
 use crate::context::stored_tables;
+use crate::id_keys::own::NewKeys;
 use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
@@ -75,10 +76,9 @@ pub(crate) async fn update(
     let rows = match named {
         Some(keys) => {
             let rows = keys.encoded.len();
-            let (values, mentioned) = blind_values(session, &table, &set, rows)?;
+            let (keys, values, mentioned) = blind_values(session, &table, &keys, &set)?;
             check_set(session, &table, &values).await?;
-            sink.update(&table, &keys.columns, &values, mentioned)
-                .await?;
+            sink.update(&table, &keys, &values, mentioned).await?;
             rows as u64
         }
         None => {
@@ -117,7 +117,7 @@ pub(crate) async fn delete(
     };
     let rows = match named {
         Some(keys) => {
-            sink.delete(&table, &keys.columns).await?;
+            delete_keys(session, &table, &keys.columns, &mut sink).await?;
             keys.encoded.len() as u64
         }
         None => {
@@ -130,7 +130,7 @@ pub(crate) async fn delete(
             while let Some(batch) = batches.next().await {
                 let batch = batch?;
                 let keys = stored_keys(&table, batch.columns(), rows + 1)?;
-                sink.delete(&table, &keys).await?;
+                delete_keys(session, &table, &keys, &mut sink).await?;
                 rows += batch.num_rows() as u64;
             }
             rows
@@ -138,6 +138,64 @@ pub(crate) async fn delete(
     };
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done(format!("DELETE {rows}"), rows).with_token(token))
+}
+
+/// Deletes the rows of keys that were found, or named.
+async fn delete_keys(
+    session: &Arc<Shared>,
+    table: &Arc<Table>,
+    keys: &[ArrayRef],
+    sink: &mut Sink,
+) -> Result<()> {
+    let (visible, constants) = (session.visible(), session.constants());
+    let mut mentioned = Keys::new(&visible, &constants);
+    let keys = mentioned.found(table, keys, &NewKeys::of(session)?)?;
+    sink.delete(table, &keys, mentioned.finish()?).await
+}
+
+/// Whether IDs of the table's rows are compared with numbers alone, and read in no other way: then
+/// it does not show if they are given out only at COMMIT.
+fn only_meets_ids<'e>(exprs: impl Iterator<Item = &'e Expr>, table: &Table, alias: &str) -> bool {
+    let is_id = |expr: &Expr| {
+        let name = match expr {
+            Expr::Identifier(name) => name,
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] if folded(qualifier) == alias => name,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let at = table.column_index(&folded(name));
+        at.is_some_and(|at| table.columns[at].id_key.is_some())
+    };
+    // As IDKEY was looked up: a negative number of the user's own has a sign before it.
+    let is_number =
+        |expr: &Expr| matches!(expr, Expr::Value(of) if matches!(of.value, Value::Number(..)));
+    let meets = |id: &Expr, number: &Expr| is_id(id) && is_number(number);
+    exprs.cloned().all(|mut expr| {
+        let done: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+            let is_met = match part {
+                Expr::BinaryOp {
+                    left,
+                    op: BinaryOperator::Eq | BinaryOperator::NotEq,
+                    right,
+                }
+                | Expr::IsDistinctFrom(left, right)
+                | Expr::IsNotDistinctFrom(left, right) => meets(left, right) || meets(right, left),
+                Expr::InList { expr, list, .. } => is_id(expr) && list.iter().all(is_number),
+                _ => false,
+            };
+            if is_met {
+                *part = Expr::value(Value::Null);
+            }
+            ControlFlow::Continue(())
+        });
+        let reads_ids = visit_expressions(&expr, |part| match is_id(part) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        done.is_continue() && reads_ids.is_continue()
+    })
 }
 
 fn reads_stored(name: &str) -> Error {
@@ -234,9 +292,10 @@ type Set = Vec<(usize, ArrayRef)>;
 fn blind_values(
     session: &Arc<Shared>,
     table: &Table,
+    named: &NamedKeys,
     set: &[(usize, Expr)],
-    rows: usize,
-) -> Result<(Set, Vec<MentionedKeys>)> {
+) -> Result<(Vec<ArrayRef>, Set, Vec<MentionedKeys>)> {
+    let rows = named.encoded.len();
     let constants = session.constants();
     let defaults = Defaults::of(table)?;
     let visible = session.visible();
@@ -253,7 +312,9 @@ fn blind_values(
             Ok((*at, checked_cells(values, false, &place)?))
         })
         .collect();
-    Ok((values?, keys.finish()?))
+    let values = values?;
+    let found = keys.found(table, &named.columns, &NewKeys::of(session)?)?;
+    Ok((found, values, keys.finish()?))
 }
 
 /// Whether the numbers that ID columns are set to were given out.
@@ -291,6 +352,7 @@ impl Found<'_> {
                 true => keys.map(|at| self.table.columns[at].id).collect(),
                 false => Vec::new(),
             },
+            new_ids: alone && only_meets_ids(asked, self.table, self.rows.called()),
         };
         // A row that several of other tables' tell to delete is one.
         let distinct = values.is_empty() && !self.rows.from.is_empty();
@@ -365,6 +427,7 @@ async fn update_found(
         let mut answered = batch.columns()[key_columns..].iter();
         let mut values = Vec::with_capacity(set.len());
         let mut mentioned = Keys::new(&visible, &constants);
+        let keys = mentioned.found(table, &keys, &NewKeys::of(session)?)?;
         for (at, expr) in set {
             let place = place(table, *at, rows + 1);
             let count = batch.num_rows();

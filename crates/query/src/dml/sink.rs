@@ -10,7 +10,6 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::filter;
 use lazybase_cluster::{BatchNumber, BatchWriter, Instance, Unchanged};
-use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::access::{Access, AccessChange, Object, Privilege, RoleId};
@@ -216,11 +215,7 @@ impl Sink {
         }
     }
 
-    pub(crate) async fn append(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
-        self.append_keyed(table, KeyedChanges::plain(changes)).await
-    }
-
-    /// The same with natural keys.
+    /// Adds changes of a table's rows, and the natural keys that they name.
     pub(crate) async fn append_keyed(
         &mut self,
         table: &Arc<Table>,
@@ -251,7 +246,12 @@ impl Sink {
     }
 
     /// Deletes the rows of keys.
-    pub(crate) async fn delete(&mut self, table: &Arc<Table>, keys: &[ArrayRef]) -> Result<()> {
+    pub(crate) async fn delete(
+        &mut self,
+        table: &Arc<Table>,
+        keys: &[ArrayRef],
+        mentioned: Vec<MentionedKeys>,
+    ) -> Result<()> {
         let keys = match (&mut self.to, table.hidden_key) {
             (Destination::Transaction(staged), true) => {
                 let own: HashSet<RowId> = own_rows(&keys[0]).map(|(_, id)| id).collect();
@@ -261,7 +261,10 @@ impl Sink {
             }
             _ => keys.to_vec(),
         };
-        self.append(table, deletes(table, &keys)?).await
+        let changes = deletes(table, &keys)?;
+        let keys = mentioned;
+        self.append_keyed(table, KeyedChanges { changes, keys })
+            .await
     }
 
     /// Sets columns of the rows of keys.

@@ -200,11 +200,6 @@ async fn in_part<P: VisitMut>(
     let mut known = HashMap::new();
     for (call, (id_key, arguments)) in &rewriter.wanted {
         let id = look_up(session, *id_key, arguments).await?;
-        if matches!(purpose, Purpose::Write) && id < 0 {
-            return Err(own::not_known_yet()
-                .with_detail("rows of such a key are found by no predicate before")
-                .with_hint("COMMIT first; INSERT ... ON CONFLICT ... DO UPDATE finds them"));
-        }
         known.insert(call.clone(), id);
     }
     rewriter.known = Some(known);

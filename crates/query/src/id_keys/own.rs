@@ -12,6 +12,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::Int64Type;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::read::{OwnChanges, Snapshot};
@@ -173,7 +175,45 @@ impl OfMap {
 
 type Numbers = BTreeMap<TableId, OfMap>;
 
+/// Of the keys that a transaction mentions, the new ones by the numbers under which its rows have
+/// them.
+pub(crate) struct NewKeys(Numbers);
+
+impl NewKeys {
+    /// Those of the session's transaction.
+    ///
+    /// # Errors
+    /// When a key can't be read.
+    pub(crate) fn of(session: &Shared) -> Result<NewKeys> {
+        mentioned(&entries(session)).map(NewKeys)
+    }
+
+    /// The columns of the natural keys that have these numbers in a map.
+    ///
+    /// # Errors
+    /// `Internal` for numbers of no key.
+    pub(crate) fn of_numbers(&self, map: TableId, numbers: &[i64]) -> Result<Vec<ArrayRef>> {
+        let none = || Error::internal(format!("a number of no key of {map}"));
+        let of_map = self.0.get(&map).ok_or_else(none)?;
+        let key = |number: &i64| {
+            let at = place_of(*number).filter(|at| *at < of_map.keys.len())?;
+            Some(of_map.keys.key(at))
+        };
+        let keys: Option<Vec<&[u8]>> = numbers.iter().map(key).collect();
+        of_map.codec.decode_bytes(keys.ok_or_else(none)?)
+    }
+}
+
 async fn numbers(snapshot: &Snapshot, entries: &[Entry]) -> Result<Numbers> {
+    let mut numbers = mentioned(entries)?;
+    for of_map in numbers.values_mut() {
+        of_map.number(snapshot).await?;
+    }
+    Ok(numbers)
+}
+
+/// The keys that changes mention, without their numbers.
+fn mentioned(entries: &[Entry]) -> Result<Numbers> {
     let mut numbers = Numbers::new();
     for entry in entries {
         for given in &entry.keys {
@@ -184,9 +224,6 @@ async fn numbers(snapshot: &Snapshot, entries: &[Entry]) -> Result<Numbers> {
             let owner = given.map.key_map.map(|map| map.owner);
             of_map.mention(&given.rows, owner != Some(entry.table.id))?;
         }
-    }
-    for of_map in numbers.values_mut() {
-        of_map.number(snapshot).await?;
     }
     Ok(numbers)
 }
@@ -237,6 +274,44 @@ pub(crate) fn check_known(table: &Table, columns: &[usize], rows: &RecordBatch) 
         }
     }
     Ok(())
+}
+
+/// Refuses a predicate that compares IDs of a table by their order, where some of a transaction's own
+/// rows have none yet: a read by ranges would pass over them.
+///
+/// # Errors
+/// `Invalid` (55000): the number is given out at COMMIT.
+pub(crate) fn check_order(table: &Table, own: &[OwnChanges], filters: &[Expr]) -> Result<()> {
+    for (at, _) in table.id_keys() {
+        let is_new = |changes: &OwnChanges| {
+            let columns = changes.changes().data.columns();
+            let ids = columns.get(at).map(|ids| ids.as_primitive::<Int64Type>());
+            ids.is_some_and(|ids| ids.iter().flatten().any(|id| id < 0))
+        };
+        let name = &table.columns[at].name;
+        if filters.iter().any(|filter| orders_by(filter, name)) && own.iter().any(is_new) {
+            return Err(not_known_yet()
+                .with_detail(format!("column {name:?} of table {:?}", table.name))
+                .with_hint("compare the ID with = and IDKEY alone, or COMMIT first"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a condition compares a column by its order.
+fn orders_by(filter: &Expr, column: &str) -> bool {
+    let names = |of: &Expr| of.column_refs().iter().any(|known| known.name == column);
+    let orders = filter.exists(|part| {
+        Ok(match part {
+            Expr::BinaryExpr(BinaryExpr {
+                op: Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq,
+                ..
+            })
+            | Expr::Between(_) => names(part),
+            _ => false,
+        })
+    });
+    orders.unwrap_or(true)
 }
 
 /// The number of a new key, asked for too early.

@@ -426,7 +426,7 @@ async fn change(
                 values.push((*at, checked_cells(new, false, &place)?));
             }
             match set.is_empty() {
-                true => sink.delete(table, &keys).await?,
+                true => sink.delete(table, &keys, Vec::new()).await?,
                 false => {
                     let mentioned = mentioned.finish()?;
                     sink.update(table, &keys, &values, mentioned).await?;
