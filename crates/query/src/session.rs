@@ -158,8 +158,7 @@ impl Session {
     /// `Invalid` (25006) for every other statement, before it does anything.
     pub fn read<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<AnswerStream>> {
         Box::pin(async move {
-            let statement = one_statement(sql)?;
-            let parsed = parse::read(&statement)?.finish()?;
+            let parsed = parse::read(&one_statement(sql)?)?.finish()?;
             match parsed.statement {
                 Statement::Query(_) | Statement::Explain(_) => self.start(sql, None).await,
                 _ => Err(Error::invalid("this is no query")
@@ -774,10 +773,7 @@ pub(crate) struct Target {
 /// The snapshot as the transaction sees it.
 fn own(state: &State, snapshot: Snapshot) -> Snapshot {
     match &state.transaction {
-        Some(transaction) => {
-            let tables = &transaction.buffer.tables;
-            snapshot.with_own(tables.own())
-        }
+        Some(transaction) => snapshot.with_own(transaction.buffer.tables.own()),
         None => snapshot,
     }
 }

@@ -177,5 +177,5 @@ fn progress_bar(what: &'static str) -> ProgressBar {
 }
 
 fn say(text: &str) -> Result<()> {
-    failure::write_data(&text)
+    failure::write_data(text)
 }

@@ -276,8 +276,8 @@ pub(crate) fn check_known(table: &Table, columns: &[usize], rows: &RecordBatch) 
     Ok(())
 }
 
-/// Refuses a predicate that compares IDs of a table by their order, where some of a transaction's own
-/// rows have none yet: a read by ranges would pass over them.
+/// Refuses a predicate that compares IDs of a table by their order, where some of a transaction's
+/// own rows have none yet: a read by ranges would pass over them.
 ///
 /// # Errors
 /// `Invalid` (55000): the number is given out at COMMIT.

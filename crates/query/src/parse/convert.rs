@@ -133,6 +133,13 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             Statement::CreateView(Box::new(view::create_view(&view)?))
         }
         Ast::Drop {
+            object_type: ObjectType::View,
+            ..
+        } => {
+            return Err(unsupported("DROP VIEW is not supported")
+                .with_hint("all views are materialized: DROP MATERIALIZED VIEW"));
+        }
+        Ast::Drop {
             object_type: ObjectType::MaterializedView,
             if_exists,
             names,

@@ -1,5 +1,5 @@
-//! Parts that are sorted for a merge are sorted by all that it merges them by. The planner leaves out
-//! what is constant in each part, and then cuts off the rows of one part by what it found in
+//! Parts that are sorted for a merge are sorted by all that it merges them by. The planner leaves
+//! out what is constant in each part, and then cuts off the rows of one part by what it found in
 //! another: with a limit, the parts share what the last row wanted holds.
 //!
 //! ```text

@@ -257,8 +257,8 @@ fn header_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Arrow infers a timestamp whatever stands behind it. Columns of instants, each with its zone, hold
-/// instants; those of which some have a zone, or something else, hold texts.
+/// Arrow infers a timestamp whatever stands behind it. Columns of instants, each with its zone,
+/// hold instants; those of which some have a zone, or something else, hold texts.
 fn with_zones(inferred: &Schema, first: &[u8], options: &TextOptions) -> Result<Schema> {
     let is_moment = |field: &FieldRef| matches!(field.data_type(), DataType::Timestamp(..));
     let moments: Vec<usize> = (0..inferred.fields().len())

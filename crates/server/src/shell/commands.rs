@@ -85,7 +85,7 @@ const TABLES_THERE: &str = "SELECT name AS \"table\", coalesce(key, '(hidden)') 
     stored_rows AS \"stored rows\", bytes FROM lazybase.tables ORDER BY name";
 
 fn put(text: &str) -> Result<()> {
-    failure::write_data(&text)
+    failure::write_data(text)
 }
 
 /// The tables that the session sees, with what their runs hold.

@@ -207,7 +207,7 @@ fn in_words(shown: &Shown, row: &[Option<String>]) -> Vec<String> {
 }
 
 fn put(text: &str) -> Result<()> {
-    failure::write_data(&text)
+    failure::write_data(text)
 }
 
 /// A screen of its own, which gives back what was there.
