@@ -18,7 +18,9 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader,
+};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::write::EncodedGroup;
@@ -219,7 +221,7 @@ impl ParquetParts {
     /// The pages of a leaf column of a row group, in the order of the file.
     fn pages(&self, group: usize, leaf: usize) -> Result<Vec<Page>> {
         let chunk = self.parquet().row_group(group).column(leaf);
-        let (start, length) = chunk.byte_range();
+        let (start, length) = byte_range(chunk)?;
         let locations = self
             .parquet()
             .offset_index()
@@ -234,9 +236,16 @@ impl ParquetParts {
             pages.push((start..first, 0, true));
         }
         for page in locations {
-            let offset = page.offset as u64;
-            let end = offset + page.compressed_page_size as u64;
-            pages.push((offset..end, page.first_row_index as usize, false));
+            let place = u64::try_from(page.offset).ok();
+            let range = place.and_then(|offset| {
+                let length = u64::try_from(page.compressed_page_size).ok()?;
+                Some(offset..offset.checked_add(length)?)
+            });
+            let row = usize::try_from(page.first_row_index).ok();
+            let (range, row) = range
+                .zip(row)
+                .ok_or_else(|| Error::corrupt("a page of its index lies nowhere"))?;
+            pages.push((range, row, false));
         }
         let crcs = self.block.groups[group].crcs.get(leaf);
         let crcs = crcs.filter(|crcs| crcs.len() == pages.len());
@@ -566,7 +575,7 @@ fn check_agreement(block: &Block, parquet: &ParquetMetaData, meta: &SegmentMeta)
     for (ours, theirs) in block.index.iter().zip(parquet.row_groups()) {
         let mut offset = ours.offset;
         for chunk in theirs.columns() {
-            let (start, length) = chunk.byte_range();
+            let (start, length) = byte_range(chunk)?;
             if start != offset {
                 return Err(wrong());
             }
@@ -581,5 +590,17 @@ fn check_agreement(block: &Block, parquet: &ParquetMetaData, meta: &SegmentMeta)
     match next == meta.index_offset && rows == meta.rows {
         true => Ok(()),
         false => Err(wrong()),
+    }
+}
+
+/// Where a column chunk begins, and its length; Parquet's own takes it for granted that neither is
+/// negative.
+fn byte_range(chunk: &ColumnChunkMetaData) -> Result<(u64, u64)> {
+    let first = chunk.dictionary_page_offset();
+    let start = u64::try_from(first.unwrap_or(chunk.data_page_offset()));
+    let length = u64::try_from(chunk.compressed_size());
+    match (start, length) {
+        (Ok(start), Ok(length)) => Ok((start, length)),
+        _ => Err(Error::corrupt("a column of its footer lies nowhere")),
     }
 }
