@@ -4,7 +4,7 @@
 //! Invariant IPC-1: no number of a message reaches past its body. Invariant IPC-2: what is read as
 //! stored columns is a message of just so many arrays and buffers as they have.
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::ipc::RecordBatch;
 
@@ -98,6 +98,11 @@ impl Parts {
 /// What a column takes, where tables store such.
 fn parts_of(data_type: &DataType) -> Option<Parts> {
     let (own, inner) = match data_type {
+        // What can be said, and is no type.
+        DataType::Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond)
+        | DataType::Time64(TimeUnit::Second | TimeUnit::Millisecond)
+        | DataType::FixedSizeBinary(i32::MIN..0)
+        | DataType::FixedSizeList(_, i32::MIN..0) => return None,
         DataType::Null => (Parts::of(0), None),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
             (Parts::of(3), None)
