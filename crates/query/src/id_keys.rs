@@ -38,6 +38,7 @@ use crate::error::from_arrow;
 use crate::literal::{Literal, to_array};
 use crate::parse::CreateTable;
 use crate::parse::create::Reference;
+use crate::session::Shared;
 use crate::visible::Visible;
 
 pub(crate) mod function;
@@ -323,9 +324,9 @@ impl<'k> Keys<'k> {
     /// When a key can't be read.
     pub(crate) fn found(
         &mut self,
+        session: &Shared,
         table: &Table,
         keys: &[ArrayRef],
-        new: &own::NewKeys,
     ) -> Result<Vec<ArrayRef>> {
         let mut found = keys.to_vec();
         for (column, at) in found.iter_mut().zip(table.key_indices()) {
@@ -338,7 +339,7 @@ impl<'k> Keys<'k> {
                 continue;
             }
             let owner = Owner::of(self.visible, id_key)?;
-            let given = new.of_numbers(id_key.map, &numbers)?;
+            let given = own::keys_of_numbers(session, id_key.map, &numbers)?;
             let mut next = self.mention(&owner, given, numbers.len(), &place(table, at, 1))?;
             let ids = ids.values().iter().map(|id| match *id < 0 {
                 true => {

@@ -25,7 +25,6 @@ use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
 use crate::context::stored_tables;
-use crate::id_keys::own::NewKeys;
 use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
@@ -149,7 +148,7 @@ async fn delete_keys(
 ) -> Result<()> {
     let (visible, constants) = (session.visible(), session.constants());
     let mut mentioned = Keys::new(&visible, &constants);
-    let keys = mentioned.found(table, keys, &NewKeys::of(session)?)?;
+    let keys = mentioned.found(session, table, keys)?;
     sink.delete(table, &keys, mentioned.finish()?).await
 }
 
@@ -313,7 +312,7 @@ fn blind_values(
         })
         .collect();
     let values = values?;
-    let found = keys.found(table, &named.columns, &NewKeys::of(session)?)?;
+    let found = keys.found(session, table, &named.columns)?;
     Ok((found, values, keys.finish()?))
 }
 
@@ -427,7 +426,7 @@ async fn update_found(
         let mut answered = batch.columns()[key_columns..].iter();
         let mut values = Vec::with_capacity(set.len());
         let mut mentioned = Keys::new(&visible, &constants);
-        let keys = mentioned.found(table, &keys, &NewKeys::of(session)?)?;
+        let keys = mentioned.found(session, table, &keys)?;
         for (at, expr) in set {
             let place = place(table, *at, rows + 1);
             let count = batch.num_rows();

@@ -175,33 +175,25 @@ impl OfMap {
 
 type Numbers = BTreeMap<TableId, OfMap>;
 
-/// Of the keys that a transaction mentions, the new ones by the numbers under which its rows have
-/// them.
-pub(crate) struct NewKeys(Numbers);
-
-impl NewKeys {
-    /// Those of the session's transaction.
-    ///
-    /// # Errors
-    /// When a key can't be read.
-    pub(crate) fn of(session: &Shared) -> Result<NewKeys> {
-        mentioned(&entries(session)).map(NewKeys)
-    }
-
-    /// The columns of the natural keys that have these numbers in a map.
-    ///
-    /// # Errors
-    /// `Internal` for numbers of no key.
-    pub(crate) fn of_numbers(&self, map: TableId, numbers: &[i64]) -> Result<Vec<ArrayRef>> {
-        let none = || Error::internal(format!("a number of no key of {map}"));
-        let of_map = self.0.get(&map).ok_or_else(none)?;
-        let key = |number: &i64| {
-            let at = place_of(*number).filter(|at| *at < of_map.keys.len())?;
-            Some(of_map.keys.key(at))
-        };
-        let keys: Option<Vec<&[u8]>> = numbers.iter().map(key).collect();
-        of_map.codec.decode_bytes(keys.ok_or_else(none)?)
-    }
+/// The columns of the natural keys under whose numbers a transaction's own rows are, for keys of a
+/// map that are new.
+///
+/// # Errors
+/// `Internal` for numbers of no key.
+pub(crate) fn keys_of_numbers(
+    session: &Shared,
+    map: TableId,
+    numbers: &[i64],
+) -> Result<Vec<ArrayRef>> {
+    let none = || Error::internal(format!("a number of no key of {map}"));
+    let all = mentioned(&entries(session))?;
+    let of_map = all.get(&map).ok_or_else(none)?;
+    let key = |number: &i64| {
+        let at = place_of(*number).filter(|at| *at < of_map.keys.len())?;
+        Some(of_map.keys.key(at))
+    };
+    let keys: Option<Vec<&[u8]>> = numbers.iter().map(key).collect();
+    of_map.codec.decode_bytes(keys.ok_or_else(none)?)
 }
 
 async fn numbers(snapshot: &Snapshot, entries: &[Entry]) -> Result<Numbers> {
