@@ -92,20 +92,20 @@ impl Catalogs {
     pub(crate) fn new(names: Names, instance: Instance, settings: Settings) -> Catalogs {
         Catalogs {
             catalog: Arc::new(Catalog {
-                pg_catalog: Arc::new(PgSchema {
+                pg_catalog: Arc::new(AtOnce(PgSchema {
                     seen: pg_catalog::Seen {
                         visible: names.visible.clone(),
                         gate: names.gate.clone(),
                         settings: settings.clone(),
                         activities: Arc::clone(&names.activities),
                     },
-                }),
-                system: Arc::new(SystemSchema {
+                })),
+                system: Arc::new(AtOnce(SystemSchema {
                     instance,
                     settings,
                     gate: names.gate.clone(),
-                }),
-                stored: Arc::new(StoredSchema { names }),
+                })),
+                stored: Arc::new(AtOnce(StoredSchema { names })),
             }),
         }
     }
@@ -131,9 +131,42 @@ impl CatalogProviderList for Catalogs {
 
 #[derive(Debug, Clone)]
 struct Catalog {
-    stored: Arc<StoredSchema>,
-    system: Arc<SystemSchema>,
-    pg_catalog: Arc<PgSchema>,
+    stored: Arc<AtOnce<StoredSchema>>,
+    system: Arc<AtOnce<SystemSchema>>,
+    pg_catalog: Arc<AtOnce<PgSchema>>,
+}
+
+/// A schema that finds its tables without waiting.
+trait Schema: fmt::Debug + Send + Sync + 'static {
+    fn names(&self) -> Vec<String>;
+
+    fn find(&self, name: &str) -> Found;
+
+    fn has(&self, name: &str) -> bool;
+}
+
+/// Such a schema as the planner asks for it.
+#[derive(Debug)]
+struct AtOnce<S>(S);
+
+impl<S: Schema> SchemaProvider for AtOnce<S> {
+    fn table_names(&self) -> Vec<String> {
+        self.0.names()
+    }
+
+    fn table<'schema: 'found, 'name: 'found, 'found>(
+        &'schema self,
+        name: &'name str,
+    ) -> BoxFuture<'found, Found>
+    where
+        Self: 'found,
+    {
+        Box::pin(future::ready(self.0.find(name)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.0.has(name)
+    }
 }
 
 impl CatalogProvider for Catalog {
@@ -152,7 +185,7 @@ impl CatalogProvider for Catalog {
                 let all = Catalogs {
                     catalog: Arc::new(self.clone()),
                 };
-                let names = &self.stored.names;
+                let names = &self.stored.0.names;
                 Some(Arc::new(InformationSchema {
                     others: InformationSchemaProvider::new(Arc::new(all)),
                     visible: names.visible.clone(),
@@ -173,7 +206,7 @@ struct StoredSchema {
     names: Names,
 }
 
-impl StoredSchema {
+impl Schema for StoredSchema {
     fn find(&self, name: &str) -> Found {
         let (name, shows) = hidden::shown(name);
         let visible = &self.names.visible;
@@ -186,7 +219,7 @@ impl StoredSchema {
         let table = match table {
             Ok(table) => table,
             // A function in FROM is looked up as a table first.
-            Err(error) if self.names.snapshot.is_some() && self.table_exist(name) => {
+            Err(error) if self.names.snapshot.is_some() && self.has(name) => {
                 return Err(into_datafusion(error));
             }
             Err(_) => return Ok(None),
@@ -223,27 +256,15 @@ impl StoredSchema {
         );
         Ok(Some(Arc::new(table.with_new_ids(new_ids))))
     }
-}
 
-impl SchemaProvider for StoredSchema {
-    fn table_names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let mut tables = self.names.visible.tables();
         tables.extend(self.names.visible.views());
         tables.retain(|table| self.names.gate.sees(table));
         tables.iter().map(|table| table.name.clone()).collect()
     }
 
-    fn table<'schema: 'found, 'name: 'found, 'found>(
-        &'schema self,
-        name: &'name str,
-    ) -> BoxFuture<'found, Found>
-    where
-        Self: 'found,
-    {
-        Box::pin(future::ready(self.find(name)))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
+    fn has(&self, name: &str) -> bool {
         let (name, _) = hidden::shown(name);
         let visible = &self.names.visible;
         visible.table(name).is_some() || visible.view(name).is_some()
@@ -256,7 +277,7 @@ struct PgSchema {
     seen: pg_catalog::Seen,
 }
 
-impl PgSchema {
+impl Schema for PgSchema {
     fn find(&self, name: &str) -> Found {
         match pg_catalog::rows(name, &self.seen).map_err(into_datafusion)? {
             None => Ok(None),
@@ -266,24 +287,12 @@ impl PgSchema {
             }
         }
     }
-}
 
-impl SchemaProvider for PgSchema {
-    fn table_names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         pg_catalog::names().map(str::to_owned).collect()
     }
 
-    fn table<'schema: 'found, 'name: 'found, 'found>(
-        &'schema self,
-        name: &'name str,
-    ) -> BoxFuture<'found, Found>
-    where
-        Self: 'found,
-    {
-        Box::pin(future::ready(self.find(name)))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
+    fn has(&self, name: &str) -> bool {
         pg_catalog::has(name)
     }
 }
@@ -300,7 +309,7 @@ impl fmt::Debug for SystemSchema {
     }
 }
 
-impl SystemSchema {
+impl Schema for SystemSchema {
     fn find(&self, name: &str) -> Found {
         system_tables::check(name, &self.gate).map_err(into_datafusion)?;
         let rows = system_tables::rows(name, &self.instance, &self.settings, &self.gate);
@@ -312,26 +321,14 @@ impl SystemSchema {
             }
         }
     }
-}
 
-impl SchemaProvider for SystemSchema {
-    fn table_names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let names = system_tables::NAMES.into_iter();
         let seen = names.filter(|name| system_tables::check(name, &self.gate).is_ok());
         seen.map(str::to_owned).collect()
     }
 
-    fn table<'schema: 'found, 'name: 'found, 'found>(
-        &'schema self,
-        name: &'name str,
-    ) -> BoxFuture<'found, Found>
-    where
-        Self: 'found,
-    {
-        Box::pin(future::ready(self.find(name)))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
+    fn has(&self, name: &str) -> bool {
         system_tables::NAMES.contains(&name)
     }
 }

@@ -196,8 +196,15 @@ pub(crate) async fn drop(
     if_exists: bool,
     cascade: bool,
 ) -> Result<AnswerStream> {
-    let dropped =
-        |visible: &Visible, name: &str| views::dropped(visible, visible.require(name)?, cascade);
+    let dropped = |visible: &Visible, name: &str| {
+        let table = visible
+            .require(name)
+            .map_err(|error| match visible.view(name) {
+                Some(_) => error.with_hint("DROP MATERIALIZED VIEW drops the view alone"),
+                None => error,
+            })?;
+        views::dropped(visible, table, cascade)
+    };
     change_all(session, names, if_exists, dropped, "DROP TABLE").await
 }
 

@@ -318,7 +318,8 @@ impl<'k> Keys<'k> {
     }
 
     /// Keys of rows that were found, where IDs are of natural keys that are new in the transaction:
-    /// these are mentioned once more.
+    /// these are mentioned once more. `is_new` says which numbers are of such keys, and not of
+    /// nothing.
     ///
     /// # Errors
     /// When a key can't be read.
@@ -327,21 +328,28 @@ impl<'k> Keys<'k> {
         session: &Shared,
         table: &Table,
         keys: &[ArrayRef],
+        is_new: impl Fn(i64) -> bool,
     ) -> Result<Vec<ArrayRef>> {
+        let is_new = |id: i64| id < 0 && is_new(id);
         let mut found = keys.to_vec();
         for (column, at) in found.iter_mut().zip(table.key_indices()) {
             let Some(id_key) = table.columns[at].id_key else {
                 continue;
             };
             let ids = column.as_primitive::<Int64Type>();
-            let numbers: Vec<i64> = ids.values().iter().copied().filter(|id| *id < 0).collect();
+            let numbers: Vec<i64> = ids
+                .values()
+                .iter()
+                .copied()
+                .filter(|id| is_new(*id))
+                .collect();
             if numbers.is_empty() {
                 continue;
             }
             let owner = Owner::of(self.visible, id_key)?;
             let given = own::keys_of_numbers(session, id_key.map, &numbers)?;
             let mut next = self.mention(&owner, given, numbers.len(), &place(table, at, 1))?;
-            let ids = ids.values().iter().map(|id| match *id < 0 {
+            let ids = ids.values().iter().map(|id| match is_new(*id) {
                 true => {
                     next += 1;
                     temporary_id(next - 1)

@@ -298,7 +298,7 @@ impl Visible {
     pub(crate) fn require(&self, name: &str) -> Result<Arc<Table>> {
         self.table(name).ok_or_else(|| {
             if let Some(view) = self.view(name) {
-                return view_not_table(&view);
+                return view_not_table(&view, self.table_of(&view));
             }
             let tables = self.tables();
             unknown_table(name, tables.iter().map(|table| table.name.as_str()))
@@ -357,10 +357,11 @@ impl Visible {
 }
 
 /// A view stands where a table is needed.
-fn view_not_table(view: &Table) -> Error {
+fn view_not_table(view: &Table, table: Option<Arc<Table>>) -> Error {
+    let table = table.map_or_else(String::new, |table| format!(" {:?}", table.name));
     Error::invalid(format!("{:?} is a materialized view", view.name))
         .with_detail("its rows are those of its table, and change with them")
-        .with_hint("name its table, or DROP MATERIALIZED VIEW for the view alone")
+        .with_hint(format!("name its table{table}"))
         .with_sqlstate("42809")
 }
 

@@ -75,7 +75,11 @@ async fn export(
             if let Some((partial, _)) = &unfinished {
                 wall::remove_file(partial);
             }
-            Err(error.within(file.display()))
+            let place = file.display().to_string();
+            Err(match error.message().starts_with(&place) {
+                true => error,
+                false => error.within(place),
+            })
         }
     }
 }

@@ -68,10 +68,13 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
     };
     progress.finish();
     let outcome = open::close(&database, outcome).await;
-    if outcome.is_ok() || loaded.batches > 0 {
-        let text = summary(&loaded, &args, stopwatch.elapsed());
-        failure::write_data(&format!("{text}\n"))?;
-    }
+    let told = match outcome.is_ok() || loaded.batches > 0 {
+        true => failure::write_data(&format!(
+            "{}\n",
+            summary(&loaded, &args, stopwatch.elapsed())
+        )),
+        false => Ok(()),
+    };
     if let Some(producer) = args
         .producer
         .as_deref()
@@ -79,7 +82,7 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
     {
         failure::note(&skipped(&loaded, &args.table, producer));
     }
-    outcome?;
+    outcome.and(told)?;
     match loaded.rejected {
         0 => Ok(()),
         n => Err(Error::invalid(format!("{} rejected", counted(n, "file")))),

@@ -138,11 +138,12 @@ pub(crate) fn place_of(path: &Path) -> Result<Place> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    // What a link leads to may be missing.
-    Ok(Place::File(match fs::read_link(path) {
-        Ok(target) => path.parent().unwrap_or(Path::new("")).join(target),
-        Err(_) => path.to_owned(),
-    }))
+    // What a link leads to may be missing. Links that lead in circles are another error above.
+    let mut place = path.to_owned();
+    while let Ok(target) = fs::read_link(&place) {
+        place = place.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Ok(Place::File(place))
 }
 
 /// Makes a file beside `path` that is not there yet, for what is to become it: its name with an

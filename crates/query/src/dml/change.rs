@@ -5,6 +5,7 @@
 //! Values that are made from stored ones are refused, unless the session says
 //! `lazybase.read_modify_write = on` and accepts that updates of others can be lost.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -75,7 +76,8 @@ pub(crate) async fn update(
     let rows = match named {
         Some(keys) => {
             let rows = keys.encoded.len();
-            let (keys, values, mentioned) = blind_values(session, &table, &keys, &set)?;
+            let new = looked_up(update.rows.selection.as_ref());
+            let (keys, values, mentioned) = blind_values(session, &table, &keys, &new, &set)?;
             check_set(session, &table, &values).await?;
             sink.update(&table, &keys, &values, mentioned).await?;
             rows as u64
@@ -116,7 +118,9 @@ pub(crate) async fn delete(
     };
     let rows = match named {
         Some(keys) => {
-            delete_keys(session, &table, &keys.columns, &mut sink).await?;
+            let new = looked_up(changed.selection.as_ref());
+            let is_new = |id: i64| new.contains(&id);
+            delete_keys(session, &table, &keys.columns, is_new, &mut sink).await?;
             keys.encoded.len() as u64
         }
         None => {
@@ -129,7 +133,7 @@ pub(crate) async fn delete(
             while let Some(batch) = batches.next().await {
                 let batch = batch?;
                 let keys = stored_keys(&table, batch.columns(), rows + 1)?;
-                delete_keys(session, &table, &keys, &mut sink).await?;
+                delete_keys(session, &table, &keys, |_| true, &mut sink).await?;
                 rows += batch.num_rows() as u64;
             }
             rows
@@ -144,12 +148,34 @@ async fn delete_keys(
     session: &Arc<Shared>,
     table: &Arc<Table>,
     keys: &[ArrayRef],
+    is_new: impl Fn(i64) -> bool,
     sink: &mut Sink,
 ) -> Result<()> {
     let (visible, constants) = (session.visible(), session.constants());
     let mut mentioned = Keys::new(&visible, &constants);
-    let keys = mentioned.found(session, table, keys)?;
+    let keys = mentioned.found(session, table, keys, is_new)?;
     sink.delete(table, &keys, mentioned.finish()?).await
+}
+
+/// The numbers that IDKEY stands for in a predicate, of keys that are new in the transaction: a
+/// negative number of the user's own has its sign before it, and is nobody's ID.
+fn looked_up(predicate: Option<&Expr>) -> HashSet<i64> {
+    let mut numbers = HashSet::new();
+    let done: Option<ControlFlow<()>> = predicate.map(|predicate| {
+        visit_expressions(predicate, |part| {
+            if let Expr::Value(value) = part
+                && let Value::Number(text, _) = &value.value
+            {
+                numbers.extend(text.parse::<i64>().ok().filter(|id| *id < 0));
+            }
+            ControlFlow::Continue(())
+        })
+    });
+    debug_assert!(
+        done.is_none_or(|done| done.is_continue()),
+        "nothing ends the visit"
+    );
+    numbers
 }
 
 /// Whether IDs of the table's rows are compared with numbers alone, and read in no other way: then
@@ -292,6 +318,7 @@ fn blind_values(
     session: &Arc<Shared>,
     table: &Table,
     named: &NamedKeys,
+    new: &HashSet<i64>,
     set: &[(usize, Expr)],
 ) -> Result<(Vec<ArrayRef>, Set, Vec<MentionedKeys>)> {
     let rows = named.encoded.len();
@@ -312,7 +339,7 @@ fn blind_values(
         })
         .collect();
     let values = values?;
-    let found = keys.found(session, table, &named.columns)?;
+    let found = keys.found(session, table, &named.columns, |id| new.contains(&id))?;
     Ok((found, values, keys.finish()?))
 }
 
@@ -426,7 +453,7 @@ async fn update_found(
         let mut answered = batch.columns()[key_columns..].iter();
         let mut values = Vec::with_capacity(set.len());
         let mut mentioned = Keys::new(&visible, &constants);
-        let keys = mentioned.found(session, table, &keys)?;
+        let keys = mentioned.found(session, table, &keys, |_| true)?;
         for (at, expr) in set {
             let place = place(table, *at, rows + 1);
             let count = batch.num_rows();

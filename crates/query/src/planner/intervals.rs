@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow::array::types::{Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, PrimitiveArray};
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction, Sort};
@@ -33,7 +33,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
-use crate::planner::rule::{NodeRule, rewrite_named, rewrite_parts};
+use crate::planner::rule::{NodeRule, change_windows, rewrite_named};
 use crate::planner::uuid_literals::is_comparison;
 use crate::types::INTERVAL;
 
@@ -100,25 +100,15 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 pub(crate) const INTERVAL_WINDOWS: NodeRule = NodeRule::new("interval_windows", rewrite_windows);
 
 fn rewrite_windows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(plan, LogicalPlan::Window(_)) {
-        return Ok(Transformed::no(plan));
-    }
-    rewrite_parts(plan, |expr, schema| {
-        let Expr::WindowFunction(mut call) = expr else {
-            return Ok(Transformed::no(expr));
-        };
+    change_windows(plan, |params, schema| {
         let mut changed = false;
-        for sort in &mut call.params.order_by {
+        for sort in &mut params.order_by {
             if sort.expr.get_type(schema).is_ok_and(|of| is_span(&of)) {
                 sort.expr = length(as_type(std::mem::take(&mut sort.expr), INTERVAL));
                 changed = true;
             }
         }
-        Ok(Transformed::new(
-            Expr::WindowFunction(call),
-            changed,
-            TreeNodeRecursion::Continue,
-        ))
+        Ok(changed)
     })
 }
 

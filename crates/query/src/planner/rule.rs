@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::WindowFunctionParams;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
@@ -103,6 +104,27 @@ pub(crate) fn rewrite_parts(
 ) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     rewrite_named(plan, |expr| expr.transform_up(|part| change(part, &schema)))
+}
+
+/// Changes the calls of a node's windows; `change` is told the columns that they are over, and
+/// says whether it changed one.
+///
+/// # Errors
+/// Those of `change`.
+pub(crate) fn change_windows(
+    plan: LogicalPlan,
+    change: impl Fn(&mut WindowFunctionParams, &DFSchema) -> Result<bool>,
+) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(plan, LogicalPlan::Window(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    rewrite_parts(plan, |mut expr, schema| {
+        let changed = match &mut expr {
+            Expr::WindowFunction(call) => change(&mut call.params, schema)?,
+            _ => false,
+        };
+        Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
+    })
 }
 
 /// Rewrites each expression of one node of a plan.

@@ -9,26 +9,19 @@
 //! peers end a frame in either form. Pure.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 
-use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::planner::rule::{NodeRule, change_windows};
 
 /// The rule.
 pub(crate) const WINDOW_PEERS: NodeRule = NodeRule::new("window_peers", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(plan, LogicalPlan::Window(_)) {
-        return Ok(Transformed::no(plan));
-    }
-    rewrite_parts(plan, |expr, schema| {
-        let Expr::WindowFunction(mut call) = expr else {
-            return Ok(Transformed::no(expr));
-        };
-        let params = &mut call.params;
+    change_windows(plan, |params, schema| {
         let first = params.order_by.first();
         let of = first.map(|sort| sort.expr.get_type(schema)).transpose()?;
         let changes =
@@ -40,11 +33,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 params.window_frame.end_bound.clone(),
             );
         }
-        Ok(Transformed::new(
-            Expr::WindowFunction(call),
-            changes,
-            TreeNodeRecursion::Continue,
-        ))
+        Ok(changes)
     })
 }
 

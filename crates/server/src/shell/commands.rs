@@ -17,10 +17,14 @@ impl Shell {
     pub(super) async fn run_command(&mut self, line: &str) -> Result<Next> {
         match meta::parse(line)? {
             Meta::Quit => return Ok(Next::Quit),
-            Meta::Help => put(meta::HELP)?,
+            Meta::Help => failure::write_data(meta::HELP)?,
             Meta::Status => match &self.target {
-                Target::Here(here) => put(&crate::status::text(here.database.instance()))?,
-                Target::There(wire) => put(&crate::status::page::text(wire).await?)?,
+                Target::Here(here) => {
+                    failure::write_data(&crate::status::text(here.database.instance()))?
+                }
+                Target::There(wire) => {
+                    failure::write_data(&crate::status::page::text(wire).await?)?
+                }
             },
             Meta::Tables | Meta::Describe(_) if self.target.here().is_err() => {
                 self.tables_there(line).await?;
@@ -28,13 +32,13 @@ impl Shell {
             Meta::Tables => {
                 let Here { database, session } = self.target.here()?;
                 let manifest = database.instance().manifest();
-                put(&list_tables(&manifest, &session.tables()))?;
+                failure::write_data(&list_tables(&manifest, &session.tables()))?;
             }
             Meta::Describe(name) => {
                 let Here { database, session } = self.target.here()?;
                 let table = session.table(&name);
                 let table = table.map_err(|error| error.with_hint("\\d lists the tables"))?;
-                put(&describe(&database.instance().manifest(), &table))?;
+                failure::write_data(&describe(&database.instance().manifest(), &table))?;
             }
             Meta::Timing(choice) => {
                 self.timing = choice.unwrap_or(!self.timing);
@@ -83,10 +87,6 @@ impl Shell {
 /// The tables of a server.
 const TABLES_THERE: &str = "SELECT name AS \"table\", coalesce(key, '(hidden)') AS key, \
     stored_rows AS \"stored rows\", bytes FROM lazybase.tables ORDER BY name";
-
-fn put(text: &str) -> Result<()> {
-    failure::write_data(text)
-}
 
 /// The tables that the session sees, with what their runs hold.
 fn list_tables(manifest: &Manifest, tables: &[Arc<Table>]) -> String {

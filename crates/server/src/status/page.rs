@@ -99,10 +99,10 @@ struct Shown {
 pub(crate) async fn run(url: &str, args: &StatusArgs) -> Result<()> {
     let wire = Wire::connect(url).await?;
     if args.format == ReportFormat::Json {
-        return put(&format!("{}\n", json(&wire).await?));
+        return failure::write_data(&format!("{}\n", json(&wire).await?));
     }
     if args.once || !io::stdout().is_terminal() {
-        return put(&text(&wire).await?);
+        return failure::write_data(&text(&wire).await?);
     }
     let mut screen = Screen::open()?;
     loop {
@@ -204,10 +204,6 @@ fn in_words(shown: &Shown, row: &[Option<String>]) -> Vec<String> {
             }
         })
         .collect()
-}
-
-fn put(text: &str) -> Result<()> {
-    failure::write_data(text)
 }
 
 /// A screen of its own, which gives back what was there.
