@@ -73,6 +73,8 @@ struct Status {
     staleness_us: [u64; 4],
     /// Batches acknowledged up to the newest sealed SCU.
     batches: u64,
+    /// Bytes of the log's files: of those whose SCUs are kept, and of those that are written next.
+    log_bytes: u64,
     unsorted: KindFigures,
     sorted: KindFigures,
     merged: KindFigures,
@@ -129,6 +131,7 @@ impl Status {
     fn of(instance: &Instance) -> Status {
         let mut status = Status::of_manifest(&instance.manifest(), instance.now_micros());
         let running = instance.status();
+        status.log_bytes = running.ingest.log_bytes_kept;
         let waiting = running.waiting.into_iter();
         status.back_pressure.reason = running.throttle;
         status.back_pressure.waiting = waiting.map(|writer| (writer.who, writer.why)).collect();
@@ -161,6 +164,7 @@ impl Status {
                 .times
                 .last_key_value()
                 .map_or(0, |(_, time)| time.batches_through),
+            log_bytes: 0,
             unsorted: unsorted(manifest),
             sorted: KindFigures::default(),
             merged: KindFigures::default(),
@@ -240,6 +244,7 @@ impl Status {
         ];
         let right = [false, true, true, true, true, true, true];
         text += &print_rows(&headers, &right, &rows);
+        text += &format!("log files: {}\n", bytes(self.log_bytes));
         text += &self.tables_text();
         for (name, number) in &self.producers {
             text += &format!("producer {name}: last batch {number}\n");

@@ -715,4 +715,17 @@ impl LogFile for SimLog {
             .end(Operation::LogSync, &self.name, fate, crash)
             .await
     }
+
+    async fn cut(self: Box<Self>, bytes: u64) -> StoreResult<()> {
+        let SimLog {
+            inner, store, name, ..
+        } = *self;
+        let (fate, crash) = store.begin(Operation::LogSync, &name, 0).await;
+        match fate {
+            Fate::Refuse { full } => return Err(refused(&name, full)),
+            Fate::Lose | Fate::Tear => return Err(in_doubt(&name)),
+            Fate::Happen | Fate::HappenInDoubt => inner.cut(bytes).await?,
+        }
+        store.end(Operation::LogSync, &name, fate, crash).await
+    }
 }

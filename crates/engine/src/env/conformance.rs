@@ -214,8 +214,14 @@ async fn recycled_logs(store: &dyn Store) {
         .unwrap();
     assert_eq!(store.len("log/5.log").await.unwrap(), 100);
     assert_eq!(store.read("log/5.log", 9..14).await.unwrap(), "\0xyz\0");
-    drop(shorter);
-    store.delete("log/5.log").await.unwrap();
+    assert!(is_refused(shorter.cut(101).await));
+    let log = store.create_log("log/6.log", 100, Some("log/5.log")).await;
+    log.unwrap().cut(13).await.unwrap();
+    assert_eq!(store.len("log/6.log").await.unwrap(), 13);
+    assert_eq!(store.read("log/6.log", 9..13).await.unwrap(), "\0xyz");
+    assert!(store.read("log/6.log", 9..14).await.is_err());
+    store.delete("log/6.log").await.unwrap();
+    assert!(is_missing(store.read("log/6.log", 0..1).await));
     assert!(is_missing(store.read("log/5.log", 0..1).await));
 }
 

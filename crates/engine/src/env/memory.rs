@@ -4,7 +4,7 @@
 //! Reads and writes nothing outside itself. What a real disk may lose is told from what it may
 //! not:
 //! - a put, a finished file and a created log are durable when the call returns;
-//! - what was written to a log is durable after its next sync;
+//! - what was written to a log is durable after its next sync, or when it has been cut;
 //! - a removal is durable after the next durable operation in its folder, and until then the file
 //!   may come back.
 
@@ -284,6 +284,15 @@ impl LogFile for MemoryLog {
     async fn sync(&mut self) -> StoreResult<()> {
         let log = self.log;
         self.store.0.lock().record(Operation::SyncLog { log });
+        Ok(())
+    }
+
+    async fn cut(self: Box<Self>, bytes: u64) -> StoreResult<()> {
+        if bytes > self.bytes {
+            return Err(refuse(&self.name, "cut beyond the end of the log file"));
+        }
+        let log = self.log;
+        self.store.0.lock().record(Operation::CutLog { log, bytes });
         Ok(())
     }
 }

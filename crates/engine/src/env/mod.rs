@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-pub use name::{BACKUP_FOLDERS, LOCK_FILE, LOG_SUFFIX};
+pub use name::{BACKUP_FOLDERS, LOCK_FILE, LOG_SUFFIX, OWNER_FILE};
 
 /// Everything that the engine takes from the world.
 #[derive(Clone)]
@@ -224,4 +224,8 @@ pub trait LogFile: Send {
 
     /// Makes everything written so far durable. After an error the file must not be synced again.
     async fn sync(&mut self) -> StoreResult<()>;
+
+    /// Ends the writing: makes the file durable, with its first `bytes` bytes alone. After an error
+    /// it has its old length or the new one.
+    async fn cut(self: Box<Self>, bytes: u64) -> StoreResult<()>;
 }

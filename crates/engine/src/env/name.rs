@@ -26,7 +26,7 @@ pub const BACKUP_FOLDERS: [&str; 2] = ["backups", "segments"];
 pub const LOCK_FILE: &str = "LOCK";
 
 /// The file that says by whom.
-pub(super) const OWNER_FILE: &str = "OWNER";
+pub const OWNER_FILE: &str = "OWNER";
 
 /// What is wrong with `name`, if anything.
 pub(super) fn check(name: &str) -> Result<(), &'static str> {

@@ -107,4 +107,9 @@ impl LogFile for WatchedLog {
         let _doing = Doing::begin("log sync");
         self.0.sync().await
     }
+
+    async fn cut(self: Box<Self>, bytes: u64) -> StoreResult<()> {
+        let _doing = Doing::begin("log cut");
+        self.0.cut(bytes).await
+    }
 }

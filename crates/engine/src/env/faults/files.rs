@@ -108,4 +108,10 @@ impl LogFile for FaultyLog {
         self.inner.sync().await?;
         after.report()
     }
+
+    async fn cut(self: Box<Self>, bytes: u64) -> StoreResult<()> {
+        let after = self.faults.before(Operation::LogSync, &self.name)?;
+        self.inner.cut(bytes).await?;
+        after.report()
+    }
 }

@@ -150,4 +150,16 @@ impl LogFile for LocalLog {
         self.broken = synced.is_err();
         synced.map_err(|error| doubtful(&self.name, "sync", &error))
     }
+
+    async fn cut(self: Box<Self>, bytes: u64) -> StoreResult<()> {
+        if self.broken {
+            return Err(refuse(&self.name, "an earlier sync of it failed"));
+        }
+        if bytes > self.bytes {
+            return Err(refuse(&self.name, "cut beyond the end of the log file"));
+        }
+        let cut = self.file.set_len(bytes);
+        let cut = cut.and_then(|()| self.file.sync_all());
+        cut.map_err(|error| doubtful(&self.name, "cut", &error))
+    }
 }

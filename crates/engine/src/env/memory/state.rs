@@ -34,6 +34,10 @@ pub(super) enum Operation {
     SyncLog {
         log: u64,
     },
+    CutLog {
+        log: u64,
+        bytes: u64,
+    },
     Delete {
         name: String,
     },
@@ -61,6 +65,7 @@ impl fmt::Display for Operation {
                 write!(f, "write log #{log}: {} bytes at {offset}", bytes.len())
             }
             Operation::SyncLog { log } => write!(f, "sync log #{log}"),
+            Operation::CutLog { log, bytes } => write!(f, "cut log #{log} to {bytes} bytes"),
             Operation::Delete { name } => write!(f, "delete {name}"),
         }
     }
@@ -156,6 +161,12 @@ impl State {
             Operation::SyncLog { log } => {
                 if let Some(log) = self.logs.get_mut(log) {
                     log.unsynced.clear();
+                }
+            }
+            Operation::CutLog { log, bytes } => {
+                if let Some(log) = self.logs.get_mut(log) {
+                    log.unsynced.clear();
+                    log.bytes.truncate(*bytes as usize);
                 }
             }
             Operation::Delete { name } => {

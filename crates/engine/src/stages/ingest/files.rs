@@ -143,7 +143,8 @@ impl LogFiles {
     /// The bytes of all files.
     pub(super) fn bytes(&self) -> u64 {
         let current = self.current.as_ref().map_or(0, |current| current.capacity);
-        current + self.closed.values().sum::<u64>() + self.pool.len() as u64 * self.file_bytes
+        let unused = self.pool.len() as u64 + u64::from(self.spare.is_some());
+        current + self.closed.values().sum::<u64>() + unused * self.file_bytes
     }
 
     /// Whether `bytes` more fit behind `pending` in the current file.
@@ -205,21 +206,35 @@ impl LogFiles {
     }
 
     /// Waits until nothing writes to the log's folder any more; `sealed` says that no batch stands
-    /// in the log alone.
+    /// in the log alone. Then the manifest tells what the files hold: the next one says nothing of
+    /// the one before it any more, and that one is cut behind its last frame. Where this fails all
+    /// stays as after a crash.
     pub(super) async fn close(mut self, sealed: bool) {
-        if let Some(spare) = self.spare.take()
-            && let Ok(made) = spare.made.await
-            && let Ok(mut file) = made.file
-            && sealed
-            && self.claims.contains_key(&spare.number)
-        {
-            // Everything is sealed: what a file that is gone held is told by the manifest. Where
-            // this fails it stays as after a crash.
-            let no_header = [0; FILE_HEADER_BYTES as usize];
-            if file.write_at(0, &no_header).await.is_ok() {
-                let _ = file.sync().await;
-            }
+        let spare = self.take_spare().await;
+        if !sealed {
+            return;
         }
+        if let Some((number, mut file)) = spare
+            && self.claims.contains_key(&number)
+        {
+            let no_header = [0; FILE_HEADER_BYTES as usize];
+            if file.write_at(0, &no_header).await.is_err() || file.sync().await.is_err() {
+                return;
+            }
+            self.claims.remove(&number);
+        }
+        if let Some(current) = self.current.take()
+            && current.header_written
+            && !self.is_claimed(current.header.number)
+        {
+            // A file that keeps its length is one that takes more room than it needs.
+            let _ = current.file.cut(current.end).await;
+        }
+    }
+
+    /// Whether a header may be there that says that the file is, at its full length (LOG-7).
+    fn is_claimed(&self, number: u64) -> bool {
+        self.claims.values().any(|claimed| *claimed == number)
     }
 
     fn close_current(&mut self) {
@@ -358,7 +373,7 @@ impl LogFiles {
         let numbers: Vec<u64> = self.closed.keys().copied().filter(unneeded).collect();
         // The newest first: what says that another one is there goes before that one.
         for number in numbers.into_iter().rev() {
-            if self.claims.values().any(|claimed| *claimed == number) {
+            if self.is_claimed(number) {
                 continue;
             }
             let bytes = self.closed.remove(&number);

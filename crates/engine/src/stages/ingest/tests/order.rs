@@ -8,9 +8,13 @@ use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, ErrorKind, Horizon, SchemaVersion, ScuNumber};
 use proptest::prelude::*;
 
-use super::world::{World, ids_of, keyed, keyless, mixed, names, small, store_of, upserts};
+use super::world::{
+    World, ids_of, keyed, keyless, mixed, names, no_manifest, seal_in, small, store_of, upserts,
+};
 use crate::change_batch::{ChangeBatch, Kinds};
-use crate::env::Store;
+use crate::env::memory::Unsynced;
+use crate::env::{Env, Store};
+use crate::stages::ingest::frame::FILE_HEADER_BYTES;
 use crate::stages::ingest::{
     AfterHold, BatchNumber, HeldBack, IngestOptions, LogCompression, TableVersions,
 };
@@ -497,6 +501,35 @@ fn closing_seals_and_later_calls_fail() {
     assert!(world.spawner.actors().is_empty());
     let late = world.upload([2], 5).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn closing_cuts_the_log_behind_its_last_frame() {
+    let mut world = World::new(small());
+    world.upload([1, 2], 5).unwrap();
+    let before = store_of(&world).operations();
+    let ingest = world.ingest.clone();
+    world.run(async move { ingest.close().await }).unwrap();
+    let listed = futures::executor::block_on(store_of(&world).list("log/")).unwrap();
+    let lengths: Vec<u64> = listed.iter().map(|(_, bytes)| *bytes).collect();
+    let [written, ready] = lengths[..] else {
+        panic!("{lengths:?}")
+    };
+    assert!((FILE_HEADER_BYTES..2048).contains(&written), "{written}");
+    assert_eq!(ready, small().log_file_bytes);
+    // Whether or not the edit was written that tells of what was sealed.
+    let (before_the_edit, mut manifest) = (no_manifest(), no_manifest());
+    seal_in(&mut manifest, &world.sealed.try_recv().unwrap());
+    for operations in before..=store_of(&world).operations() {
+        for unsynced in [Unsynced::Nothing, Unsynced::Everything] {
+            let again = |manifest| {
+                let image = store_of(&world).crash_image(operations, unsynced);
+                World::open(Env::test_over(2, image), manifest, small())
+            };
+            assert_eq!(again(&before_the_edit).unwrap().ids(), vec![1, 2]);
+            assert!(again(&manifest).unwrap().recovered.is_empty());
+        }
+    }
 }
 
 proptest! {
