@@ -63,6 +63,10 @@ pub struct Backup {
     pub manifest: Manifest,
 }
 
+fn unwritable(error: serde_json::Error) -> Error {
+    Error::internal(format!("a backup can't be written: {error}"))
+}
+
 impl Backup {
     /// The name of its file.
     pub fn file_name(number: u64) -> String {
@@ -86,16 +90,21 @@ impl Backup {
     /// # Errors
     /// `Internal` when a value has no JSON form.
     pub fn encode(&self) -> Result<Bytes> {
-        let unwritable = |error| Error::internal(format!("a backup can't be written: {error}"));
+        let mut body = serde_json::to_vec(self).map_err(unwritable)?;
+        body.push(b'\n');
+        Backup::framed(self.number, &body)
+    }
+
+    /// A file with this body, whatever that is, and a good checksum.
+    pub(crate) fn framed(number: u64, body: &[u8]) -> Result<Bytes> {
         let header = Header {
             lazybase: "backup".to_owned(),
             format: FORMAT,
-            number: self.number,
+            number,
             crc32c: framed_json::NO_CHECKSUM.to_owned(),
         };
         let framed = framed_json::encode(&header, |bytes| {
-            serde_json::to_writer(&mut *bytes, self)?;
-            bytes.push(b'\n');
+            bytes.extend_from_slice(body);
             Ok(())
         });
         framed.map(Bytes::from).map_err(unwritable)

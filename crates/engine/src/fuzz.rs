@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use lazybase_model::{Column, DatabaseId, ScuNumber, Table, TableId, ViewId};
 
+use crate::backup::Backup;
 use crate::describe::describe_file;
 use crate::env::memory::MemoryStore;
 use crate::env::{Env, Store, StoreResult};
@@ -36,8 +37,9 @@ mod tests;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, as the corpus and the binaries in `fuzz` have it.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("manifest", read_manifest),
+    ("backup", read_backup),
     ("times", read_times),
     ("log", read_log),
     ("extents", read_extents),
@@ -76,6 +78,20 @@ pub fn read_manifest(bytes: &[u8]) {
             }
             Err(_) => {}
         }
+    }
+}
+
+/// A backup's file: whole, or the body of one. What can be read is checked, and can be written.
+pub fn read_backup(bytes: &[u8]) {
+    let name = Backup::file_name(1);
+    describe(&name, bytes);
+    let Ok(framed) = Backup::framed(1, bytes) else {
+        return;
+    };
+    describe(&name, &framed);
+    if let Ok(backup) = Backup::decode(&name, &framed) {
+        let _ = check::check_loaded(&backup.manifest);
+        assert!(backup.encode().is_ok(), "what was read can be written");
     }
 }
 

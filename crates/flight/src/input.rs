@@ -27,8 +27,11 @@ use crate::failure::{broken, of_flight};
 /// What a DoPut brings.
 pub(crate) struct Incoming {
     pub(crate) command: Command,
-    messages: BoxStream<'static, Result<FlightData, Status>>,
+    messages: Messages,
 }
+
+/// The messages of a DoPut as they come.
+pub(crate) struct Messages(BoxStream<'static, Result<FlightData, Status>>);
 
 /// Batches of one schema.
 pub(crate) struct Batches {
@@ -62,13 +65,32 @@ impl Incoming {
         let descriptor = descriptor.ok_or_else(|| broken("the first message has no descriptor"))?;
         Ok(Incoming {
             command: described(descriptor)?,
-            messages: stream::iter([Ok(first)]).chain(messages).boxed(),
+            messages: Messages::new(stream::iter([Ok(first)]).chain(messages)),
         })
     }
 
-    /// The batches that follow. Without a schema they have no columns, and there are none.
+    /// The batches that follow.
+    ///
+    /// # Errors
+    /// As [`Messages::batches`].
     pub(crate) async fn batches(self) -> Result<Batches> {
-        let messages = self.messages.map(|message| checked(message?));
+        self.messages.batches().await
+    }
+}
+
+impl Messages {
+    pub(crate) fn new(
+        messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
+    ) -> Messages {
+        Messages(messages.boxed())
+    }
+
+    /// The batches that they are. Without a schema they have no columns, and there are none.
+    ///
+    /// # Errors
+    /// `Invalid` (08P01) for what makes no batches.
+    pub(crate) async fn batches(self) -> Result<Batches> {
+        let messages = self.0.map(|message| checked(message?));
         // Messages without a header carry nothing but the descriptor or metadata.
         let messages = messages.filter(|message| {
             let empty = matches!(message, Ok(data) if data.data_header.is_empty());

@@ -20,6 +20,7 @@ mod calls;
 mod catalog;
 mod clock;
 mod failure;
+pub mod fuzz;
 mod info;
 mod input;
 mod options;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use bytes::{BufMut, Bytes, BytesMut};
 use lazybase_model::{Error, ErrorKind, Result};
 use lazybase_query::{AnswerStream, CopyPlan, CopyStyle, RowFormat};
@@ -27,6 +28,15 @@ use binary::Binary;
 
 /// How a binary COPY begins: its signature, flags, and the length of what else is in its head.
 const BINARY_HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+/// The rows of a binary COPY as an Arrow stream.
+///
+/// # Errors
+/// `Invalid` for what is no such rows.
+pub(crate) fn binary_rows(schema: &Schema, data: &[u8]) -> Result<Vec<Bytes>> {
+    let mut binary = Binary::new(schema)?;
+    Ok(vec![binary.push(data)?, binary.finish()?])
+}
 
 impl Connection {
     /// Does a COPY with the client; nothing where it is one between a table and a file.

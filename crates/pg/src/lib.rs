@@ -23,6 +23,7 @@ mod decimal;
 mod entry;
 mod extended;
 mod failure;
+pub mod fuzz;
 mod input;
 mod messages;
 mod parameters;

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use lazybase_cluster::Settings as DatabaseSettings;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
-pub use lazybase_engine::fuzz::memory;
+pub use lazybase_engine::fuzz::corpus::is_survived;
+pub use lazybase_engine::fuzz::{Target, memory};
 use lazybase_model::label::{Label, parse_authorizations, show_authorizations};
 use lazybase_model::{Freshness, OnMiss, Result, Token};
 use tokio::runtime::{Builder, Runtime};
@@ -22,9 +23,6 @@ use crate::split::{is_complete, split_statements};
 
 #[cfg(test)]
 mod tests;
-
-/// What reads bytes.
-pub type Target = fn(&[u8]);
 
 /// Every target with its name, as the corpus and the binaries in `fuzz` have it.
 pub const TARGETS: [(&str, Target); 4] = [

@@ -1,9 +1,7 @@
 //! The corpus in `fuzz/corpus`, and what it becomes with a few bytes changed: nothing panics.
 #![allow(clippy::disallowed_methods)]
 
-use lazybase_engine::fuzz::corpus::is_survived;
-
-use super::{STACK_BYTES, TARGETS};
+use super::{STACK_BYTES, TARGETS, is_survived};
 
 #[test]
 fn no_bytes_of_the_corpus_panic() {
