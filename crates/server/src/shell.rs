@@ -46,6 +46,10 @@ pub(crate) struct Shell {
     colour_out: bool,
     colour_err: bool,
     wait: WaitBar,
+    /// Whether an error says on which line of the script its statement begins.
+    tells_lines: bool,
+    /// The troubles of the database that the user has been told of.
+    troubles_told: Vec<String>,
     /// What follows a `COPY ... FROM STDIN`: the script itself, or standard input.
     data: Script,
 }
@@ -83,6 +87,8 @@ fn serve(runtime: &Runtime, target: Target, args: SqlArgs) -> Result<()> {
         colour_out: colour && io::stdout().is_terminal(),
         colour_err: colour && io::stderr().is_terminal(),
         wait: WaitBar::default(),
+        tells_lines: false,
+        troubles_told: Vec::new(),
         data: Script::standard_input(),
     };
     if let (Target::Here(here), false) = (&shell.target, args.quiet) {
@@ -104,6 +110,7 @@ fn serve(runtime: &Runtime, target: Target, args: SqlArgs) -> Result<()> {
         for path in &args.file {
             let opened = File::open(path).map_err(|error| failure::io(path.display(), &error))?;
             shell.data = Script::new(BufReader::new(opened));
+            shell.tells_lines = true;
             let run = runtime.block_on(shell.run_script(&shell.data.clone()));
             run.map_err(|error| error.within(path.display()))?;
         }
@@ -120,8 +127,8 @@ impl Shell {
     /// Runs statements and commands line by line, so that a script of any length streams.
     async fn run_script(&mut self, script: &Script) -> Result<()> {
         let mut feed = Feed::new(lazybase_query::is_complete);
-        while let Some(line) = script.line()? {
-            if let Some(item) = feed.line(&line)
+        while let Some((line, number)) = script.line()? {
+            if let Some(item) = feed.line(&line, number)
                 && self.run_item(item).await? == Next::Quit
             {
                 return Ok(());
@@ -136,15 +143,34 @@ impl Shell {
     async fn run_item(&mut self, item: Item) -> Result<Next> {
         match item {
             Item::Command(line) => self.run_command(&line).await,
-            Item::Sql(text) => {
-                self.run_sql(&text).await?;
+            Item::Sql { text, line } => {
+                self.run_statements(&text, line).await?;
                 Ok(Next::Continue)
             }
         }
     }
 
+    /// Tells what went wrong in the background since the last time, such as damage that was healed.
+    fn tell_troubles(&mut self) {
+        let Target::Here(here) = &self.target else {
+            return;
+        };
+        let troubles = here.database.instance().status().troubles;
+        let messages: Vec<String> = troubles
+            .into_iter()
+            .map(|trouble| trouble.message)
+            .collect();
+        for message in &messages {
+            if !self.troubles_told.contains(message) {
+                self.remark(&format!("trouble: {message}"));
+            }
+        }
+        self.troubles_told = messages;
+    }
+
     /// The end of a run that nobody watched.
-    fn end(self) -> Result<()> {
+    fn end(mut self) -> Result<()> {
+        self.tell_troubles();
         if self.target.in_transaction() {
             return Err(Error::invalid("the last transaction was not committed")
                 .with_detail("the statements ended inside it, so it was rolled back")

@@ -24,15 +24,24 @@ const END_OF_DATA: &[u8] = b"\\.";
 /// A text that is read line by line. Clones read on where the others are.
 #[derive(Clone)]
 pub(super) struct Script {
-    input: Arc<Mutex<Box<dyn BufRead + Send>>>,
+    input: Arc<Mutex<Input>>,
     standard_input: bool,
+}
+
+struct Input {
+    bytes: Box<dyn BufRead + Send>,
+    /// Lines that were read, those of data among them.
+    lines: usize,
 }
 
 impl Script {
     /// A text from its beginning.
     pub(super) fn new(input: impl BufRead + Send + 'static) -> Script {
         Script {
-            input: Arc::new(Mutex::new(Box::new(input))),
+            input: Arc::new(Mutex::new(Input {
+                bytes: Box::new(input),
+                lines: 0,
+            })),
             standard_input: false,
         }
     }
@@ -50,16 +59,18 @@ impl Script {
         self.standard_input && io::stdin().is_terminal()
     }
 
-    /// The next line, without its end; `None` at the end of the text.
-    pub(super) fn line(&self) -> Result<Option<String>> {
+    /// The next line, without its end, and its number from 1; `None` at the end of the text.
+    pub(super) fn line(&self) -> Result<Option<(String, usize)>> {
         let mut line = String::new();
-        let read = self.lock().read_line(&mut line);
+        let mut input = self.lock();
+        let read = input.bytes.read_line(&mut line);
         if read.map_err(|error| failure::io("script", &error))? == 0 {
             return Ok(None);
         }
+        input.lines += 1;
         let end = line.trim_end_matches(['\n', '\r']).len();
         line.truncate(end);
-        Ok(Some(line))
+        Ok(Some((line, input.lines)))
     }
 
     /// The data that follow a statement.
@@ -90,7 +101,7 @@ impl Script {
             .map_err(|error| failure::io("script", &error))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Box<dyn BufRead + Send>> {
+    fn lock(&self) -> MutexGuard<'_, Input> {
         self.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,17 +123,18 @@ impl CopyData {
         self.at = 0;
         let mut input = self.script.lock();
         if self.lines {
-            input.read_until(b'\n', &mut self.buffer)?;
+            input.bytes.read_until(b'\n', &mut self.buffer)?;
+            input.lines += 1;
             let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line == END_OF_DATA {
                 self.buffer.clear();
             }
         } else {
-            let stretch = input.fill_buf()?;
+            let stretch = input.bytes.fill_buf()?;
             self.buffer.extend_from_slice(stretch);
             let taken = stretch.len();
-            input.consume(taken);
+            input.bytes.consume(taken);
         }
         self.ended = self.buffer.is_empty();
         Ok(())

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use lazybase_model::{ErrorKind, Result};
+use lazybase_model::{Error, ErrorKind, Result};
 use lazybase_query::{CopyInput, split_statements};
 
 use super::target::Answered;
@@ -15,9 +15,20 @@ use crate::render::{ResultWriter, TableStyle};
 use crate::wall::Stopwatch;
 
 impl Shell {
-    /// Runs every statement of `text`, up to the first error.
+    /// Runs a text that the shell itself has written.
     pub(super) async fn run_sql(&mut self, text: &str) -> Result<()> {
-        for statement in split_statements(text)? {
+        self.run_statements(text, 1).await
+    }
+
+    /// Runs every statement of `text`, up to the first error; it begins on `line` of a script.
+    pub(super) async fn run_statements(&mut self, text: &str, line: usize) -> Result<()> {
+        let statements = split_statements(text);
+        let statements = statements.map_err(|error| self.at_line(error, line))?;
+        let mut from = 0;
+        for statement in statements {
+            let at = text[from..].find(&statement).map_or(from, |at| from + at);
+            let line = line + text[..at].matches('\n').count();
+            from = at + statement.len();
             let stopwatch = Stopwatch::start();
             let run = until_interrupted(self.run_statement(&statement)).await;
             self.wait.clear();
@@ -27,12 +38,20 @@ impl Shell {
             {
                 self.target.cancel().await;
             }
-            run.map_err(|error| pointer::pointed(error, &statement))?;
+            run.map_err(|error| self.at_line(pointer::pointed(error, &statement, line), line))?;
             if self.timing {
                 self.remark(&format!("time {}", figures::micros(stopwatch.micros())));
             }
         }
         Ok(())
+    }
+
+    /// The error with the line of the script where its statement begins.
+    fn at_line(&self, error: Error, line: usize) -> Error {
+        match self.tells_lines {
+            true => error.within(format_args!("line {line}")),
+            false => error,
+        }
     }
 
     /// Writes rows as they come: a result may be larger than memory.

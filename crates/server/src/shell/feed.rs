@@ -6,13 +6,19 @@ pub(super) enum Item {
     /// A line such as `\d flights`.
     Command(String),
     /// One statement or several, each ended by its semicolon (but for the last of a text).
-    Sql(String),
+    Sql {
+        text: String,
+        /// The line of the whole text on which it begins, from 1.
+        line: usize,
+    },
 }
 
 /// Gathers lines until a statement is complete.
 pub(super) struct Feed {
     complete: fn(&str) -> bool,
     text: String,
+    /// The line on which `text` begins.
+    begins: usize,
 }
 
 impl Feed {
@@ -21,11 +27,12 @@ impl Feed {
         Feed {
             complete,
             text: String::new(),
+            begins: 1,
         }
     }
 
-    /// Takes a line; gives what it completes.
-    pub(super) fn line(&mut self, line: &str) -> Option<Item> {
+    /// Takes a line and its number, from 1; gives what it completes.
+    pub(super) fn line(&mut self, line: &str, number: usize) -> Option<Item> {
         if self.text.is_empty() {
             let trimmed = line.trim();
             if trimmed.is_empty() {
@@ -34,21 +41,28 @@ impl Feed {
             if trimmed.starts_with('\\') {
                 return Some(Item::Command(trimmed.to_owned()));
             }
+            self.begins = number;
         }
         self.text.push_str(line);
         self.text.push('\n');
         // Only a line with a semicolon can complete a statement: long statements of many lines
         // are looked at once.
         if line.contains(';') && (self.complete)(&self.text) {
-            return Some(Item::Sql(std::mem::take(&mut self.text)));
+            return Some(self.take());
         }
         None
     }
 
     /// What is left at the end of the text: a last statement needs no semicolon.
     pub(super) fn rest(&mut self) -> Option<Item> {
-        let text = std::mem::take(&mut self.text);
-        (!text.trim().is_empty()).then_some(Item::Sql(text))
+        (!self.text.trim().is_empty()).then(|| self.take())
+    }
+
+    fn take(&mut self) -> Item {
+        Item::Sql {
+            text: std::mem::take(&mut self.text),
+            line: self.begins,
+        }
     }
 }
 

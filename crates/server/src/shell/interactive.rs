@@ -22,13 +22,14 @@ const MENU: &str = "completion";
 /// Reads and runs statements until the user leaves.
 pub(super) fn run(runtime: &Runtime, mut shell: Shell) -> Result<()> {
     let words = runtime.block_on(shell.words())?;
-    let mut editor = editor(words)?;
+    let mut editor = editor(words)?.with_ansi_colors(shell.colour_out);
     shell.remark(concat!(
         "LazyBase ",
         env!("CARGO_PKG_VERSION"),
         ": \\? for help; a statement ends with a semicolon"
     ));
     loop {
+        shell.tell_troubles();
         let prompt = Marker {
             in_transaction: shell.target.in_transaction(),
         };
@@ -51,7 +52,10 @@ fn run_text(runtime: &Runtime, shell: &mut Shell, text: &str) -> Next {
     let item = match (meta::plain_word(trimmed), trimmed.starts_with('\\')) {
         (Some(command), _) => Item::Command(command.to_owned()),
         (None, true) => Item::Command(trimmed.to_owned()),
-        (None, false) => Item::Sql(text.to_owned()),
+        (None, false) => Item::Sql {
+            text: text.to_owned(),
+            line: 1,
+        },
     };
     match runtime.block_on(shell.run_item(item)) {
         Ok(next) => next,

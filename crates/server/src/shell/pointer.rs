@@ -6,9 +6,9 @@ use lazybase_model::Error;
 const BEFORE: usize = 40;
 const AFTER: usize = 30;
 
-/// A syntax error as people read it: what was expected, and the line with a caret below the place.
-/// Other errors stay as they are.
-pub(super) fn pointed(error: Error, statement: &str) -> Error {
+/// A syntax error as people read it: what was expected, and the line with a caret below the place,
+/// counted from `first`, on which the statement begins. Other errors stay as they are.
+pub(super) fn pointed(error: Error, statement: &str, first: usize) -> Error {
     if !error.message().starts_with("syntax error") {
         return error;
     }
@@ -21,6 +21,7 @@ pub(super) fn pointed(error: Error, statement: &str) -> Error {
         && let Some(text) = statement.lines().nth(line.saturating_sub(1))
     {
         let (shown, caret) = excerpt(text, column);
+        let line = first + line.saturating_sub(1);
         let place = format!("line {line}, column {column}\n  {shown}\n  {caret}");
         pointed = pointed.with_detail(match error.detail() {
             Some(detail) => format!("{detail}; {place}"),
@@ -70,9 +71,9 @@ mod tests {
     #[test]
     fn the_caret_stands_below_the_place() {
         let error = "syntax error: Expected: an x, found: y at Line: 2, Column: 6";
-        let error = pointed(Error::invalid(error).with_hint("h"), "SELECT 1\nFROM ;");
+        let error = pointed(Error::invalid(error).with_hint("h"), "SELECT 1\nFROM ;", 7);
         assert_eq!(error.message(), "syntax error: expected an x, found y");
-        let detail = "line 2, column 6\n  FROM ;\n       ^";
+        let detail = "line 8, column 6\n  FROM ;\n       ^";
         assert_eq!((error.detail(), error.hint()), (Some(detail), Some("h")));
     }
 
@@ -80,7 +81,7 @@ mod tests {
     fn long_lines_are_cut_around_the_place() {
         let statement = format!("{}!{}", "a".repeat(500), "b".repeat(500));
         let error = Error::invalid("syntax error: x at Line: 1, Column: 501");
-        let error = pointed(error, &statement);
+        let error = pointed(error, &statement, 1);
         let lines: Vec<&str> = error.detail().unwrap().lines().collect();
         assert!(lines.iter().all(|line| line.len() < 80), "{lines:?}");
         assert_eq!(lines[1].find('!'), lines[2].find('^'));
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn other_errors_stay() {
-        let error = pointed(Error::invalid("there is no table \"t\""), "SELECT");
+        let error = pointed(Error::invalid("there is no table \"t\""), "SELECT", 1);
         assert_eq!(
             (error.message(), error.detail()),
             ("there is no table \"t\"", None)

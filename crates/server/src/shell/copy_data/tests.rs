@@ -17,9 +17,9 @@ fn data(script: &Script, kind: CopyInput) -> String {
 #[test]
 fn data_end_at_their_line_and_the_script_goes_on() {
     let script = Script::new(Cursor::new("COPY\n1,\\.\n2\r\n\\.\r\nSELECT\n3\n"));
-    assert_eq!(script.line().unwrap().as_deref(), Some("COPY"));
+    assert_eq!(script.line().unwrap(), Some(("COPY".to_owned(), 1)));
     assert_eq!(data(&script, CopyInput::Lines), "1,\\.\n2\r\n");
-    assert_eq!(script.line().unwrap().as_deref(), Some("SELECT"));
+    assert_eq!(script.line().unwrap(), Some(("SELECT".to_owned(), 5)));
     assert_eq!(data(&script, CopyInput::Lines), "3\n");
     assert_eq!(script.line().unwrap(), None);
     assert!(script.copy_data(CopyInput::Bytes).is_err());
