@@ -19,12 +19,15 @@ use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::stream::StreamExt;
-use lazybase_engine::read::SourceDescription;
+use lazybase_engine::key::Key;
+use lazybase_engine::manifest::KeyRange;
+use lazybase_engine::read::{ScanRequest, Snapshot, SourceDescription};
 use lazybase_model::{Error, Result, Stamp};
 
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::error::from_arrow;
+use crate::id_keys::own;
 use crate::labels::Sight;
 use crate::parse::{convert, unsupported};
 use crate::planner::repeated_names;
@@ -77,7 +80,8 @@ pub(crate) async fn explain(
     Ok(told(lines)?.with_stamp(stamp))
 }
 
-/// A read of full keys: nothing is planned for it.
+/// A read of full keys: nothing is planned for it. Of the sources in which the keys may lie, newest
+/// first, those are read whose filters know the key, up to the first that says all of its row.
 async fn explain_point(
     session: &Arc<Shared>,
     point: PointRead,
@@ -93,11 +97,15 @@ async fn explain_point(
     if !analyze {
         let tables = Some(vec![point.table.id]);
         let snapshot = session.snapshot(clauses, tables).await?;
+        let mut lines = vec![reads];
         if sight.is_limited(&point.table) {
             snapshot.conceal_sources();
+        } else if snapshot.definition(point.table.id)?.version == point.table.version {
+            lines.extend(sources_of_keys(session, &snapshot, &point).await?);
         }
         let stamp = snapshot.stamp();
-        return Ok(told(vec![horizon(&stamp, false), reads])?.with_stamp(Some(stamp)));
+        lines.insert(0, horizon(&stamp, false));
+        return Ok(told(lines)?.with_stamp(Some(stamp)));
     }
     let answer = read::point_read(session, point, clauses).await?;
     let answer = answer.ok_or_else(|| {
@@ -109,6 +117,30 @@ async fn explain_point(
     lines.push(reads);
     lines.push(format!("  {}", counted(answer.rows as usize, "row")));
     Ok(told(lines)?.with_stamp(answer.stamp))
+}
+
+/// A line for each source in which the keys of a read may lie.
+async fn sources_of_keys(
+    session: &Shared,
+    snapshot: &Snapshot,
+    point: &PointRead,
+) -> Result<Vec<String>> {
+    let mut buffered = Box::pin(own::buffered(session, snapshot)).await?;
+    let request = ScanRequest {
+        table: point.table.id,
+        projection: point.table.key_indices(),
+        range: KeyRange::default(),
+        buffered: buffered.remove(&point.table.id).unwrap_or_default(),
+        batch_rows: 1,
+        parts: 1,
+    };
+    let of_key = |key: &Key| KeyRange {
+        low: Some(key.clone()),
+        high: Some(Key::after(key.as_bytes())),
+    };
+    let ranges: Vec<KeyRange> = point.keys.encoded.iter().map(of_key).collect();
+    let plan = snapshot.plan_scan_of(request, &ranges).await?;
+    Ok(plan.sources.iter().rev().map(source).collect())
 }
 
 /// The lines as an answer.

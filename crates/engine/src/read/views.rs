@@ -15,11 +15,12 @@ use arrow::compute::take_record_batch;
 use async_recursion::async_recursion as boxed;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use lazybase_model::{Error, Result, ScuNumber, TableId};
+use lazybase_model::{Error, Result, ScuNumber, Stage, TableId};
 
 use super::arrow_internal;
 use super::delta::{DELTA_BYTES_MAX, Delta, Route, Since, ViewColumns, table_key_in};
 use super::paths::{RangePaths, TablePath, TablePaths};
+use super::point::stage_of;
 use super::scan::{Form, ScanPlan, ScanRequest};
 use super::snapshot::Snapshot;
 use super::source::{Source, intersection};
@@ -166,8 +167,12 @@ impl Snapshot {
         let delta = self
             .delta_since(&since, table, view, route, buffered)
             .await?;
+        let stage = match buffered.is_empty() {
+            true => self.stage_since(table.table.id, route),
+            false => Stage::Open,
+        };
         let source = |entries: &Arc<_>| Source::Memory {
-            stage: lazybase_model::Stage::Open,
+            stage,
             name: format!("changes of {:?} since then", table.table.name),
             chunks: Arc::clone(entries),
             own: false,
@@ -253,6 +258,20 @@ impl Snapshot {
         let unsorted = self.inner.unsorted.iter();
         let unsorted = unsorted.map(|(scu, _)| scu.table_totals(table.table.id).raw_bytes);
         self.route_bytes(&start.route) + unsorted.sum::<u64>()
+    }
+
+    /// The earliest stage that any of the changes of a table after a view's boundary is in.
+    fn stage_since(&self, table: TableId, route: &Route) -> Stage {
+        let unsorted = self.inner.unsorted.iter();
+        let unsorted = unsorted.filter(|(scu, _)| scu.table_totals(table).raw_bytes > 0);
+        let unsorted = unsorted.map(|(scu, _)| match scu.is_sealed() {
+            true => Stage::Ingested,
+            false => Stage::Open,
+        });
+        let runs = route.iter().flatten();
+        let runs = runs.filter_map(|run| self.manifest().runs.get(run));
+        let stages = unsorted.chain(runs.map(|run| stage_of(run.kind)));
+        stages.min().unwrap_or(Stage::Authority)
     }
 
     /// A view of the snapshot and its table, where stored rows of it count.

@@ -232,6 +232,12 @@ async fn explain_shows_the_horizon_and_the_sources() {
     assert!(ran.contains("output_rows=1"), "{lines:#?}");
     let lines = explain("EXPLAIN SELECT v FROM t WHERE k = 1").await;
     assert_eq!(lines[1], "read of t by key: 1 key, past the planner");
+    assert!(lines[2].starts_with(source), "{lines:#?}");
+    assert!(
+        lines[2].contains(": 1 of 1 extent in 1 segment, "),
+        "{lines:#?}"
+    );
+    assert_eq!(lines.len(), 3);
     let lines = explain("EXPLAIN ANALYZE SELECT v FROM t WHERE k IN (1, 9)").await;
     assert_eq!(lines[1], "read of t by key: 2 keys, past the planner");
     assert_eq!(lines[2], "  1 row");
