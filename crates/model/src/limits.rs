@@ -12,7 +12,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// The longest encoded primary key, in bytes: keys stand in indexes and manifests.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// The largest batch, in bytes of uncompressed Arrow data (setting `batch_bytes_max`).
-pub const BATCH_BYTES_MAX: u64 = 8 << 30;
+pub const BATCH_BYTES_MAX: u64 = 16 << 30;
 
 /// The natural keys of one batch that its writer remembers so as to write each once, in bytes.
 pub const BATCH_KEYS_BYTES_MAX: usize = 64 << 20;
