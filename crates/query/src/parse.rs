@@ -161,6 +161,8 @@ pub(crate) enum Statement {
         tag: &'static str,
         tables: Vec<String>,
     },
+    /// REFRESH MATERIALIZED VIEW: views are never behind their tables.
+    RefreshView(String),
     /// Who may do what.
     Access(Box<AccessStatement>),
     Pause(lazybase_cluster::StageName),

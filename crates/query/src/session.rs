@@ -469,6 +469,7 @@ pub(crate) async fn dispatch(
             }
             Ok(AnswerStream::done(tag, 0))
         }
+        Statement::RefreshView(name) => views::refresh(session, &name),
         Statement::Pause(stage) => {
             session.instance().pause(stage).await?;
             Ok(AnswerStream::done("PAUSE STAGE", 0))

@@ -315,9 +315,12 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
                 texts(places.collect())
             }),
             ("default", {
+                // Nobody writes to a view: what its table says there is for new rows.
                 let defaults = columns.iter().map(|column| match &column.default {
-                    ColumnDefault::Null => None,
-                    ColumnDefault::Expression(text) => Some(text.clone()),
+                    ColumnDefault::Expression(text) if table.view_of.is_none() => {
+                        Some(text.clone())
+                    }
+                    _ => None,
                 });
                 texts(defaults.collect())
             }),

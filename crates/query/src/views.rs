@@ -70,10 +70,21 @@ pub(crate) async fn drop(
     change_all(session, names, if_exists, dropped, "DROP MATERIALIZED VIEW").await
 }
 
+/// Answers REFRESH: there is nothing to do.
+pub(crate) fn refresh(session: &Shared, name: &str) -> Result<AnswerStream> {
+    let visible = session.visible();
+    let view = visible.view(name).ok_or_else(|| no_view(&visible, name))?;
+    let notice = format!(
+        "view {:?} always shows what its table holds: there is nothing to refresh",
+        view.name
+    );
+    Ok(AnswerStream::done("REFRESH MATERIALIZED VIEW", 0).with_notices(vec![notice]))
+}
+
 pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
     match visible.table(name) {
         Some(_) => Error::invalid(format!("{name:?} is a table"))
-            .with_hint("DROP TABLE drops a table")
+            .with_hint("views are made with CREATE MATERIALIZED VIEW; DROP TABLE drops a table")
             .with_sqlstate("42809"),
         None => Error::not_found(format!("there is no view {name:?}"))
             .with_hint("SHOW VIEWS lists them")

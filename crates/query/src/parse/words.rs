@@ -1,5 +1,6 @@
 //! Statements that are read by their tokens: those that no dialect knows (SETTLE, VERIFY
-//! TABLE, BACKUP, PAUSE, RESUME), and SET, SHOW and RESET, whose names and values need no grammar.
+//! TABLE, BACKUP, PAUSE, RESUME, REFRESH), and SET, SHOW and RESET, whose names and values need
+//! no grammar.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -24,6 +25,11 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "PAUSE" => Ok(Some(Statement::Pause(stage(rest)?))),
         "RESUME" => Ok(Some(Statement::Resume(stage(rest)?))),
         "VACUUM" | "ANALYZE" | "ANALYSE" => vacuum(*first == "VACUUM", &tokens[1..]).map(Some),
+        "REFRESH" => refresh(rest, &tokens[1..]).map(Some),
+        "ALTER" if rest.starts_with(&["MATERIALIZED", "VIEW"]) => Err(unsupported(
+            "of a materialized view nothing can be altered but its owner",
+        )
+        .with_hint("DROP it, and CREATE it as it should be: it is built in the background")),
         "ABORT" => Ok(Some(Statement::Rollback)),
         "RESET" => reset(rest, words).map(Some),
         "SET" => set(rest, &tokens[1..], words).map(Some),
@@ -120,6 +126,29 @@ fn vacuum(is_vacuum: bool, tokens: &[TokenWithSpan]) -> Result<Statement> {
     }
     let tag = if is_vacuum { "VACUUM" } else { "ANALYZE" };
     Ok(Statement::Vacuum { tag, tables })
+}
+
+fn refresh(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
+    let wrong = || usage("REFRESH MATERIALIZED VIEW v");
+    let skipped = match rest {
+        ["MATERIALIZED", "VIEW", "CONCURRENTLY", _, ..] => 3,
+        ["MATERIALIZED", "VIEW", _, ..] => 2,
+        _ => return Err(wrong()),
+    };
+    let named = match &rest[skipped..] {
+        [.., "WITH", "NO", "DATA"] => {
+            return Err(unsupported("a view is never without its rows")
+                .with_hint("DROP MATERIALIZED VIEW takes it away"));
+        }
+        [named @ .., "WITH", "DATA"] => named.len(),
+        named => named.len(),
+    };
+    let named =
+        name(&tokens[skipped..skipped + named]).map_err(|error| match error.sqlstate() {
+            "42601" => wrong(),
+            _ => error,
+        })?;
+    Ok(Statement::RefreshView(named))
 }
 
 fn stage(rest: &[&str]) -> Result<StageName> {
