@@ -1,11 +1,15 @@
 //! Any file of a database in words: what `lazybase inspect` shows. Reads the bytes of one file
 //! and its name; each format's own module decodes, with its checksums.
 
+use arrow::temporal_conversions::timestamp_ms_to_datetime;
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
 
+use crate::backup::Backup;
+use crate::env::{LOCK_FILE, OWNER_FILE};
 use crate::manifest::SegmentFormat;
 use crate::manifest::file::{self, Content, Unreadable};
+use crate::manifest::history::TimesTail;
 use crate::{segment, stages};
 
 const SOUND: &str = "checksums of all rows good; the index's own is in the manifest\n";
@@ -18,6 +22,24 @@ const SOUND: &str = "checksums of all rows good; the index's own is in the manif
 /// name.
 pub async fn describe_file(name: &str, bytes: &Bytes) -> Result<String> {
     let name = name.rsplit('/').next().unwrap_or(name);
+    let text = || String::from_utf8_lossy(bytes);
+    match name {
+        LOCK_FILE => {
+            return Ok("lock of the folder: who has the database open holds it\n".to_owned());
+        }
+        OWNER_FILE => {
+            return Ok(format!(
+                "who has the database open, or ended without closing it:\n{}\n",
+                text()
+            ));
+        }
+        // As `lazybase_cluster` names its marks.
+        _ if name.contains('+') => {
+            let file = name.replace('+', "/");
+            return Ok(format!("mark that {file} holds wrong rows:\n{}\n", text()));
+        }
+        _ => {}
+    }
     match name.rsplit('.').next() {
         Some("edit") => manifest_file(&format!("manifest/{name}"), bytes),
         Some("checkpoint") => manifest_file(&format!("manifest/{name}"), bytes),
@@ -30,9 +52,38 @@ pub async fn describe_file(name: &str, bytes: &Bytes) -> Result<String> {
             segment::verify_alone(name, bytes, SegmentFormat::Parquet).await?;
             Ok(segment::describe_parquet(name, bytes)? + SOUND)
         }
+        Some("times") => times_file(bytes),
+        Some("backup") => backup_file(&format!("backups/{name}"), bytes),
         _ => Err(Error::invalid(format!("{name:?} is no file of a database"))
-            .with_hint("files end in .edit, .checkpoint, .log, .ext or .parquet")),
+            .with_hint("files end in .edit, .checkpoint, .log, .ext, .parquet, .times or .backup")),
     }
+}
+
+fn times_file(bytes: &[u8]) -> Result<String> {
+    let times = TimesTail::decode(bytes)?;
+    let millis = times.millis()?;
+    let moment = |millis: Option<&i64>| {
+        let moment = millis.and_then(|millis| timestamp_ms_to_datetime(*millis));
+        moment.map_or_else(|| "?".to_owned(), |moment| format!("{moment} UTC"))
+    };
+    Ok(format!(
+        "times of SCUs {}..={}, from {} to {}; their checksum is in the manifest\n",
+        times.first,
+        times.last,
+        moment(millis.first()),
+        moment(millis.last()),
+    ))
+}
+
+fn backup_file(name: &str, bytes: &[u8]) -> Result<String> {
+    let backup = Backup::decode(name, bytes)?;
+    let body = serde_json::to_string_pretty(&backup)
+        .map_err(|error| Error::internal(error.to_string()))?;
+    Ok(format!(
+        "backup {}, {} files, checksum good\n{body}\n",
+        backup.number,
+        backup.files.len()
+    ))
 }
 
 fn manifest_file(name: &str, bytes: &[u8]) -> Result<String> {

@@ -203,6 +203,17 @@ fn the_inside_can_be_looked_at() {
         }
     }
     assert!(files >= 3, "{files}");
+    let lock = place.path("db").join("LOCK");
+    assert!(
+        place
+            .ok(&["inspect", text(&lock)])
+            .contains("lock of the folder")
+    );
+    let backups = place.path("copies");
+    place.ok(&["backup", "--to", text(&backups)]);
+    let backup = backups.join("backups/00000001.backup");
+    let described = place.ok(&["inspect", text(&backup)]);
+    assert!(described.contains("backup 1, "), "{described}");
 }
 
 #[test]
@@ -328,6 +339,23 @@ fn parquet_comes_through_standard_input_but_not_amid_a_script() {
     let script = place.file("a.sql", &format!("{copy};\nPAR1\n"));
     let err = place.fails(&["sql", "-f", &script]);
     assert!(err.contains("can't stand in a script"), "{err}");
+}
+
+#[test]
+fn an_error_of_a_script_names_its_line() {
+    let place = filled();
+    let copy = "COPY t FROM STDIN WITH (FORMAT csv);\n7,seven\n\\.";
+    let script = format!("SELECT 1;\n\n{copy}\nSELECT 2; SELECT\n  FROM );\n");
+    let file = place.file("lines.sql", &script);
+    let err = place.fails(&["sql", "-f", &file]);
+    assert!(err.contains("lines.sql: line 6: syntax error"), "{err}");
+    assert!(err.contains("line 7, column 8"), "{err}");
+    let file = place.file(
+        "missing.sql",
+        "SELECT 1;\n-- a word\nSELECT * FROM nothing;\n",
+    );
+    let err = place.fails(&["sql", "-f", &file]);
+    assert!(err.contains("missing.sql: line 2: "), "{err}");
 }
 
 #[test]
