@@ -387,6 +387,46 @@ fn a_log_or_an_edit_that_is_gone_as_a_whole_is_missed() {
 }
 
 #[test]
+fn what_stands_before_a_log_that_is_missing_stays() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), small_logs()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    // What each file holds the last batch of, and all that came before it.
+    let mut held: BTreeMap<String, Model> = BTreeMap::new();
+    for round in 0.. {
+        commit(&instance, &[(&t, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        held.insert(newest_logs(&instance, &store).1, model.clone());
+        if held.len() == 5 {
+            break;
+        }
+    }
+    let whole = killed(&store);
+    block_on(instance.close()).unwrap();
+    let logs: Vec<&String> = held.keys().collect();
+    for (missed, before) in [(logs[1], logs[0]), (logs[2], logs[1])] {
+        for harm in ["delete", "cut", "no header"] {
+            let image = killed(&whole);
+            match harm {
+                "delete" => block_on(image.delete(missed)).unwrap(),
+                "cut" => rewrite_log(&image, missed, |bytes| bytes.truncate(10)),
+                _ => rewrite_log(&image, missed, |bytes| bytes[..64].fill(0)),
+            }
+            let refused = open(Arc::new(image.clone()), small_logs()).err().unwrap();
+            let file = refused.damaged_file();
+            assert_eq!(file, Some(missed.as_str()), "{harm}: {refused}");
+            block_on(set_aside(&env(&image))).unwrap();
+            assert!(files(&image, "log/").contains(before), "{harm}");
+            let opened = open(Arc::new(image.clone()), small_logs()).unwrap();
+            let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+            assert_eq!(rows, held[before].rows(), "{harm} of {missed}");
+            crate::harness::close_whole(&opened);
+        }
+    }
+}
+
+#[test]
 fn a_log_is_cut_at_the_damage_and_what_the_manifest_has_sealed_stays() {
     let store = MemoryStore::new();
     let instance = open(Arc::new(store.clone()), small_logs()).unwrap();

@@ -570,7 +570,7 @@ pub(crate) fn damaged(file: &str, offset: u64, what: &str) -> Error {
     Error::corrupt(format!("{file} at offset {offset}: {what}"))
         .with_file(file)
         .with_offset(offset)
-        .with_hint("run `lazybase verify` to see what is damaged")
+        .with_hint("`lazybase repair --dry-run` says what is whole and what is lost")
 }
 
 /// Reads a file's header back.

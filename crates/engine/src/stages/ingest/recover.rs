@@ -112,13 +112,16 @@ async fn read_log(
     check_begun(store, listed).await?;
     let chain = read_chain(store, manifest, listed).await?;
     let mut scans = Vec::new();
-    for file in &chain {
+    for file in &chain.files {
         scans.push(scan_file(store, manifest, file).await?);
     }
     check_manifest(manifest, &scans)?;
     let mut commits = Vec::new();
     for scan in &mut scans {
         commits.append(&mut scan.commits);
+    }
+    if let Some(gap) = chain.gap {
+        check_gap(store, manifest, listed, gap, commits.first()).await?;
     }
     check_order(manifest, &commits)?;
     check_ddl_batch(manifest, &scans, &commits)?;
@@ -225,45 +228,104 @@ pub(super) struct ChainFile {
     pub(super) end: Option<u64>,
 }
 
+/// The files whose batches may count, the oldest first.
+struct Chain {
+    files: Vec<ChainFile>,
+    gap: Option<Gap>,
+}
+
+/// Before the chain's oldest file one is named that is not there as it was: it is gone because
+/// nothing of it was needed any more, or it is lost.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    number: u64,
+    named_by: u64,
+    what: &'static str,
+}
+
 /// Walks the chain of headers back from the newest, as far as SCUs are not in the manifest.
 async fn read_chain(
     store: &dyn Store,
     manifest: &Manifest,
     listed: &[(u64, u64)],
-) -> Result<Vec<ChainFile>> {
-    let mut chain = Vec::new();
+) -> Result<Chain> {
+    let mut files: Vec<ChainFile> = Vec::new();
     let mut expected: Option<LogEnd> = None;
+    let mut what = "the file is missing";
     for (number, bytes) in listed.iter().rev() {
-        if expected.is_some_and(|expected| expected.number != *number) {
+        if expected.is_some_and(|expected| *number > expected.number) {
             continue;
         }
-        let Some(header) =
-            read_header(store, manifest, (*number, *bytes), expected.is_some()).await?
-        else {
+        if expected.is_some_and(|expected| *number < expected.number) {
+            break;
+        }
+        let header = read_header(store, manifest, (*number, *bytes), expected.is_some()).await?;
+        let Some(header) = header else {
             match expected {
                 None => continue,
-                Some(_) => break,
+                Some(_) => {
+                    what = "the file has no header";
+                    break;
+                }
             }
         };
         if expected.is_some_and(|expected| expected.identity != header.identity) {
+            what = "the file is another one than was written";
             break;
         }
-        chain.push(ChainFile {
+        files.push(ChainFile {
             header,
             bytes: *bytes,
             end: expected.map(|expected| expected.end),
         });
+        expected = header.previous;
         let first = first_frame(store, &header, *bytes).await?;
         if first.is_some_and(|first| first.scu <= manifest.sealed_through) {
-            break;
+            expected = None;
         }
-        expected = header.previous;
         if expected.is_none() {
             break;
         }
     }
-    chain.reverse();
-    Ok(chain)
+    let gap = expected.zip(files.last()).map(|(expected, file)| Gap {
+        number: expected.number,
+        named_by: file.header.number,
+        what,
+    });
+    files.reverse();
+    Ok(Chain { files, gap })
+}
+
+/// Checks that nothing is missing before the chain: batches that it holds would not begin with the
+/// first of an SCU, and a file before it would hold some that are not in the manifest.
+async fn check_gap(
+    store: &dyn Store,
+    manifest: &Manifest,
+    listed: &[(u64, u64)],
+    gap: Gap,
+    first: Option<&FoundCommit>,
+) -> Result<()> {
+    let next = manifest.sealed_through.next();
+    let missed = match first {
+        Some(found) => found.scu != next || found.commit.position != 1,
+        None => {
+            let mut missed = false;
+            for (number, bytes) in listed.iter().filter(|(number, _)| *number < gap.number) {
+                let name = log_name(*number);
+                let content = store.read(&name, 0..*bytes).await;
+                let content = content.map_err(|error| unreadable(&name, error))?;
+                missed |= scan::any_life(&content, *number).newest_scu >= next;
+            }
+            missed
+        }
+    };
+    match missed {
+        false => Ok(()),
+        true => {
+            let because = format!("{} begins where it ended", log_name(gap.named_by));
+            Err(damaged(&log_name(gap.number), 0, gap.what).with_detail(because))
+        }
+    }
 }
 
 /// A file's header; `None` for a file that was made ready and never written, or whose first write
@@ -354,7 +416,7 @@ fn check_ddl_batch(manifest: &Manifest, scans: &[FileScan], commits: &[FoundComm
                  committed"
             ))
             .with_file(file)
-            .with_hint("run `lazybase verify` to see what is damaged"))
+            .with_hint("`lazybase repair --dry-run` says what is whole and what is lost"))
         }
         _ => Ok(()),
     }
