@@ -37,6 +37,9 @@ pub enum ErrorKind {
 /// The SQLSTATE of a read that the store refused.
 pub const UNREADABLE: &str = "58030";
 
+/// The SQLSTATE of a write that a full disk has refused.
+pub const DISK_FULL: &str = "53100";
+
 /// A short fact, with detail, hint and SQLSTATE where they help.
 #[derive(Debug, Clone)]
 pub struct Error(Box<Parts>);

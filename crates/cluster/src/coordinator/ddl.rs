@@ -24,6 +24,7 @@ use lazybase_engine::stages::ingest::{
     self, Acknowledgement, AfterHold, BatchWriter, Hold, TableVersions,
 };
 use lazybase_model::access::RoleId;
+use lazybase_model::error::DISK_FULL;
 use lazybase_model::{
     Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
 };
@@ -207,6 +208,20 @@ impl Coordinator {
             }
             !gone
         });
+    }
+
+    /// On a full disk nobody can say when what a request waits for is written: those of which
+    /// nothing is on its way end, as batches do.
+    pub(super) fn refuse_ddl_when_full(&mut self, error: &Error) {
+        if error.sqlstate() != DISK_FULL {
+            return;
+        }
+        for pending in std::mem::take(&mut self.ddl) {
+            match pending.committed {
+                Some(_) => self.ddl.push_back(pending),
+                None => self.finish_ddl(pending, Err(error.clone())),
+            }
+        }
     }
 
     /// One request's next steps; `None` while it waits for sorting.

@@ -252,6 +252,7 @@ impl Coordinator {
     async fn act(&mut self) {
         if let Err(error) = self.try_act().await {
             self.shared.report_trouble(&error);
+            self.refuse_ddl_when_full(&error);
         }
     }
 
@@ -389,6 +390,7 @@ impl Coordinator {
                     let lost = error.damaged_file().filter(|_| alone);
                     self.lost_mentions = lost.map(|_| error.clone());
                 }
+                self.refuse_ddl_when_full(&error);
                 self.shared.report_trouble(&error.within(format_args!(
                     "{} of SCUs {}",
                     running.status.stage.name(),

@@ -382,6 +382,34 @@ fn writers_go_on_while_a_table_waits_to_be_emptied() {
     close_whole(&instance);
 }
 
+/// On a full disk changes of the catalogue are refused as batches are: DROP TABLE, which makes room,
+/// waits for nothing that needs some.
+#[test]
+fn a_full_disk_refuses_changes_of_the_catalogue() {
+    let full = Fault::Refused { full: true };
+    for (operation, folder) in [
+        (Operation::Put, "manifest/"),
+        (Operation::Create, "segments/"),
+    ] {
+        let (instance, _, faults) = faulty();
+        let other = instance.table("other").unwrap();
+        commit(&instance, &[(&other, &rows([40]))]).unwrap();
+        faults.add(Rule::every(operation, full).named(folder));
+        let refused = match folder {
+            "manifest/" => block_on(instance.drop_table("remade", false)).unwrap_err(),
+            _ => block_on(instance.truncate_table("remade")).unwrap_err(),
+        };
+        assert_eq!(refused.sqlstate(), "53100", "{folder}: {refused}");
+        faults.clear();
+        block_on(instance.drop_table("remade", false)).unwrap();
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        assert_eq!(held(&snapshot, "other"), some([0, 1, 40]), "{folder}");
+        assert!(held(&snapshot, "remade").is_none());
+        drop(snapshot);
+        close_whole(&instance);
+    }
+}
+
 /// Nobody waits for a change of the catalogue whose client has left, though the store takes no
 /// edit.
 #[test]

@@ -131,7 +131,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 
 impl From<StoreError> for lazybase_model::Error {
     fn from(error: StoreError) -> Self {
-        use lazybase_model::error::UNREADABLE;
+        use lazybase_model::error::{DISK_FULL, UNREADABLE};
         use lazybase_model::{Error, ErrorKind};
         let message = error.to_string();
         match error {
@@ -139,7 +139,7 @@ impl From<StoreError> for lazybase_model::Error {
             StoreError::AlreadyExists(_) => Error::conflict(message),
             StoreError::DefinitelyNot { full: true, .. } => Error::unavailable(message)
                 .with_hint("free some space; nothing that was acknowledged is lost")
-                .with_sqlstate("53100"),
+                .with_sqlstate(DISK_FULL),
             StoreError::DefinitelyNot { .. } => Error::unavailable(message),
             StoreError::Maybe { .. } => Error::new(ErrorKind::MaybeHappened, message),
             StoreError::Read { .. } => Error::unavailable(message).with_sqlstate(UNREADABLE),
