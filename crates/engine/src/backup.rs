@@ -27,6 +27,9 @@ pub const FORMAT: u32 = 1;
 /// The folder of the backups' own files.
 pub const FOLDER: &str = "backups/";
 const SUFFIX: &str = ".backup";
+/// Stands in a folder while a backup is restored into it, so that one that broke off is not taken
+/// for a place of a new database.
+pub const RESTORE_MARK: &str = "segments/restore-begun";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {

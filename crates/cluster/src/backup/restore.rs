@@ -1,16 +1,18 @@
 //! Restore: files that one backup names, cut at an SCU, become a database.
 //!
 //! ```text
+//!   put a mark                       a folder with it alone, or without a checkpoint, does not open
 //!   choose a backup and a boundary   the manifest as of there (engine, `cut_at`)
 //!   copy each file                   compared with what was copied, read back in full
-//!   put the checkpoint               last: a folder without one does not open
+//!   put the checkpoint, take the mark away
 //! ```
 
 use std::path::Path;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use lazybase_engine::backup::Backup;
+use bytes::Bytes;
+use lazybase_engine::backup::{Backup, RESTORE_MARK};
 use lazybase_engine::env::local::LocalStore;
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::manifest::Manifest;
@@ -84,6 +86,25 @@ pub async fn restore(
                 .with_hint("restore into an empty folder; one that broke off leaves such files"));
         }
     }
+    let store = &*target.store;
+    store
+        .put_if_absent(RESTORE_MARK, Bytes::from_static(b"\n"))
+        .await?;
+    let restored = restore_chosen(source, target, request, progress).await;
+    match &restored {
+        // With a manifest beside it the mark says nothing: it may stay.
+        Ok(_) => drop(store.delete(RESTORE_MARK).await),
+        Err(_) => clear(store).await,
+    }
+    restored
+}
+
+async fn restore_chosen(
+    source: &dyn Store,
+    target: &Env,
+    request: RestoreRequest,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<RestoreReport> {
     let (backup, boundary) = choose(source, &request).await?;
     let (mut manifest, forgotten) = producers_at(&backup, boundary, request.forget_producers)?;
     let dropped_views = backup.manifest.views.iter();
@@ -104,10 +125,7 @@ pub async fn restore(
         }
         !is_absent
     });
-    if let Err(error) = write(source, target, &backup, &manifest, &parts, progress).await {
-        clear(&*target.store).await;
-        return Err(error);
-    }
+    write(source, target, &backup, &manifest, &parts, progress).await?;
     Ok(RestoreReport {
         number: backup.number,
         horizon: boundary,

@@ -464,9 +464,13 @@ fn a_crash_in_a_backup_or_a_restore_leaves_nothing_half() {
                 }
                 block_on(instance.close()).unwrap();
             }
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{cut}: {error}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{cut}: {error}");
+                assert!(error.message().contains("broke off"), "{cut}: {error}");
+            }
         }
     }
+    assert!(!files(&made, "segments/").contains(&lazybase_engine::backup::RESTORE_MARK.to_owned()));
 }
 
 /// Flips a bit in the middle of a file.

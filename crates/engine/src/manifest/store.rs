@@ -30,6 +30,7 @@ use super::edit::Edit;
 use super::file::{self, FileKind};
 use super::load::{self, Listing, Loaded};
 use super::state::Manifest;
+use crate::backup::RESTORE_MARK;
 use crate::env::planted::{Planted, is_planted};
 use crate::env::{Env, Random, Store, StoreError};
 
@@ -411,7 +412,12 @@ impl ManifestStore {
 /// Writes the first edit of a new database.
 async fn create(env: &Env) -> Result<()> {
     for folder in ["segments/", "log/"] {
-        if let Some((name, _)) = env.store.list(folder).await?.first() {
+        let listed = env.store.list(folder).await?;
+        if listed.iter().any(|(name, _)| name == RESTORE_MARK) {
+            return Err(Error::corrupt("a restore into this folder broke off")
+                .with_hint("remove the folder, and restore once more"));
+        }
+        if let Some((name, _)) = listed.first() {
             return Err(Error::corrupt(format!("{name} is there, but no manifest"))
                 .with_hint("restore the folder `manifest`, or choose an empty folder"));
         }
