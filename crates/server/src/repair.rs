@@ -111,9 +111,11 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
         "read {}, {}: {}\n",
         counted(found.files, "file"),
         bytes(found.bytes),
-        match found.is_whole() {
-            true => "all of it is whole",
-            false => "the rest is whole",
+        match (&found.closed, found.is_whole(), aside.files.is_empty()) {
+            (Some(_), ..) => "more can't be told until it opens",
+            (None, true, true) => "all of it is whole",
+            (None, true, false) => "all that is left is whole",
+            (None, false, _) => "the rest is whole",
         }
     );
     text
