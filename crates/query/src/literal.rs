@@ -19,6 +19,15 @@ use crate::parse::parameters::number_of;
 #[cfg(test)]
 mod tests;
 
+/// Whether anything stands behind a moment's day that is no part of its time.
+fn may_have_zone(moment: &Value) -> bool {
+    let Value::SingleQuotedString(text) = moment else {
+        return true;
+    };
+    let is_of_time = |byte: u8| byte.is_ascii_digit() || b" :.T".contains(&byte);
+    !text.bytes().skip("2024-01-01".len()).all(is_of_time)
+}
+
 /// A constant as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Literal {
@@ -46,6 +55,12 @@ impl Literal {
                 Value::SingleQuotedString(text) => Some(Literal::Number(text.clone())),
                 other => Literal::of_value(other),
             },
+            // It is the moment that its own type makes of it, with the zone or without.
+            Expr::TypedString(TypedString {
+                data_type: SqlType::Timestamp(..),
+                value,
+                ..
+            }) if may_have_zone(&value.value) => None,
             Expr::TypedString(TypedString { value, .. }) => Literal::of_value(&value.value),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,

@@ -28,6 +28,7 @@ pub(crate) mod convert;
 pub(crate) mod create;
 mod date_formats;
 mod depth;
+mod elements;
 mod explained;
 mod ignored;
 mod kept_names;

@@ -131,9 +131,8 @@ pub(super) fn in_factor(factor: &TableFactor) -> Result<()> {
 }
 
 fn ordinality(is_there: bool) -> Result<()> {
-    none(is_there, "WITH ORDINALITY").map_err(|error| {
-        error.with_hint("generate_series(1, cardinality(x)) counts an array's elements")
-    })
+    none(is_there, "WITH ORDINALITY")
+        .map_err(|error| error.with_hint("unnest(...) and generate_series(...) can be counted"))
 }
 
 fn none(is_there: bool, what: &str) -> Result<()> {

@@ -13,16 +13,18 @@
 //! | `a IS DISTINCT FROM b AND c`           | `(a IS DISTINCT ...) AND c` |
 //! | `to_char(at, 'YYYY-MM-DD')`            | `to_char(at, '%Y-%m-%d')`   |
 //! | `encode(x, 'base64')`                  | `encode(x, 'base64pad')`    |
+//! | `99999999999999999999`                 | `DECIMAL(20) '999...'`      |
 //!
 //! Larger differences have files of their own, and are put to work here. Rewrites tokens and
 //! sqlparser's tree and does nothing else.
 
 use std::ops::ControlFlow;
 
+use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    LimitClause, Query, Select, Statement, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    Array, BinaryOperator, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, LimitClause, Query, Select, Statement, TableFactor, TypedString,
+    UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -30,7 +32,8 @@ use lazybase_model::{Error, Result};
 
 use super::kept_names::KeptNames;
 use super::{
-    calls, cast_names, date_formats, folded, ignored, rows, series, subqueries, unnest, using_joins,
+    calls, cast_names, date_formats, elements, folded, ignored, rows, series, subqueries, unnest,
+    using_joins,
 };
 use crate::array_text::array_elements;
 
@@ -214,12 +217,14 @@ impl VisitorMut for Rewriter {
         calls::rewrite(expr);
         array(expr);
         padded(expr);
+        wide_number(expr);
         checked(subqueries::in_condition(expr))?;
         checked(rows::compare(expr))?;
         checked(bytes(expr).and_then(|()| date_formats::rewrite(expr)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        elements::in_factor(factor);
         checked(ignored::in_factor(factor))?;
         series::in_factor(factor);
         checked(using_joins::in_factor(factor))
@@ -306,6 +311,32 @@ fn power(expr: &mut Expr) {
     };
     *base = negated;
     *expr = std::mem::replace(inner, none());
+}
+
+/// A whole number that no integer holds, as the DECIMAL that it is: the planner makes a double of
+/// it, which has sixteen digits.
+fn wide_number(expr: &mut Expr) {
+    const LARGEST: &str = "18446744073709551615";
+    let Expr::Value(value) = expr else {
+        return;
+    };
+    let Value::Number(number, _) = &value.value else {
+        return;
+    };
+    let digits = number.trim_start_matches('0');
+    let is_wide = (digits.len(), digits) > (LARGEST.len(), LARGEST);
+    if !is_wide
+        || digits.len() > DECIMAL128_MAX_PRECISION.into()
+        || !digits.bytes().all(|digit| digit.is_ascii_digit())
+    {
+        return;
+    }
+    let size = ExactNumberInfo::PrecisionAndScale(digits.len() as u64, 0);
+    *expr = Expr::TypedString(TypedString {
+        data_type: DataType::Decimal(size),
+        value: Value::SingleQuotedString(digits.to_owned()).with_span(value.span),
+        uses_odbc_syntax: false,
+    });
 }
 
 /// Whether an expression, not in brackets, is one that binds less than IS.

@@ -17,12 +17,12 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
-    JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
-    Visit, Visitor, visit_expressions_mut,
+    ExcludeSelectItem, Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, Value, Visit, Visitor, visit_expressions_mut,
 };
 
+use super::elements::{self, series};
 use super::folded;
 use super::series::{factor, names_series};
 use crate::pg_catalog::rewrite::call;
@@ -45,6 +45,7 @@ fn each_select(body: &mut SetExpr) {
 }
 
 fn rewrite(select: &mut Select) {
+    elements::in_from(&mut select.from);
     while let Some(moved) = next(&mut select.from) {
         name_again(select, &moved);
     }
@@ -79,11 +80,11 @@ fn next(from: &mut Vec<TableWithJoins>) -> Option<Moved> {
     None
 }
 
-/// Where elements went: what they were called, and the table that has them now, as a column.
+/// Where elements went: what they were called, and the table that has them now, as columns.
 struct Moved {
     called: Ident,
     within: Ident,
-    name: Ident,
+    names: Vec<Ident>,
 }
 
 /// `x.x` as `a.x`, where the elements of x stand beside the rows of a, and `a.*` without them.
@@ -98,28 +99,35 @@ fn name_again(select: &mut Select, moved: &Moved) {
         ControlFlow::Continue(())
     });
     debug_assert!(done.is_continue(), "nothing ends the visit");
-    for item in &mut select.projection {
-        let SelectItem::QualifiedWildcard(
-            SelectItemQualifiedWildcardKind::ObjectName(name),
-            options,
-        ) = item
-        else {
-            continue;
-        };
-        let called = name.0.last().and_then(|part| part.as_ident()).map(folded);
-        if called.as_deref() == Some(folded(&moved.called).as_str()) {
-            let column = vec![moved.within.clone(), moved.name.clone()];
-            *item = SelectItem::UnnamedExpr(Expr::CompoundIdentifier(column));
-        } else if called.as_deref() == Some(folded(&moved.within).as_str()) {
-            let mut names = match options.opt_exclude.take() {
-                None => Vec::new(),
-                Some(ExcludeSelectItem::Single(name)) => vec![name],
-                Some(ExcludeSelectItem::Multiple(names)) => names,
-            };
-            names.push(ObjectName::from(vec![moved.name.clone()]));
-            options.opt_exclude = Some(ExcludeSelectItem::Multiple(names));
-        }
+    for item in mem::take(&mut select.projection) {
+        select.projection.extend(item_again(item, moved));
     }
+}
+
+fn item_again(mut item: SelectItem, moved: &Moved) -> Vec<SelectItem> {
+    let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) =
+        &mut item
+    else {
+        return vec![item];
+    };
+    let called = name.0.last().and_then(|part| part.as_ident()).map(folded);
+    if called.as_deref() == Some(folded(&moved.called).as_str()) {
+        let column = |name: &Ident| vec![moved.within.clone(), name.clone()];
+        let columns = moved.names.iter().map(column);
+        let columns = columns.map(Expr::CompoundIdentifier);
+        return columns.map(SelectItem::UnnamedExpr).collect();
+    }
+    if called.as_deref() == Some(folded(&moved.within).as_str()) {
+        let mut names = match options.opt_exclude.take() {
+            None => Vec::new(),
+            Some(ExcludeSelectItem::Single(name)) => vec![name],
+            Some(ExcludeSelectItem::Multiple(names)) => names,
+        };
+        let others = moved.names.iter().map(|name| vec![name.clone()]);
+        names.extend(others.map(ObjectName::from));
+        options.opt_exclude = Some(ExcludeSelectItem::Multiple(names));
+    }
+    vec![item]
 }
 
 fn in_joins(from: &mut TableWithJoins) -> Option<Moved> {
@@ -150,90 +158,79 @@ fn is_every_row(join: &Join) -> bool {
     }
 }
 
-/// `UNNEST(list) AS called (name)`.
+/// `UNNEST(list, ...) AS called (name, ...)`.
 struct Elements {
     called: Ident,
-    name: Ident,
-    list: Expr,
-    /// The table that the list names.
+    lists: Vec<(Ident, Expr)>,
+    /// The table that the lists name.
     table: Option<String>,
 }
 
 impl Elements {
     fn of(factor: &TableFactor) -> Option<Elements> {
-        let (list, alias, otherwise) = match factor {
+        let (called, lists) = match factor {
             TableFactor::UNNEST {
-                alias,
+                alias: Some(alias),
                 array_exprs,
                 with_offset: false,
                 with_ordinality: false,
                 ..
-            } => match array_exprs.as_slice() {
-                [list] => (list.clone(), alias, "unnest"),
-                _ => return None,
-            },
+            } if alias.columns.len() == array_exprs.len() => {
+                let names = alias.columns.iter().map(|column| column.name.clone());
+                let lists = names.zip(array_exprs.iter().cloned()).collect();
+                (alias.name.clone(), lists)
+            }
             TableFactor::Table {
                 name,
                 alias,
                 args: Some(given),
                 with_ordinality: false,
                 ..
-            } => {
-                let (list, otherwise) = list(name, &given.args)?;
-                (list, alias, otherwise)
-            }
+            } => of_series(name, &given.args, alias.as_ref())?,
             TableFactor::Function {
                 name,
                 alias,
                 args,
                 with_ordinality: false,
                 ..
-            } => {
-                let (list, otherwise) = list(name, args)?;
-                (list, alias, otherwise)
-            }
+            } => of_series(name, args, alias.as_ref())?,
             _ => return None,
         };
-        let (called, name) = match alias {
-            Some(TableAlias { name, columns, .. }) => match columns.as_slice() {
-                [] => (name.clone(), name.clone()),
-                [column] => (name.clone(), column.name.clone()),
-                _ => return None,
-            },
-            None => (Ident::new(otherwise), Ident::new(otherwise)),
-        };
         let mut named = Named::default();
-        if list.visit(&mut named).is_break() || !named.some || named.tables.len() > 1 {
+        for (_, list) in &lists {
+            if list.visit(&mut named).is_break() {
+                return None;
+            }
+        }
+        if !named.some || named.tables.len() > 1 {
             return None;
         }
         Some(Elements {
             called,
-            name,
-            list,
+            lists,
             table: named.tables.pop_first(),
         })
     }
 }
 
-/// The list whose elements a function gives as rows, and what these are called.
-fn list(function: &ObjectName, given: &[FunctionArg]) -> Option<(Expr, &'static str)> {
-    if names_series(function) {
-        let mut series = call(SERIES, Vec::new());
-        if let Expr::Function(function) = &mut series
-            && let FunctionArguments::List(list) = &mut function.args
-        {
-            list.args = given.to_vec();
-        }
-        return Some((series, SERIES));
+/// A series as a list with its name, and what the rows are called.
+fn of_series(
+    function: &ObjectName,
+    given: &[FunctionArg],
+    alias: Option<&TableAlias>,
+) -> Option<(Ident, Vec<(Ident, Expr)>)> {
+    if !names_series(function) {
+        return None;
     }
-    match (function.0.as_slice(), given) {
-        ([name], [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))])
-            if folded(name.as_ident()?) == "unnest" =>
-        {
-            Some((list.clone(), "unnest"))
-        }
-        _ => None,
-    }
+    let (called, name) = match alias {
+        None => (Ident::new(SERIES), Ident::new(SERIES)),
+        Some(TableAlias { name, columns, .. }) => match columns.as_slice() {
+            [] => (name.clone(), name.clone()),
+            [column] => (name.clone(), column.name.clone()),
+            _ => return None,
+        },
+    };
+    Some((called, vec![(name, series(given.to_vec()))]))
 }
 
 /// The tables whose columns an expression names. A query in it ends the visit.
@@ -325,25 +322,26 @@ fn name_of(factor: &TableFactor) -> Option<Ident> {
 
 fn replace(elements: &Elements, table: &mut TableFactor) -> Option<Moved> {
     let within = name_of(table)?;
-    let Elements {
-        called, name, list, ..
-    } = elements;
-    let mut beside = factor(&format!("(SELECT *, 1 AS {name} FROM t) AS {within}"))?;
+    let mut beside = factor(&format!("(SELECT *, 1 AS x FROM t) AS {within}"))?;
     let TableFactor::Derived { subquery, .. } = &mut beside else {
         return None;
     };
     let SetExpr::Select(select) = subquery.body.as_mut() else {
         return None;
     };
-    let [_, SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_mut_slice() else {
-        return None;
-    };
-    *expr = call("unnest", vec![list.clone()]);
+    select.projection.truncate(1);
+    let lists = elements.lists.iter().cloned();
+    let items = lists.map(|(alias, list)| SelectItem::ExprWithAlias {
+        expr: call("unnest", vec![list]),
+        alias,
+    });
+    select.projection.extend(items);
     mem::swap(&mut select.from.first_mut()?.relation, table);
     *table = beside;
+    let names = elements.lists.iter().map(|(name, _)| name.clone());
     Some(Moved {
-        called: called.clone(),
+        called: elements.called.clone(),
         within,
-        name: name.clone(),
+        names: names.collect(),
     })
 }

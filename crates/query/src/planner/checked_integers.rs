@@ -1,5 +1,6 @@
 //! Sums, differences and products of integers that are out of their type's range: an error, as
-//! in PostgreSQL, where the planner's operators wrap around to another number.
+//! in PostgreSQL, where the planner's operators wrap around to another number; and those of DECIMALs
+//! that have more digits than any DECIMAL, of which the planner's operators drop the last.
 //!
 //! ```text
 //!   a + b    ->  plus(a, b)       a * b  ->  times(a, b)
@@ -12,13 +13,16 @@
 //!
 //! Two rules of the planner and their functions; pure. Constants are rewritten before they are
 //! computed; all else only after the planner's own rules, which know operators and no functions.
-//! Invariant CHI-1: an integer that an expression gives is the number that arithmetic gives.
+//! Invariant CHI-1: a number that an expression gives is the one that arithmetic gives.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Datum, Int64Array};
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
+    Field, FieldRef, UInt64Type,
+};
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, internal_datafusion_err};
@@ -86,9 +90,13 @@ fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let of = integer(&left).filter(|left| integer(&right).as_ref() == Some(left));
-            match Arithmetic::of(op).zip(of) {
-                Some((operation, of)) => Transformed::yes(operation.call(of, *left, *right)),
-                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            if let Some((operation, of)) = Arithmetic::of(op).zip(of) {
+                return Transformed::yes(operation.call(of, *left, *right));
+            }
+            let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            match Arithmetic::of(op).zip(widest_decimal(&expr, schema)) {
+                Some((operation, of)) => Transformed::yes(operation.of_decimals(of, expr)),
+                None => Transformed::no(expr),
             }
         }
         Expr::Negative(negated) if !matches!(*negated, Expr::Literal(..)) => {
@@ -103,6 +111,25 @@ fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         other => Transformed::no(other),
     }
+}
+
+/// The type of an operation on two DECIMALs, where it has as many digits as there can be: with
+/// fewer than that, there is room for whatever the operation gives.
+fn widest_decimal(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    let Expr::BinaryExpr(BinaryExpr { left, right, .. }) = expr else {
+        return None;
+    };
+    let is_decimal = |side: &Expr| side.get_type(schema).is_ok_and(|of| of.is_decimal());
+    if !is_decimal(left) || !is_decimal(right) {
+        return None;
+    }
+    let of = expr.get_type(schema).ok()?;
+    let widest = matches!(
+        of,
+        DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)
+            | DataType::Decimal256(DECIMAL256_MAX_PRECISION, _)
+    );
+    widest.then_some(of)
 }
 
 /// The operations that an expression is a call of, if it is.
@@ -167,16 +194,31 @@ impl Arithmetic {
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), arguments))
     }
 
+    /// The operation on two DECIMALs.
+    fn of_decimals(self, of: DataType, expr: Expr) -> Expr {
+        let Expr::BinaryExpr(BinaryExpr { left, right, .. }) = expr else {
+            return expr;
+        };
+        let function = ScalarUDF::from(Checked::new(vec![self], of));
+        Expr::ScalarFunction(ScalarFunction::new_udf(
+            Arc::new(function),
+            vec![*left, *right],
+        ))
+    }
+
     fn compute(
         self,
         left: &ColumnarValue,
         right: &ColumnarValue,
         of: &DataType,
     ) -> Result<ColumnarValue> {
-        let kernel = |left: &dyn Datum, right: &dyn Datum| match self {
-            Arithmetic::Plus => numeric::add(left, right),
-            Arithmetic::Minus | Arithmetic::Difference => numeric::sub(left, right),
-            Arithmetic::Times => numeric::mul(left, right),
+        let kernel = |left: &dyn Datum, right: &dyn Datum| {
+            let made = match self {
+                Arithmetic::Plus => numeric::add(left, right),
+                Arithmetic::Minus | Arithmetic::Difference => numeric::sub(left, right),
+                Arithmetic::Times => numeric::mul(left, right),
+            }?;
+            has_digits(&made).map(|()| made)
         };
         if self == Arithmetic::Difference {
             return differences(left, right);
@@ -186,7 +228,11 @@ impl Arithmetic {
                 if matches!(*error, ArrowError::ArithmeticOverflow(_)) =>
             {
                 let what = error.to_string();
-                let operands = what.rsplit_once(": ").map_or("", |(_, operands)| operands);
+                let operands = match of.is_decimal() {
+                    // They are told without their points.
+                    true => "it has more digits",
+                    false => what.rsplit_once(": ").map_or("", |(_, operands)| operands),
+                };
                 into_datafusion(out_of_range(of, operands))
             }
             other => other,
@@ -194,7 +240,21 @@ impl Arithmetic {
     }
 }
 
-/// Operations on integers of one type, from the left to the right.
+/// Checks that DECIMALs have no more digits than their type.
+fn has_digits(made: &ArrayRef) -> Result<(), ArrowError> {
+    let checked = match made.data_type() {
+        DataType::Decimal128(precision, _) => made
+            .as_primitive::<Decimal128Type>()
+            .validate_decimal_precision(*precision),
+        DataType::Decimal256(precision, _) => made
+            .as_primitive::<Decimal256Type>()
+            .validate_decimal_precision(*precision),
+        _ => Ok(()),
+    };
+    checked.map_err(|error| ArrowError::ArithmeticOverflow(error.to_string()))
+}
+
+/// Operations on numbers of one type, from the left to the right; or one on two DECIMALs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     /// One less than there are arguments.
