@@ -11,6 +11,9 @@ use arrow::ipc::RecordBatch;
 /// The most buffers that a column of views names.
 const VIEW_BUFFERS_MAX: i64 = 1 << 20;
 
+/// The most values of a column without a body: those of the type Null take none.
+const BODILESS_VALUES_MAX: i64 = 1 << 20;
+
 /// Checks the buffers and lengths of a record batch whose body has so many bytes.
 ///
 /// # Errors
@@ -30,8 +33,10 @@ pub fn check_body(batch: &RecordBatch<'_>, body_bytes: usize) -> Result<(), Arro
     if !buffers.all(|buffer| inside(buffer.offset(), buffer.length())) {
         return wrong("a buffer lies outside of its body");
     }
-    // Each value takes a bit at least.
-    let values_max = (body_bytes as i64).saturating_mul(8);
+    // Each value takes a bit at least, but for those of columns that hold NULL alone.
+    let values_max = (body_bytes as i64)
+        .saturating_mul(8)
+        .max(BODILESS_VALUES_MAX);
     let mut nodes = batch.nodes().into_iter().flatten();
     let counts = |length: i64, nulls: i64| {
         (0..=values_max).contains(&length) && (0..=length).contains(&nulls)
