@@ -538,11 +538,13 @@ impl<'a> Chooser<'a> {
                 "table {name:?}: no runs lead to the newest boundary {newest}"
             ));
         }
+        // Before the oldest of the tables that are read there is nothing to answer from; those that
+        // came later are empty there.
         let created = self
             .tables
             .iter()
             .map(|table| table.created_after.0 + 1)
-            .max();
+            .min();
         let candidates = self.candidates(created.unwrap_or(0).min(newest.0)..=newest.0);
         let answerable = |boundary: &ScuNumber| self.can_answer(*boundary);
         let oldest = candidates.into_iter().find(answerable).unwrap_or(newest);
