@@ -13,9 +13,9 @@
 //!        |                           guards
 //!   physical plan         forgetful, (its own), whole_orders, patient_joins
 //!
-//!   functions             exact_sum, byte_lengths, bounded, series, date_parts: in the place of
-//!                         its own; other_names, type_names, time_zones, ages, and those of
-//!                         `pg_catalog`
+//!   functions             exact_sum, byte_lengths, bounded, counts, series, date_parts: in the
+//!                         place of its own; other_names, type_names, time_zones, ages, and those
+//!                         of `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -29,6 +29,7 @@ mod casts;
 pub(crate) mod checked_integers;
 pub(crate) mod column_names;
 mod counted_sets;
+mod counts;
 mod date_parts;
 mod day_bounds;
 mod divisions;
@@ -223,6 +224,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     type_names::register(state)?;
     bounded::register(state)?;
     series::register(state)?;
+    counts::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())))?;
