@@ -31,6 +31,7 @@ pub(crate) mod expanded;
 mod facts;
 mod fixed;
 pub(crate) mod functions;
+pub(crate) mod keywords;
 pub(crate) mod or_empty;
 mod order;
 mod privileges;
@@ -59,7 +60,7 @@ pub(crate) fn has(name: &str) -> bool {
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
-        .chain([&ACTIVITY])
+        .chain([&ACTIVITY, &fixed::TYPE_FUNCTIONS])
         .any(|(known, _)| *known == name)
         || is_empty(name)
 }
@@ -95,6 +96,9 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     let (visible, access) = (&seen.visible, &**seen.gate.access());
     if name == ACTIVITY.0 {
         return batch(ACTIVITY.1, seen.activities.rows(&seen.gate)).map(Some);
+    }
+    if name == fixed::TYPE_FUNCTIONS.0 {
+        return batch(fixed::TYPE_FUNCTIONS.1, fixed::type_functions()).map(Some);
     }
     let found = |tables: &[(&'static str, &'static str)]| {
         let table = tables.iter().find(|(known, _)| *known == name);

@@ -82,6 +82,7 @@ use crate::memory;
 use crate::parse::list_of_rows;
 use crate::pg_catalog::expanded::Expanded;
 use crate::pg_catalog::functions;
+use crate::pg_catalog::keywords;
 use crate::pg_catalog::or_empty::OrEmpty;
 use crate::settings::Settings;
 
@@ -223,8 +224,9 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     other_names::register(state)?;
     type_names::register(state)?;
     bounded::register(state)?;
-    series::register(state)?;
     counts::register(state)?;
+    series::register(state)?;
+    keywords::register(state);
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())))?;

@@ -1,6 +1,9 @@
 //! Tables that are the same for every statement: types, schemas, and those that never have a row
 //! here.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use super::types::TYPES;
 use super::{Cell, Row};
 
@@ -33,16 +36,50 @@ pub(super) const COLUMNS: [(&str, &str); 4] = [
     ),
 ];
 
+/// What is told of functions.
+const OF_FUNCTIONS: &str = "oid o, proname t, pronamespace o, proowner o, prolang o, prokind t, \
+     prorettype o, pronargs s, proargtypes O, proallargtypes O?, proargmodes T?, proargnames T?, \
+     proargdefaults t?, proretset b, prosrc t?, proisstrict b, provolatile t";
+
+/// The functions that read and write values of types: what stands for `pg_proc` where it is joined
+/// by what `pg_type` names.
+pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTIONS);
+
+/// The numbers of these functions begin here.
+const FUNCTIONS_FROM: i64 = 12_000;
+
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 30] = [
+pub(super) const EMPTY: [(&str, &str); 46] = [
+    (
+        "pg_amop",
+        "oid o, amopfamily o, amoplefttype o, amoprighttype o, amopstrategy s, amoppurpose t, \
+         amopopr o, amopmethod o, amopsortfamily o",
+    ),
+    (
+        "pg_amproc",
+        "oid o, amprocfamily o, amproclefttype o, amprocrighttype o, amprocnum s, amproc t",
+    ),
     (
         "pg_cast",
-        "oid o, castsource o, casttarget o, castfunc o, castcontext t, castmethod t",
+        "oid o, tableoid o, castsource o, casttarget o, castfunc o, castcontext t, castmethod t",
     ),
     (
         "pg_collation",
         "oid o, collname t, collnamespace o, collowner o, collprovider t, \
          collisdeterministic b, collencoding i, collcollate t?, collctype t?, colliculocale t?",
+    ),
+    (
+        "pg_conversion",
+        "oid o, tableoid o, conname t, connamespace o, conowner o, conforencoding i, \
+         contoencoding i, conproc t, condefault b",
+    ),
+    (
+        "pg_db_role_setting",
+        "setdatabase o, setrole o, setconfig T?",
+    ),
+    (
+        "pg_default_acl",
+        "oid o, defaclrole o, defaclnamespace o, defaclobjtype t, defaclacl T?",
     ),
     (
         "pg_depend",
@@ -70,7 +107,12 @@ pub(super) const EMPTY: [(&str, &str); 30] = [
         "pg_inherits",
         "inhrelid o, inhparent o, inhseqno i, inhdetachpending b",
     ),
-    ("pg_language", "oid o, lanname t, lanowner o"),
+    (
+        "pg_language",
+        "oid o, tableoid o, lanname t, lanowner o, lanispl b, lanpltrusted b, lanplcallfoid o, \
+         laninline o, lanvalidator o, lanacl T?",
+    ),
+    ("pg_largeobject_metadata", "oid o, lomowner o, lomacl T?"),
     (
         "pg_locks",
         "locktype t, database o?, relation o?, pid i?, mode t, granted b",
@@ -84,6 +126,11 @@ pub(super) const EMPTY: [(&str, &str); 30] = [
         "oid o, oprname t, oprnamespace o, oprleft o, oprright o, oprresult o",
     ),
     (
+        "pg_opfamily",
+        "oid o, tableoid o, opfmethod o, opfname t, opfnamespace o, opfowner o",
+    ),
+    ("pg_parameter_acl", "oid o, parname t, paracl T?"),
+    (
         "pg_partitioned_table",
         "partrelid o, partstrat t, partnatts s, partdefid o, partattrs S",
     ),
@@ -92,12 +139,7 @@ pub(super) const EMPTY: [(&str, &str); 30] = [
         "oid o, polname t, polrelid o, polcmd t, polpermissive b, polroles O, polqual t?, \
          polwithcheck t?",
     ),
-    (
-        "pg_proc",
-        "oid o, proname t, pronamespace o, proowner o, prolang o, prokind t, prorettype o, \
-         pronargs s, proargtypes O, proallargtypes O?, proargmodes T?, proargnames T?, \
-         proargdefaults t?, proretset b, prosrc t?, proisstrict b, provolatile t",
-    ),
+    ("pg_proc", OF_FUNCTIONS),
     (
         "pg_publication",
         "oid o, pubname t, pubowner o, puballtables b, pubinsert b, pubupdate b, pubdelete b, \
@@ -137,13 +179,48 @@ pub(super) const EMPTY: [(&str, &str); 30] = [
     ),
     (
         "pg_subscription",
-        "oid o, subdbid o, subname t, subowner o, subenabled b",
+        "oid o, subdbid o, subskiplsn t, subname t, subowner o, subenabled b, subbinary b, \
+         substream b, subtwophasestate t, subdisableonerr b, subconninfo t, subslotname t?, \
+         subsynccommit t, subpublications T",
+    ),
+    (
+        "pg_transform",
+        "oid o, trftype o, trflang o, trffromsql t, trftosql t",
     ),
     (
         "pg_trigger",
         "oid o, tgrelid o, tgparentid o, tgname t, tgfoid o, tgtype s, tgenabled t, \
          tgisinternal b, tgconstrrelid o, tgconstrindid o, tgconstraint o, tgdeferrable b, \
          tginitdeferred b",
+    ),
+    (
+        "pg_ts_config",
+        "oid o, cfgname t, cfgnamespace o, cfgowner o, cfgparser o",
+    ),
+    (
+        "pg_ts_config_map",
+        "mapcfg o, maptokentype i, mapseqno i, mapdict o",
+    ),
+    (
+        "pg_ts_dict",
+        "oid o, dictname t, dictnamespace o, dictowner o, dicttemplate o, dictinitoption t?",
+    ),
+    (
+        "pg_ts_parser",
+        "oid o, prsname t, prsnamespace o, prsstart t, prstoken t, prsend t, prsheadline t, \
+         prslextype t",
+    ),
+    (
+        "pg_ts_template",
+        "oid o, tmplname t, tmplnamespace o, tmplinit t, tmpllexize t",
+    ),
+    (
+        "pg_user_mapping",
+        "oid o, umuser o, umserver o, umoptions T?",
+    ),
+    (
+        "pg_user_mappings",
+        "umid o, srvid o, srvname t, umuser o, usename t, umoptions T?",
     ),
     (
         "pg_views",
@@ -200,6 +277,53 @@ fn function(name: &str, category: &str, does: &str) -> String {
         _ if name == "timestamptz" || underlined.contains(&name) => format!("{name}_{does}"),
         _ => format!("{name}{does}"),
     }
+}
+
+/// The names of all functions that types name, in an order that stays.
+fn function_names() -> &'static [String] {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let rows = types();
+        let names = rows.iter().flat_map(|row| {
+            row.iter().filter_map(|cell| match cell {
+                ("typinput" | "typoutput" | "typreceive" | "typsend", Cell::Text(name)) => {
+                    Some(name.clone())
+                }
+                _ => None,
+            })
+        });
+        let names: BTreeSet<String> = names.collect();
+        names.into_iter().collect()
+    });
+    &NAMES
+}
+
+/// The number of a function that types name.
+pub(super) fn function_number(name: &str) -> Option<i64> {
+    let at = function_names().iter().position(|known| known == name)?;
+    Some(FUNCTIONS_FROM + at as i64)
+}
+
+/// The name of a function that types name.
+pub(super) fn function_name(number: i64) -> Option<&'static str> {
+    let at = usize::try_from(number.checked_sub(FUNCTIONS_FROM)?).ok()?;
+    function_names().get(at).map(String::as_str)
+}
+
+/// The functions that types name, a row each.
+pub(super) fn type_functions() -> Vec<Row> {
+    let rows = function_names().iter().zip(FUNCTIONS_FROM..);
+    rows.map(|(name, number)| {
+        vec![
+            ("oid", number.into()),
+            ("proname", name.clone().into()),
+            ("pronamespace", PG_NAMESPACE.into()),
+            ("proowner", OWNER.into()),
+            ("prokind", "f".into()),
+            ("proisstrict", true.into()),
+            ("provolatile", "i".into()),
+        ]
+    })
+    .collect()
 }
 
 fn types() -> Vec<Row> {

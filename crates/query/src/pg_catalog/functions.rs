@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use lazybase_model::Error;
 
 use super::described::Numbered;
-use super::{privileges, types};
+use super::{fixed, privileges, shown, types};
 use crate::activity::End;
 use crate::catalog::Names;
 use crate::error::into_datafusion;
@@ -30,6 +30,9 @@ pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
 pub(super) const REGCLASS_NAME: &str = "pg_regclass_name";
 /// The default of a table's column, by their numbers.
 pub(super) const DEFAULT_OF: &str = "pg_default_of";
+/// The names that casts to `regproc` are rewritten to.
+pub(super) const REGPROC_OID: &str = "pg_regproc_oid";
+pub(super) const REGPROC_NAME: &str = "pg_regproc_name";
 pub(super) const REGTYPE_OID: &str = "pg_regtype_oid";
 pub(super) const REGTYPE_NAME: &str = "pg_regtype_name";
 
@@ -176,6 +179,11 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
         function("pg_my_temp_schema", DataType::Int64, |_| {
             Some("0".to_owned())
         }),
+        function("pg_char_to_encoding", DataType::Int32, |a| {
+            let name = argument(a, 0)?.to_ascii_uppercase();
+            let is_known = matches!(name.as_str(), "UTF8" | "UTF-8" | "UNICODE");
+            Some(if is_known { "6" } else { "-1" }.to_owned())
+        }),
         function("pg_encoding_to_char", DataType::Utf8, |_| {
             Some("UTF8".to_owned())
         }),
@@ -219,7 +227,41 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
         }));
     }
     all.extend(always());
+    all.extend(of_functions());
     all
+}
+
+/// The functions between the names and the numbers of functions.
+fn of_functions() -> [ScalarUDF; 2] {
+    let number_of =
+        |arguments: &Arguments<'_>| argument(arguments, 0).map(function_number).transpose();
+    [
+        failing(REGPROC_OID, DataType::Int64, Volatility::Stable, number_of),
+        function(REGPROC_NAME, DataType::Utf8, |a| {
+            let given = argument(a, 0)?;
+            let named = number(a, 0).and_then(fixed::function_name);
+            Some(named.unwrap_or(given).to_owned())
+        }),
+    ]
+}
+
+/// The number of a function: what a number says already, and 0 for none.
+fn function_number(given: &str) -> lazybase_model::Result<String> {
+    let name = given.trim();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    if matches!(name, "" | "-") {
+        return Ok("0".to_owned());
+    }
+    if name.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Ok(name.to_owned());
+    }
+    let known = fixed::function_number(name);
+    known.map(|number| number.to_string()).ok_or_else(|| {
+        Error::not_found(format!("no function {name:?} is in the catalogue"))
+            .with_detail("it lists the functions that read and write values of types alone")
+            .with_hint("SHOW FUNCTIONS lists those that can be called")
+            .with_sqlstate("42883")
+    })
 }
 
 /// A number of bytes as people read it.
@@ -242,6 +284,12 @@ fn always() -> Vec<ScalarUDF> {
         "pg_type_is_visible",
         "pg_function_is_visible",
         "pg_collation_is_visible",
+        "pg_conversion_is_visible",
+        "pg_opfamily_is_visible",
+        "pg_ts_config_is_visible",
+        "pg_ts_dict_is_visible",
+        "pg_ts_parser_is_visible",
+        "pg_ts_template_is_visible",
         "pg_opclass_is_visible",
         "pg_operator_is_visible",
         "pg_statistics_obj_is_visible",
@@ -302,7 +350,9 @@ fn of_settings(settings: &Settings) -> [ScalarUDF; 2] {
                 let Some(name) = argument(a, 0) else {
                     return Ok(None);
                 };
-                match settings.show(&name.to_lowercase()) {
+                let name = name.to_lowercase();
+                let value = settings.show(&name);
+                match value.or_else(|error| shown::value(&settings, &name).ok_or(error)) {
                     Ok(value) => Ok(Some(value)),
                     Err(_) if argument(a, 1) == Some("true") => Ok(None),
                     Err(error) => Err(error),
@@ -344,6 +394,8 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
             .bytes(argument(a, 0)?)
             .map(|bytes| bytes.to_string())
     };
+    let all_bytes: fn(&Numbered, &Arguments) -> Option<String> =
+        |numbered, _| Some(numbered.all_bytes().to_string());
     let number_of: fn(&Numbered, &Arguments) -> Option<String> =
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
     let mut all = privileges::functions(names, &numbered);
@@ -354,9 +406,8 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         with("pg_table_size", DataType::Int64, bytes_of),
         with("pg_relation_size", DataType::Int64, bytes_of),
         with("pg_total_relation_size", DataType::Int64, bytes_of),
-        with("pg_database_size", DataType::Int64, |numbered, _| {
-            Some(numbered.all_bytes().to_string())
-        }),
+        with("pg_database_size", DataType::Int64, all_bytes),
+        with("pg_tablespace_size", DataType::Int64, all_bytes),
         with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
             Some(numbered.name(argument(a, 0)?))
         }),

@@ -7,6 +7,8 @@
 //! | `x OPERATOR(pg_catalog.~) y`              | `x ~ y`                                    |
 //! | `x COLLATE pg_catalog.default`            | `x`                                        |
 //! | `x::regclass`, `x::regtype`               | functions to names or numbers              |
+//! | `x::regproc`, `typreceive = p.oid`        | functions to names or numbers              |
+//! | `JOIN pg_proc p ON p.oid = t.typreceive`  | `JOIN pg_proc_of_types p ON ...`           |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` | `x::bigint`, `x::text`                     |
 //! | `generate_subscripts(x, 1)`               | `unnest(range(1, cardinality(x) + 1))`     |
 //! | `array_upper(x, 1)`                       | `nullif(cardinality(x), 0)`                |
@@ -25,13 +27,17 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinConstraint, JoinOperator,
+    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
+    TableFactor, Value, VisitMut, VisitorMut,
 };
 
 use super::expanded::EXPANDED;
 use super::facts;
-use super::functions::{DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
+use super::fixed::TYPE_FUNCTIONS;
+use super::functions::{
+    DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGPROC_NAME, REGPROC_OID, REGTYPE_NAME, REGTYPE_OID,
+};
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
 use super::{PG_CATALOG, has, is_empty, order};
@@ -58,6 +64,11 @@ impl VisitorMut for Rewriter {
                 name.0 = vec![part(PG_CATALOG), part(&plain)];
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        join_functions(select);
         ControlFlow::Continue(())
     }
 
@@ -151,6 +162,8 @@ fn rewrite_expr(expr: &mut Expr) {
             if let Some(plain) = plain_operator(op) {
                 *op = plain;
             }
+            function_as_number(left, right);
+            function_as_number(right, left);
             // A function's number is 0 where there is none; here it has a name, or none.
             if names_function(left)
                 && matches!(right.as_ref(), Expr::Value(_))
@@ -278,15 +291,80 @@ fn members_of(function: &Function) -> Option<Expr> {
     }
 }
 
-/// Whether a column of `pg_type` names a function.
-fn names_function(expr: &Expr) -> bool {
-    let name = match expr {
+/// The name of a column, without that of its table; nothing for what is none.
+fn column(expr: &Expr) -> String {
+    match expr {
         Expr::Identifier(name) => folded(name),
         Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
-        _ => return false,
-    };
+        _ => String::new(),
+    }
+}
+
+/// Whether a condition says that a function is the one that a type names.
+fn finds_function(condition: &Expr) -> bool {
+    match condition {
+        Expr::Nested(inner) => finds_function(inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => finds_function(left) || finds_function(right),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Eq,
+            right,
+        } => {
+            let finds = |one: &Expr, other: &Expr| column(one) == "oid" && names_function(other);
+            finds(left, right) || finds(right, left)
+        }
+        _ => false,
+    }
+}
+
+/// Lets a join of `pg_proc` by what types name find these functions.
+fn join_functions(select: &mut Select) {
+    let joins = select.from.iter_mut().flat_map(|from| &mut from.joins);
+    for join in joins {
+        let condition = match &join.join_operator {
+            JoinOperator::Join(JoinConstraint::On(condition))
+            | JoinOperator::Inner(JoinConstraint::On(condition))
+            | JoinOperator::Left(JoinConstraint::On(condition))
+            | JoinOperator::LeftOuter(JoinConstraint::On(condition)) => condition,
+            _ => continue,
+        };
+        let by_function = finds_function(condition);
+        let TableFactor::Table { name, alias, .. } = &mut join.relation else {
+            continue;
+        };
+        let of_functions = match parts(name).as_slice() {
+            [table] => table == "pg_proc",
+            [schema, table] => schema == PG_CATALOG && table == "pg_proc",
+            _ => false,
+        };
+        if by_function && of_functions {
+            name.0 = vec![part(PG_CATALOG), part(TYPE_FUNCTIONS.0)];
+            alias.get_or_insert_with(|| TableAlias {
+                explicit: true,
+                name: Ident::new("pg_proc"),
+                columns: Vec::new(),
+                at: None,
+            });
+        }
+    }
+}
+
+/// The function that a column of `pg_type` names as its number, where that is compared with others.
+fn function_as_number(named: &mut Expr, other: &Expr) {
+    if names_function(named) && column(other) == "oid" {
+        let name = std::mem::replace(named, null());
+        *named = call(REGPROC_OID, vec![name]);
+    }
+}
+
+/// Whether a column of `pg_type` names a function.
+fn names_function(expr: &Expr) -> bool {
     matches!(
-        name.as_str(),
+        column(expr).as_str(),
         "typreceive" | "typsend" | "typinput" | "typoutput"
     )
 }
@@ -345,7 +423,8 @@ fn plain_operator(op: &BinaryOperator) -> Option<BinaryOperator> {
 enum CastTo {
     RegClass,
     RegType,
-    /// regproc, regnamespace, regrole: nothing here has such a name.
+    RegProc,
+    /// regnamespace, regrole, regoper: nothing here has such a name.
     RegOther,
     Oid,
     Text,
@@ -384,7 +463,8 @@ fn cast_kind(data_type: &DataType) -> Option<CastTo> {
     Some(match name {
         "regclass" => CastTo::RegClass,
         "regtype" => CastTo::RegType,
-        "regproc" | "regprocedure" | "regnamespace" | "regrole" | "regoper" => CastTo::RegOther,
+        "regproc" | "regprocedure" => CastTo::RegProc,
+        "regnamespace" | "regrole" | "regoper" => CastTo::RegOther,
         "oid" | "xid" | "cid" => CastTo::Oid,
         "text" | "name" | "char" | "varchar" | "bpchar" | "cstring" => CastTo::Text,
         "int2" => CastTo::Plain(PlainType::SmallInt),
@@ -407,6 +487,7 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
         return;
     };
     let constant = matches!(inner.as_ref(), Expr::Value(_));
+    let of_function = names_function(inner);
     let function = match inner.as_ref() {
         Expr::Function(function) => parts(&function.name).pop().unwrap_or_default(),
         _ => String::new(),
@@ -416,6 +497,7 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
     let other = match (kind, function.as_str()) {
         (CastTo::Oid, REGCLASS_NAME) => Some(REGCLASS_OID),
         (CastTo::Oid, REGTYPE_NAME) => Some(REGTYPE_OID),
+        (CastTo::Oid, REGPROC_NAME) => Some(REGPROC_OID),
         (CastTo::Text, REGCLASS_OID) => Some(REGCLASS_NAME),
         (CastTo::Text, REGTYPE_OID) => Some(REGTYPE_NAME),
         _ => None,
@@ -437,7 +519,9 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
         CastTo::RegClass => *expr = call(REGCLASS_NAME, vec![take()]),
         CastTo::RegType if constant => *expr = call(REGTYPE_OID, vec![take()]),
         CastTo::RegType => *expr = call(REGTYPE_NAME, vec![take()]),
+        CastTo::RegProc => *expr = call(REGPROC_NAME, vec![take()]),
         CastTo::RegOther => *expr = text(take()),
+        CastTo::Oid if of_function => *expr = call(REGPROC_OID, vec![take()]),
         CastTo::Oid => *data_type = DataType::BigInt(None),
         CastTo::Text => *data_type = DataType::Text,
         CastTo::Plain(PlainType::AsItIs) => *expr = take(),

@@ -42,3 +42,11 @@ pub(super) fn rows(settings: &Settings) -> Vec<Row> {
         shown.map(|shown| row(shown.name, shown.value, shown.description, "user", "string"));
     limits.chain(shown).collect()
 }
+
+/// The value of a setting that the table has.
+pub(super) fn value(settings: &Settings, name: &str) -> Option<String> {
+    let limit = LIMITS.iter().find(|(known, ..)| *known == name);
+    let limit = limit.map(|(_, most, _)| most.to_string());
+    let shown = || settings.all().into_iter().find(|shown| shown.name == name);
+    limit.or_else(|| shown().map(|shown| shown.value))
+}
