@@ -23,7 +23,7 @@ use datafusion::error::Result as DataFusionResult;
 use futures::future::{self, BoxFuture};
 use lazybase_cluster::Instance;
 use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
-use lazybase_model::{Result, Table, TableId};
+use lazybase_model::{Error, ErrorKind, Result, Table, TableId};
 
 use crate::access::{Gate, Identity};
 use crate::activity::Activities;
@@ -70,10 +70,30 @@ impl Names {
 
     fn of_horizon(&self, table: Arc<Table>) -> Result<Arc<Table>> {
         match &self.snapshot {
-            Some(snapshot) => snapshot.definition(table.id),
+            Some(snapshot) => definition_in(snapshot, &table),
             None => Ok(table),
         }
     }
+}
+
+/// The definition of a table at a snapshot.
+///
+/// # Errors
+/// `NotFound` (42P01) for one that the snapshot does not have.
+pub(crate) fn definition_in(snapshot: &Snapshot, table: &Table) -> Result<Arc<Table>> {
+    snapshot.definition(table.id).map_err(|error| {
+        let missing = error.kind() == ErrorKind::NotFound;
+        match missing {
+            true => Error::not_found(format!(
+                "table {:?} was made after the transaction's snapshot",
+                table.name
+            ))
+            .with_detail("all queries of a transaction read the state that its first one has found")
+            .with_hint("COMMIT or ROLLBACK first, then read it")
+            .with_sqlstate("42P01"),
+            false => error,
+        }
+    })
 }
 
 /// What a schema has under a name. The futures of it are written out, and ready: what `async_trait`

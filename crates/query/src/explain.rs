@@ -25,6 +25,7 @@ use lazybase_engine::read::{ScanRequest, Snapshot, SourceDescription};
 use lazybase_model::{Error, Result, Stamp};
 
 use crate::answer::AnswerStream;
+use crate::catalog::definition_in;
 use crate::clauses::Clauses;
 use crate::error::from_arrow;
 use crate::id_keys::own;
@@ -100,7 +101,7 @@ async fn explain_point(
         let mut lines = vec![reads];
         if sight.is_limited(&point.table) {
             snapshot.conceal_sources();
-        } else if snapshot.definition(point.table.id)?.version == point.table.version {
+        } else if definition_in(&snapshot, &point.table)?.version == point.table.version {
             lines.extend(sources_of_keys(session, &snapshot, &point).await?);
         }
         let stamp = snapshot.stamp();

@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use crate::answer::{Answer, AnswerStream, Definitions};
 use crate::cast::{checked_key, place, to_column};
+use crate::catalog::definition_in;
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::error::from_datafusion;
@@ -42,7 +43,7 @@ impl Definitions {
     /// The definitions of tables at a snapshot, or those that are given.
     pub(crate) fn of(tables: &[Arc<Table>], snapshot: Option<&Snapshot>) -> Result<Definitions> {
         let of_table = |table: &Arc<Table>| match snapshot {
-            Some(snapshot) => Ok((table.id, snapshot.definition(table.id)?.version)),
+            Some(snapshot) => Ok((table.id, definition_in(snapshot, table)?.version)),
             None => Ok((table.id, table.version)),
         };
         tables
@@ -144,7 +145,7 @@ pub(crate) async fn point_read(
     let snapshot = session
         .snapshot(clauses, Some(vec![point.table.id]))
         .await?;
-    if snapshot.definition(point.table.id)?.version != point.table.version {
+    if definition_in(&snapshot, &point.table)?.version != point.table.version {
         return Ok(None);
     }
     let read = Box::pin(rows_of_keys(session, &snapshot, &point, &sight));
