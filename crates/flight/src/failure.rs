@@ -52,6 +52,7 @@ fn code(error: &Error) -> Code {
     match error.kind() {
         _ if sqlstate == "0A000" => Code::Unimplemented,
         _ if sqlstate == SESSION_GONE || sqlstate.starts_with("28") => Code::Unauthenticated,
+        _ if sqlstate == "42501" => Code::PermissionDenied,
         _ if sqlstate == "25P02" || sqlstate.starts_with("55") => Code::FailedPrecondition,
         ErrorKind::Invalid => Code::InvalidArgument,
         ErrorKind::NotFound => Code::NotFound,

@@ -234,9 +234,14 @@ fn refused(message: &str) -> &str {
     parts.map_or(message, |(_, refused)| refused)
 }
 
+/// The first line of what others say, which may repeat a value of any length.
 fn first_line(message: &str) -> String {
+    const SHOWN_BYTES_MAX: usize = 1000;
     let line = message.lines().next().unwrap_or_default();
-    line.trim_end_matches('.').to_owned()
+    match line.len() > SHOWN_BYTES_MAX {
+        true => format!("{}...", &line[..line.floor_char_boundary(SHOWN_BYTES_MAX)]),
+        false => line.trim_end_matches('.').to_owned(),
+    }
 }
 
 /// The known name nearest to `name`, if one is near enough to have been meant.
