@@ -28,12 +28,15 @@ use crate::extended::{Portal, Statement};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, SEND_BYTES, Wire};
 use crate::messages::{Message, not_utf8};
-use crate::server::{PROTOCOL, Place, within};
+use crate::server::{PROTOCOL, Place, Stop, within};
 use crate::startup;
 use crate::words::Kind;
 
 /// How long a client may leave unread what it was sent, once its statement must end.
 const UNREAD_MAX: Duration = Duration::from_secs(3);
+
+/// Why a connection ends that did nothing wrong.
+const STOPS: &str = "the server stops";
 
 /// What a statement came to: its error is told to the client, and the connection goes on.
 pub(crate) type Outcome<T> = Result<Result<T>, Gone>;
@@ -125,8 +128,8 @@ impl Connection {
         self.wire.flush().await?;
         let error = tokio::select! {
             filled = self.wire.fill() => return filled,
-            _ = self.place.stop.wait_for(|stop| *stop) => {
-                Error::unavailable("the server stops").with_sqlstate("57P01")
+            _ = self.place.stop.wait_for(|stop| *stop != Stop::NotYet) => {
+                Error::unavailable(STOPS).with_sqlstate("57P01")
             }
             _ = self.place.end.wait_for(|end| *end) => ended(),
             () = passed(&mut self.idle) => idle_for_too_long(),
@@ -235,7 +238,19 @@ impl Connection {
             why = over(&mut self.place, &mut self.deadline) => why,
             gone = self.wire.left() => return Err(gone),
         };
-        Ok(Err(self.given_up(kind, given_up)))
+        self.give_up(kind, given_up).map(Err)
+    }
+
+    /// The error of a statement that is given up, or the end of the connection with it.
+    fn give_up(&mut self, kind: Kind, why: &str) -> Result<Error, Gone> {
+        let error = self.given_up(kind, why);
+        if *self.place.stop.borrow() != Stop::All {
+            self.session.gives_up(error.sqlstate());
+            return Ok(error);
+        }
+        let error = error.with_sqlstate("57P01");
+        self.session.gives_up(error.sqlstate());
+        Err(self.end(&error))
     }
 
     /// The error of a statement that was given up.
@@ -282,7 +297,7 @@ impl Connection {
             why = over(&mut self.place, &mut self.deadline) => why,
         };
         // Nothing was written yet: what was sent is a batch only at its end.
-        Ok(Err(Error::new(ErrorKind::Cancelled, why)))
+        self.give_up(Kind::Read, why).map(Err)
     }
 
     /// Sends what was put, once it is worth it. A client that does not take it ends with its
@@ -351,6 +366,7 @@ fn timer(limit: Option<Duration>) -> Option<Pin<Box<Sleep>>> {
 async fn over(place: &mut Place, deadline: &mut Option<Pin<Box<Sleep>>>) -> &'static str {
     tokio::select! {
         _ = place.cancel.changed() => "the statement was cancelled",
+        _ = place.stop.wait_for(|stop| *stop == Stop::All) => STOPS,
         _ = place.end.wait_for(|end| *end) => "another connection has ended this one",
         () = passed(deadline) => "the statement took longer than statement_timeout",
     }

@@ -36,6 +36,9 @@ const STARTUP: Duration = Duration::from_secs(10);
 /// How long it may take to tell somebody that there is no open file for its connection.
 const REFUSAL: Duration = Duration::from_millis(100);
 
+/// How long clients have to hear that the server gives up their statements.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// How long nobody is let in after that has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -86,10 +89,20 @@ pub(crate) struct Shared {
     options: Options,
     connections: Mutex<HashMap<i32, Entry>>,
     next_pid: AtomicI32,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<Stop>,
     attempts: Attempts,
     /// Connections that have not shown yet who they are.
     beginning: AtomicUsize,
+}
+
+/// How far the server has come with its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    NotYet,
+    /// Statements that run may go on, and nothing else.
+    Idle,
+    /// Nothing may.
+    All,
 }
 
 /// A connection as others see it.
@@ -109,7 +122,7 @@ pub(crate) struct Place {
     pub(crate) cancel: watch::Receiver<u64>,
     /// Whether somebody else has ended the connection.
     pub(crate) end: watch::Receiver<bool>,
-    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<Stop>,
 }
 
 impl Drop for Place {
@@ -142,7 +155,7 @@ impl Server {
                 options,
                 connections: Mutex::default(),
                 next_pid: AtomicI32::new(1),
-                stop: watch::Sender::new(false),
+                stop: watch::Sender::new(Stop::NotYet),
                 attempts: Attempts::default(),
                 beginning: AtomicUsize::new(0),
             }),
@@ -155,7 +168,8 @@ impl Server {
     }
 
     /// Serves until `stop` ends. Then nobody new is let in, idle connections end, and statements
-    /// that run have the time of [`Options::grace`]; what was acknowledged stays.
+    /// that run have the time of [`Options::grace`]; those that are not done then are given up, and
+    /// their clients told so. What was acknowledged stays.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let mut connections = JoinSet::new();
         tokio::pin!(stop);
@@ -184,9 +198,14 @@ impl Server {
             }
         }
         drop(self.listener);
-        self.shared.stop.send_replace(true);
-        let all = async { while connections.join_next().await.is_some() {} };
-        within(self.shared.options.grace, all).await;
+        for (stop, time) in [
+            (Stop::Idle, self.shared.options.grace),
+            (Stop::All, FAREWELL),
+        ] {
+            self.shared.stop.send_replace(stop);
+            let all = async { while connections.join_next().await.is_some() {} };
+            within(time, all).await;
+        }
         connections.shutdown().await;
     }
 }

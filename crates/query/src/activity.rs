@@ -89,6 +89,8 @@ struct Doing {
     changed_micros: i64,
     /// Statements that run: their rows may be taken while the next one begins.
     running: usize,
+    /// Why the server gives up the one that runs.
+    given_up: Option<&'static str>,
 }
 
 impl Activity {
@@ -104,6 +106,12 @@ impl Activity {
         doing.query_micros = Some(now_micros);
         doing.changed_micros = now_micros;
         doing.running += 1;
+        doing.given_up = None;
+    }
+
+    /// Why the server gives up the statement that runs, if it does.
+    pub(crate) fn given_up(&self) -> Option<&'static str> {
+        self.doing.lock().given_up
     }
 
     /// A statement has ended.
@@ -115,6 +123,13 @@ impl Activity {
 }
 
 impl Session {
+    /// The statement that runs is given up by its server, with this SQLSTATE: logs show it.
+    pub fn gives_up(&self, sqlstate: &'static str) {
+        if let Some(activity) = self.shared().activity() {
+            activity.doing.lock().given_up = Some(sqlstate);
+        }
+    }
+
     /// Lists the connection that the session serves among those that others can see and end.
     pub fn attend(&self, peer: Peer) -> Attended {
         let shared = self.shared();

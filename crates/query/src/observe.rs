@@ -363,9 +363,11 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Whoever asked has gone, or wants no more rows.
+        // Whoever asked has gone, or wants no more rows, or its server gives it up.
         if !self.ended {
-            self.finish(None, None);
+            let activity = self.activity.as_ref();
+            let given_up = activity.and_then(|activity| activity.given_up());
+            self.finish(None, given_up);
         }
     }
 }

@@ -87,6 +87,20 @@ async fn the_server_stops_and_keeps_what_it_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_outlives_the_grace_is_told_so() {
+    let options = Options {
+        grace: Duration::from_millis(300),
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    let client = served.client().await;
+    let running = tokio::spawn(async move { client.query(ENDLESS, &[]).await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    served.stop().await;
+    assert_eq!(sqlstate(running.await.unwrap()), "57P01");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_vanishes_frees_its_statement() {
     let options = Options {
         connections_max: 1,
