@@ -213,6 +213,8 @@ fn settings(options: &str) -> Result<Vec<(String, String)>> {
 
 /// What a client calls itself.
 const APPLICATION_NAME: &str = "application_name";
+/// Whether its transactions only read, unless they say otherwise.
+const READ_ONLY: &str = "default_transaction_read_only";
 /// Whether it acts as a superuser.
 const IS_SUPERUSER: &str = "is_superuser";
 
@@ -230,25 +232,26 @@ pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, Stri
         ("TimeZone", "UTC".to_owned()),
         ("integer_datetimes", "on".to_owned()),
         ("standard_conforming_strings", "on".to_owned()),
-        ("default_transaction_read_only", "off".to_owned()),
+        (READ_ONLY, on_off(session.reads_only()).to_owned()),
         ("in_hot_standby", "off".to_owned()),
-        (
-            IS_SUPERUSER,
-            if is_superuser { "on" } else { "off" }.to_owned(),
-        ),
+        (IS_SUPERUSER, on_off(is_superuser).to_owned()),
         ("session_authorization", user.to_owned()),
     ]
 }
 
-/// Whether that is what a client was told already: of all of it, these two can change.
+fn on_off(value: bool) -> &'static str {
+    if value { "on" } else { "off" }
+}
+
+/// Whether that is what a client was told already: of all of it, these can change.
 pub(crate) fn is_reported(session: &Session, told: &[(&'static str, String)]) -> bool {
     let known = |name: &str| {
         let pair = told.iter().find(|(known, _)| *known == name);
         pair.map(|(_, value)| value.as_str())
     };
-    let is_superuser = || if session.is_superuser() { "on" } else { "off" };
     known(APPLICATION_NAME).is_some_and(|name| session.is_called(name))
-        && known(IS_SUPERUSER) == Some(is_superuser())
+        && known(READ_ONLY) == Some(on_off(session.reads_only()))
+        && known(IS_SUPERUSER) == Some(on_off(session.is_superuser()))
 }
 
 #[cfg(test)]

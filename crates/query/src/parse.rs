@@ -62,6 +62,7 @@ pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
 pub(crate) use rows::list as list_of_rows;
 pub(crate) use view::CreateView;
+pub(crate) use words::serializable;
 
 /// The names that all stored tables live under.
 pub(crate) const CATALOG: &str = "lazybase";
@@ -116,9 +117,14 @@ pub(crate) enum Statement {
         file: CopyFile,
     },
     Begin {
-        read_only: bool,
+        /// As the session's transactions are where it does not say.
+        read_only: Option<bool>,
     },
     SetTransaction {
+        read_only: Option<bool>,
+    },
+    /// The same of the session's transactions that follow.
+    SetCharacteristics {
         read_only: Option<bool>,
     },
     Commit,
@@ -195,6 +201,19 @@ impl Statement {
                 | Statement::DropView { .. }
                 | Statement::Truncate { .. }
         )
+    }
+
+    /// Whether the statement changes rows, tables, or who may do what.
+    pub(crate) fn changes_anything(&self) -> bool {
+        let rows = matches!(
+            self,
+            Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::CopyFrom { .. }
+                | Statement::Access(_)
+        );
+        (rows || self.changes_tables()) && !self.is_set_role()
     }
 
     /// Whether it only changes as whom the session acts.

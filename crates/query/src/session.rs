@@ -541,46 +541,30 @@ impl Shared {
     /// Whether the transaction, if there is one, lets rows be written.
     pub(crate) fn check_may_write(&self) -> Result<()> {
         self.check_may_read()?;
-        match &self.state.lock().transaction {
-            Some(transaction) if transaction.read_only => Err(read_only()),
-            _ => Ok(()),
+        let state = self.state.lock();
+        match state.is_read_only() {
+            true => Err(read_only(&state)),
+            false => Ok(()),
         }
     }
 
     /// Whether the transaction, if there is one, lets the statement run.
     fn check_allowed(&self, statement: &Statement) -> Result<()> {
         let state = self.state.lock();
-        let Some(transaction) = &state.transaction else {
-            return Ok(());
-        };
+        let transaction = state.transaction.as_ref();
         let ends = matches!(
             statement,
             Statement::Commit | Statement::Rollback | Statement::RollbackTo(_)
         );
-        if transaction.failed && !ends {
+        if transaction.is_some_and(|transaction| transaction.failed) && !ends {
             return Err(failed_transaction());
         }
         match statement {
-            Statement::Settle { .. } | Statement::Backup { .. } => {
+            Statement::Settle { .. } | Statement::Backup { .. } if transaction.is_some() => {
                 let message = "SETTLE and BACKUP can't run inside a transaction";
                 Err(Error::invalid(message).with_sqlstate("25001"))
             }
-            Statement::CreateTable(_)
-            | Statement::AlterTable(_)
-            | Statement::AlterPartition(_)
-            | Statement::DropTable { .. }
-            | Statement::CreateView(_)
-            | Statement::DropView { .. }
-            | Statement::Truncate { .. }
-            | Statement::Insert(_)
-            | Statement::Update(_)
-            | Statement::Delete(_)
-            | Statement::CopyFrom { .. }
-            | Statement::Access(_)
-                if transaction.read_only && !statement.is_set_role() =>
-            {
-                Err(read_only())
-            }
+            _ if state.is_read_only() && statement.changes_anything() => Err(read_only(&state)),
             _ => Ok(()),
         }
     }
@@ -779,8 +763,16 @@ fn own(state: &State, snapshot: Snapshot) -> Snapshot {
     }
 }
 
-fn read_only() -> Error {
-    Error::invalid("the transaction is read only").with_sqlstate("25006")
+fn read_only(state: &State) -> Error {
+    let error = match state.transaction {
+        Some(_) => Error::invalid("the transaction is read only"),
+        None => Error::invalid("the session is read only"),
+    };
+    let error = match state.settings.read_only {
+        true => error.with_hint("BEGIN READ WRITE, or SET default_transaction_read_only = off"),
+        false => error,
+    };
+    error.with_sqlstate("25006")
 }
 
 fn failed_transaction() -> Error {

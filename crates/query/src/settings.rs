@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
-use crate::parse::{CATALOG, SCHEMA};
+use crate::parse::{CATALOG, SCHEMA, serializable};
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ pub(crate) struct Shown {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 17] = [
+const OURS: [(&str, &str); 18] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -95,6 +95,10 @@ const OURS: [(&str, &str); 17] = [
         "over the wire, the milliseconds that a transaction may wait for its client; 0 is no limit",
     ),
     (
+        READ_ONLY,
+        "whether transactions, and statements outside of one, only read by default",
+    ),
+    (
         "application_name",
         "who holds this session's snapshots, for the status",
     ),
@@ -102,7 +106,7 @@ const OURS: [(&str, &str); 17] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 27] = [
+const THEIRS: [(&str, &str, bool); 28] = [
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
@@ -110,8 +114,8 @@ const THEIRS: [(&str, &str, bool); 27] = [
     ("datestyle", "ISO, MDY", false),
     ("default_table_access_method", "lazybase", false),
     ("default_tablespace", "", false),
-    ("default_transaction_isolation", "repeatable read", false),
-    ("default_transaction_read_only", "off", false),
+    ("default_transaction_deferrable", "off", true),
+    ("default_transaction_isolation", ISOLATION, false),
     ("extra_float_digits", "1", true),
     ("in_hot_standby", "off", false),
     ("integer_datetimes", "on", false),
@@ -129,8 +133,15 @@ const THEIRS: [(&str, &str, bool); 27] = [
     ("standard_conforming_strings", "on", false),
     ("synchronize_seqscans", "on", true),
     ("transaction_deferrable", "off", false),
+    ("transaction_isolation", ISOLATION, false),
     ("xmloption", "content", true),
 ];
+
+/// The setting that makes a session one that reads.
+pub(crate) const READ_ONLY: &str = "default_transaction_read_only";
+
+/// The isolation of every transaction, by the name that PostgreSQL has for one snapshot.
+const ISOLATION: &str = "repeatable read";
 
 /// The version of PostgreSQL whose protocol and catalogue its tools find here, and our own.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (LazyBase ", env!("CARGO_PKG_VERSION"), ")");
@@ -146,6 +157,8 @@ pub(crate) struct Settings {
     pub(crate) after: Option<Token>,
     pub(crate) monotonic: bool,
     pub(crate) read_modify_write: bool,
+    /// Whether transactions that don't say, and statements outside of one, only read.
+    pub(crate) read_only: bool,
     pub(crate) application_name: String,
     pub(crate) producer: Option<String>,
     pub(crate) batch_number: Option<u64>,
@@ -178,6 +191,7 @@ impl Settings {
             after: None,
             monotonic: true,
             read_modify_write: false,
+            read_only: false,
             application_name: "session".to_owned(),
             producer: None,
             batch_number: None,
@@ -258,6 +272,7 @@ impl Settings {
             "lazybase.read_modify_write" => {
                 self.read_modify_write = switch(name, value, defaults.read_modify_write)?;
             }
+            READ_ONLY => self.read_only = switch(name, value, defaults.read_only)?,
             "lazybase.last_answer" | "lazybase.last_token" | "lazybase.retention" => {
                 return Err(
                     Error::invalid(format!("{name} can only be shown")).with_sqlstate("55P02")
@@ -380,7 +395,7 @@ impl Settings {
             "lazybase.monotonic" => on_off(self.monotonic),
             "lazybase.read_modify_write" => on_off(self.read_modify_write),
             "application_name" => self.application_name.clone(),
-            "transaction_isolation" => "snapshot".to_owned(),
+            READ_ONLY => on_off(self.read_only),
             "lazybase.producer" => self.producer.clone().unwrap_or_default(),
             "lazybase.batch_number" => {
                 let number = self.batch_number.map(|number| number.to_string());
@@ -534,6 +549,9 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
     if name == "search_path" {
         return check_search_path(value);
     }
+    if name.ends_with("transaction_isolation") {
+        return check_isolation(value);
+    }
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '\''], "");
     let (given, known) = (plain(value), plain(holds));
     let same = match name {
@@ -550,6 +568,21 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
         false => {
             Err(Error::invalid(format!("{name} is always {holds:?} here")).with_sqlstate("0A000"))
         }
+    }
+}
+
+/// Levels of isolation that ask for no more than there is.
+fn check_isolation(value: &str) -> Result<()> {
+    let words = value.trim_matches(['\'', '"']).split_whitespace();
+    let level = words.collect::<Vec<_>>().join(" ").to_ascii_lowercase();
+    match level.as_str() {
+        "read uncommitted" | "read committed" | ISOLATION | "snapshot" => Ok(()),
+        "serializable" => Err(serializable()),
+        _ => Err(
+            Error::invalid(format!("{level:?} is no level of isolation"))
+                .with_hint("there are read uncommitted, read committed and repeatable read")
+                .with_sqlstate("22023"),
+        ),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::definition;
 use crate::error::from_arrow;
 use crate::parse::{SCHEMA, Statement};
 use crate::session::{Shared, State};
-use crate::settings::Shown;
+use crate::settings::{READ_ONLY, Shown};
 use crate::transaction::Transaction;
 use crate::types;
 
@@ -38,6 +38,7 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             transaction.read_only = read_only.unwrap_or(transaction.read_only);
             Ok(AnswerStream::done("SET", 0))
         }
+        Statement::SetCharacteristics { read_only } => characteristics(&mut state, read_only),
         Statement::Rollback => {
             let notices = match state.take() {
                 Some(_) => vec![],
@@ -96,8 +97,18 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
     }
 }
 
+/// What the session's transactions are from here on.
+fn characteristics(state: &mut State, read_only: Option<bool>) -> Result<AnswerStream> {
+    if let Some(read_only) = read_only {
+        let value = if read_only { "on" } else { "off" };
+        state.set(READ_ONLY, Some(value), false)?;
+    }
+    Ok(AnswerStream::done("SET", 0))
+}
+
 /// A transaction begins, unless one has.
-fn begin(state: &mut State, read_only: bool) -> AnswerStream {
+fn begin(state: &mut State, read_only: Option<bool>) -> AnswerStream {
+    let read_only = read_only.unwrap_or(state.settings.read_only);
     let begun = AnswerStream::done("BEGIN", 0);
     match &mut state.transaction {
         None => state.begin(read_only, false),
@@ -244,6 +255,7 @@ fn session_value(session: &Shared, state: &State, name: &str) -> Option<String> 
             let manifest = session.instance().manifest();
             Some(name_of(&manifest.access, state.identity.session))
         }
+        "transaction_read_only" => Some(if state.is_read_only() { "on" } else { "off" }.to_owned()),
         "lazybase.last_token" => Some(
             state
                 .last_token

@@ -56,6 +56,14 @@ impl State {
         Ok(())
     }
 
+    /// Whether what runs now may only read: by its transaction, or outside of one by the session.
+    pub(crate) fn is_read_only(&self) -> bool {
+        match &self.transaction {
+            Some(transaction) => transaction.read_only,
+            None => self.settings.read_only,
+        }
+    }
+
     /// Opens a transaction.
     pub(crate) fn begin(&mut self, read_only: bool, implicit: bool) {
         self.transaction = Some(Transaction {

@@ -444,11 +444,11 @@ fn returning() -> Error {
 }
 
 fn begin(modes: &[TransactionMode]) -> Result<Statement> {
-    let mut read_only = false;
+    let mut read_only = None;
     for mode in modes {
         match mode {
             TransactionMode::AccessMode(access) => {
-                read_only = *access == TransactionAccessMode::ReadOnly;
+                read_only = Some(*access == TransactionAccessMode::ReadOnly);
             }
             TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
                 return Err(words::serializable());

@@ -180,10 +180,20 @@ fn reset(rest: &[&str], words: &[String]) -> Result<Statement> {
 
 fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Statement> {
     match rest {
-        ["TRANSACTION", modes @ ..] => return set_transaction(modes),
-        ["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION", ..] => {
-            return Err(unsupported("SET SESSION CHARACTERISTICS is not supported")
-                .with_hint("write the mode with BEGIN"));
+        ["TRANSACTION", modes @ ..] | ["LOCAL", "TRANSACTION", modes @ ..] => {
+            let read_only = transaction_modes("SET TRANSACTION", modes)?;
+            return Ok(Statement::SetTransaction { read_only });
+        }
+        [
+            "SESSION",
+            "CHARACTERISTICS",
+            "AS",
+            "TRANSACTION",
+            modes @ ..,
+        ] => {
+            let what = "SET SESSION CHARACTERISTICS AS TRANSACTION";
+            let read_only = transaction_modes(what, modes)?;
+            return Ok(Statement::SetCharacteristics { read_only });
         }
         _ => {}
     }
@@ -223,24 +233,48 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
     }
 }
 
-fn set_transaction(modes: &[&str]) -> Result<Statement> {
+/// The modes of a transaction: whether it is read only, where they say so. Whatever else they ask
+/// for is what every transaction has, or refused.
+fn transaction_modes(what: &str, modes: &[&str]) -> Result<Option<bool>> {
+    let wrong = || {
+        usage(&format!(
+            "{what} READ ONLY | READ WRITE | ISOLATION LEVEL REPEATABLE READ"
+        ))
+    };
+    let (mut rest, mut read_only) = (modes, None);
+    while !rest.is_empty() {
+        rest = match rest {
+            ["READ", "ONLY", rest @ ..] => {
+                read_only = Some(true);
+                rest
+            }
+            ["READ", "WRITE", rest @ ..] => {
+                read_only = Some(false);
+                rest
+            }
+            ["ISOLATION", "LEVEL", "SERIALIZABLE", ..] => return Err(serializable()),
+            ["ISOLATION", "LEVEL", "READ", "COMMITTED" | "UNCOMMITTED", rest @ ..]
+            | ["ISOLATION", "LEVEL", "REPEATABLE", "READ", rest @ ..]
+            | ["ISOLATION", "LEVEL", "SNAPSHOT", rest @ ..]
+            // One snapshot never waits for another: what is deferrable elsewhere is so here.
+            | ["DEFERRABLE", rest @ ..]
+            | ["NOT", "DEFERRABLE", rest @ ..] => rest,
+            _ => return Err(wrong()),
+        };
+        rest = match rest {
+            [","] => return Err(wrong()),
+            [",", rest @ ..] => rest,
+            rest => rest,
+        };
+    }
     match modes {
-        ["READ", "ONLY"] => Ok(Statement::SetTransaction {
-            read_only: Some(true),
-        }),
-        ["READ", "WRITE"] => Ok(Statement::SetTransaction {
-            read_only: Some(false),
-        }),
-        ["ISOLATION", "LEVEL", "SERIALIZABLE"] => Err(serializable()),
-        ["ISOLATION", "LEVEL", ..] => Ok(Statement::SetTransaction { read_only: None }),
-        _ => Err(usage(
-            "SET TRANSACTION READ ONLY | READ WRITE | ISOLATION LEVEL SNAPSHOT",
-        )),
+        [] => Err(wrong()),
+        _ => Ok(read_only),
     }
 }
 
 /// Transactions have snapshot isolation without detection of conflicts.
-pub(super) fn serializable() -> Error {
+pub(crate) fn serializable() -> Error {
     unsupported("isolation level SERIALIZABLE is not supported")
         .with_detail("updates are blind: conflicts between transactions are not detected")
         .with_hint("REPEATABLE READ gives one snapshot to the whole transaction")

@@ -38,6 +38,11 @@ impl Session {
         self.shared.state.lock().settings.application_name == application_name
     }
 
+    /// Whether the session's transactions only read, unless they say otherwise.
+    pub fn reads_only(&self) -> bool {
+        self.shared.state.lock().settings.read_only
+    }
+
     /// Sets a setting, as SET does.
     ///
     /// # Errors
@@ -66,7 +71,8 @@ impl Session {
     pub fn begin_implicit(&self) {
         let mut state = self.shared.state.lock();
         if state.transaction.is_none() {
-            state.begin(false, true);
+            let read_only = state.settings.read_only;
+            state.begin(read_only, true);
         }
     }
 
