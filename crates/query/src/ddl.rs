@@ -17,6 +17,7 @@ use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Column, Error, ErrorKind, Result};
 
 pub(crate) mod partitions;
+pub(crate) mod taken;
 
 use crate::alter::default_value;
 use crate::answer::AnswerStream;
@@ -43,6 +44,7 @@ pub(crate) async fn create(
     let name = create.name.clone();
     let if_not_exists = create.if_not_exists;
     let of_session = create.temporary;
+    let unlogged = create.unlogged;
     let is_there = || {
         let visible = session.visible();
         let table = visible.readable(&name);
@@ -66,7 +68,10 @@ pub(crate) async fn create(
         Err(error) if if_not_exists && error.kind() == ErrorKind::Conflict && is_there() => {
             Ok(skipped())
         }
-        made => made,
+        made => {
+            let notice = "UNLOGGED is left out: the table is kept as all others are".to_owned();
+            made.map(|answer| answer.with_notices(unlogged.then_some(notice).into_iter().collect()))
+        }
     }
 }
 

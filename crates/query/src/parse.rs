@@ -43,6 +43,7 @@ mod rows;
 mod series;
 mod storage;
 mod subqueries;
+pub(crate) mod taken;
 mod unnest;
 mod using_joins;
 pub(crate) mod view;
@@ -168,6 +169,8 @@ pub(crate) enum Statement {
         tag: &'static str,
         tables: Vec<String>,
     },
+    /// It is taken and changes nothing.
+    Taken(taken::Taken),
     /// REFRESH MATERIALIZED VIEW: views are never behind their tables.
     RefreshView(String),
     /// Who may do what.
@@ -252,6 +255,8 @@ pub(crate) struct Unbound {
 /// What sqlparser does not read of a CREATE TABLE, or an ALTER TABLE.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extras {
+    /// UNLOGGED.
+    unlogged: bool,
     /// PARTITION BY.
     partitions: Option<Box<PartitionClause>>,
     /// Codecs and encodings of columns.
@@ -283,6 +288,7 @@ pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statem
     match &mut statement {
         Statement::CreateTable(create) => {
             create.partitions = extras.partitions;
+            create.unlogged = extras.unlogged;
             create.set_storage(&extras.storage)?;
         }
         Statement::AlterTable(alter) => alter.set_storage(&extras.storage)?,
@@ -372,6 +378,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         });
     }
     let mut extras = Extras {
+        unlogged: create::take_unlogged(&mut tokens),
         casts: Vec::new(),
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,

@@ -469,6 +469,7 @@ pub(crate) async fn dispatch(
             }
             Ok(AnswerStream::done(tag, 0))
         }
+        Statement::Taken(taken) => ddl::taken::run(session, taken),
         Statement::RefreshView(name) => views::refresh(session, &name),
         Statement::Pause(stage) => {
             session.instance().pause(stage).await?;

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::{Error, Result};
 
 use super::{
-    Statement, alter, column_name, create, explained, folded, ignored, table_name, unsupported,
-    view, words,
+    Statement, alter, column_name, create, explained, folded, ignored, table_name, taken,
+    unsupported, view, words,
 };
 
 /// INSERT INTO.
@@ -133,13 +133,6 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             Statement::CreateView(Box::new(view::create_view(&view)?))
         }
         Ast::Drop {
-            object_type: ObjectType::View,
-            ..
-        } => {
-            return Err(unsupported("DROP VIEW is not supported")
-                .with_hint("all views are materialized: DROP MATERIALIZED VIEW"));
-        }
-        Ast::Drop {
             object_type: ObjectType::MaterializedView,
             if_exists,
             names,
@@ -148,6 +141,18 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             names: names.iter().map(table_name).collect::<Result<_>>()?,
             if_exists,
         },
+        Ast::Drop {
+            object_type: kind @ (ObjectType::Index | ObjectType::Sequence | ObjectType::View),
+            if_exists,
+            names,
+            ..
+        } => Statement::Taken(taken::drop(kind, &names, if_exists)?),
+        Ast::CreateIndex(index) => Statement::Taken(taken::create_index(&index)?),
+        Ast::CreateSchema {
+            schema_name,
+            if_not_exists,
+            ..
+        } => Statement::Taken(taken::create_schema(&schema_name, if_not_exists)?),
         Ast::Truncate(truncate) => Statement::Truncate {
             names: truncate
                 .table_names
@@ -197,7 +202,6 @@ fn refused(statement: &Ast) -> Error {
             "CREATE MATERIALIZED VIEW v AS SELECT ... FROM t ORDER BY ... keeps a table in another \
              order; CREATE TABLE ... AS SELECT keeps a query's rows",
         ),
-        Ast::CreateIndex(_) => error.with_hint("a table is sorted by its PRIMARY KEY"),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
         _ => error,
     }

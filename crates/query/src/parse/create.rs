@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CommentDef, CreateTableOptions, Expr, OnCommit, PrimaryKeyConstraint,
     Query, SqlOption, TableConstraint, Value,
 };
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN, ROW_LABEL_COLUMN};
@@ -38,6 +39,8 @@ pub(crate) struct CreateTable {
     pub(crate) freshness_target_micros: Option<u64>,
     /// Whether rows have labels.
     pub(crate) row_labels: bool,
+    /// Whether it was asked for a table that a crash empties.
+    pub(crate) unlogged: bool,
 }
 
 impl CreateTable {
@@ -126,6 +129,7 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         ttl: (None, None),
         freshness_target_micros: None,
         row_labels: false,
+        unlogged: false,
     };
     for column in &create.columns {
         add_column(&mut table, column)?;
@@ -136,6 +140,20 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
     add_options(&mut table, &create.table_options)?;
     finish(&mut table)?;
     Ok(table)
+}
+
+/// Takes UNLOGGED out of the tokens of CREATE UNLOGGED TABLE.
+pub(super) fn take_unlogged(tokens: &mut Vec<TokenWithSpan>) -> bool {
+    let words = ["create", "unlogged", "table"];
+    let is_word = |(token, wanted): (&TokenWithSpan, &str)| match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    let there = tokens.len() > words.len() && tokens.iter().zip(words).all(is_word);
+    if there {
+        tokens.remove(1);
+    }
+    there
 }
 
 fn check_form(create: &ast::CreateTable) -> Result<()> {

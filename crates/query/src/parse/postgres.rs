@@ -3,6 +3,7 @@
 //! | written                                | read                        |
 //! | -------------------------------------- | --------------------------- |
 //! | `int8 ARRAY`                           | `int8[]`                    |
+//! | `COMMENT ... IS $$text$$`              | `COMMENT ... IS 'text'`     |
 //! | COPY's `FREEZE on`, `HEADER 1`         | `FREEZE true`, ...          |
 //! | `'\x00ff'::bytea`                      | `X'00ff'::bytea`            |
 //! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
@@ -41,6 +42,12 @@ use crate::array_text::array_elements;
 pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
     arrays(tokens);
     tables(tokens);
+    if tokens
+        .first()
+        .is_some_and(|first| is(&first.token, "comment"))
+    {
+        dollars(tokens);
+    }
     if tokens.first().is_some_and(|first| is(&first.token, "copy")) {
         switches(tokens);
     }
@@ -134,6 +141,15 @@ fn begins_query(tokens: &[TokenWithSpan], at: usize) -> bool {
                 _ => false,
             },
         }
+}
+
+/// `$$text$$` as `'text'`.
+fn dollars(tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        if let Token::DollarQuotedString(text) = &token.token {
+            token.token = Token::SingleQuotedString(text.value.clone());
+        }
+    }
 }
 
 /// `on`, `off`, `1` and `0` behind COPY's options as the words that the parser knows.
