@@ -145,6 +145,9 @@ impl Service {
     ) -> Result<Told> {
         let session = self.runner(call, ingest.transaction_id.as_ref())?;
         check_place(&ingest)?;
+        if ingest.temporary {
+            call.caller.check_kept("the temporary table")?;
+        }
         let batches = incoming.batches().await?;
         let schema = Arc::clone(&batches.schema);
         if schema.fields().is_empty() {
@@ -192,13 +195,8 @@ pub(crate) fn no_substrait() -> Error {
         .with_sqlstate("0A000")
 }
 
-/// All tables live in one catalog and one schema, and none is temporary.
+/// All tables live in one catalog and one schema.
 fn check_place(ingest: &CommandStatementIngest) -> Result<()> {
-    if ingest.temporary {
-        return Err(Error::invalid("there are no temporary tables")
-            .with_hint("ingest into a table of its own name, and drop it")
-            .with_sqlstate("0A000"));
-    }
     let is = |given: &Option<String>, known| {
         given
             .as_deref()
@@ -235,6 +233,7 @@ fn target(call: &Call, ingest: &CommandStatementIngest, schema: &Schema) -> Resu
     };
     Ok(Ingest {
         table: ingest.table.clone(),
+        temporary: ingest.temporary,
         if_absent,
         if_present,
         op: calls::op(&call.metadata)?,

@@ -27,6 +27,7 @@ use crate::error::from_arrow;
 use crate::id_keys::check_numbers;
 use crate::parse::create::{checked_name, mark_key};
 use crate::session::Shared;
+use crate::temporary;
 use crate::types;
 use crate::views;
 use crate::visible::TableChange;
@@ -59,6 +60,8 @@ pub enum IfPresent {
 pub struct Ingest {
     /// The table's name.
     pub table: String,
+    /// Whether it is a temporary one, of the session alone.
+    pub temporary: bool,
     /// What happens when it is not there.
     pub if_absent: IfAbsent,
     /// What happens when it is there.
@@ -77,6 +80,7 @@ impl Ingest {
     pub fn append(table: impl Into<String>) -> Ingest {
         Ingest {
             table: table.into(),
+            temporary: false,
             if_absent: IfAbsent::Fail,
             if_present: IfPresent::Append,
             op: Op::Upsert,
@@ -208,7 +212,10 @@ fn table_of(
     sink: &mut Sink,
 ) -> Result<Arc<Table>> {
     let visible = session.visible();
-    let name = &into.table;
+    let name = &match into.temporary {
+        true => temporary::of_session(&into.table),
+        false => into.table.clone(),
+    };
     let missing = visible.readable(name).is_none();
     match (missing, into.if_absent, into.if_present) {
         (false, _, IfPresent::Append) | (true, IfAbsent::Fail, _) => visible.require(name),
@@ -251,7 +258,12 @@ fn made(
     }
     mark_key(&mut columns, &into.key)?;
     let key: Vec<&str> = into.key.iter().map(String::as_str).collect();
-    let spec = TableSpec::new(checked_name(into.table.clone())?, columns, &key);
+    let name = checked_name(into.table.clone())?;
+    let name = match into.temporary {
+        true => session.temporary().stored(&name),
+        false => name,
+    };
+    let spec = TableSpec::new(&name, columns, &key);
     let table = session.instance().define_table(&spec)?;
     sink.change_table(TableChange::Create(Arc::clone(&table)))?;
     Ok(table)

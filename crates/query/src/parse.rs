@@ -18,6 +18,7 @@ use lazybase_model::{Error, Result};
 use crate::clauses::{Clauses, take_clauses};
 use crate::error::from_parser;
 use crate::pg_catalog::{PG_CATALOG, rewrite};
+use crate::temporary::{self, PG_TEMP};
 
 pub(crate) mod alter;
 mod array_queries;
@@ -44,6 +45,7 @@ mod series;
 mod storage;
 mod subqueries;
 pub(crate) mod taken;
+mod temporary_names;
 mod unnest;
 mod using_joins;
 pub(crate) mod view;
@@ -465,6 +467,7 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
+        [PG_TEMP, table] => Ok(temporary::of_session(table)),
         [SYSTEM_SCHEMA | PG_CATALOG | "information_schema", _] => Err(Error::invalid(format!(
             "{name} is a system table: it can only be read"
         ))

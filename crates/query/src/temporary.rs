@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   CREATE TEMPORARY TABLE t   ->  a table that is stored as "pg_temp_7.t", for session 7
+//!   pg_temp.t                  ->  t, if it is a temporary one
 //!   names in session 7         ->  t means that one; elsewhere it means nothing
 //!   the session ends           ->  it is dropped; after a crash, when the database is opened
 //! ```
@@ -22,6 +23,20 @@ use crate::session::{Session, Shared};
 
 /// How the stored names of temporary tables begin; no other table's does.
 const PREFIX: &str = "pg_temp_";
+
+/// The schema that stands for the session's temporary tables, wherever they may be named.
+pub(crate) const PG_TEMP: &str = "pg_temp";
+
+/// The name of a table of which a statement says that it is a temporary one: no other table has
+/// such a name.
+pub(crate) fn of_session(name: &str) -> String {
+    format!("{PG_TEMP}.{name}")
+}
+
+/// The table's own name, of such a name.
+pub(crate) fn named(name: &str) -> Option<&str> {
+    name.strip_prefix(PG_TEMP)?.strip_prefix('.')
+}
 
 /// The number of a session that has, or has had, temporary tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,8 +151,13 @@ impl Session {
 impl Shared {
     /// The session's number for temporary tables, given now if it has none.
     pub(crate) fn temporary(&self) -> Temporary {
+        // What a branch makes is its parent's too, and ends with that.
+        let of_parent = self.parent().map(|parent| parent.temporary());
         let mut state = self.state.lock();
-        *state.temporary.get_or_insert_with(Temporary::next)
+        let given = of_parent.or(state.temporary);
+        *state
+            .temporary
+            .insert(given.unwrap_or_else(Temporary::next))
     }
 }
 

@@ -245,6 +245,10 @@ impl Visible {
 
     /// The table of a name: the session's temporary one, before others.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
+        if let Some(name) = temporary::named(name) {
+            let mut tables = self.tables().into_iter();
+            return tables.find(|table| table.name == name && self.is_temporary(table.id));
+        }
         if self.changes.is_empty() && self.temporary.is_none() {
             let table = &self.manifest.table_named(name)?.table;
             return is_shown(table).then(|| Arc::clone(table));

@@ -59,11 +59,15 @@ async fn each_mode_does_what_it_says() {
 async fn what_there_is_not_is_refused_with_a_word() {
     let served = Served::start().await;
     let mut client = served.client().await;
+    // A client that names no session would lose it at once.
     let mut temporary = ingest_into("t", "create");
     temporary.temporary = true;
     let (code, sqlstate, message) =
         failure(ingest(&mut client, temporary, vec![pairs(0..1)]).await);
-    assert_eq!((code, sqlstate.as_str()), (Code::Unimplemented, "0A000"));
+    assert_eq!(
+        (code, sqlstate.as_str()),
+        (Code::FailedPrecondition, "55000")
+    );
     assert!(message.contains("temporary"), "{message}");
     let mut elsewhere = ingest_into("t", "create");
     elsewhere.schema = Some("private".to_owned());

@@ -115,10 +115,12 @@ pub(crate) struct Reference {
 
 pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
     check_form(&create)?;
+    let name = table_name(&create.name)?;
+    let of_session = temporary::named(&name).map(str::to_owned);
     let mut table = CreateTable {
-        name: checked_name(table_name(&create.name)?)?,
         if_not_exists: create.if_not_exists,
-        temporary: create.temporary,
+        temporary: create.temporary || of_session.is_some(),
+        name: checked_name(of_session.unwrap_or(name))?,
         columns: Vec::with_capacity(create.columns.len()),
         id_keys: Vec::new(),
         key: Vec::new(),
@@ -511,7 +513,7 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
 /// A name that fits.
 pub(crate) fn checked_name(name: String) -> Result<String> {
     match name.len() {
-        1..=NAME_BYTES_MAX if temporary::is_stored(&name) => {
+        1..=NAME_BYTES_MAX if temporary::is_stored(&name) || temporary::named(&name).is_some() => {
             Err(Error::invalid(format!("the name {name:?} is reserved")).with_sqlstate("42939"))
         }
         1..=NAME_BYTES_MAX => Ok(name),

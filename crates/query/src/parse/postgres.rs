@@ -33,8 +33,8 @@ use lazybase_model::{Error, Result};
 
 use super::kept_names::KeptNames;
 use super::{
-    calls, cast_names, date_formats, elements, folded, ignored, rows, series, subqueries, unnest,
-    using_joins,
+    calls, cast_names, date_formats, elements, folded, ignored, rows, series, subqueries,
+    temporary_names, unnest, using_joins,
 };
 use crate::array_text::array_elements;
 
@@ -242,6 +242,7 @@ impl VisitorMut for Rewriter {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         elements::in_factor(factor);
         checked(ignored::in_factor(factor))?;
+        temporary_names::in_factor(factor);
         series::in_factor(factor);
         checked(using_joins::in_factor(factor))
     }
