@@ -213,7 +213,10 @@ impl Service {
         let session = Arc::new(call.caller.session.branch());
         calls::apply(&session, &call.metadata)?;
         session.query("BEGIN").await?;
-        let id = self.statements.add_transaction(call.caller.id, session)?;
+        let connection = call.unnamed_connection();
+        let id = self
+            .statements
+            .add_transaction(call.caller.id, session, connection)?;
         self.sessions.note(&call.caller);
         let result = ActionBeginTransactionResult {
             transaction_id: handle(id),

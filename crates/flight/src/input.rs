@@ -60,7 +60,14 @@ impl Incoming {
             .message()
             .await
             .map_err(|status| of_flight(status.into()))?;
-        let first = first.ok_or_else(|| broken("nothing is put"))?;
+        let first = first.ok_or_else(|| {
+            broken("nothing is put")
+                .with_detail(
+                    "neither a command nor a schema has come: ADBC's driver in Go, and in Python, \
+                     sends nothing at all where there is no batch",
+                )
+                .with_hint("put a batch without rows: RecordBatch.from_pylist([], schema=schema)")
+        })?;
         let descriptor = first.flight_descriptor.as_ref();
         let descriptor = descriptor.ok_or_else(|| broken("the first message has no descriptor"))?;
         Ok(Incoming {

@@ -28,6 +28,10 @@ impl Peer {
         is_local(&self.address)
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn ip(&self) -> IpAddr {
         self.address.ip()
     }

@@ -1,5 +1,6 @@
 //! Flight's calls: each finds its session, does its work, and tells what happened in metadata.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -43,9 +44,16 @@ pub(crate) struct Service {
 pub(crate) struct Call {
     pub(crate) caller: Caller,
     pub(crate) metadata: MetadataMap,
+    /// The other end of the connection that it came by.
+    connection: SocketAddr,
 }
 
 impl Call {
+    /// What alone tells whose call it is, where the client names no session.
+    pub(crate) fn unnamed_connection(&self) -> Option<SocketAddr> {
+        (!self.caller.named).then_some(self.connection)
+    }
+
     /// The session with what the headers set for this call: a branch of it, unless its transaction
     /// is to go on.
     pub(crate) fn configured(&self, session: &Arc<Session>) -> Result<Arc<Session>> {
@@ -87,6 +95,7 @@ impl Service {
         Ok(Call {
             caller: self.sessions.of_call(&metadata, &peer).await?,
             metadata,
+            connection: peer.address(),
         })
     }
 

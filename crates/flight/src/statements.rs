@@ -5,6 +5,7 @@
 //! takes the statement out, and nothing is run twice. Handles that nobody uses end by themselves.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,9 @@ enum What {
     /// It is being fetched; it ends when this is told.
     Running(watch::Sender<bool>),
     Prepared(Arc<Statement>),
-    Transaction(Arc<Session>),
+    /// With the other end of the connection that it was begun by, for a client that names no
+    /// session.
+    Transaction(Arc<Session>, Option<SocketAddr>),
     Savepoint {
         transaction: Id,
         name: String,
@@ -133,8 +136,26 @@ impl Statements {
         self.add(owner, What::Prepared(Arc::new(statement)))
     }
 
-    pub(crate) fn add_transaction(&self, owner: Id, session: Arc<Session>) -> Result<Id> {
-        self.add(owner, What::Transaction(session))
+    pub(crate) fn add_transaction(
+        &self,
+        owner: Id,
+        session: Arc<Session>,
+        connection: Option<SocketAddr>,
+    ) -> Result<Id> {
+        self.add(owner, What::Transaction(session, connection))
+    }
+
+    /// The transactions that a session has begun and not ended, and those that clients which name
+    /// no session have begun by a connection.
+    pub(crate) fn transactions(&self, owner: Id, connection: Option<SocketAddr>) -> Vec<Id> {
+        let entries = self.entries.lock();
+        let open = entries.iter().filter(|(_, entry)| match &entry.what {
+            What::Transaction(_, begun_by) => {
+                entry.owner == owner || (begun_by.is_some() && *begun_by == connection)
+            }
+            _ => false,
+        });
+        open.map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn add_savepoint(&self, owner: Id, transaction: Id, name: String) -> Result<Id> {
@@ -182,7 +203,7 @@ impl Statements {
     /// The session of a transaction, with its id.
     pub(crate) fn transaction(&self, handle: &[u8]) -> Result<(Id, Arc<Session>)> {
         let session = self.find(handle, "transaction", |what| match what {
-            What::Transaction(session) => Some(Arc::clone(session)),
+            What::Transaction(session, _) => Some(Arc::clone(session)),
             _ => None,
         })?;
         let id = Id::read(handle).ok_or_else(|| unknown("transaction"))?;
@@ -269,7 +290,7 @@ impl Statements {
             let unused = match &entry.what {
                 What::Running(_) => false,
                 What::Prepared(statement) => Arc::strong_count(statement) == 1,
-                What::Transaction(session) => Arc::strong_count(session) == 1,
+                What::Transaction(session, _) => Arc::strong_count(session) == 1,
                 What::Ready(_) | What::Savepoint { .. } => true,
             };
             let stays = !unused || now.duration_since(entry.used) <= self.idle;

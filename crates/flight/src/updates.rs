@@ -21,7 +21,7 @@ use crate::calls::{self, Told};
 use crate::catalog::{CATALOG, SCHEMA};
 use crate::failure::broken;
 use crate::input::Incoming;
-use crate::service::{Call, Service};
+use crate::service::{Call, Service, handle};
 use crate::statements::Statement;
 use crate::stream::limited;
 use crate::words;
@@ -136,6 +136,35 @@ impl Service {
         })
     }
 
+    /// The session that an ingest runs in. The driver in Go, on which that of Python stands, never
+    /// names the transaction of an ingest: it is the only one that its session has begun.
+    fn ingest_runner(&self, call: &Call, ingest: &CommandStatementIngest) -> Result<Arc<Session>> {
+        let named = ingest.transaction_id.as_ref();
+        if named.is_some_and(|handle| !handle.is_empty()) {
+            return self.runner(call, named);
+        }
+        let caller = &call.caller;
+        let connection = call.unnamed_connection();
+        let open = self.statements.transactions(caller.id, connection);
+        let unclear = || {
+            Error::invalid("an ingest does not say which transaction it is part of")
+                .with_sqlstate("25000")
+        };
+        match open.as_slice() {
+            [] => self.runner(call, None),
+            [only] if caller.named => self.runner(call, Some(&handle(*only))),
+            _ if caller.named => Err(unclear()
+                .with_detail(format!("its session has {} open ones", open.len()))
+                .with_hint("end the others first, or use a connection of its own for each")),
+            _ => Err(unclear()
+                .with_detail("its connection has begun one, and its client names no session")
+                .with_hint(
+                    "let it keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware=true), \
+                     or give a user name",
+                )),
+        }
+    }
+
     /// Writes the batches of a stream into a table.
     async fn ingest(
         &self,
@@ -143,7 +172,7 @@ impl Service {
         ingest: CommandStatementIngest,
         incoming: Incoming,
     ) -> Result<Told> {
-        let session = self.runner(call, ingest.transaction_id.as_ref())?;
+        let session = self.ingest_runner(call, &ingest)?;
         check_place(&ingest)?;
         if ingest.temporary {
             call.caller.check_kept("the temporary table")?;

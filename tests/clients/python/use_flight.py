@@ -96,7 +96,7 @@ def use_ingest():
             expect(rows_of(connection, f"SELECT max(at) FROM {table}"), [(frame["at"][0],)])
             expect(ingest(made, mode="create_append"), 3)
             expect(rows_of(connection, f"SELECT count(*) FROM {table}"), [(6,)])
-            refused("0A000", lambda: ingest(made, mode="create", temporary=True))
+            refused("55000", lambda: ingest(made, mode="create", temporary=True))
             refused("3F000", lambda: ingest(made, mode="append", db_schema_name="elsewhere"))
         with connection.cursor() as cursor:
             cursor.execute("SELECT * FROM fi_polars ORDER BY k")
@@ -105,6 +105,25 @@ def use_ingest():
         expect(read["t"].to_list(), ["a"])
         pl.DataFrame(frame).write_database("fi_written", connection, engine="adbc")
         expect(rows_of(connection, "SELECT count(*) FROM fi_written"), [(3,)])
+    # A frame without rows makes its table; one of nothing but NULL is written.
+    with flight() as connection:
+        schema = pa.schema({"k": pa.int64(), "t": pa.string()})
+        empty = pa.RecordBatch.from_pylist([], schema=schema)
+        expect(connection.cursor().adbc_ingest("fi_empty", empty, mode="create"), 0)
+        expect(connection.cursor().adbc_ingest("fi_empty", empty, mode="append"), 0)
+        # Of a table without a batch the driver sends nothing, not even the name.
+        refused("08P01", lambda: connection.cursor().adbc_ingest("fi_none", schema.empty_table(), mode="create"))
+        expect(rows_of(connection, "SELECT count(*) FROM fi_empty"), [(0,)])
+        nothing = pa.table({"t": pa.nulls(3)})
+        expect(connection.cursor().adbc_ingest("fi_empty", nothing, mode="append"), 3)
+        expect(rows_of(connection, "SELECT count(*), count(t) FROM fi_empty"), [(3, 0)])
+    # A temporary table is its session's.
+    with flight(**COOKIES) as connection, flight(**COOKIES) as other:
+        rows_of(connection, "SELECT 1")
+        made = pa.table({"k": [1, 2]})
+        expect(connection.cursor().adbc_ingest("fi_own", made, mode="create", temporary=True), 2)
+        expect(rows_of(connection, "SELECT count(*) FROM pg_temp.fi_own"), [(2,)])
+        refused("42P01", lambda: rows_of(other, "SELECT * FROM fi_own"))
     # A primary key by header: rows of one key replace each other. Also a stream of batches.
     with flight(**{HEADER + "lazybase-primary-key": "k"}) as connection:
         batches = [pa.record_batch({"k": range(at, at + 1000), "v": ["x"] * 1000}) for at in (0, 500)]
@@ -177,6 +196,8 @@ def use_producers():
 
 
 def use_sessions():
+    import pyarrow as pa
+
     with flight(**{HEADER + "lazybase-freshness": "30 s"}) as connection:
         expect(rows_of(connection, "SHOW lazybase.freshness"), [("30s",)])
     for options in (COOKIES, {"username": "me", "password": ""}):
@@ -202,6 +223,21 @@ def use_sessions():
             cursor.execute("INSERT INTO fs VALUES (5)")
             connection.commit()
         expect(rows_of(other, "SELECT k FROM fs ORDER BY k"), [(1,), (5,)])
+    # An ingest is part of the transaction that its session has begun; a client that has none is
+    # refused.
+    for options in (COOKIES, {"username": "me", "password": ""}):
+        with flight(autocommit=False, **options) as connection, flight() as other:
+            ingest = lambda k: connection.cursor().adbc_ingest("fs", pa.table({"k": [k]}), mode="append")
+            expect(ingest(6), 1)
+            expect(rows_of(connection, "SELECT max(k) FROM fs"), [(6,)])
+            expect(rows_of(other, "SELECT max(k) FROM fs"), [(5,)])
+            connection.rollback()
+            expect(rows_of(other, "SELECT max(k) FROM fs"), [(5,)])
+            expect(ingest(5), 1)
+            connection.commit()
+            expect(rows_of(other, "SELECT count(*) FROM fs"), [(2,)])
+    with flight(autocommit=False) as connection:
+        refused("25000", lambda: connection.cursor().adbc_ingest("fs", pa.table({"k": [7]}), mode="append"))
 
 
 def use_catalog():

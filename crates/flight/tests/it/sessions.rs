@@ -503,3 +503,45 @@ async fn unknown_actions_are_refused() {
     assert!(count > 10);
     served.stop().await;
 }
+
+#[tokio::test]
+async fn an_ingest_that_names_no_transaction_is_of_the_one_that_is_open() {
+    let served = Served::start().await;
+    served
+        .sql("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)")
+        .await;
+    let count = "SELECT count(*) FROM t";
+    let into = || ingest_into("t", "append");
+    let mut client = served.named().await;
+    for (how, rows) in [
+        (EndTransaction::Rollback, "0"),
+        (EndTransaction::Commit, "3"),
+    ] {
+        let open = client.begin_transaction().await.unwrap();
+        let written = ingest(&mut client, into(), vec![pairs(0..3)]).await;
+        assert_eq!(written.unwrap(), 3);
+        assert_eq!(served.read(count).await, "0");
+        client.end_transaction(open, how).await.unwrap();
+        assert_eq!(served.read(count).await, rows);
+    }
+    let open = [
+        client.begin_transaction().await.unwrap(),
+        client.begin_transaction().await.unwrap(),
+    ];
+    let unclear = ingest(&mut client, into(), vec![pairs(3..4)]).await;
+    assert_eq!(sqlstate(unclear), "25000");
+    // Nor is it known of a client that keeps no session.
+    let mut nobody = served.client().await;
+    let its_own = nobody.begin_transaction().await.unwrap();
+    let unclear = ingest(&mut nobody, into(), vec![pairs(3..4)]).await;
+    assert_eq!(sqlstate(unclear), "25000");
+    for open in open.into_iter().chain([its_own]) {
+        let rollback = EndTransaction::Rollback;
+        nobody.end_transaction(open, rollback).await.unwrap();
+    }
+    for client in [&mut client, &mut nobody] {
+        ingest(client, into(), vec![pairs(3..4)]).await.unwrap();
+    }
+    assert_eq!(served.read(count).await, "4");
+    served.stop().await;
+}
