@@ -579,7 +579,7 @@ fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {
 }
 
 /// A value in a message: quoted and cut.
-fn shown(value: &str) -> String {
+pub(crate) fn shown(value: &str) -> String {
     match value.char_indices().nth(40) {
         None => format!("{value:?}"),
         Some((cut, _)) => format!("{:?}...", &value[..cut]),

@@ -6,6 +6,7 @@
 use lazybase_model::{Error, ErrorKind};
 
 use super::{first_line, nearest};
+use crate::cast::shown;
 
 /// Functions that need OVER.
 const WINDOW_FUNCTIONS: [&str; 8] = [
@@ -179,7 +180,9 @@ fn not_cast(message: &str) -> Option<Error> {
         other if other.starts_with("TIMESTAMP") => "22007",
         _ => "22P02",
     };
-    Some(Error::invalid(format!("{value:?} is not of type {wanted}")).with_sqlstate(sqlstate))
+    Some(
+        Error::invalid(format!("{} is not of type {wanted}", shown(value))).with_sqlstate(sqlstate),
+    )
 }
 
 /// A number that its type does not hold.

@@ -173,6 +173,7 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
         text("current_database", CATALOG),
         text("current_catalog", CATALOG),
         text("pg_client_encoding", "UTF8"),
+        text("getdatabaseencoding", "UTF8"),
         truth("pg_is_in_recovery", false),
         truth("pg_relation_is_publishable", false),
         truth("pg_is_other_temp_schema", false),

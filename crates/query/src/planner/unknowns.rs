@@ -29,7 +29,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use lazybase_model::{Column, Error};
 
-use crate::cast::texts_as;
+use crate::cast::{shown, texts_as};
 use crate::error::into_datafusion;
 use crate::planner::checked_integers;
 use crate::planner::rule::{NodeRule, rewrite_parts};
@@ -261,7 +261,7 @@ fn typed(expr: Expr, wanted: &DataType) -> Result<Transformed<Expr>> {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
     let values = texts_as(&texts, &Column::new("constant", wanted.clone()), 1);
     let values = values.map_err(|error| {
-        let said = format!("{text:?} is not of type {}", types::name(wanted));
+        let said = format!("{} is not of type {}", shown(&text), types::name(wanted));
         into_datafusion(Error::invalid(said).with_sqlstate(error.sqlstate()))
     })?;
     let value = ScalarValue::try_from_array(&values, 0)?;
