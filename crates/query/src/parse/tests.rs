@@ -152,16 +152,20 @@ fn updates_and_deletes_name_one_table() {
 fn transactions_are_read() {
     assert!(matches!(
         statement("BEGIN"),
-        Statement::Begin { read_only: false }
+        Statement::Begin { read_only: None }
     ));
     assert!(matches!(
         statement("BEGIN READ ONLY"),
-        Statement::Begin { read_only: true }
+        Statement::Begin {
+            read_only: Some(true)
+        }
     ));
     let sql = "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
     assert!(matches!(
         statement(sql),
-        Statement::Begin { read_only: true }
+        Statement::Begin {
+            read_only: Some(true)
+        }
     ));
     assert!(matches!(statement("COMMIT"), Statement::Commit));
     assert!(matches!(statement("END"), Statement::Commit));
