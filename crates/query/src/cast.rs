@@ -23,7 +23,7 @@ use lazybase_model::{Column, Error, Result, Table};
 
 use crate::array_text::array_elements;
 use crate::hex::{from_hex, from_uuid, put_uuid};
-use crate::moments::{far_date, far_timestamp, local_moment, spelt_interval};
+use crate::moments::{far_date, far_timestamp, has_fields, local_moment, spelt_interval};
 use crate::planner::spelt_moments::all_spelt;
 use crate::text_form;
 use crate::types::{self, UUID};
@@ -192,7 +192,7 @@ fn figures(text: &str) -> Cow<'_, str> {
 }
 
 /// The digits of a number with an exponent, which Arrow reads in no text: `1.5e3` is `1500`.
-fn without_exponent(text: &str) -> Option<String> {
+pub(crate) fn without_exponent(text: &str) -> Option<String> {
     let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
     let exponent = exponent.parse::<i32>().ok()?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -564,6 +564,11 @@ fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {
         && (!is_text || (is_number && !value.contains(['.', 'e', 'E'])));
     let sqlstate = match place.data_type() {
         _ if overflows => "22003",
+        DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
+            if has_fields(&value) =>
+        {
+            "22008"
+        }
         DataType::Date32
         | DataType::Time32(_)
         | DataType::Time64(_)

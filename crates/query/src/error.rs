@@ -59,6 +59,9 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
                 .with_hint("say the same by a JOIN, EXISTS (...), or an aggregate in the subquery")
                 .with_sqlstate("0A000")
         }
+        DataFusionError::NotImplemented(message) if message.contains("Unsupported CAST") => {
+            from_plan(message)
+        }
         DataFusionError::NotImplemented(message) => {
             Error::invalid(in_sql(&first_line(message))).with_sqlstate("0A000")
         }

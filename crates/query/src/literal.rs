@@ -142,15 +142,15 @@ impl Literal {
     }
 }
 
-/// A number for an integer column without a fraction that is zero, such as `1.0` or `1e3`.
+/// A number for an integer column without its fraction, such as `1.0` or `1e3`: it is rounded as an
+/// assignment rounds it, halves away from zero.
 fn whole(number: &str, data_type: &DataType) -> String {
     if !data_type.is_integer() || !number.contains(['.', 'e', 'E']) {
         return number.to_owned();
     }
     match number.parse::<f64>() {
-        Ok(value) if value.fract() == 0.0 && value.abs() < (1_u64 << 53) as f64 => {
-            format!("{value:.0}")
-        }
+        // Without the sign of a zero.
+        Ok(value) if value.abs() < (1_u64 << 53) as f64 => format!("{:.0}", value.round() + 0.0),
         _ => number.to_owned(),
     }
 }

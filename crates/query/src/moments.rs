@@ -9,8 +9,10 @@
 
 use std::fmt::Write;
 
-use arrow::array::types::{Date32Type, Time64MicrosecondType};
+use arrow::array::types::{Date32Type, Time64MicrosecondType, TimestampMicrosecondType};
 use arrow::compute::kernels::cast_utils::Parser;
+
+use crate::text_form;
 
 #[cfg(test)]
 mod tests;
@@ -81,6 +83,35 @@ pub(crate) fn spelt_moment(text: &str) -> Option<String> {
     }
     spelt.push_str(zone.trim_start());
     Some(spelt)
+}
+
+/// A timestamp with more digits of a second than six, rounded to six; `None` for every other text.
+pub(crate) fn rounded_fraction(text: &str) -> Option<String> {
+    const DIGITS: usize = 6;
+    let (clock, fraction) = text.split_once('.')?;
+    let end = fraction.find(|c: char| !c.is_ascii_digit());
+    let (digits, zone) = fraction.split_at(end.unwrap_or(fraction.len()));
+    let rounds_up = *digits.as_bytes().get(DIGITS)? >= b'5';
+    let cut = format!("{clock}.{}", &digits[..DIGITS]);
+    if !rounds_up {
+        return Some(cut + zone);
+    }
+    let cut = spelt_moment(&cut).unwrap_or(cut);
+    let micros = TimestampMicrosecondType::parse(&cut)?;
+    let mut rounded = String::with_capacity(text.len());
+    text_form::timestamp(micros + 1, false, &mut rounded);
+    Some(rounded + zone)
+}
+
+/// Whether a text has the form of a moment, so that what it lacks is a day, or a time, of such
+/// numbers.
+pub(crate) fn has_fields(text: &str) -> bool {
+    let text = text.trim();
+    let begins = text.starts_with(|c: char| c.is_ascii_digit());
+    let plain =
+        |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | ' ' | 'T' | '+' | 'Z');
+    let parts = text.matches('-').count() >= 2 || text.contains(':');
+    begins && parts && text.chars().all(plain)
 }
 
 /// Whether a text begins with a date, or a date and a time, in full.
@@ -204,6 +235,7 @@ pub(crate) fn month_days(year: i64, month: i64) -> i64 {
 ///   P1DT2H              ->  1 days 2 hours
 ///   1h30m, 90           ->  1 h 30 m, 90 seconds
 ///   @ 1 minute ago      ->  -1 minute
+///   1 month - 1 day     ->  1 month -1 day
 /// ```
 pub(crate) fn spelt_interval(text: &str) -> Option<String> {
     let text = text.trim();
@@ -212,7 +244,18 @@ pub(crate) fn spelt_interval(text: &str) -> Option<String> {
     }
     let mut words: Vec<String> = Vec::new();
     for word in text.trim_start_matches('@').split_whitespace() {
-        words.extend(apart(word.trim_end_matches(',')));
+        match words
+            .last_mut()
+            .filter(|last| matches!(last.as_str(), "-" | "+"))
+        {
+            // A sign that stands alone is the next number's.
+            Some(sign) => {
+                let signed = format!("{sign}{}", word.trim_end_matches(','));
+                words.pop();
+                words.extend(apart(&signed));
+            }
+            None => words.extend(apart(word.trim_end_matches(','))),
+        }
     }
     let ago = words
         .pop_if(|last| last.eq_ignore_ascii_case("ago"))

@@ -220,6 +220,7 @@ fn structure(fields: &[StructField]) -> Result<DataType> {
 fn unknown(sql: &SqlType) -> Error {
     let name = sql.to_string();
     let error = Error::invalid(format!("type {name} is not kept")).with_sqlstate("0A000");
+    let mut is_known = true;
     let hint = match name.to_ascii_uppercase().as_str() {
         "JSONB" => "use JSON, which is kept as text",
         upper if upper.starts_with("INTERVAL") => "write INTERVAL, without fields",
@@ -230,11 +231,15 @@ fn unknown(sql: &SqlType) -> Error {
         upper if upper.starts_with("ENUM") => "use TEXT",
         "MONEY" => "use DECIMAL(19, 2)",
         _ => {
+            is_known = !matches!(sql, SqlType::Custom(..));
             "use one of BOOLEAN, SMALLINT, INT, BIGINT, REAL, DOUBLE PRECISION, DECIMAL(p, s), \
              TEXT, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, JSON, T[]"
         }
     };
-    error.with_hint(hint)
+    match is_known {
+        true => error.with_hint(hint),
+        false => error.with_hint(hint).with_sqlstate("42704"),
+    }
 }
 
 /// What a type is kept as whose declaration asks for a length that nothing keeps.

@@ -7,6 +7,7 @@ use lazybase_model::{Error, ErrorKind};
 
 use super::{first_line, nearest};
 use crate::cast::shown;
+use crate::moments::has_fields;
 
 /// Functions that need OVER.
 const WINDOW_FUNCTIONS: [&str; 8] = [
@@ -21,7 +22,7 @@ const WINDOW_FUNCTIONS: [&str; 8] = [
 ];
 
 /// Arrow's names of types with SQL's. Longer names stand before those that they begin with.
-const TYPES: [(&str, &str); 18] = [
+const TYPES: [(&str, &str); 19] = [
     ("LargeUtf8", "TEXT"),
     ("Utf8View", "TEXT"),
     ("Utf8", "TEXT"),
@@ -40,6 +41,7 @@ const TYPES: [(&str, &str); 18] = [
     ("Decimal256", "DECIMAL"),
     ("Date32", "DATE"),
     ("Timestamp(µs)", "TIMESTAMP"),
+    ("Time64(µs)", "TIME"),
 ];
 
 /// A message that the planner gave.
@@ -57,6 +59,10 @@ pub(super) fn from_plan(message: &str) -> Error {
         || lower.starts_with("invalid qualifier")
     {
         "42P01"
+    } else if lower.contains("unsupported cast") {
+        "42846"
+    } else if lower.contains("arithmetic expression") || lower.contains("comparison operation") {
+        "42883"
     } else if lower.contains("coerc") || lower.contains("non-boolean") {
         "42804"
     } else if lower.contains("group by") || lower.contains("aggregate function") {
@@ -92,6 +98,8 @@ pub(super) fn from_execution(message: &str) -> Error {
     let lower = line.to_ascii_lowercase();
     let sqlstate = if lower.contains("divide by zero") {
         "22012"
+    } else if lower.contains("negative count not allowed") {
+        "22011"
     } else if lower.contains("overflow") || lower.contains("too large to store") {
         "22003"
     } else if lower.contains("cast") || lower.contains("pars") {
@@ -175,14 +183,28 @@ fn not_cast(message: &str) -> Option<Error> {
     let (value, rest) = rest.rsplit_once("' to value of ")?;
     let wanted = rest.split_once(" type").map_or(rest, |(wanted, _)| wanted);
     let wanted = in_sql(wanted);
-    let sqlstate = match wanted.as_str() {
-        "DATE" | "TIME" => "22007",
-        other if other.starts_with("TIMESTAMP") => "22007",
-        _ => "22P02",
+    let is_moment = ["DATE", "TIME", "TIMESTAMP"]
+        .iter()
+        .any(|of| wanted.starts_with(of));
+    let is_integer = value.trim().parse::<i128>().is_ok();
+    let sqlstate = match is_moment {
+        true if has_fields(value) => "22008",
+        true => "22007",
+        false if is_integer && is_whole(&wanted) => {
+            let said = format!("{} is out of range for {wanted}", shown(value));
+            return Some(Error::invalid(said).with_sqlstate("22003"));
+        }
+        false => "22P02",
     };
     Some(
         Error::invalid(format!("{} is not of type {wanted}", shown(value))).with_sqlstate(sqlstate),
     )
+}
+
+/// Whether a type is one of whole numbers.
+fn is_whole(name: &str) -> bool {
+    let plain = name.trim_end_matches(" UNSIGNED");
+    matches!(plain, "TINYINT" | "SMALLINT" | "INT" | "BIGINT")
 }
 
 /// A number that its type does not hold.

@@ -82,9 +82,9 @@ fn wrong_constants_name_table_column_and_row() {
     for (texts, data_type, state) in [
         (["1", "'x'"], DataType::Int32, "22P02"),
         (["1", "3000000000"], DataType::Int32, "22003"),
-        (["1", "1.5"], DataType::Int32, "22P02"),
+        (["1", "'1.5'"], DataType::Int32, "22P02"),
         (["true", "1"], DataType::Boolean, "42804"),
-        (["'2013-01-01'", "'2013-02-30'"], DataType::Date32, "22007"),
+        (["'2013-01-01'", "'2013-02-30'"], DataType::Date32, "22008"),
         (["NULL", "'zz'"], crate::types::UUID, "22P02"),
     ] {
         let error = array(&texts, data_type.clone()).unwrap_err();
