@@ -25,6 +25,7 @@ mod array_queries;
 mod calls;
 mod cast_names;
 mod casts;
+mod constants;
 pub(crate) mod convert;
 pub(crate) mod create;
 mod date_formats;
@@ -42,6 +43,7 @@ mod repeated_groups;
 pub(crate) mod roles;
 mod rows;
 mod series;
+mod split_tables;
 mod storage;
 mod subqueries;
 pub(crate) mod taken;
@@ -360,7 +362,11 @@ impl From<Error> for Failure {
 }
 
 fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
-    let mut tokens = tokenize(dialect, sql)?;
+    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
+    let mut tokens = tokens.map_err(ParserError::from)?;
+    constants::join(&mut tokens)?;
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    number_questions(&mut tokens);
     depth::check(&tokens)?;
     let clauses = take_clauses(&mut tokens)?;
     let access = roles::statement(&tokens)?;
@@ -412,13 +418,6 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         clauses,
         extras,
     })
-}
-
-fn tokenize(dialect: &dyn Dialect, sql: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
-    let mut tokens = Tokenizer::new(dialect, sql).tokenize_with_location()?;
-    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
-    number_questions(&mut tokens);
-    Ok(tokens)
 }
 
 /// Parameters that are written `?`, as JDBC and ADBC do, get the numbers of their places in the

@@ -1,5 +1,5 @@
 //! Casts to texts of a length, done as PostgreSQL does them: `CAST(x AS VARCHAR(3))` is x as text,
-//! cut to three characters.
+//! cut to three characters, and `x::CHAR` its first one.
 //!
 //! Rewrites sqlparser's tree and does nothing else. The planner knows no lengths: left to it, the
 //! cast would give the whole text (invariant PAR-1).
@@ -36,7 +36,12 @@ fn cut_here(expr: &mut Expr) -> Result<()> {
     else {
         return Ok(());
     };
-    if let Some(characters) = types::varying(data_type)? {
+    let single = matches!(data_type, DataType::Char(None) | DataType::Character(None));
+    let characters = match single {
+        true => Some(1),
+        false => types::varying(data_type)?,
+    };
+    if let Some(characters) = characters {
         *data_type = DataType::Varchar(None);
         let whole = mem::replace(expr, Expr::Value(Value::Null.into()));
         *expr = left(whole, characters);

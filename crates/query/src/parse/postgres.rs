@@ -9,10 +9,11 @@
 //! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
 //! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
 //! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
+//! | `trim(BOTH FROM x)`                    | `trim(BOTH x)`              |
 //! | `TABLE t`                              | `SELECT * FROM t`           |
 //! | `FETCH FIRST 5 ROWS ONLY`              | `LIMIT 5`                   |
 //! | `a IS DISTINCT FROM b AND c`           | `(a IS DISTINCT ...) AND c` |
-//! | `to_char(at, 'YYYY-MM-DD')`            | `to_char(at, '%Y-%m-%d')`   |
+//! | `to_date(text, 'YYYY-MM-DD')`          | `to_date(text, '%Y-%m-%d')` |
 //! | `encode(x, 'base64')`                  | `encode(x, 'base64pad')`    |
 //! | `99999999999999999999`                 | `DECIMAL(20) '999...'`      |
 //!
@@ -33,14 +34,16 @@ use lazybase_model::{Error, Result};
 
 use super::kept_names::KeptNames;
 use super::{
-    calls, cast_names, date_formats, elements, folded, ignored, rows, series, subqueries,
-    temporary_names, unnest, using_joins,
+    calls, cast_names, date_formats, elements, folded, ignored, rows, series, split_tables,
+    subqueries, temporary_names, unnest, using_joins,
 };
 use crate::array_text::array_elements;
 
 /// Rewrites the tokens of a statement.
 pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
     arrays(tokens);
+    trims(tokens);
+    comparisons(tokens);
     tables(tokens);
     if tokens
         .first()
@@ -79,6 +82,41 @@ fn arrays(tokens: &mut Vec<TokenWithSpan>) {
             closing.token = Token::RBracket;
             tokens[at].token = Token::LBracket;
             tokens.insert(at + 1, closing);
+        }
+        at += 1;
+    }
+}
+
+/// `trim(BOTH FROM x)` as `trim(BOTH x)`: nothing says what is taken off.
+fn trims(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 2;
+    while at + 1 < tokens.len() {
+        let side = ["both", "leading", "trailing"];
+        let is_side = side.iter().any(|side| is(&tokens[at].token, side));
+        let is_trim = tokens[at - 1].token == Token::LParen && is(&tokens[at - 2].token, "trim");
+        if is_side && is_trim && is(&tokens[at + 1].token, "from") {
+            tokens.remove(at + 1);
+        }
+        at += 1;
+    }
+}
+
+/// `BETWEEN SYMMETRIC a` as `BETWEEN NOT a`, and `LIKE ALL (a)` as `LIKE ANY NOT (a)`: nobody else
+/// writes NOT there, and the tree shows what is meant.
+fn comparisons(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 1;
+    while at < tokens.len() {
+        let before = &tokens[at - 1].token;
+        let is_like = is(before, "like") || is(before, "ilike");
+        if is(before, "between") && is(&tokens[at].token, "symmetric") {
+            tokens[at].token = Token::make_word("NOT", None);
+        } else if is(before, "between") && is(&tokens[at].token, "asymmetric") {
+            tokens.remove(at);
+        } else if is_like && is(&tokens[at].token, "all") {
+            let mut not = tokens[at].clone();
+            not.token = Token::make_word("NOT", None);
+            tokens[at].token = Token::make_word("ANY", None);
+            tokens.insert(at + 1, not);
         }
         at += 1;
     }
@@ -205,6 +243,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         checked(ignored::in_query(query))?;
+        split_tables::in_query(query);
         series::in_query(query);
         unnest::beside_rows(query);
         fetch(query);
