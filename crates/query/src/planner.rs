@@ -2,20 +2,22 @@
 //! more, what is rewritten before it and what is put in its place.
 //!
 //! ```text
-//!   sqlparser's tree      sql_types, like_escapes, exists_values, lists of rows, repeated_names,
-//!        |                moment_calls
+//!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
+//!        |                repeated_names, moment_calls
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: counted_sets, unknowns, single_rows, subquery_values, not_in,
-//!        |                          rounding, divisions, intervals, window_peers, (its own),
+//!        |                          rounding, divisions, intervals, window_peers, meanings,
+//!        |                          (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
 //!        |                           guards
 //!   physical plan         forgetful, (its own), whole_orders, patient_joins
 //!
-//!   functions             exact_sum, byte_lengths, bounded, counts, series, date_parts: in the
-//!                         place of its own; other_names, type_names, time_zones, ages, and those
-//!                         of `pg_catalog`
+//!   functions             exact_sum, ordered_floats, percentiles, byte_lengths, bounded, counts,
+//!                         series, date_parts, patterns, to_char, text_functions,
+//!                         partial_functions: in the place of its own; other_names, type_names,
+//!                         time_zones, ages, and those of `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -40,12 +42,18 @@ mod guards;
 mod in_lists;
 mod intervals;
 pub(crate) mod like_escapes;
+mod meanings;
 mod moment_calls;
 mod not_in;
+mod ordered_floats;
 mod other_names;
+mod partial_functions;
 mod patient_joins;
+mod patterns;
+mod percentiles;
 pub(crate) mod repeated_names;
 mod rounding;
+mod row_functions;
 mod rule;
 pub(crate) mod series;
 mod shown_spans;
@@ -54,7 +62,9 @@ mod single_rows;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
 mod subquery_values;
+mod text_functions;
 mod time_zones;
+mod to_char;
 mod type_names;
 mod unknowns;
 mod uuid_literals;
@@ -99,6 +109,7 @@ use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
 use in_lists::IN_LISTS;
 use intervals::{INTERVAL_ORDER, INTERVAL_WINDOWS, IntervalArithmetic};
 use like_escapes::SimilarToEscape;
+use meanings::{BareNulls, EQUAL_ZEROS, MEANINGS};
 use not_in::NOT_IN;
 use patient_joins::PATIENT_JOINS;
 use rounding::ROUNDING;
@@ -149,13 +160,15 @@ pub(crate) fn base(
         DIVISIONS,
         INTERVAL_WINDOWS,
         WINDOW_PEERS,
+        MEANINGS,
+        EQUAL_ZEROS,
     ];
     analyzer.splice(1..1, before.map(|rule| Arc::new(rule) as _));
     let mut state = SessionStateBuilder::new()
         .with_runtime_env(runtime)
         .with_config(Settings::default().config)
-        // Before the planner's own, which plans `extract` too.
-        .with_expr_planners(vec![Arc::new(Extracts)])
+        // Before the planner's own, which plans the same.
+        .with_expr_planners(vec![Arc::new(Extracts), Arc::new(BareNulls)])
         .with_default_features()
         .with_analyzer_rules(analyzer)
         .with_optimizer_rules(optimizer_rules())
@@ -227,6 +240,12 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     counts::register(state)?;
     series::register(state)?;
     keywords::register(state);
+    patterns::register(state)?;
+    text_functions::register(state)?;
+    partial_functions::register(state)?;
+    to_char::register(state)?;
+    ordered_floats::register(state)?;
+    percentiles::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())))?;
@@ -245,6 +264,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
 /// A statement as the planner reads it.
 pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     sql_types::rewrite(&mut statement);
+    patterns::rewrite(&mut statement);
     like_escapes::rewrite(&mut statement);
     exists_values::rewrite(&mut statement);
     lists_of_rows(&mut statement);
@@ -256,6 +276,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
 /// An expression that stands alone, as the planner reads it.
 pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
     sql_types::rewrite(&mut expr);
+    patterns::rewrite(&mut expr);
     like_escapes::rewrite(&mut expr);
     lists_of_rows(&mut expr);
     moment_calls::rewrite(&mut expr);

@@ -1,5 +1,5 @@
 //! Formats of dates and times as PostgreSQL writes them, as the planner's functions read them:
-//! `to_char(at, 'YYYY-MM-DD')` becomes `to_char(at, '%Y-%m-%d')`. Pure.
+//! `to_date(text, 'YYYY-MM-DD')` becomes `to_date(text, '%Y-%m-%d')`. Pure.
 //!
 //! A format with a percent sign is one of strftime already. Whatever can't be said is refused: a
 //! format that is not understood would come back as the answer.
@@ -12,7 +12,7 @@ use lazybase_model::Result;
 use super::{folded, unsupported};
 
 /// The functions whose second argument is a format.
-const FUNCTIONS: [&str; 3] = ["to_char", "to_date", "to_timestamp"];
+const FUNCTIONS: [&str; 2] = ["to_date", "to_timestamp"];
 
 /// What PostgreSQL writes, longest first, and what stands for it.
 const PATTERNS: [(&str, &str); 37] = [
@@ -74,7 +74,7 @@ pub(super) fn rewrite(expr: &mut Expr) -> Result<()> {
             .with_hint("formats of strftime are understood too: '%Y-%m-%d %H:%M:%S'")
     })?;
     // Without AM or PM, PostgreSQL reads hours as they stand.
-    let spelt = match function != "to_char" && !spelt.contains("%p") {
+    let spelt = match !spelt.contains("%p") {
         true => spelt.replace("%I", "%H").replace("%-I", "%-H"),
         false => spelt,
     };

@@ -8,6 +8,7 @@
 //! | `at::TEXT`         | `2024-01-15T10:20:30`    | `2024-01-15 10:20:30`   |
 //! | `1.0::TEXT`        | `1.0`                    | `1`                     |
 //! | `list::TEXT`       | `[1, 2]`                 | `{1,2}`                 |
+//! | `ARRAY[1.5]::INT[]` | `{1}`                   | `{2}`: as its elements  |
 //! | `(b - a)::INTERVAL` | hours alone             | days, and what is left  |
 //!
 //! A rule of the planner and its functions, once both sides of operators have one type; pure.
@@ -15,8 +16,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::AsArray;
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -81,8 +82,47 @@ fn before(of: &DataType, wanted: &DataType) -> Option<Box<dyn FnOnce(Expr) -> Ex
         DataType::Decimal256(precision, scale) if to_whole && scale > 0 => {
             Box::new(move |inner| cast(inner, DataType::Decimal256(precision, 0)))
         }
+        DataType::List(ref element) => return elements_before(element, wanted),
         _ => return None,
     })
+}
+
+/// As [`before`], of a list's elements.
+fn elements_before(of: &Field, wanted: &DataType) -> Option<Box<dyn FnOnce(Expr) -> Expr>> {
+    let DataType::List(wanted) = wanted else {
+        return None;
+    };
+    let list = |of: DataType| DataType::new_list(of, true);
+    Some(match (of.data_type(), wanted.data_type()) {
+        (of, wanted) if wanted.is_integer() && of.is_floating() => Box::new(whole_elements),
+        (DataType::Decimal128(precision, 1..), wanted) if wanted.is_integer() => {
+            let whole = list(DataType::Decimal128(*precision, 0));
+            Box::new(move |inner| cast(inner, whole))
+        }
+        _ => return None,
+    })
+}
+
+/// [`whole`] of each element.
+fn whole_elements(inner: Expr) -> Expr {
+    let is_literal = |element: &Expr| matches!(element, Expr::Literal(..));
+    match inner {
+        Expr::ScalarFunction(mut made)
+            if made.func.name() == "make_array" && made.args.iter().all(is_literal) =>
+        {
+            made.args = made.args.into_iter().map(whole).collect();
+            Expr::ScalarFunction(made)
+        }
+        inner => call(Whole::new(), inner),
+    }
+}
+
+/// Lists with other elements in the same places.
+fn with_elements(lists: &ListArray, elements: ArrayRef) -> Result<ArrayRef> {
+    let item = Arc::new(Field::new_list_field(elements.data_type().clone(), true));
+    let offsets = lists.offsets().clone();
+    let lists = ListArray::try_new(item, offsets, elements, lists.nulls().cloned())?;
+    Ok(Arc::new(lists))
 }
 
 fn cast(inner: Expr, wanted: DataType) -> Expr {
@@ -195,24 +235,35 @@ impl ScalarUDFImpl for Whole {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         Ok(match arguments {
             [DataType::Float32] => DataType::Float32,
+            [DataType::List(element)] => {
+                DataType::new_list(self.return_type(&[element.data_type().clone()])?, true)
+            }
             _ => DataType::Float64,
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        computed(&args, |arrays| {
-            let values = &arrays[0];
-            Ok(match values.data_type() {
-                DataType::Float32 => {
-                    let values = values.as_primitive::<Float32Type>();
-                    Arc::new(values.unary::<_, Float32Type>(f32::round_ties_even))
-                }
-                _ => {
-                    let values = arrow::compute::cast(values, &DataType::Float64)?;
-                    let values = values.as_primitive::<Float64Type>();
-                    Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even))
-                }
-            })
+        computed(&args, |arrays| match arrays[0].data_type() {
+            DataType::List(_) => {
+                let lists = arrays[0].as_list::<i32>();
+                with_elements(lists, nearest(lists.values())?)
+            }
+            _ => nearest(&arrays[0]),
         })
     }
+}
+
+/// The whole numbers nearest to floating ones.
+fn nearest(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Float32 => {
+            let values = values.as_primitive::<Float32Type>();
+            Arc::new(values.unary::<_, Float32Type>(f32::round_ties_even))
+        }
+        _ => {
+            let values = arrow::compute::cast(values, &DataType::Float64)?;
+            let values = values.as_primitive::<Float64Type>();
+            Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even))
+        }
+    })
 }

@@ -4,9 +4,11 @@
 //! | written                       | planned                                              |
 //! | ----------------------------- | ---------------------------------------------------- |
 //! | `x AT TIME ZONE z`            | `timezone(z, x)`                                     |
+//! | `date_trunc('decade', x)`     | `date_trunc('year', x) - ... * INTERVAL '1 year'`     |
 //! | `date_trunc(unit, x, z)`      | `timezone(z, date_trunc(unit, clocks_in(z, x)))`     |
 //! | `age(x)`                      | `age(current_date(), x)`                             |
 //! | `localtimestamp`              | `now()` as a TIMESTAMP                               |
+//! | `'today'::DATE`, `'now'::TIMESTAMP` | `current_date()`, `now()`, of that type        |
 //! | `- INTERVAL '1 day 2 hours'`  | `- (INTERVAL '1 day 2 hours')`                       |
 //!
 //! Rewrites sqlparser's tree, behind what names the columns, and does nothing else.
@@ -14,8 +16,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TimezoneInfo, UnaryOperator, Value, VisitMut, visit_expressions_mut,
+    BinaryOperator, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, TimezoneInfo, UnaryOperator, Value, VisitMut, visit_expressions_mut,
 };
 
 use super::time_zones::{CLOCKS_IN, TIMEZONE};
@@ -31,6 +33,15 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
                 time_zone,
             } => Some(call(TIMEZONE, vec![taken(time_zone), taken(timestamp)])),
             Expr::Function(function) => of_call(function),
+            Expr::Cast {
+                expr: named,
+                data_type,
+                ..
+            } => match named.as_ref() {
+                Expr::Value(value) => named_moment(&value.value, data_type),
+                _ => None,
+            },
+            Expr::TypedString(typed) => named_moment(&typed.value.value, &typed.data_type),
             // Left to itself, the planner writes the sign before the text, for its first unit.
             Expr::UnaryOp {
                 op: op @ UnaryOperator::Minus,
@@ -47,6 +58,43 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
         ControlFlow::Continue(())
     });
     debug_assert!(done.is_continue(), "nothing ends the visit");
+}
+
+/// The moment that a word stands for where it is cast to one.
+fn named_moment(word: &Value, data_type: &SqlType) -> Option<Expr> {
+    let (Value::SingleQuotedString(word) | Value::EscapedStringLiteral(word)) = word else {
+        return None;
+    };
+    if !matches!(data_type, SqlType::Date | SqlType::Timestamp(..)) {
+        return None;
+    }
+    let day = |further: Option<BinaryOperator>| {
+        let today = call("current_date", Vec::new());
+        let one = Expr::Value(Value::Number("1".to_owned(), false).into());
+        match further {
+            Some(op) => Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(today),
+                op,
+                right: Box::new(one),
+            })),
+            None => today,
+        }
+    };
+    let moment = match word.trim().to_ascii_lowercase().as_str() {
+        "now" => call("now", Vec::new()),
+        "today" => day(None),
+        "tomorrow" => day(Some(BinaryOperator::Plus)),
+        "yesterday" => day(Some(BinaryOperator::Minus)),
+        "epoch" => Expr::Value(Value::SingleQuotedString("1970-01-01 00:00:00".to_owned()).into()),
+        _ => return None,
+    };
+    Some(Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(moment),
+        data_type: data_type.clone(),
+        array: false,
+        format: None,
+    })
 }
 
 fn of_call(function: &Function) -> Option<Expr> {
@@ -67,6 +115,14 @@ fn of_call(function: &Function) -> Option<Expr> {
             let today = call("current_date", Vec::new());
             Some(call("age", vec![today, of.clone()]))
         }
+        ("date_trunc", Some([unit, of])) => {
+            let unit = constant(unit)?.to_lowercase();
+            many_years(&unit, of).or_else(|| {
+                let single = unit.strip_suffix('s')?;
+                let is_known = single.ends_with("second");
+                is_known.then(|| call("date_trunc", vec![text(single), of.clone()]))
+            })
+        }
         ("date_trunc", Some([unit, of, zone])) => {
             let clocks = call(CLOCKS_IN, vec![zone.clone(), of.clone()]);
             let cut = call("date_trunc", vec![unit.clone(), clocks]);
@@ -74,6 +130,55 @@ fn of_call(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// The text of a constant.
+fn constant(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn text(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
+}
+
+/// The beginning of a decade, a century or a millennium: of its year, less the years before that.
+fn many_years(unit: &str, of: &Expr) -> Option<Expr> {
+    let (first, years) = match unit {
+        "decade" | "decades" => (0, 10),
+        "century" | "centuries" => (1, 100),
+        "millennium" | "millennia" => (1, 1_000),
+        _ => return None,
+    };
+    let number = |number: i32| Expr::Value(Value::Number(number.to_string(), false).into());
+    let binary = |left: Expr, op: BinaryOperator, right: Expr| {
+        Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(left),
+            op,
+            right: Box::new(right),
+        }))
+    };
+    let year = call("date_part", vec![text("year"), of.clone()]);
+    let since_first = binary(year, BinaryOperator::Minus, number(first));
+    let beyond = binary(since_first, BinaryOperator::Modulo, number(years));
+    let one_year = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(text("1 year")),
+        data_type: SqlType::Interval {
+            fields: None,
+            precision: None,
+        },
+        array: false,
+        format: None,
+    };
+    let beyond = binary(beyond, BinaryOperator::Multiply, one_year);
+    let begins = call("date_trunc", vec![text("year"), of.clone()]);
+    Some(binary(begins, BinaryOperator::Minus, beyond))
 }
 
 /// The arguments of a call, where there is a list of plain ones.

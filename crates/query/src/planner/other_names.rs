@@ -7,6 +7,7 @@
 //! | `gen_random_uuid`   | `uuid`     |
 //! | `sign`              | `signum`   |
 //! | `ceiling`           | `ceil`     |
+//! | `transaction_timestamp`, `statement_timestamp`, `clock_timestamp` | `now` |
 //! | `array_remove`      | `array_remove_all`, as the planner's own removes the first one alone |
 //! | `array_replace`     | `array_replace_all`, likewise |
 
@@ -15,10 +16,13 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SessionState;
 
 const AGGREGATES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", "var")];
-const SCALARS: [(&str, &str); 5] = [
+const SCALARS: [(&str, &str); 8] = [
     ("gen_random_uuid", "uuid"),
     ("sign", "signum"),
     ("ceiling", "ceil"),
+    ("transaction_timestamp", "now"),
+    ("statement_timestamp", "now"),
+    ("clock_timestamp", "now"),
     ("array_remove", "array_remove_all"),
     ("array_replace", "array_replace_all"),
 ];

@@ -31,8 +31,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::Error;
 
+use crate::cast::without_exponent;
 use crate::error::into_datafusion;
 use crate::hex::{from_uuid, put_uuid};
+use crate::moments::rounded_fraction;
 use crate::parse::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::types::mark;
@@ -95,8 +97,19 @@ fn spell(expr: &mut Expr) {
         }
         SqlType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
         SqlType::Interval { .. } => INTERVAL,
+        SqlType::Numeric(_) | SqlType::Decimal(_) | SqlType::Dec(_) => {
+            if let Some(digits) = without_exponent(text) {
+                *text = digits;
+            }
+            return;
+        }
         _ => return,
     };
+    if matches!(data_type, SqlType::Timestamp(None | Some(6), _))
+        && let Some(rounded) = rounded_fraction(text)
+    {
+        *text = rounded;
+    }
     if let Some(spelt) = spelt_as(text, &wanted) {
         *text = spelt;
     }

@@ -57,6 +57,7 @@ impl ExprPlanner for UnknownOperands {
             match raw.op {
                 B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq => other,
                 B::Minus => other,
+                B::And | B::Or => DataType::Boolean,
                 B::Plus if is_moment(&other) => DataType::Interval(IntervalUnit::MonthDayNano),
                 B::Plus => other,
                 _ => DataType::Null,
@@ -136,12 +137,12 @@ fn rewritten(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }) => {
             for operand in [left, right]
                 .into_iter()
-                .filter(|operand| is_parameter(operand))
+                .filter(|operand| is_unknown(operand))
             {
                 as_wanted(operand, &DataType::Boolean)?;
             }
         }
-        Expr::Not(operand) if is_parameter(operand) => as_wanted(operand, &DataType::Boolean)?,
+        Expr::Not(operand) if is_unknown(operand) => as_wanted(operand, &DataType::Boolean)?,
         Expr::Between(between) => {
             let wanted = of(&between.expr);
             as_wanted(&mut between.low, &wanted)?;
