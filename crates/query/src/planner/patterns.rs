@@ -9,7 +9,7 @@
 //! | `(?=...)`, `\1`     | refused                                           |
 //!
 //! ```text
-//!   x ~ p, x !~* p    ->  x ~ pattern_of(p), ...     rewritten before they are planned
+//!   x ~ p, x !~* p    ->  x ~ "~"(p), x !~* "~"(p)     before they are planned
 //! ```
 //!
 //! Pure. Invariant PTN-1: a pattern that can't be written with its meaning is refused.
@@ -34,8 +34,8 @@ use regex::{Regex, RegexBuilder};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::row_functions::OfRows;
 
-/// The function that writes the right side of an operator.
-const PATTERN_OF: &str = "pattern_of";
+/// The function that writes the right side of an operator; errors name it.
+const PATTERN_OF: &str = "~";
 /// The function that `substring(text FROM pattern)` becomes.
 const SUBSTRING: &str = "substring_of_pattern";
 /// Expressions that each thread keeps.

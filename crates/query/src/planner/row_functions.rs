@@ -270,7 +270,7 @@ impl ScalarUDFImpl for OfRows {
         all.collect::<Option<Vec<DataType>>>().ok_or_else(|| {
             let names: Vec<String> = arguments.iter().map(types::name).collect();
             plan_datafusion_err!(
-                "Function '{}' failed to match any signature, but received {} (DataType: )",
+                "Function '{}' failed to match any signature, but received types (DataType: {})",
                 function.name,
                 names.join(", ")
             )

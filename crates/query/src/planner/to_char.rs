@@ -83,7 +83,7 @@ impl ScalarUDFImpl for ToChar {
         let wrong = || {
             let names: Vec<String> = arguments.iter().map(types::name).collect();
             plan_datafusion_err!(
-                "Function 'to_char' failed to match any signature, but received {} (DataType: )",
+                "Function 'to_char' failed to match any signature, but received of (DataType: {})",
                 names.join(", ")
             )
         };
