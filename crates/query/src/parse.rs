@@ -21,6 +21,7 @@ use crate::pg_catalog::{PG_CATALOG, rewrite};
 use crate::temporary::{self, PG_TEMP};
 
 pub(crate) mod alter;
+mod ambiguous_columns;
 mod array_queries;
 mod calls;
 mod cast_names;
@@ -35,12 +36,14 @@ mod explained;
 mod ignored;
 mod kept_names;
 mod merge;
+mod nested_exists;
 mod outside_queries;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
 mod postgres;
 mod repeated_groups;
 pub(crate) mod roles;
+mod row_lookups;
 mod rows;
 mod series;
 mod split_tables;
@@ -51,6 +54,8 @@ mod temporary_names;
 mod unnest;
 mod using_joins;
 pub(crate) mod view;
+mod whole_rows;
+mod windows;
 mod words;
 
 #[cfg(test)]
@@ -392,6 +397,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         storage: storage::take(&mut tokens)?,
     };
     postgres::tokens(&mut tokens);
+    repeated_groups::tokens(&mut tokens);
     merge::hide(&mut tokens)?;
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
@@ -409,7 +415,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     merge::show(&mut statement);
     postgres::tree(&mut statement)?;
     casts::cut(&mut statement)?;
-    repeated_groups::spell_out(&mut statement);
+    repeated_groups::spell_out(&mut statement)?;
     rewrite::rewrite(&mut statement);
     array_queries::rewrite(&mut statement)?;
     let text = Text::Sql(Box::new(statement));

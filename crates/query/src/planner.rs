@@ -5,9 +5,11 @@
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
 //!        |                repeated_names, moment_calls
 //!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: counted_sets, unknowns, single_rows, subquery_values, not_in,
-//!        |                          rounding, divisions, intervals, window_peers, meanings,
-//!        |                          (its own),
+//!   logical plan          analyzer: whole_rows, grouped_columns, own_orders, counted_sets,
+//!        |                          unknowns, constant_conditions, subquery_columns,
+//!        |                          certain_rows, single_rows, subquery_values, not_in,
+//!        |                          rows_around, rounding, divisions, intervals, window_peers,
+//!        |                          meanings, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
@@ -28,8 +30,10 @@ mod bare_filters;
 mod bounded;
 mod byte_lengths;
 mod casts;
+mod certain_rows;
 pub(crate) mod checked_integers;
 pub(crate) mod column_names;
+mod constant_conditions;
 mod counted_sets;
 mod counts;
 mod date_parts;
@@ -38,6 +42,7 @@ mod divisions;
 mod exact_sum;
 mod exists_values;
 mod forgetful;
+mod grouped_columns;
 mod guards;
 mod in_lists;
 mod intervals;
@@ -47,6 +52,7 @@ mod moment_calls;
 mod not_in;
 mod ordered_floats;
 mod other_names;
+mod own_orders;
 mod partial_functions;
 mod patient_joins;
 mod patterns;
@@ -54,6 +60,7 @@ mod percentiles;
 pub(crate) mod repeated_names;
 mod rounding;
 mod row_functions;
+mod rows_around;
 mod rule;
 pub(crate) mod series;
 mod shown_spans;
@@ -61,6 +68,7 @@ mod single_distinct;
 mod single_rows;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
+mod subquery_columns;
 mod subquery_values;
 mod text_functions;
 mod time_zones;
@@ -69,6 +77,7 @@ mod type_names;
 mod unknowns;
 mod uuid_literals;
 mod whole_orders;
+mod whole_rows;
 mod window_peers;
 
 use std::ops::ControlFlow;
@@ -98,32 +107,39 @@ use crate::settings::Settings;
 
 use bare_filters::BareFilters;
 use casts::CASTS;
+use certain_rows::CERTAIN_ROWS;
 use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
+use constant_conditions::CONSTANT_CONDITIONS;
 use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
 use day_bounds::DAY_BOUNDS;
 use divisions::DIVISIONS;
 use exact_sum::ExactSum;
 use forgetful::FORGETFUL;
+use grouped_columns::GROUPED_COLUMNS;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
 use in_lists::IN_LISTS;
 use intervals::{INTERVAL_ORDER, INTERVAL_WINDOWS, IntervalArithmetic};
 use like_escapes::SimilarToEscape;
 use meanings::{BareNulls, EQUAL_ZEROS, MEANINGS};
 use not_in::NOT_IN;
+use own_orders::OWN_ORDERS;
 use patient_joins::PATIENT_JOINS;
 use rounding::ROUNDING;
+use rows_around::ROWS_AROUND;
 use shown_spans::ShownSpans;
 use single_distinct::SingleDistinct;
 use single_rows::SINGLE_ROWS;
 use spelt_moments::SPELT_MOMENTS;
 use sql_types::{StoredTypes, UuidOf};
+use subquery_columns::SUBQUERY_COLUMNS;
 use subquery_values::SUBQUERY_VALUES;
 use unknowns::{UNKNOWNS, UnknownOperands};
 
 pub(crate) use unknowns::parameter_types;
 use uuid_literals::UUID_LITERALS;
 use whole_orders::WHOLE_ORDERS;
+use whole_rows::WHOLE_ROWS;
 use window_peers::WINDOW_PEERS;
 
 /// What is the same for all statements, made once: rules and functions.
@@ -151,11 +167,18 @@ pub(crate) fn base(
     // both sides of an operator one type.
     let mut analyzer = Analyzer::new().rules;
     let before = [
+        WHOLE_ROWS,
+        GROUPED_COLUMNS,
+        OWN_ORDERS,
         COUNTED_SETS,
         UNKNOWNS,
+        CONSTANT_CONDITIONS,
+        SUBQUERY_COLUMNS,
+        CERTAIN_ROWS,
         SINGLE_ROWS,
         SUBQUERY_VALUES,
         NOT_IN,
+        ROWS_AROUND,
         ROUNDING,
         DIVISIONS,
         INTERVAL_WINDOWS,

@@ -33,9 +33,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
 use super::kept_names::KeptNames;
+use super::whole_rows::WholeRows;
 use super::{
-    calls, cast_names, date_formats, elements, folded, ignored, rows, series, split_tables,
-    subqueries, temporary_names, unnest, using_joins,
+    ambiguous_columns, calls, cast_names, date_formats, elements, folded, ignored, nested_exists,
+    rows, series, split_tables, subqueries, temporary_names, unnest, using_joins, windows,
 };
 use crate::array_text::array_elements;
 
@@ -236,6 +237,7 @@ pub(crate) fn formats(statement: &mut Statement) -> Result<()> {
 #[derive(Default)]
 struct Rewriter {
     names: KeptNames,
+    whole_rows: WholeRows,
 }
 
 impl VisitorMut for Rewriter {
@@ -248,12 +250,15 @@ impl VisitorMut for Rewriter {
         unnest::beside_rows(query);
         fetch(query);
         cast_names::in_query(query);
+        checked(windows::in_query(query))?;
         checked(using_joins::in_query(query))
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         self.names.enter(select);
         checked(ignored::in_select(select))?;
+        checked(ambiguous_columns::in_select(select))?;
+        checked(windows::in_select(select))?;
         checked(subqueries::in_list(select))
     }
 
@@ -267,6 +272,8 @@ impl VisitorMut for Rewriter {
         if let Some(list) = in_list(expr) {
             *expr = list;
         }
+        checked(self.whole_rows.enter(expr))?;
+        checked(nested_exists::in_expr(expr))?;
         distinct(expr);
         power(expr);
         calls::rewrite(expr);

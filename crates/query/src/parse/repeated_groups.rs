@@ -1,35 +1,239 @@
-//! ROLLUP and CUBE that name an expression twice, as the sets that they stand for: the planner
-//! refuses them as they are.
+//! ROLLUP, CUBE and GROUPING SETS that the planner refuses or takes for something else, as the sets
+//! that they stand for.
 //!
 //! ```text
-//!   ROLLUP (a, a)   ->   GROUPING SETS ((a), (a), ())
+//!   ROLLUP (a, a)                    ->   GROUPING SETS ((a), (a), ())
+//!   ROLLUP ((a, b), c)               ->   GROUPING SETS ((a, b, c), (a, b), ())
+//!   GROUPING SETS (ROLLUP (a), (b))  ->   GROUPING SETS ((a), (), (b))
+//!   SELECT a, b ... ROLLUP (1, 2)    ->   SELECT a, b ... ROLLUP (a, b)
+//!   GROUP BY ((a), b), ()            ->   GROUP BY a, b
+//!   GROUP BY ()                      ->   HAVING count(*) >= 0
 //! ```
 //!
-//! Rewrites sqlparser's tree and does nothing else. Invariant RPG-1: what names nothing twice stays
-//! as it is.
+//! Rewrites sqlparser's tree, and of tokens puts brackets around what begins with some and does not
+//! end with them. Invariant RPG-1: what names nothing twice, and columns one by one, stays as it
+//! is.
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
+    SelectItem, Statement, Value, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use lazybase_model::{Error, Result};
+
+use super::{folded, unsupported};
 
 /// A CUBE of more stays as it is, and is refused.
 const CUBE_MAX: usize = 12;
 
-/// Writes every ROLLUP and CUBE of a statement that names an expression twice as its sets.
-pub(super) fn spell_out(statement: &mut Statement) {
-    let _ = visit_expressions_mut(statement, |expr| {
-        let sets = match &*expr {
-            Expr::Rollup(groups) if is_repeated(groups) => Some(rollup(groups)),
-            Expr::Cube(groups) if is_repeated(groups) && groups.len() <= CUBE_MAX => {
-                Some(cube(groups))
-            }
-            _ => None,
-        };
-        if let Some(sets) = sets {
-            *expr = Expr::GroupingSets(sets);
+/// Puts brackets around each member of ROLLUP, CUBE and GROUPING SETS that begins with a bracket
+/// and goes on behind it: the parser takes that one for the member's.
+pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 1 < tokens.len() {
+        let opens = ["rollup", "cube", "sets"]
+            .iter()
+            .any(|word| is(&tokens[at].token, word));
+        if opens && tokens[at + 1].token == Token::LParen {
+            in_brackets(tokens, at + 2);
         }
-        ControlFlow::<()>::Continue(())
+        at += 1;
+    }
+}
+
+fn is(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(known)
+        if known.quote_style.is_none() && known.value.eq_ignore_ascii_case(word))
+}
+
+/// Puts brackets around the members of a list, which begins at this place.
+fn in_brackets(tokens: &mut Vec<TokenWithSpan>, first: usize) {
+    let mut begin = first;
+    let mut depth = 0_usize;
+    // Where the bracket ends that the member begins with.
+    let mut closed = None;
+    let mut at = first;
+    while at < tokens.len() {
+        let ends = depth == 0 && matches!(tokens[at].token, Token::Comma | Token::RParen);
+        if ends {
+            let is_list = tokens[at].token == Token::RParen;
+            let goes_on = closed.is_some_and(|closed| closed + 1 < at);
+            if goes_on && tokens[begin].token == Token::LParen {
+                let [mut open, mut close] = [tokens[begin].clone(), tokens[at].clone()];
+                open.token = Token::LParen;
+                close.token = Token::RParen;
+                tokens.insert(at, close);
+                tokens.insert(begin, open);
+                at += 2;
+            }
+            if is_list {
+                return;
+            }
+            begin = at + 1;
+            closed = None;
+        } else if tokens[at].token == Token::LParen {
+            depth += 1;
+        } else if tokens[at].token == Token::RParen {
+            depth -= 1;
+            if depth == 0 && closed.is_none() {
+                closed = Some(at);
+            }
+        }
+        at += 1;
+    }
+}
+
+/// Rewrites the groups of every SELECT of a statement.
+///
+/// # Errors
+/// `Invalid`: 42P10 for a place that the SELECT does not have, 0A000 for one that can't be told.
+pub(super) fn spell_out(statement: &mut Statement) -> Result<()> {
+    struct Groups;
+    impl VisitorMut for Groups {
+        type Break = Error;
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+            match in_select(select) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            }
+        }
+    }
+    match statement.visit(&mut Groups) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn in_select(select: &mut Select) -> Result<()> {
+    let GroupByExpr::Expressions(groups, modifiers) = &mut select.group_by else {
+        return Ok(());
+    };
+    let is_grouped = !groups.is_empty();
+    let items = &select.projection;
+    let mut spelt = Vec::with_capacity(groups.len());
+    for group in groups.drain(..) {
+        match group {
+            Expr::Tuple(members) => spelt.extend(members),
+            Expr::Rollup(members) => {
+                let members = placed(members, items)?;
+                spelt.push(match is_plain(&members) {
+                    true => Expr::Rollup(members),
+                    false => Expr::GroupingSets(rollup(&members)),
+                });
+            }
+            Expr::Cube(members) => {
+                let members = placed(members, items)?;
+                spelt.push(match is_plain(&members) || members.len() > CUBE_MAX {
+                    true => Expr::Cube(members),
+                    false => Expr::GroupingSets(cube(&members)),
+                });
+            }
+            Expr::GroupingSets(sets) => {
+                let sets = sets.into_iter().flat_map(sets_within).collect();
+                spelt.push(Expr::GroupingSets(placed(sets, items)?));
+            }
+            other => spelt.push(other),
+        }
+    }
+    let is_one = is_grouped && spelt.is_empty() && modifiers.is_empty();
+    *groups = spelt;
+    if is_one && select.having.is_none() {
+        select.having = any_count();
+    }
+    Ok(())
+}
+
+/// What any number of rows fulfils, and makes one group of them.
+fn any_count() -> Option<Expr> {
+    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql("count(*) >= 0");
+    parser.ok()?.parse_expr().ok()
+}
+
+/// The members with those that are places of columns as these columns.
+fn placed(members: Vec<Vec<Expr>>, items: &[SelectItem]) -> Result<Vec<Vec<Expr>>> {
+    let each = members.into_iter().map(|member| {
+        let exprs = member.into_iter().map(|expr| match place(&expr) {
+            Some(place) => at_place(place, items),
+            None => Ok(expr),
+        });
+        exprs.collect()
     });
+    each.collect()
+}
+
+fn place(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn at_place(place: usize, items: &[SelectItem]) -> Result<Expr> {
+    let before = items.get(..place).unwrap_or(items);
+    let is_known = |item: &SelectItem| {
+        matches!(
+            item,
+            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+        )
+    };
+    if !before.iter().all(is_known) {
+        return Err(unsupported(format!(
+            "GROUP BY position {place} can't be told behind a *"
+        ))
+        .with_hint("write the column's name"));
+    }
+    match place.checked_sub(1).and_then(|at| items.get(at)) {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+            Ok(expr.clone())
+        }
+        _ => Err(Error::invalid(format!(
+            "GROUP BY position {place} is not in the SELECT list"
+        ))
+        .with_hint("positions count from 1")
+        .with_sqlstate("42P10")),
+    }
+}
+
+/// The sets that a member of GROUPING SETS stands for: in it, the parser takes ROLLUP and CUBE for
+/// functions.
+fn sets_within(member: Vec<Expr>) -> Vec<Vec<Expr>> {
+    let [Expr::Function(function)] = member.as_slice() else {
+        return vec![member];
+    };
+    let name = match function.name.0.as_slice() {
+        [name] => name.as_ident().map(folded),
+        _ => None,
+    };
+    match (name.as_deref(), members_of(function)) {
+        (Some("rollup"), Some(members)) => rollup(&members),
+        (Some("cube"), Some(members)) if members.len() <= CUBE_MAX => cube(&members),
+        _ => vec![member],
+    }
+}
+
+fn members_of(function: &Function) -> Option<Vec<Vec<Expr>>> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    let members = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Tuple(all))) => Some(all.clone()),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(one)) => Some(vec![one.clone()]),
+        _ => None,
+    });
+    members.collect()
+}
+
+/// Whether members are columns one by one, each of them once.
+fn is_plain(groups: &[Vec<Expr>]) -> bool {
+    groups.iter().all(|group| group.len() == 1) && !is_repeated(groups)
 }
 
 fn is_repeated(groups: &[Vec<Expr>]) -> bool {

@@ -25,7 +25,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use lazybase_model::Result;
 
-use super::{folded, outside_queries, unsupported};
+use super::{folded, outside_queries, row_lookups, unsupported};
 
 /// The one column of a query, in what is asked about it.
 const COLUMN: &str = "v";
@@ -44,12 +44,15 @@ pub(super) fn in_list(select: &mut Select) -> Result<()> {
 }
 
 /// Rewrites `op ANY` and `op ALL` of a query in a condition. One that names columns of the query
-/// around it the planner knows better, as long as it can tell them apart from its own.
+/// around it the planner knows better, as long as it can tell them apart from its own, and there
+/// is no `IN` that means the same.
 ///
 /// # Errors
 /// As [`in_list`].
 pub(super) fn in_condition(expr: &mut Expr) -> Result<()> {
     let of_planner = match &*expr {
+        Expr::AnyOp { compare_op, .. } if *compare_op == BinaryOperator::Eq => false,
+        Expr::AllOp { compare_op, .. } if *compare_op == BinaryOperator::NotEq => false,
         Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } => {
             query_of(right).is_some_and(|query| is_about_rows_around(left, query))
         }
@@ -73,13 +76,13 @@ fn is_about_rows_around(left: &Expr, query: &Query) -> bool {
 
 /// The names of tables and columns.
 #[derive(Default)]
-struct Names {
+pub(super) struct Names {
     /// What tables are called that are read.
-    tables: BTreeSet<String>,
+    pub(super) tables: BTreeSet<String>,
     /// The tables that columns are said to be of.
-    qualifiers: BTreeSet<String>,
+    pub(super) qualifiers: BTreeSet<String>,
     /// Whether there are columns of which it is not said.
-    unqualified: bool,
+    pub(super) unqualified: bool,
 }
 
 impl Visitor for Names {
@@ -93,6 +96,8 @@ impl Visitor for Names {
             TableFactor::Table { alias, .. }
             | TableFactor::Derived { alias, .. }
             | TableFactor::Function { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::NestedJoin { alias, .. }
             | TableFactor::UNNEST { alias, .. } => alias.as_ref().map(|alias| &alias.name),
             _ => None,
         };
@@ -239,7 +244,7 @@ fn holding(expr: &mut Expr) {
             holding(left);
             holding(right);
         }
-        Expr::InSubquery { expr, .. } => value(expr, Place::Condition),
+        Expr::InSubquery { .. } => looked_up(expr, true),
         Expr::UnaryOp {
             op: UnaryOperator::Not,
             expr: inner,
@@ -260,12 +265,21 @@ fn failing(expr: &mut Expr) {
             failing(left);
             failing(right);
         }
-        Expr::InSubquery { expr, .. } => value(expr, Place::Condition),
+        Expr::InSubquery { .. } => looked_up(expr, false),
         Expr::UnaryOp {
             op: UnaryOperator::Not,
             expr: inner,
         } => holding(inner),
         other => value(other, Place::Condition),
+    }
+}
+
+/// An `IN` of a query of which only matters where it holds, or only where it fails.
+fn looked_up(expr: &mut Expr, holds: bool) {
+    if let Some(found) = row_lookups::found(expr, holds) {
+        *expr = found;
+    } else if let Expr::InSubquery { expr, .. } = expr {
+        value(expr, Place::Condition);
     }
 }
 
@@ -282,11 +296,7 @@ fn found(expr: &mut Expr) {
             found(left);
             found(right);
         }
-        Expr::InSubquery {
-            expr,
-            negated: false,
-            ..
-        } => value(expr, Place::Condition),
+        Expr::InSubquery { negated: false, .. } => looked_up(expr, true),
         other => value(other, Place::Condition),
     }
 }

@@ -8,17 +8,25 @@
 //!                                               t
 //! ```
 //!
+//! Of a query that depends on the row around it, it also forgets which of the NULLs that it finds
+//! are of that row. It asks for what is there and not for what is equal:
+//!
+//! ```text
+//!   t.x NOT IN (SELECT y FROM u WHERE u.a = t.a)
+//!     ->  NOT EXISTS (SELECT y FROM u WHERE u.a = t.a AND (y = t.x) IS NOT FALSE)
+//! ```
+//!
 //! A rule of the planner before its own; reads and gives plans. Invariant NIN-1: conditions on
-//! columns stay as they are.
+//! columns, with queries that depend on nothing, stay as they are.
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, ExprSchema, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::InSubquery;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery};
 
 use crate::planner::rule::NodeRule;
 
@@ -26,9 +34,14 @@ use crate::planner::rule::NodeRule;
 pub(crate) const NOT_IN: NodeRule = NodeRule::new("not_in", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Filter(filter) = plan else {
+    let LogicalPlan::Filter(mut filter) = plan else {
         return Ok(Transformed::no(plan));
     };
+    let dependent = none_found(&filter)?;
+    let transformed = dependent.is_some();
+    if let Some(predicate) = dependent {
+        filter.predicate = predicate;
+    }
     let mut computed: Vec<Expr> = Vec::new();
     let conditions = split_conjunction_owned(filter.predicate.clone());
     let conditions = conditions
@@ -47,7 +60,11 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         });
     let conditions: Vec<Expr> = conditions.collect();
     let Some(predicate) = conjunction(conditions).filter(|_| !computed.is_empty()) else {
-        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+        let filter = LogicalPlan::Filter(filter);
+        return Ok(match transformed {
+            true => Transformed::yes(filter),
+            false => Transformed::no(filter),
+        });
     };
     let columns: Vec<Expr> = filter
         .input
@@ -76,15 +93,67 @@ fn free_name(schema: &DFSchema, number: usize) -> String {
 fn not_in(condition: Expr) -> std::result::Result<InSubquery, Expr> {
     match condition {
         Expr::Not(inner) => match *inner {
-            Expr::InSubquery(looked) if !looked.negated && !is_columns(&looked.expr) => Ok(looked),
+            Expr::InSubquery(looked) if !looked.negated && is_computed(&looked) => Ok(looked),
             inner => Err(Expr::Not(Box::new(inner))),
         },
-        Expr::InSubquery(looked) if looked.negated && !is_columns(&looked.expr) => Ok(looked),
+        Expr::InSubquery(looked) if looked.negated && is_computed(&looked) => Ok(looked),
         other => Err(other),
     }
 }
 
-/// Whether it is a column, or of columns of a query around it: those are the planner's to find.
-fn is_columns(expr: &Expr) -> bool {
-    matches!(expr, Expr::Column(_)) || expr.contains_outer()
+/// Whether what is looked for is neither a column nor of columns of a query around it: those are
+/// the planner's to find.
+fn is_computed(looked: &InSubquery) -> bool {
+    !matches!(*looked.expr, Expr::Column(_)) && !looked.expr.contains_outer()
+}
+
+/// The condition of a filter with each NOT IN of a query that depends on the row around it as NOT
+/// EXISTS; nothing where it has none.
+fn none_found(filter: &Filter) -> Result<Option<Expr>> {
+    let mut changed = false;
+    let mut conditions = Vec::new();
+    for condition in split_conjunction_owned(filter.predicate.clone()) {
+        let looked = match &condition {
+            Expr::Not(inner) => match inner.as_ref() {
+                Expr::InSubquery(looked) if !looked.negated => Some(looked),
+                _ => None,
+            },
+            Expr::InSubquery(looked) if looked.negated => Some(looked),
+            _ => None,
+        };
+        let looked = looked.filter(|looked| !looked.subquery.outer_ref_columns.is_empty());
+        let none = looked.map(|looked| none_is_it(looked, filter.input.schema()));
+        changed |= none.is_some();
+        conditions.push(none.transpose()?.unwrap_or(condition));
+    }
+    Ok(conjunction(conditions).filter(|_| changed))
+}
+
+/// That no row of a query is, or may be, what is looked for.
+fn none_is_it(looked: &InSubquery, around: &DFSchema) -> Result<Expr> {
+    let outside = looked.expr.as_ref().clone().transform(|expr| match expr {
+        Expr::Column(column) => {
+            let field = around.field_from_column(&column)?;
+            let outer = Expr::OuterReferenceColumn(Arc::clone(field), column);
+            Ok(Transformed::yes(outer))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    let rows = looked.subquery.subquery.as_ref();
+    let Some(column) = rows.schema().columns().into_iter().next() else {
+        return plan_err!("subquery must return only one column");
+    };
+    let may_be = Expr::Column(column).eq(outside.data);
+    let found = LogicalPlanBuilder::from(rows.clone())
+        .filter(Expr::IsNotFalse(Box::new(may_be)))?
+        .build()?;
+    let subquery = Subquery {
+        outer_ref_columns: found.all_out_ref_exprs(),
+        subquery: Arc::new(found),
+        spans: looked.subquery.spans.clone(),
+    };
+    Ok(Expr::Exists(Exists {
+        subquery,
+        negated: true,
+    }))
 }

@@ -50,8 +50,10 @@ fn value_of(subquery: Subquery) -> Result<Transformed<Expr>> {
     }
     let (plan, may_have_more) = match first_of(&subquery.subquery)? {
         Some(plan) => (plan, false),
-        // One row that reads nothing.
-        None if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1) => {
+        // One row that reads nothing. Of others, a limit leaves one for all rows around.
+        None if !matches!(*subquery.subquery, LogicalPlan::Limit(_))
+            && subquery.subquery.max_rows().is_some_and(|rows| rows <= 1) =>
+        {
             return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
         }
         None => (all_of(&subquery.subquery)?, true),
