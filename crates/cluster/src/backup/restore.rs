@@ -1,7 +1,7 @@
 //! Restore: files that one backup names, cut at an SCU, become a database.
 //!
 //! ```text
-//!   put a mark                       a folder with it alone, or without a checkpoint, does not open
+//!   put a mark                       a folder that has it and no checkpoint does not open
 //!   choose a backup and a boundary   the manifest as of there (engine, `cut_at`)
 //!   copy each file                   compared with what was copied, read back in full
 //!   put the checkpoint, take the mark away

@@ -382,8 +382,8 @@ fn writers_go_on_while_a_table_waits_to_be_emptied() {
     close_whole(&instance);
 }
 
-/// On a full disk changes of the catalogue are refused as batches are: DROP TABLE, which makes room,
-/// waits for nothing that needs some.
+/// On a full disk changes of the catalogue are refused as batches are: DROP TABLE, which makes
+/// room, waits for nothing that needs some.
 #[test]
 fn a_full_disk_refuses_changes_of_the_catalogue() {
     let full = Fault::Refused { full: true };

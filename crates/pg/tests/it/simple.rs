@@ -138,7 +138,7 @@ async fn what_drivers_set_and_ask_for_as_they_start_is_there() {
         ("standard_conforming_strings", "on"),
         ("lazybase.freshness", "30s"),
         ("search_path", "public"),
-        ("transaction isolation level", "snapshot"),
+        ("transaction isolation level", "repeatable read"),
     ] {
         assert_eq!(
             cells(&client, &format!("SHOW {name}")).await,

@@ -5,7 +5,7 @@
 //!   unnest(l)                                 ->  UNNEST(l) AS unnest (unnest)
 //!   LATERAL unnest(l) AS x                    ->  UNNEST(l) AS x (x)
 //!   unnest(a, b) AS x (i)                     ->  UNNEST(a, b) AS x (i, unnest_2)
-//!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, generate_series(1, array_length(l, 1)))
+//!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, generate_series(1, length of l))
 //!                                                   AS x (x, ordinality)
 //!   generate_series(5, 7) WITH ORDINALITY     ->  the same of UNNEST(generate_series(5, 7))
 //! ```

@@ -1,6 +1,6 @@
 //! Sums, differences and products of integers that are out of their type's range: an error, as
-//! in PostgreSQL, where the planner's operators wrap around to another number; and those of DECIMALs
-//! that have more digits than any DECIMAL, of which the planner's operators drop the last.
+//! in PostgreSQL, where the planner's operators wrap around to another number; and those of
+//! DECIMALs that have more digits than any DECIMAL, of which the planner's operators drop the last.
 //!
 //! ```text
 //!   a + b    ->  plus(a, b)       a * b  ->  times(a, b)

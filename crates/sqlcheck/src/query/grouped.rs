@@ -117,6 +117,7 @@ impl Queries<'_> {
     /// GROUP BY with several sets, in words and one by one.
     fn grouping_sets(&mut self, groups: &[String]) -> (String, Vec<Set>) {
         let all: Set = (0..groups.len()).collect();
+        let groups: Vec<String> = groups.iter().zip(1..).map(grouped_by).collect();
         let listed = groups.join(", ");
         match self.dice.roll(4) {
             0 => {
@@ -148,6 +149,14 @@ impl Queries<'_> {
                 (format!("GROUPING SETS ({})", shown.join(", ")), sets)
             }
         }
+    }
+}
+
+/// A group as GROUP BY has it. A whole number there is a place among the columns: it has its own.
+fn grouped_by((group, place): (&String, usize)) -> String {
+    match group.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => place.to_string(),
+        false => group.clone(),
     }
 }
 
