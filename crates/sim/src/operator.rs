@@ -332,6 +332,16 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     }
     match verify(life).await {
         Ok(report) if report.is_whole() => Ok(()),
+        // A page that no answer needs, as that of a hidden column: nobody has met its damage while
+        // anything else held its rows. It is told by name.
+        Ok(report)
+            if report
+                .problems
+                .iter()
+                .all(|what| life.run.wounds.are_named(what)) =>
+        {
+            Ok(())
+        }
         other => Err(Trouble::Wrong(format!(
             "the database at rest is not whole: {other:?}"
         ))),

@@ -43,6 +43,13 @@ fn seeds_that_failed_later_do_not() {
     }
 }
 
+/// A page of a hidden column that is damaged after the last time that anybody reads it.
+#[test]
+fn damage_that_no_answer_meets_is_named_when_all_is_looked_at() {
+    let outcome = run_seed(31_001_597, Trim::NOTHING, false);
+    assert_eq!(outcome.violation, None);
+}
+
 /// What stories held when the first of those seeds failed.
 const FIRST: Trim = Trim {
     shape: Some(Shape::Rich),
