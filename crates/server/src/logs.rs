@@ -81,10 +81,17 @@ fn directives(level: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// What somebody wants of an event is kept for all subscribers of the process: there is one of
+    /// ours at a time.
+    static ONE_SUBSCRIBER: Mutex<()> = Mutex::new(());
 
     #[test]
     fn without_traces_no_span_is_made_and_nothing_below_the_level() {
+        let _alone = ONE_SUBSCRIBER.lock().unwrap();
         let quiet = subscriber(&Config::default(), None);
         tracing::subscriber::with_default(quiet, || {
             assert!(tracing::info_span!("statement").is_disabled());
@@ -95,6 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_served_is_told_at_every_level() {
+        let _alone = ONE_SUBSCRIBER.lock().unwrap();
         for level in ["off", "error", "warn", "warn,lazybase=error", "debug"] {
             let mut config = Config::default();
             config.log_level = level.to_owned();
