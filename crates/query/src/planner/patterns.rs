@@ -18,7 +18,6 @@ mod brackets;
 mod functions;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::error::Result;
@@ -100,7 +99,7 @@ fn is_text(expr: &Expr) -> bool {
 }
 
 /// How an expression is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Flags {
     /// Upper and lower case are one.
     ignores_case: bool,
@@ -154,15 +153,18 @@ fn refused(what: &str) -> Error {
         .with_sqlstate("0A000")
 }
 
+/// An expression by what it was written as.
+type Kept = (String, Flags, Regex);
+
 thread_local! {
-    static KEPT: RefCell<HashMap<(String, Flags), Regex>> = RefCell::new(HashMap::new());
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An expression that texts can be looked at with; those of the last patterns are kept.
 fn compiled(pattern: &str, flags: Flags) -> Checked<Regex> {
     KEPT.with_borrow_mut(|kept| {
-        let key = (pattern.to_owned(), flags);
-        if let Some(known) = kept.get(&key) {
+        let is_it = |one: &&Kept| one.1 == flags && one.0 == pattern;
+        if let Some((.., known)) = kept.iter().find(is_it) {
             return Ok(known.clone());
         }
         let written = spelt(pattern, flags)?;
@@ -174,7 +176,7 @@ fn compiled(pattern: &str, flags: Flags) -> Checked<Regex> {
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
-        kept.insert(key, made.clone());
+        kept.push((pattern.to_owned(), flags, made.clone()));
         Ok(made)
     })
 }
