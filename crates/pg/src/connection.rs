@@ -77,9 +77,14 @@ impl Connection {
         }
     }
 
-    /// Serves the client until it leaves, or the server stops.
-    pub(crate) async fn run(mut self) {
+    /// Serves the client until it leaves, or the server stops. It is told what of its wishes is
+    /// not followed.
+    pub(crate) async fn run(mut self, unfollowed: Option<String>) {
         self.wire.put(Authentication::Ok);
+        if let Some(unfollowed) = unfollowed {
+            self.wire
+                .put(failure::notice("NOTICE", "01000", &unfollowed));
+        }
         self.report();
         let key = SecretKey::I32(self.place.key as i32);
         self.wire.put(BackendKeyData::new(self.place.pid, key));

@@ -285,7 +285,11 @@ async fn connect(
     };
     drop(beginning);
     match begun {
-        Ok(Some((session, place))) => {
+        Ok(Some(Begun {
+            session,
+            place,
+            unfollowed,
+        })) => {
             let user = place.user.clone();
             let _connected = Connected::new(PROTOCOL);
             tracing::debug!(pid = place.pid, user, "connection opened");
@@ -300,7 +304,8 @@ async fn connect(
                     }
                 }),
             });
-            Connection::new(wire, session, place, user).run().await;
+            let connection = Connection::new(wire, session, place, user);
+            connection.run(unfollowed).await;
             tracing::debug!(pid, "connection closed");
         }
         Ok(None) => {}
@@ -318,12 +323,20 @@ fn keep_alive(stream: &TcpStream) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&asked)
 }
 
+/// A connection that may send statements.
+struct Begun {
+    session: Session,
+    place: Place,
+    /// What its user should know of what it asked for and did not get.
+    unfollowed: Option<String>,
+}
+
 /// Finds out what a new connection wants, and who it is; nothing is left of a cancel request.
 async fn begin(
     shared: &Arc<Shared>,
     wire: &mut Wire,
     peer: SocketAddr,
-) -> Result<Result<Option<(Session, Place)>>, Gone> {
+) -> Result<Result<Option<Begun>>, Gone> {
     let tls = shared.options.tls.as_deref();
     let parameters = match startup::wish(wire, tls).await? {
         Ok(Wish::Cancel { pid, key }) => {
@@ -348,8 +361,14 @@ async fn begin(
         Err(error) => return Ok(Err(error)),
     };
     let session = shared.database.session_of(&who);
-    let begun = startup::apply(&session, &parameters).and_then(|()| shared.place(&who));
-    Ok(begun.map(|place| Some((session, place))))
+    let begun = startup::apply(&session, &parameters).and_then(|unfollowed| {
+        Ok(Begun {
+            place: shared.place(&who)?,
+            session,
+            unfollowed,
+        })
+    });
+    Ok(begun.map(Some))
 }
 
 /// A connection that has not shown yet who it is: there are not more of them than of others.

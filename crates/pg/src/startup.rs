@@ -146,16 +146,31 @@ pub(crate) fn user(parameters: &BTreeMap<String, String>) -> Result<&str> {
     Ok(user)
 }
 
-/// Sets up a session as the parameters of its connection say.
+/// Sets up a session as the parameters of its connection say, and gives what its user should know
+/// of those that are not followed.
 ///
 /// # Errors
 /// As SET for settings.
-pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) -> Result<()> {
+pub(crate) fn apply(
+    session: &Session,
+    parameters: &BTreeMap<String, String>,
+) -> Result<Option<String>> {
     session.set("lazybase.copy_format", "text")?;
+    let mut unfollowed = None;
     for (name, value) in parameters {
         match name.to_ascii_lowercase().as_str() {
-            // Times are sent in UTC, and the client is told so.
-            "user" | "database" | "timezone" => {}
+            "user" | "database" => {}
+            // Drivers send the zone of their machine without being asked to: no reason to turn
+            // them away. Times are sent in UTC, and the client is told so.
+            "timezone" => {
+                let refused = session.set("timezone", value).err();
+                unfollowed = refused.map(|_| {
+                    format!(
+                        "the connection's TimeZone {value:?} is not followed: moments are read \
+                         and shown in UTC; x AT TIME ZONE '...' shows one in another zone"
+                    )
+                });
+            }
             "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
             "replication" => {
                 return Err(Error::invalid("there is no replication over this protocol")
@@ -171,7 +186,7 @@ pub(crate) fn apply(session: &Session, parameters: &BTreeMap<String, String>) ->
     }
     // What the connection asks for is what RESET and DISCARD go back to.
     session.keep_settings();
-    Ok(())
+    Ok(unfollowed)
 }
 
 /// The settings in `-c name=value --name=value`, where a backslash keeps a blank.

@@ -56,12 +56,21 @@ impl Told {
 
     /// A field of each error: `C` is the SQLSTATE.
     pub(crate) fn errors(&self, field: u8) -> Vec<String> {
+        self.field(b'E', field)
+    }
+
+    /// The words of each notice.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        self.field(b'N', b'M')
+    }
+
+    fn field(&self, kind: u8, field: u8) -> Vec<String> {
         let value = |body: &Vec<u8>| {
             let mut fields = body.split(|byte| *byte == 0);
             let value = fields.find_map(|text| text.strip_prefix(&[field]));
             String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
         };
-        self.of(b'E').map(value).collect()
+        self.of(kind).map(value).collect()
     }
 
     /// The rows, their cells as texts.

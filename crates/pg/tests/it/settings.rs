@@ -1,5 +1,6 @@
 //! Settings: what they go back to, and when.
 
+use crate::raw::Raw;
 use crate::served::{Served, cells, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,5 +92,29 @@ async fn nothing_is_discarded_inside_a_transaction() {
     assert_eq!(sqlstate(client.batch_execute("DISCARD ALL").await), "25001");
     client.batch_execute("ROLLBACK").await.unwrap();
     client.batch_execute("SELECT 1; DISCARD ALL").await.unwrap();
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zone_that_is_not_followed_is_told() {
+    let served = Served::start().await;
+    let begun = async |zone: &str| {
+        let mut body = 196_608_u32.to_be_bytes().to_vec();
+        let parameters = format!("user\0x\0database\0lazybase\0TimeZone\0{zone}\0\0");
+        body.extend_from_slice(parameters.as_bytes());
+        Raw::begin(&served, &body).await
+    };
+    let told = begun("Europe/Berlin").await;
+    assert_eq!(
+        told.status(),
+        Some('I'),
+        "drivers send it unasked: {told:?}"
+    );
+    let notices = told.notices();
+    assert_eq!(notices.len(), 1, "{told:?}");
+    assert!(notices[0].contains("Europe/Berlin") && notices[0].contains("UTC"));
+    for zone in ["UTC", "Etc/UTC", "GMT"] {
+        assert!(begun(zone).await.notices().is_empty(), "{zone}");
+    }
     served.stop().await;
 }
