@@ -18,13 +18,14 @@ use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use lazybase_engine::read::HiddenColumn;
 use lazybase_model::table::{ROW_LABEL_COLUMN, cell_label_name};
 use lazybase_model::{Error, Result, Table};
 
 use crate::parse::{folded, table_name, unsupported};
+use crate::walk::{visit_expressions, visit_expressions_mut, visit_mut};
 
 /// What stands between a table's name and the hidden columns that it shows.
 const SHOWS: char = '\u{1f}';
@@ -57,7 +58,7 @@ pub(crate) fn show(statement: &mut Statement, find: &Find<'_>) -> Result<()> {
         find,
         with: named_queries(statement),
     };
-    match statement.visit(&mut shower) {
+    match visit_mut(statement, &mut shower) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -137,7 +138,7 @@ fn named_queries(statement: &mut Statement) -> BTreeSet<String> {
         }
     }
     let mut names = Names(BTreeSet::new());
-    let _ = statement.visit(&mut names);
+    let _ = visit_mut(statement, &mut names);
     names.0
 }
 

@@ -75,6 +75,7 @@ mod upkeep;
 mod value;
 mod views;
 mod visible;
+mod walk;
 
 pub use access::attempts::Attempts;
 pub use access::authenticate::{Authenticated, Challenge, wrong_password};

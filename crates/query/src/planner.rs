@@ -26,6 +26,7 @@
 //! durations become intervals.
 
 mod ages;
+mod around;
 mod bare_filters;
 mod bounded;
 mod byte_lengths;
@@ -47,6 +48,7 @@ mod guards;
 mod in_lists;
 mod intervals;
 pub(crate) mod like_escapes;
+mod mapped;
 mod meanings;
 mod moment_calls;
 mod not_in;
@@ -87,12 +89,12 @@ use std::sync::Arc;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::sql::parser::Statement as PlannerStatement;
-use datafusion::sql::sqlparser::ast::{Expr, Statement, VisitMut, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, VisitMut};
 use lazybase_model::Result;
 
 use crate::error::from_datafusion;
@@ -104,6 +106,7 @@ use crate::pg_catalog::functions;
 use crate::pg_catalog::keywords;
 use crate::pg_catalog::or_empty::OrEmpty;
 use crate::settings::Settings;
+use crate::walk::visit_expressions_mut;
 
 use bare_filters::BareFilters;
 use casts::CASTS;
@@ -114,7 +117,6 @@ use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
 use day_bounds::DAY_BOUNDS;
 use divisions::DIVISIONS;
-use exact_sum::ExactSum;
 use forgetful::FORGETFUL;
 use grouped_columns::GROUPED_COLUMNS;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
@@ -252,7 +254,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     state.register_expr_planner(Arc::new(UnknownOperands))?;
     state.register_expr_planner(Arc::new(IntervalArithmetic))?;
-    state.register_udaf(Arc::new(AggregateUDF::from(ExactSum::default())))?;
+    exact_sum::register(state)?;
     byte_lengths::register(state)?;
     date_parts::register(state)?;
     time_zones::register(state)?;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visit, Visitor,
-    WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visitor,
+    WildcardAdditionalOptions,
 };
 use futures::stream::StreamExt;
 use lazybase_engine::stages::remap::MentionedKeys;
@@ -32,6 +32,7 @@ use crate::literal::{Literal, to_array};
 use crate::parse::{ChangedRows, Delete, Statement as Ours, Update, folded, parse, unsupported};
 use crate::read::{self, Opened};
 use crate::session::{Shared, Target, ours};
+use crate::walk::{visit, visit_expressions, visit_expressions_mut};
 
 /// UPDATE.
 pub(crate) async fn update(
@@ -247,7 +248,7 @@ fn check_read<'e>(
         columns: Vec::new(),
     };
     for expr in exprs.filter(|expr| !is_default(expr)) {
-        let _ = expr.visit(&mut named);
+        let _ = visit(expr, &mut named);
     }
     match named.columns.is_empty() {
         true => Ok(()),

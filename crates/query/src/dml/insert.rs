@@ -21,7 +21,6 @@ use arrow::compute::concat;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement,
-    visit_expressions,
 };
 use futures::stream::{BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
@@ -47,6 +46,7 @@ use crate::parse::{
 use crate::read;
 use crate::scan::Shape;
 use crate::session::{Shared, ours};
+use crate::walk::visit_expressions;
 
 /// How many rows of VALUES make one batch.
 const VALUES_ROWS: usize = 4096;

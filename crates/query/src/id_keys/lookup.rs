@@ -18,7 +18,6 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     ObjectNamePart, Select, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
-    visit_expressions, visit_expressions_mut,
 };
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_model::id_key::NO_ID;
@@ -33,6 +32,7 @@ use crate::parse::{
     ChangedRows, CopySource, InsertSource, Statement, folded, table_name, unsupported,
 };
 use crate::session::Shared;
+use crate::walk::{visit_expressions, visit_expressions_mut, visit_mut};
 
 /// The arguments of a call of the function.
 pub(crate) fn arguments(expr: &Expr) -> Option<Vec<&Expr>> {
@@ -130,24 +130,37 @@ pub(crate) async fn resolve(
             source: CopySource::Query(query),
             ..
         } => in_part(session, query.as_mut(), &[], reads).await,
-        Statement::Update(update) => in_changed(session, &mut update.rows).await,
-        Statement::Delete(delete) => in_changed(session, &mut delete.rows).await,
+        Statement::Update(update) => {
+            let values = update.assignments.iter_mut().map(|(_, value)| value);
+            in_changed(session, &mut update.rows, values).await
+        }
+        Statement::Delete(delete) => {
+            in_changed(session, &mut delete.rows, std::iter::empty()).await
+        }
         _ => Ok(()),
     }
 }
 
-/// The same in what tells the rows that are changed.
-async fn in_changed(session: &Arc<Shared>, rows: &mut ChangedRows) -> Result<()> {
+/// The same in what tells the rows that are changed, and in their new values, where a call that is
+/// itself the value stays as it is.
+async fn in_changed(
+    session: &Arc<Shared>,
+    rows: &mut ChangedRows,
+    values: impl Iterator<Item = &mut Expr>,
+) -> Result<()> {
     let mut finder = Finder {
         session,
         sources: named(session, &rows.table, rows.alias.as_deref()),
         called: false,
     };
-    let _ = rows.with.visit(&mut finder);
-    let _ = rows.from.visit(&mut finder);
+    let _ = visit_mut(&mut rows.with, &mut finder);
+    let _ = visit_mut(&mut rows.from, &mut finder);
     let target = finder.sources;
     in_part(session, &mut rows.with, &target, Purpose::Write).await?;
     in_part(session, &mut rows.from, &target, Purpose::Write).await?;
+    for value in values {
+        in_part(session, value, &target, Purpose::Write).await?;
+    }
     in_part(session, &mut rows.selection, &target, Purpose::Write).await
 }
 
@@ -178,7 +191,7 @@ async fn in_part<P: VisitMut>(
         sources: target.to_vec(),
         called: false,
     };
-    let _ = part.visit(&mut finder);
+    let _ = visit_mut(part, &mut finder);
     if !finder.called {
         return Ok(());
     }
@@ -193,7 +206,7 @@ async fn in_part<P: VisitMut>(
         known: None,
         failed: None,
     };
-    let _ = part.visit(&mut rewriter);
+    let _ = visit_mut(part, &mut rewriter);
     if let Some(error) = rewriter.failed {
         return Err(error);
     }
@@ -203,7 +216,7 @@ async fn in_part<P: VisitMut>(
         known.insert(call.clone(), id);
     }
     rewriter.known = Some(known);
-    let _ = part.visit(&mut rewriter);
+    let _ = visit_mut(part, &mut rewriter);
     Ok(())
 }
 

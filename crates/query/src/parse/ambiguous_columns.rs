@@ -12,12 +12,13 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, Visit, Visitor,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, Visitor,
 };
 use lazybase_model::{Error, Result};
 
 use super::folded;
 use crate::planner::column_names;
+use crate::walk::visit;
 
 /// Refuses a SELECT that names what two columns of one of its subqueries are called.
 ///
@@ -36,10 +37,10 @@ pub(super) fn in_select(select: &Select) -> Result<()> {
         repeated: &repeated,
         depth: 0,
     };
-    let mut found = select.projection.visit(&mut names);
+    let mut found = visit(&select.projection, &mut names);
     for condition in select.selection.iter().chain(&select.having) {
         found = match found {
-            ControlFlow::Continue(()) => condition.visit(&mut names),
+            ControlFlow::Continue(()) => visit(condition, &mut names),
             broken => broken,
         };
     }

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArgumentClause, FunctionArguments, Ident, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -25,13 +25,14 @@ use super::kept_names::KeptNames;
 use super::{folded, subqueries, unsupported};
 use crate::pg_catalog::or_empty::OR_EMPTY;
 use crate::pg_catalog::rewrite::call;
+use crate::walk::visit_mut;
 
 /// Rewrites a statement.
 ///
 /// # Errors
 /// `Invalid` (0A000) for a query whose order can't be kept.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Arrays::default()) {
+    match visit_mut(statement, &mut Arrays::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -15,13 +15,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
-    visit_expressions,
 };
 
 use super::kept_names::keep;
 use super::outside_queries;
 use crate::pg_catalog::rewrite::call;
 use crate::planner::column_names;
+use crate::walk::visit_expressions;
 
 /// Rewrites the SELECTs of a query.
 pub(super) fn in_query(query: &mut Query) {

@@ -9,12 +9,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Statement, TypedString, Value, visit_expressions_mut,
+    FunctionArguments, Ident, ObjectName, Statement, TypedString, Value,
 };
 use lazybase_model::Result;
 
 use super::unsupported;
 use crate::types;
+use crate::walk::visit_expressions_mut;
 
 /// Writes all casts of a statement to VARCHAR(n) as what they mean.
 ///

@@ -8,6 +8,7 @@
 //!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, generate_series(1, length of l))
 //!                                                   AS x (x, ordinality)
 //!   generate_series(5, 7) WITH ORDINALITY     ->  the same of UNNEST(generate_series(5, 7))
+//!   upper(t) AS x                             ->  UNNEST(make_array(upper(t))) AS x (x)
 //! ```
 //!
 //! Rewrites sqlparser's tree and does nothing else.
@@ -28,6 +29,8 @@ use crate::planner::series::SERIES;
 /// said.
 const UNNEST: &str = "unnest";
 const ORDINALITY: &str = "ordinality";
+/// A function of the planner's own that gives rows.
+const RANGE: &str = "range";
 
 /// Rewrites what stands in a FROM, and what is joined to it.
 pub(super) fn in_from(from: &mut [TableWithJoins]) {
@@ -94,7 +97,7 @@ fn numbered(list: usize) -> String {
 }
 
 /// A function that is written as any other as the parser has `UNNEST(...)`; also a series, where
-/// its rows are to be counted.
+/// its rows are to be counted, and a function of one value, which is one row.
 fn as_lists(factor: &mut TableFactor) {
     let (name, given, alias, with_ordinality) = match factor {
         TableFactor::Function {
@@ -113,17 +116,27 @@ fn as_lists(factor: &mut TableFactor) {
         } => (name, &mut given.args, alias, *with_ordinality),
         _ => return,
     };
-    let (lists, otherwise) = match names_series(name) {
-        true if with_ordinality => (vec![series(mem::take(given))], SERIES),
-        false if names_unnest(name) => match given.iter().map(expression).collect() {
-            Some(lists) => (lists, UNNEST),
-            None => return,
+    let lists = || given.iter().map(expression).collect::<Option<Vec<Expr>>>();
+    let (lists, otherwise) = match only_part(name) {
+        _ if names_series(name) => match with_ordinality {
+            true => (vec![series(mem::take(given))], Ident::new(SERIES)),
+            false => return,
         },
-        _ => return,
+        Some(part) => match (folded(part).as_str(), lists()) {
+            (UNNEST, Some(lists)) => (lists, Ident::new(UNNEST)),
+            // The catalog's functions give rows, each in its own way.
+            (RANGE, _) | (_, None) => return,
+            (name, _) if name.starts_with("pg_") => return,
+            (name, Some(values)) => {
+                let value = call(name, values);
+                (vec![call("make_array", vec![value])], part.clone())
+            }
+        },
+        None => return,
     };
     let called = alias.take().unwrap_or_else(|| TableAlias {
         explicit: true,
-        name: Ident::new(otherwise),
+        name: otherwise,
         columns: Vec::new(),
         at: None,
     });
@@ -136,10 +149,11 @@ fn as_lists(factor: &mut TableFactor) {
     };
 }
 
-fn names_unnest(name: &ObjectName) -> bool {
+/// The name of a function that stands without a schema.
+fn only_part(name: &ObjectName) -> Option<&Ident> {
     match name.0.as_slice() {
-        [part] => part.as_ident().is_some_and(|name| folded(name) == UNNEST),
-        _ => false,
+        [part] => part.as_ident(),
+        _ => None,
     }
 }
 

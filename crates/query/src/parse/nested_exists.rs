@@ -17,6 +17,7 @@ use lazybase_model::Result;
 
 use super::subqueries::Names;
 use super::unsupported;
+use crate::walk::visit;
 
 /// Rewrites the conditions of an EXISTS.
 ///
@@ -89,7 +90,7 @@ fn split(condition: Expr, conditions: &mut Vec<Expr>) {
 
 fn names(of: &impl Visit) -> Names {
     let mut names = Names::default();
-    let _ = of.visit(&mut names);
+    let _ = visit(of, &mut names);
     names
 }
 

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{Expr, Query, VisitMut, VisitorMut};
 use lazybase_model::{Error, Result};
 
@@ -44,7 +45,7 @@ pub(super) fn try_rewrite(
             }
         }
     }
-    match part.visit(&mut Outside { change, depth: 0 }) {
+    match visit_mut(part, &mut Outside { change, depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -9,7 +9,6 @@ use arrow::datatypes::{DataType as Stored, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr,
     LimitClause, Query, Statement, TimezoneInfo, TypedString, UnaryOperator, Value as Constant,
-    visit_expressions, visit_expressions_mut,
 };
 use lazybase_model::{Error, Result};
 
@@ -17,6 +16,7 @@ use super::folded;
 use crate::hex::put_hex;
 use crate::moments::spelt_interval;
 use crate::value::Value;
+use crate::walk::{visit_expressions, visit_expressions_mut};
 
 /// The most parameters that a statement may have, as with PostgreSQL.
 const PARAMETERS_MAX: usize = 65_535;

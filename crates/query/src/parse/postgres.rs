@@ -26,7 +26,7 @@ use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, LimitClause, Query, Select, Statement, TableFactor, TypedString,
-    UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions_mut,
+    UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -39,6 +39,7 @@ use super::{
     rows, series, split_tables, subqueries, temporary_names, unnest, using_joins, windows,
 };
 use crate::array_text::array_elements;
+use crate::walk::{visit_expressions_mut, visit_mut};
 
 /// Rewrites the tokens of a statement.
 pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
@@ -213,7 +214,7 @@ fn switches(tokens: &mut [TokenWithSpan]) {
 /// # Errors
 /// `Invalid`: 22P02 for a constant of type BYTEA that is none, 0A000 for what nothing would do.
 pub(super) fn tree(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Rewriter::default()) {
+    match visit_mut(statement, &mut Rewriter::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

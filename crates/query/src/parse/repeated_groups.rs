@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
-    SelectItem, Statement, Value, VisitMut, VisitorMut,
+    SelectItem, Statement, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
 use super::{folded, unsupported};
+use crate::walk::visit_mut;
 
 /// A CUBE of more stays as it is, and is refused.
 const CUBE_MAX: usize = 12;
@@ -103,7 +104,7 @@ pub(super) fn spell_out(statement: &mut Statement) -> Result<()> {
             }
         }
     }
-    match statement.visit(&mut Groups) {
+    match visit_mut(statement, &mut Groups) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -11,12 +11,13 @@
 //! Rewrites sqlparser's tree and does nothing else.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, SetExpr, TableAliasColumnDef, TableFactor, Visit,
+    BinaryOperator, Expr, Ident, SetExpr, TableAliasColumnDef, TableFactor,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::subqueries::Names;
+use crate::walk::visit;
 
 /// What the query is called. No key of a keyboard writes it.
 const CALLED: &str = "\u{1}looked in";
@@ -41,7 +42,7 @@ pub(super) fn found(expr: &Expr, holds: bool) -> Option<Expr> {
     };
     // One that names columns around it is the planner's to refuse.
     let mut names = Names::default();
-    let _ = subquery.visit(&mut names);
+    let _ = visit(subquery, &mut names);
     if !names.qualifiers.is_subset(&names.tables) {
         return None;
     }

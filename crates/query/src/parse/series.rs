@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
     ObjectName, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    UnaryOperator, Value, visit_expressions, visit_expressions_mut,
+    UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::{folded, outside_queries};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::series::SERIES;
+use crate::walk::{visit_expressions, visit_expressions_mut};
 
 /// Functions that work on all rows at once: what they give is there before a series makes rows.
 const AGGREGATES: [&str; 10] = [

@@ -18,14 +18,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SetExpr, TableFactor, UnaryOperator, Visit, VisitMut, Visitor, visit_expressions,
-    visit_expressions_mut,
+    SetExpr, TableFactor, UnaryOperator, VisitMut, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use lazybase_model::Result;
 
 use super::{folded, outside_queries, row_lookups, unsupported};
+use crate::walk::{visit, visit_expressions, visit_expressions_mut};
 
 /// The one column of a query, in what is asked about it.
 const COLUMN: &str = "v";
@@ -68,8 +68,8 @@ pub(super) fn in_condition(expr: &mut Expr) -> Result<()> {
 /// that it could take for its own.
 fn is_about_rows_around(left: &Expr, query: &Query) -> bool {
     let (mut of_left, mut inside) = (Names::default(), Names::default());
-    let _ = left.visit(&mut of_left);
-    let _ = query.visit(&mut inside);
+    let _ = visit(left, &mut of_left);
+    let _ = visit(query, &mut inside);
     let clear = !of_left.unqualified && of_left.qualifiers.is_disjoint(&inside.tables);
     clear && !inside.qualifiers.is_subset(&inside.tables)
 }

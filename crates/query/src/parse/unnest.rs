@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value, Visit, Visitor, visit_expressions_mut,
+    TableWithJoins, Value, Visitor,
 };
 
 use super::elements::{self, series};
@@ -27,6 +27,7 @@ use super::folded;
 use super::series::{factor, names_series};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::series::SERIES;
+use crate::walk::{visit, visit_expressions_mut};
 
 /// Rewrites the FROM of each SELECT of a query.
 pub(super) fn beside_rows(query: &mut Query) {
@@ -198,7 +199,7 @@ impl Elements {
         };
         let mut named = Named::default();
         for (_, list) in &lists {
-            if list.visit(&mut named).is_break() {
+            if visit(list, &mut named).is_break() {
                 return None;
             }
         }

@@ -17,12 +17,13 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableFactor, Value, visit_expressions_mut,
+    SelectItem, SetExpr, TableFactor, Value,
 };
 
 use super::or_empty::OR_EMPTY;
 use super::rewrite::{call, never_has_rows, null, parts, reads_catalog_only, relations};
 use crate::parse::folded;
+use crate::walk::visit_expressions_mut;
 
 /// All values that are in columns of kinds.
 const KINDS: [(&str, &[&str]); 2] = [("typtype", &["b", "p"]), ("contype", &["p"])];

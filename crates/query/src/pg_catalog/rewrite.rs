@@ -29,7 +29,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinConstraint, JoinOperator,
     ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
-    TableFactor, Value, VisitMut, VisitorMut,
+    TableFactor, Value, VisitorMut,
 };
 
 use super::expanded::EXPANDED;
@@ -42,10 +42,11 @@ use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
 use super::{PG_CATALOG, has, is_empty, order};
 use crate::parse::folded;
+use crate::walk::visit_mut;
 
 /// Rewrites a statement.
 pub(crate) fn rewrite(statement: &mut Statement) {
-    let done = statement.visit(&mut Rewriter);
+    let done = visit_mut(statement, &mut Rewriter);
     debug_assert!(done.is_continue(), "nothing ends the visit");
     if let Statement::Query(query) = statement {
         order::in_order(query);

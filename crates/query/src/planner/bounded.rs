@@ -9,17 +9,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
-use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 use lazybase_model::Error;
 
+use super::around::{self, Around};
 use crate::error::into_datafusion;
 
 /// Bytes that a call may make at once.
@@ -37,11 +34,7 @@ const BOUNDED: [(&str, Makes); 6] = [
 
 /// Puts the functions in the place of the planner's.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for (name, makes) in BOUNDED {
-        let inner = state.udf(name)?;
-        state.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, makes })))?;
-    }
-    Ok(())
+    around::register(state, BOUNDED)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,14 +49,7 @@ enum Makes {
     Elements,
 }
 
-/// One of the functions.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
-    inner: Arc<ScalarUDF>,
-    makes: Makes,
-}
-
-impl Bounded {
+impl Makes {
     /// How many bytes a call would make at least; nothing where only the call knows.
     fn bytes(&self, args: &[ColumnarValue]) -> Result<u128> {
         let arrays = ColumnarValue::values_to_arrays(args)?;
@@ -80,7 +66,7 @@ impl Bounded {
         };
         let sum =
             |all: Vec<i128>| -> u128 { all.into_iter().map(|n| n.max(0).unsigned_abs()).sum() };
-        Ok(match self.makes {
+        Ok(match self {
             Makes::Padded => numbers(1)?.map_or(0, sum),
             Makes::Elements => numbers(1)?.map_or(0, sum) * 8,
             Makes::Repeated => {
@@ -113,35 +99,11 @@ impl Bounded {
     }
 }
 
-impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+impl Around for Makes {
+    fn answer(&self, inner: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let bytes = self.bytes(&args.args)?;
         if bytes > MADE_BYTES_MAX {
-            let what = format!("{} would make {bytes} bytes at once", self.name());
+            let what = format!("{} would make {bytes} bytes at once", inner.name());
             return Err(into_datafusion(
                 Error::invalid(what)
                     .with_detail(format!("at most {MADE_BYTES_MAX} are made"))
@@ -149,16 +111,12 @@ impl ScalarUDFImpl for Bounded {
             ));
         }
         let mut args = args;
-        if self.makes == Makes::Padded
+        if *self == Makes::Padded
             && let Some(length) = args.args.get_mut(1)
         {
             *length = not_negative(length)?;
         }
-        self.inner.invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
+        inner.invoke_with_args(args)
     }
 }
 

@@ -24,10 +24,12 @@ use datafusion::logical_expr::function::{
 };
 use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, LimitEffect, PartitionEvaluator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, WindowUDF, WindowUDFImpl,
+    ColumnarValue, Documentation, LimitEffect, PartitionEvaluator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, Signature, WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_plan::PhysicalExpr;
+
+use super::around::{self, Around};
 
 /// The functions of windows, and what they give.
 const OF_WINDOWS: [(&str, DataType); 4] = [
@@ -48,10 +50,11 @@ const OF_ARRAYS: [&str; 5] = [
 
 /// Puts the functions in the place of the planner's.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for name in OF_ARRAYS {
-        let inner = state.udf(name)?;
-        state.register_udf(Arc::new(ScalarUDF::from(OfArray { inner })))?;
-    }
+    let of_arrays = OF_ARRAYS.map(|name| {
+        let zero_is_null = name == "array_length";
+        (name, OfArray { zero_is_null })
+    });
+    around::register(state, of_arrays)?;
     for (name, gives) in OF_WINDOWS {
         let inner = state.udwf(name)?;
         state.register_udwf(Arc::new(WindowUDF::from(OfWindow { inner, gives })))?;
@@ -74,51 +77,32 @@ fn signed(data_type: &DataType) -> DataType {
 /// A function of an array.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OfArray {
-    inner: Arc<ScalarUDF>,
+    /// An array without elements has no dimension that could be long.
+    zero_is_null: bool,
 }
 
-impl ScalarUDFImpl for OfArray {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Around for OfArray {
+    fn field(&self, inner: &ScalarUDF, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let counted = inner.return_field_from_args(args)?;
+        let gives = signed(counted.data_type());
+        let field = counted.as_ref().clone().with_data_type(gives);
+        Ok(Arc::new(field.with_nullable(true)))
     }
 
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner
-            .return_type(arguments)
-            .map(|gives| signed(&gives))
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn answer(&self, inner: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
-        let counted = self.inner.return_type(&types)?;
+        let counted = inner.return_type(&types)?;
         let gives = signed(&counted);
         let field = args.return_field.as_ref().clone().with_data_type(counted);
         let args = ScalarFunctionArgs {
             return_field: Arc::new(field),
             ..args
         };
-        let counted = self.inner.invoke_with_args(args)?.cast_to(&gives, None)?;
-        match self.name() {
-            // An array without elements has no dimension that could be long.
-            "array_length" => without_zero(&counted),
-            _ => Ok(counted),
+        let counted = inner.invoke_with_args(args)?.cast_to(&gives, None)?;
+        match self.zero_is_null {
+            true => without_zero(&counted),
+            false => Ok(counted),
         }
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }
 

@@ -31,11 +31,11 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
 };
 use lazybase_model::Error;
 
+use super::around::{self, Around};
 use crate::error::into_datafusion;
 use crate::text_form::intervals;
 use crate::types::{self, INTERVAL};
@@ -55,7 +55,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
 }
 
 fn function() -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(PartOf { inner: date_part() }))
+    around::function(date_part(), PartOf)
 }
 
 /// Plans `extract`; the planner's own has its own function.
@@ -152,13 +152,8 @@ impl Part {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct PartOf {
-    inner: Arc<ScalarUDF>,
-}
-
-impl PartOf {
-    fn computed(&self, part: Part, args: ScalarFunctionArgs) -> Result<ArrayRef> {
+impl Part {
+    fn computed(self, inner: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ArrayRef> {
         let rows = match args.args.get(1) {
             Some(ColumnarValue::Array(array)) => array.len(),
             _ => 1,
@@ -166,6 +161,7 @@ impl PartOf {
         let value = args.args.get(1).cloned();
         let value = value.unwrap_or(ColumnarValue::Scalar(ScalarValue::Null));
         let values = value.into_array(rows)?;
+        let part = self;
         match values.data_type() {
             DataType::Interval(_) => {
                 let intervals = cast(&values, &INTERVAL)?;
@@ -194,28 +190,32 @@ impl PartOf {
                 Arc::new(micros(&values)?.unary::<_, Int32Type>(zero))
             }
             Part::Years(many) => {
-                let years = self.inner_part("year", args)?.into_array(rows)?;
+                let years = other_part(inner, "year", args)?.into_array(rows)?;
                 let years = years.as_primitive::<Int32Type>();
                 Arc::new(years.unary::<_, Int32Type>(|year| many_years(year, many)))
             }
             // The year before 1 is -1.
             Part::Year | Part::IsoYear => {
-                let years = self.inner.invoke_with_args(args)?.into_array(rows)?;
+                let years = inner.invoke_with_args(args)?.into_array(rows)?;
                 let years = years.as_primitive::<Int32Type>();
                 let year = |year: i32| if year > 0 { year } else { year - 1 };
                 Arc::new(years.unary::<_, Int32Type>(year))
             }
-            _ => self.inner.invoke_with_args(args)?.into_array(rows)?,
+            _ => inner.invoke_with_args(args)?.into_array(rows)?,
         })
     }
+}
 
-    /// Another part of the same values, as the planner's function has it.
-    fn inner_part(&self, part: &str, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if let Some(named) = args.args.first_mut() {
-            *named = ColumnarValue::Scalar(ScalarValue::from(part));
-        }
-        self.inner.invoke_with_args(args)
+/// Another part of the same values, as the planner's function has it.
+fn other_part(
+    inner: &ScalarUDF,
+    part: &str,
+    mut args: ScalarFunctionArgs,
+) -> Result<ColumnarValue> {
+    if let Some(named) = args.args.first_mut() {
+        *named = ColumnarValue::Scalar(ScalarValue::from(part));
     }
+    inner.invoke_with_args(args)
 }
 
 /// The decade, century or millennium of a year, where 0 is the year before 1: decades begin at 0,
@@ -315,27 +315,15 @@ fn constant(value: Option<&ScalarValue>) -> Option<&str> {
     value.and_then(|value| value.try_as_str().flatten())
 }
 
-impl ScalarUDFImpl for PartOf {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
+/// `date_part`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct PartOf;
 
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+impl Around for PartOf {
+    fn field(&self, inner: &ScalarUDF, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let name = constant(args.scalar_arguments.first().copied().flatten());
         let (Some(name), Some(value)) = (name, args.arg_fields.get(1)) else {
-            return self.inner.return_field_from_args(args);
+            return inner.return_field_from_args(args);
         };
         let of = value.data_type();
         let part = Part::named(name).ok_or((name, "recognized", "22023"));
@@ -348,20 +336,20 @@ impl ScalarUDFImpl for PartOf {
             let error = Error::invalid(format!("unit {unit:?} not {not} for type {of}"));
             into_datafusion(error.with_sqlstate(sqlstate))
         })?;
-        let field = Field::new(self.name(), part.result(), value.is_nullable());
+        let field = Field::new(inner.name(), part.result(), value.is_nullable());
         Ok(Arc::new(field))
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn answer(&self, inner: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let part = match args.args.first() {
             Some(ColumnarValue::Scalar(name)) => constant(Some(name)).and_then(Part::named),
             _ => None,
         };
         let Some(part) = part else {
-            return self.inner.invoke_with_args(args);
+            return inner.invoke_with_args(args);
         };
         let is_constant = matches!(args.args.get(1), Some(ColumnarValue::Scalar(_)));
-        let values = self.computed(part, args)?;
+        let values = part.computed(inner, args)?;
         Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
             false => ColumnarValue::Array(values),
@@ -370,20 +358,15 @@ impl ScalarUDFImpl for PartOf {
 
     fn preimage(
         &self,
+        inner: &ScalarUDF,
         args: &[Expr],
         constant: &Expr,
         info: &SimplifyContext,
     ) -> Result<PreimageResult> {
         // Years before 1 have other numbers there.
         match constant {
-            Expr::Literal(ScalarValue::Int32(Some(1..)), _) => {
-                self.inner.preimage(args, constant, info)
-            }
+            Expr::Literal(ScalarValue::Int32(Some(1..)), _) => inner.preimage(args, constant, info),
             _ => Ok(PreimageResult::None),
         }
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

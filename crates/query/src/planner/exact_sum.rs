@@ -12,22 +12,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array};
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Decimal256Array};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
-    DecimalType, Field, FieldRef, Int64Type, UInt64Type, i256,
+    DecimalType, Int64Type, UInt64Type, i256,
 };
-use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions_aggregate::sum::Sum;
-use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator, Operator,
-    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
-};
+use datafusion::execution::session_state::SessionState;
 
+use super::mapped::{self, Mapping};
 use crate::error::into_datafusion;
 use crate::planner::checked_integers::out_of_range;
 
@@ -47,214 +40,29 @@ fn wide(of: &DataType) -> Option<DataType> {
     }
 }
 
-/// The function.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct ExactSum {
-    inner: Sum,
+/// Puts the function in the place of the planner's.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    mapped::register::<Wide>(state, "sum")
 }
 
-/// Calls the planner's function for wide numbers where the sum is of such types, and says what it
-/// is to be of.
-fn with_wide<'a, T>(
-    args: AccumulatorArgs<'a>,
-    made: impl FnOnce(AccumulatorArgs<'_>, Option<DataType>) -> Result<T>,
-) -> Result<T> {
-    let of = args.return_type().clone();
-    let fields: Option<Vec<FieldRef>> = args.expr_fields.iter().map(wide_field).collect();
-    let Some((fields, return_field)) = fields.zip(wide_field(&args.return_field)) else {
-        return made(args, None);
-    };
-    let wide = AccumulatorArgs {
-        return_field,
-        expr_fields: &fields,
-        ..args
-    };
-    made(wide, Some(of))
-}
+/// How values are mapped to wide numbers.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Wide;
 
-fn wide_field(field: &FieldRef) -> Option<FieldRef> {
-    let wide = wide(field.data_type())?;
-    Some(Arc::new(Field::new(
-        field.name(),
-        wide,
-        field.is_nullable(),
-    )))
-}
+impl Mapping for Wide {
+    // The planner's has only a function for distinct values of BIGINT.
+    const SLIDES_OVER_DISTINCT: bool = false;
 
-impl AggregateUDFImpl for ExactSum {
-    fn name(&self) -> &str {
-        self.inner.name()
+    fn mapped(of: &DataType) -> Option<DataType> {
+        wide(of)
     }
 
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
+    fn to_mapped(values: &ArrayRef) -> ArrayRef {
+        widened(values)
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        with_wide(args, |args, of| {
-            let inner = self.inner.accumulator(args)?;
-            Ok(match of {
-                Some(of) => Box::new(Wide { inner, of }),
-                None => inner,
-            })
-        })
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let input = args.input_fields.first().and_then(wide_field);
-        match input.and_then(|_| wide_field(&args.return_field)) {
-            None => self.inner.state_fields(args),
-            Some(return_field) => self.inner.state_fields(StateFieldsArgs {
-                return_field,
-                ..args
-            }),
-        }
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
-    }
-
-    fn create_groups_accumulator(
-        &self,
-        args: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
-        with_wide(args, |args, of| {
-            let inner = self.inner.create_groups_accumulator(args)?;
-            Ok(match of {
-                Some(of) => Box::new(Wide { inner, of }),
-                None => inner,
-            })
-        })
-    }
-
-    fn create_sliding_accumulator(
-        &self,
-        args: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn Accumulator>> {
-        // The planner's has only one for distinct values of BIGINT.
-        if args.is_distinct {
-            return self.inner.create_sliding_accumulator(args);
-        }
-        with_wide(args, |args, of| {
-            let inner = self.inner.create_sliding_accumulator(args)?;
-            Ok(match of {
-                Some(of) => Box::new(Wide { inner, of }),
-                None => inner,
-            })
-        })
-    }
-
-    fn simplify_expr_op_literal(
-        &self,
-        function: &AggregateFunction,
-        argument: &Expr,
-        operator: Operator,
-        literal: &Expr,
-        argument_is_left: bool,
-    ) -> Result<Option<Expr>> {
-        let inner = &self.inner;
-        inner.simplify_expr_op_literal(function, argument, operator, literal, argument_is_left)
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        self.inner.reverse_expr()
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-
-    fn set_monotonicity(&self, of: &DataType) -> SetMonotonicity {
-        self.inner.set_monotonicity(of)
-    }
-
-    fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(args)
-    }
-}
-
-/// A sum of wide numbers, narrowed.
-#[derive(Debug)]
-struct Wide<A> {
-    inner: A,
-    /// The type that the sum has.
-    of: DataType,
-}
-
-impl Accumulator for Wide<Box<dyn Accumulator>> {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.update_batch(&[widened(&values[0])])
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sum = self.inner.evaluate()?.to_array()?;
-        ScalarValue::try_from_array(&narrowed(&sum, &self.of)?, 0)
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.retract_batch(&[widened(&values[0])])
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
-}
-
-impl GroupsAccumulator for Wide<Box<dyn GroupsAccumulator>> {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<()> {
-        let values = [widened(&values[0])];
-        self.inner.update_batch(&values, groups, filter, total)
-    }
-
-    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        narrowed(&self.inner.evaluate(emit)?, &self.of)
-    }
-
-    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.inner.state(emit)
-    }
-
-    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.inner.merge_batch(values, groups, total)
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        self.inner.convert_to_state(&[widened(&values[0])], filter)
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
+    fn from_mapped(values: &ArrayRef, of: &DataType) -> Result<ArrayRef> {
+        narrowed(values, of)
     }
 }
 

@@ -10,16 +10,17 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, Query, Select,
-    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 /// Writes each EXISTS of a SELECT list as a count.
 pub(crate) fn rewrite(statement: &mut Statement) {
-    let done = statement.visit(&mut Lists);
+    let done = visit_mut(statement, &mut Lists);
     debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 

@@ -17,11 +17,10 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, TypedString, Value, VisitMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, TypedString, Value, VisitMut};
 
 use crate::pg_catalog::rewrite::call;
+use crate::walk::visit_expressions_mut;
 
 /// Writes the constant patterns of LIKE in a tree with the backslash, and those of SIMILAR TO as
 /// regular expressions.

@@ -9,7 +9,6 @@
 //! | `1::INT << 31`              | in the type of the left side                         |
 //! | `to_hex(-1)`, of an INT     | `to_hex` of its four bytes                           |
 //! | `r + 1`, of a REAL          | in DOUBLE PRECISION                                  |
-//! | `array_length('{}', 1)`     | NULL                                                 |
 //! | `array_remove(a, NULL)`     | `array_compact(a)`                                   |
 //! | `a @> b` with NULL in `b`   | false                                                |
 //! | `a && b`                    | no NULL is in both                                   |
@@ -20,7 +19,6 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::functions::core::expr_fn::nullif;
 use datafusion::functions_nested::expr_fn::{array_compact, array_position};
 use datafusion::logical_expr::expr::{Case, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -110,11 +108,6 @@ fn called(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
         ("nullif", [value, other]) if is_float(value, schema) && !value.is_volatile() => {
             let nothing = Expr::Literal(ScalarValue::try_new_null(&of(value, schema))?, None);
             when(value.clone().eq(other.clone()), nothing).otherwise(value.clone())?
-        }
-        ("array_length", [_] | [_, _]) => {
-            let length = Expr::ScalarFunction(function);
-            let nothing = ScalarValue::new_zero(&of(&length, schema))?;
-            nullif(length, Expr::Literal(nothing, None))
         }
         ("to_hex", [number])
             if matches!(

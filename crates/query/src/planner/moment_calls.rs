@@ -17,12 +17,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, TimezoneInfo, UnaryOperator, Value, VisitMut, visit_expressions_mut,
+    FunctionArguments, TimezoneInfo, UnaryOperator, Value, VisitMut,
 };
 
 use super::time_zones::{CLOCKS_IN, TIMEZONE};
 use crate::parse::folded;
 use crate::pg_catalog::rewrite::call;
+use crate::walk::visit_expressions_mut;
 
 /// Writes the calls.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {

@@ -7,17 +7,13 @@ use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Float64Type};
+use arrow::datatypes::{DataType, Float64Type};
 use datafusion::error::Result;
-use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 use lazybase_model::Error;
 
+use super::around::{self, Around};
 use crate::error::into_datafusion;
 
 /// The functions, and what their arguments are to be.
@@ -31,11 +27,7 @@ const PARTIAL: [(&str, Wants); 5] = [
 
 /// Puts the functions in the place of the planner's.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for (name, wants) in PARTIAL {
-        let inner = state.udf(name)?;
-        state.register_udf(Arc::new(ScalarUDF::from(Partial { inner, wants })))?;
-    }
-    Ok(())
+    around::register(state, PARTIAL)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,43 +54,8 @@ impl Wants {
     }
 }
 
-/// One of the functions.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Partial {
-    inner: Arc<ScalarUDF>,
-    wants: Wants,
-}
-
-impl ScalarUDFImpl for Partial {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+impl Around for Wants {
+    fn answer(&self, inner: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         for value in &args.args {
             let numbers = match value {
                 ColumnarValue::Array(array) => Arc::clone(array),
@@ -106,12 +63,8 @@ impl ScalarUDFImpl for Partial {
             };
             let numbers = cast(&numbers, &DataType::Float64)?;
             let mut numbers = numbers.as_primitive::<Float64Type>().iter().flatten();
-            numbers.try_for_each(|number| self.wants.checked(number))?;
+            numbers.try_for_each(|number| self.checked(number))?;
         }
-        self.inner.invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
+        inner.invoke_with_args(args)
     }
 }

@@ -24,14 +24,13 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ScalarUDF;
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Value, VisitMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut};
 use lazybase_model::{Error, Result as Checked};
 use regex::{Regex, RegexBuilder};
 
 use crate::pg_catalog::rewrite::call;
 use crate::planner::row_functions::OfRows;
+use crate::walk::visit_expressions_mut;
 
 /// The function that writes the right side of an operator; errors name it.
 const PATTERN_OF: &str = "~";

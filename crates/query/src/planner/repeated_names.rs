@@ -21,19 +21,20 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, Value, VisitMut, VisitorMut, visit_expressions,
+    SetExpr, Statement, Value, VisitorMut,
 };
 use futures::stream::StreamExt;
 
 use crate::parse::folded;
 use crate::planner::column_names::{self, NAMELESS};
+use crate::walk::{visit_expressions, visit_mut};
 
 /// Stands between a column's name and the number of its place. No key of a keyboard writes it.
 const MARK: &str = "\u{1}again ";
 
 /// Names apart what the columns of each SELECT have in common.
 pub(crate) fn mark(statement: &mut Statement) {
-    let done = statement.visit(&mut Marker { depth: 0 });
+    let done = visit_mut(statement, &mut Marker { depth: 0 });
     debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 

@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TimezoneInfo, TypedString, Value,
-    VisitMut, visit_expressions_mut,
+    VisitMut,
 };
 use lazybase_model::Error;
 
@@ -40,6 +40,7 @@ use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::types::mark;
 use crate::planner::spelt_moments::spelt_as;
 use crate::types::{self, INTERVAL, UTC, UUID};
+use crate::walk::visit_expressions_mut;
 
 /// The name of the function that casts to UUID become.
 const UUID_OF: &str = "uuid_of";

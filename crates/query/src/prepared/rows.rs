@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{filter, is_not_null};
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
+use datafusion::sql::sqlparser::ast::Expr;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt, iter};
 use lazybase_engine::key::Partitioner;
@@ -44,6 +44,7 @@ use crate::session::Shared;
 use crate::transaction::Transaction;
 use crate::types;
 use crate::value::Value;
+use crate::walk::visit_expressions;
 
 /// Where a column's values come from.
 #[derive(Debug, Clone)]
