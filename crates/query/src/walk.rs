@@ -1,8 +1,8 @@
 //! Walks over sqlparser's trees.
 //!
-//! sqlparser's own walk, over hundreds of types, is compiled anew for each type of visitor. Here it
-//! is compiled twice, for what is looked at and for what is changed, and calls visitors through tables
-//! of their functions: that takes minutes off a build, and no time that a statement would feel.
+//! sqlparser's own walk, over hundreds of types, is compiled anew for each type of visitor. Here
+//! it is compiled twice, for what is looked at and for what is changed, and calls visitors through
+//! tables of their functions: that takes minutes off a build, and no time that a statement feels.
 
 use std::ops::ControlFlow;
 
