@@ -34,6 +34,7 @@ mod depth;
 mod elements;
 mod explained;
 mod ignored;
+mod json;
 mod kept_names;
 mod merge;
 mod nested_exists;

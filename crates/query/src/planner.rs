@@ -19,7 +19,7 @@
 //!   functions             exact_sum, ordered_floats, percentiles, byte_lengths, bounded, counts,
 //!                         series, date_parts, patterns, to_char, text_functions,
 //!                         partial_functions: in the place of its own; other_names, type_names,
-//!                         time_zones, ages, and those of `pg_catalog`
+//!                         time_zones, ages, json_functions, and those of `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -47,6 +47,7 @@ mod grouped_columns;
 mod guards;
 mod in_lists;
 mod intervals;
+mod json_functions;
 pub(crate) mod like_escapes;
 mod mapped;
 mod meanings;
@@ -269,6 +270,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     text_functions::register(state)?;
     partial_functions::register(state)?;
     to_char::register(state)?;
+    json_functions::register(state)?;
     ordered_floats::register(state)?;
     percentiles::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;

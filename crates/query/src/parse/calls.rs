@@ -196,7 +196,7 @@ fn text(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }
 
-fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
+pub(super) fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
     Expr::Case {
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
@@ -210,7 +210,7 @@ fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
 }
 
 /// The name and the arguments of a plain call.
-fn plain(function: &Function) -> Option<(String, Vec<Expr>)> {
+pub(super) fn plain(function: &Function) -> Option<(String, Vec<Expr>)> {
     let [name] = function.name.0.as_slice() else {
         return None;
     };
@@ -245,7 +245,7 @@ fn binary(left: &Expr, op: BinaryOperator, right: &Expr) -> Expr {
     }
 }
 
-fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::DoubleColon,
         expr: Box::new(expr),

@@ -35,8 +35,9 @@ use lazybase_model::{Error, Result};
 use super::kept_names::KeptNames;
 use super::whole_rows::WholeRows;
 use super::{
-    ambiguous_columns, calls, cast_names, date_formats, elements, folded, ignored, nested_exists,
-    rows, series, split_tables, subqueries, temporary_names, unnest, using_joins, windows,
+    ambiguous_columns, calls, cast_names, date_formats, elements, folded, ignored, json,
+    nested_exists, rows, series, split_tables, subqueries, temporary_names, unnest, using_joins,
+    windows,
 };
 use crate::array_text::array_elements;
 use crate::walk::{visit_expressions_mut, visit_mut};
@@ -278,6 +279,7 @@ impl VisitorMut for Rewriter {
         distinct(expr);
         power(expr);
         calls::rewrite(expr);
+        json::rewrite(expr);
         array(expr);
         padded(expr);
         wide_number(expr);
@@ -463,7 +465,7 @@ fn bytes(expr: &mut Expr) -> Result<()> {
 }
 
 /// The elements of an array that is written as a text.
-fn elements(text: &Expr) -> Option<Vec<Expr>> {
+pub(super) fn elements(text: &Expr) -> Option<Vec<Expr>> {
     let text = match text {
         Expr::Nested(inner) => inner.as_ref(),
         other => other,

@@ -1,4 +1,5 @@
-//! Functions in FROM that give a row for each part of a text, as elements of the array of them.
+//! Functions in FROM that give a row for each part of a text, as elements of the array of them;
+//! those of JSON too.
 //!
 //! ```text
 //!   FROM regexp_split_to_table(x, p) AS y  ->  FROM unnest(regexp_split_to_array(x, p)) AS y
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor,
 };
 
-use super::folded;
+use super::{folded, json};
 use crate::pg_catalog::rewrite::call;
 
 /// The functions, and those that give the same as an array.
@@ -54,43 +55,53 @@ fn in_factor(factor: &mut TableFactor) {
             ..
         } => (name.0.as_slice(), alias, &args.args, *with_ordinality),
         TableFactor::Function {
-            name, alias, args, ..
-        } => (name.0.as_slice(), alias, &*args, false),
+            name,
+            alias,
+            args,
+            with_ordinality,
+            ..
+        } => (name.0.as_slice(), alias, &*args, *with_ordinality),
         _ => return,
     };
     let [part] = name else {
         return;
     };
     let name = part.as_ident().map(folded).unwrap_or_default();
-    let Some((name, array)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
-        return;
-    };
-    let arguments = args.iter().map(|argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
-        _ => None,
-    });
-    let Some(arguments) = arguments.collect::<Option<Vec<Expr>>>() else {
+    let Some((lists, columns)) = parts(&name, args).or_else(|| json::lists(&name, args)) else {
         return;
     };
     let mut alias = alias.take().unwrap_or_else(|| TableAlias {
         explicit: true,
-        name: Ident::new(*name),
+        name: Ident::new(name),
         columns: Vec::new(),
         at: None,
     });
-    // A function of one column gives it the name that it has itself.
-    if alias.columns.is_empty() {
-        let column = TableAliasColumnDef {
-            name: alias.name.clone(),
+    // A function of one column gives it the name that it has itself, if it says nothing else.
+    let names = match columns {
+        [] => vec![alias.name.clone()],
+        columns => columns.iter().copied().map(Ident::new).collect(),
+    };
+    for name in names.into_iter().skip(alias.columns.len()) {
+        alias.columns.push(TableAliasColumnDef {
+            name,
             data_type: None,
-        };
-        alias.columns.push(column);
+        });
     }
     *factor = TableFactor::UNNEST {
         alias: Some(alias),
-        array_exprs: vec![call(array, arguments)],
+        array_exprs: lists,
         with_offset: false,
         with_offset_alias: None,
         with_ordinality,
     };
+}
+
+/// The list of the parts of a text.
+fn parts(name: &str, arguments: &[FunctionArg]) -> Option<(Vec<Expr>, &'static [&'static str])> {
+    let (_, array) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
+    let arguments = arguments.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    Some((vec![call(array, arguments.collect::<Option<_>>()?)], &[]))
 }

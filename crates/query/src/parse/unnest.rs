@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value, Visitor,
+    TableWithJoins, Value, VisitMut, Visitor,
 };
 
 use super::elements::{self, series};
@@ -31,12 +31,19 @@ use crate::walk::{visit, visit_expressions_mut};
 
 /// Rewrites the FROM of each SELECT of a query.
 pub(super) fn beside_rows(query: &mut Query) {
-    each_select(&mut query.body);
+    match query.body.as_mut() {
+        SetExpr::Select(select) => {
+            for moved in rewrite(select) {
+                columns_again(&mut query.order_by, &moved);
+            }
+        }
+        body => each_select(body),
+    }
 }
 
 fn each_select(body: &mut SetExpr) {
     match body {
-        SetExpr::Select(select) => rewrite(select),
+        SetExpr::Select(select) => drop(rewrite(select)),
         SetExpr::SetOperation { left, right, .. } => {
             each_select(left);
             each_select(right);
@@ -45,11 +52,17 @@ fn each_select(body: &mut SetExpr) {
     }
 }
 
-fn rewrite(select: &mut Select) {
+fn rewrite(select: &mut Select) -> Vec<Moved> {
     elements::in_from(&mut select.from);
+    let mut all = Vec::new();
     while let Some(moved) = next(&mut select.from) {
-        name_again(select, &moved);
+        columns_again(select, &moved);
+        for item in mem::take(&mut select.projection) {
+            select.projection.extend(item_again(item, &moved));
+        }
+        all.push(moved);
     }
+    all
 }
 
 /// Puts the first elements that belong to a table before them beside the rows of that table.
@@ -88,9 +101,9 @@ struct Moved {
     names: Vec<Ident>,
 }
 
-/// `x.x` as `a.x`, where the elements of x stand beside the rows of a, and `a.*` without them.
-fn name_again(select: &mut Select, moved: &Moved) {
-    let done: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+/// `x.x` as `a.x`, where the elements of x stand beside the rows of a.
+fn columns_again(part: &mut impl VisitMut, moved: &Moved) {
+    let done: ControlFlow<()> = visit_expressions_mut(part, |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && let [table, _] = parts.as_mut_slice()
             && folded(&moved.called) == folded(table)
@@ -100,11 +113,9 @@ fn name_again(select: &mut Select, moved: &Moved) {
         ControlFlow::Continue(())
     });
     debug_assert!(done.is_continue(), "nothing ends the visit");
-    for item in mem::take(&mut select.projection) {
-        select.projection.extend(item_again(item, moved));
-    }
 }
 
+/// `a.*` without the elements, and `x.*` as they are called now.
 fn item_again(mut item: SelectItem, moved: &Moved) -> Vec<SelectItem> {
     let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) =
         &mut item

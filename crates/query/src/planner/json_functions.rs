@@ -1,0 +1,231 @@
+//! Functions of JSON that stands in texts: those of a crate that finds what a path leads to, and
+//! beside them the lists that arrays and objects are.
+//!
+//! | function             | gives                                            |
+//! | -------------------- | ------------------------------------------------ |
+//! | `json_elements`      | an array's elements, as JSON                     |
+//! | `json_element_texts` | the same as texts: strings without their quotes  |
+//! | `json_keys`          | an object's keys                                 |
+//! | `json_values`        | its values, as JSON                              |
+//! | `json_value_texts`   | the same as texts                                |
+//! | `json_typeof`        | what a JSON is                                   |
+//!
+//! What a path does not lead to is NULL, also where the text is no JSON; the lists of a text that
+//! is none are an error. Pure.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, ListBuilder, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion_functions_json::udfs::{
+    json_as_text_udf, json_contains_udf, json_get_json_udf, json_length_udf,
+};
+use lazybase_model::Error;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::into_datafusion;
+
+/// Adds the functions.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    for function in [
+        json_get_json_udf(),
+        json_as_text_udf(),
+        json_contains_udf(),
+        json_length_udf(),
+    ] {
+        state.register_udf(function)?;
+    }
+    for (name, part) in [
+        ("json_elements", Part::Elements { as_texts: false }),
+        ("json_element_texts", Part::Elements { as_texts: true }),
+        ("json_keys", Part::Keys),
+        ("json_values", Part::Values { as_texts: false }),
+        ("json_value_texts", Part::Values { as_texts: true }),
+    ] {
+        let signature = Signature::string(1, Volatility::Immutable);
+        let function = Lists {
+            name,
+            part,
+            signature,
+        };
+        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
+    }
+    state.register_udf(Arc::new(ScalarUDF::from(TypeOf {
+        signature: Signature::string(1, Volatility::Immutable),
+    })))?;
+    Ok(())
+}
+
+/// What is listed of a JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Elements { as_texts: bool },
+    Keys,
+    Values { as_texts: bool },
+}
+
+/// An object's members in their order, the same key more than once too.
+struct Members<'j>(Vec<(String, &'j RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(InOrder)
+    }
+}
+
+impl Part {
+    /// The list of one JSON.
+    fn of(self, json: &str) -> Result<Vec<Option<String>>> {
+        let listed = match self {
+            Part::Elements { as_texts } => serde_json::from_str::<Vec<&RawValue>>(json)
+                .map(|all| all.into_iter().map(|one| shown(one, as_texts)).collect()),
+            Part::Keys => serde_json::from_str::<Members<'_>>(json)
+                .map(|all| all.0.into_iter().map(|(key, _)| Some(key)).collect()),
+            Part::Values { as_texts } => serde_json::from_str::<Members<'_>>(json)
+                .map(|all| all.0.iter().map(|(_, one)| shown(one, as_texts)).collect()),
+        };
+        listed.map_err(|_| self.refused(json))
+    }
+
+    fn refused(self, json: &str) -> datafusion::error::DataFusionError {
+        let wanted = match self {
+            Part::Elements { .. } => "array",
+            Part::Keys | Part::Values { .. } => "object",
+        };
+        into_datafusion(match kind(json) {
+            Some(kind) => {
+                Error::invalid(format!("an {wanted} is wanted, the JSON is of type {kind}"))
+                    .with_sqlstate("22023")
+            }
+            None => no_json(json),
+        })
+    }
+}
+
+fn no_json(text: &str) -> Error {
+    let begin: String = text.chars().take(40).collect();
+    Error::invalid(format!("invalid input syntax for type json: {begin:?}")).with_sqlstate("22P02")
+}
+
+/// A value as JSON, or as a text: a string without its quotes, and null as NULL.
+fn shown(value: &RawValue, as_text: bool) -> Option<String> {
+    let json = value.get();
+    match json.as_bytes().first() {
+        Some(b'n') if as_text => None,
+        Some(b'"') if as_text => serde_json::from_str(json).ok(),
+        _ => Some(json.to_owned()),
+    }
+}
+
+/// What a text is as JSON; nothing where it is none.
+fn kind(text: &str) -> Option<&'static str> {
+    let value: &RawValue = serde_json::from_str(text).ok()?;
+    Some(match value.get().as_bytes().first()? {
+        b'{' => "object",
+        b'[' => "array",
+        b'"' => "string",
+        b't' | b'f' => "boolean",
+        b'n' => "null",
+        _ => "number",
+    })
+}
+
+/// A function that gives a list.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Lists {
+    name: &'static str,
+    part: Part,
+    signature: Signature,
+}
+
+/// The texts of a function's only argument.
+fn texts(args: ScalarFunctionArgs) -> Result<ArrayRef> {
+    let rows = args.number_rows;
+    let [json] = args
+        .args
+        .try_into()
+        .map_err(|_| into_datafusion(Error::internal("functions of JSON take one argument")))?;
+    Ok(cast(&json.into_array(rows)?, &DataType::Utf8)?)
+}
+
+impl ScalarUDFImpl for Lists {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::new_list(DataType::Utf8, true))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let texts = texts(args)?;
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        for text in texts.as_string::<i32>() {
+            let list = text.map(|text| self.part.of(text)).transpose()?;
+            lists.append_option(list);
+        }
+        Ok(ColumnarValue::Array(Arc::new(lists.finish())))
+    }
+}
+
+/// `json_typeof`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TypeOf {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TypeOf {
+    fn name(&self) -> &str {
+        "json_typeof"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let texts = texts(args)?;
+        let mut kinds = StringBuilder::new();
+        for text in texts.as_string::<i32>() {
+            let kind = text.map(|text| kind(text).ok_or_else(|| into_datafusion(no_json(text))));
+            kinds.append_option(kind.transpose()?);
+        }
+        Ok(ColumnarValue::Array(Arc::new(kinds.finish())))
+    }
+}
