@@ -9,12 +9,12 @@
 //!        |                          unknowns, constant_conditions, subquery_columns,
 //!        |                          certain_rows, single_rows, subquery_values, not_in,
 //!        |                          rows_around, rounding, divisions, intervals, window_peers,
-//!        |                          meanings, (its own),
+//!        |                          meanings, exact_constants, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
 //!        |                           guards
-//!   physical plan         forgetful, (its own), whole_orders, patient_joins
+//!   physical plan         forgetful, open_filters, (its own), whole_orders, patient_joins
 //!
 //!   functions             exact_sum, ordered_floats, percentiles, byte_lengths, bounded, counts,
 //!                         series, date_parts, patterns, to_char, text_functions,
@@ -40,6 +40,7 @@ mod counts;
 mod date_parts;
 mod day_bounds;
 mod divisions;
+mod exact_constants;
 mod exact_sum;
 mod exists_values;
 mod forgetful;
@@ -53,6 +54,7 @@ mod mapped;
 mod meanings;
 mod moment_calls;
 mod not_in;
+mod open_filters;
 mod ordered_floats;
 mod other_names;
 mod own_orders;
@@ -94,6 +96,7 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, VisitMut};
 use lazybase_model::Result;
@@ -118,6 +121,7 @@ use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
 use day_bounds::DAY_BOUNDS;
 use divisions::DIVISIONS;
+use exact_constants::EXACT_CONSTANTS;
 use forgetful::FORGETFUL;
 use grouped_columns::GROUPED_COLUMNS;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
@@ -126,6 +130,7 @@ use intervals::{INTERVAL_ORDER, INTERVAL_WINDOWS, IntervalArithmetic};
 use like_escapes::SimilarToEscape;
 use meanings::{BareNulls, EQUAL_ZEROS, MEANINGS};
 use not_in::NOT_IN;
+use open_filters::OPEN_FILTERS;
 use own_orders::OWN_ORDERS;
 use patient_joins::PATIENT_JOINS;
 use rounding::ROUNDING;
@@ -187,6 +192,7 @@ pub(crate) fn base(
         INTERVAL_WINDOWS,
         WINDOW_PEERS,
         MEANINGS,
+        EXACT_CONSTANTS,
         EQUAL_ZEROS,
     ];
     analyzer.splice(1..1, before.map(|rule| Arc::new(rule) as _));
@@ -241,6 +247,16 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
+    let pushes = |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| {
+        rule.name() == ProjectionPushdown::new().name()
+    };
+    let mut rules: Vec<_> = rules
+        .into_iter()
+        .flat_map(|rule| {
+            let before = pushes(&rule).then(|| Arc::new(OPEN_FILTERS) as _);
+            before.into_iter().chain([rule])
+        })
+        .collect();
     rules.insert(0, Arc::new(FORGETFUL));
     // What checks a plan stays last.
     let last = rules.len().saturating_sub(1);
