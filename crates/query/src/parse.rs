@@ -47,6 +47,7 @@ pub(crate) mod roles;
 mod row_lookups;
 mod rows;
 mod series;
+mod signs;
 mod split_tables;
 mod storage;
 mod subqueries;
@@ -371,6 +372,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(ParserError::from)?;
     constants::join(&mut tokens)?;
+    signs::split(dialect, &mut tokens);
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
     number_questions(&mut tokens);
     depth::check(&tokens)?;
