@@ -8,6 +8,7 @@
 //!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, generate_series(1, length of l))
 //!                                                   AS x (x, ordinality)
 //!   generate_series(5, 7) WITH ORDINALITY     ->  the same of UNNEST(generate_series(5, 7))
+//!   string_to_table(t, ',') AS x              ->  UNNEST(string_to_array(t, ',')) AS x (x)
 //!   upper(t) AS x                             ->  UNNEST(make_array(upper(t))) AS x (x)
 //! ```
 //!
@@ -20,8 +21,8 @@ use datafusion::sql::sqlparser::ast::{
     TableAliasColumnDef, TableFactor, TableWithJoins, Value,
 };
 
-use super::folded;
 use super::series::names_series;
+use super::{folded, split_tables};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::series::SERIES;
 
@@ -29,7 +30,7 @@ use crate::planner::series::SERIES;
 /// said.
 const UNNEST: &str = "unnest";
 const ORDINALITY: &str = "ordinality";
-/// A function of the planner's own that gives rows.
+/// A function of the planner's own that gives rows itself.
 const RANGE: &str = "range";
 
 /// Rewrites what stands in a FROM, and what is joined to it.
@@ -44,7 +45,7 @@ pub(super) fn in_from(from: &mut [TableWithJoins]) {
 
 /// Rewrites one thing in FROM.
 pub(super) fn in_factor(factor: &mut TableFactor) {
-    as_lists(factor);
+    let columns = as_lists(factor);
     let TableFactor::UNNEST {
         alias,
         array_exprs: lists,
@@ -56,11 +57,12 @@ pub(super) fn in_factor(factor: &mut TableFactor) {
         return;
     };
     let counted = mem::take(with_ordinality);
-    let mut names: Vec<String> = match (lists.len(), &alias) {
-        (1, Some(alias)) => vec![alias.name.value.clone()],
-        (1, None) => vec![UNNEST.to_owned()],
+    let mut names: Vec<String> = match (columns, lists.len(), &alias) {
+        ([], 1, Some(alias)) => vec![alias.name.value.clone()],
+        ([], 1, None) => vec![UNNEST.to_owned()],
         // In one FROM no two columns have one name.
-        (many, _) => (1..=many).map(numbered).collect(),
+        ([], many, _) => (1..=many).map(numbered).collect(),
+        (columns, ..) => columns.iter().copied().map(str::to_owned).collect(),
     };
     if counted {
         lists.push(numbers(lists));
@@ -97,8 +99,9 @@ fn numbered(list: usize) -> String {
 }
 
 /// A function that is written as any other as the parser has `UNNEST(...)`; also a series, where
-/// its rows are to be counted, and a function of one value, which is one row.
-fn as_lists(factor: &mut TableFactor) {
+/// its rows are to be counted, what gives the parts of a text, and a function of one value, which
+/// is one row. Gives what the columns are called, where the function says it.
+fn as_lists(factor: &mut TableFactor) -> &'static [&'static str] {
     let (name, given, alias, with_ordinality) = match factor {
         TableFactor::Function {
             name,
@@ -114,25 +117,31 @@ fn as_lists(factor: &mut TableFactor) {
             with_ordinality,
             ..
         } => (name, &mut given.args, alias, *with_ordinality),
-        _ => return,
+        _ => return &[],
     };
     let lists = || given.iter().map(expression).collect::<Option<Vec<Expr>>>();
-    let (lists, otherwise) = match only_part(name) {
+    let ((lists, columns), otherwise) = match only_part(name) {
         _ if names_series(name) => match with_ordinality {
-            true => (vec![series(mem::take(given))], Ident::new(SERIES)),
-            false => return,
+            true => (
+                (vec![series(mem::take(given))], &[][..]),
+                Ident::new(SERIES),
+            ),
+            false => return &[],
         },
         Some(part) => match (folded(part).as_str(), lists()) {
-            (UNNEST, Some(lists)) => (lists, Ident::new(UNNEST)),
-            // The catalog's functions give rows, each in its own way.
-            (RANGE, _) | (_, None) => return,
-            (name, _) if name.starts_with("pg_") => return,
-            (name, Some(values)) => {
-                let value = call(name, values);
-                (vec![call("make_array", vec![value])], part.clone())
+            // The planner's own gives rows, and the catalog's do, each in its own way.
+            (RANGE, _) | (_, None) => return &[],
+            (name, _) if name.starts_with("pg_") => return &[],
+            (UNNEST, Some(lists)) => ((lists, &[][..]), Ident::new(UNNEST)),
+            (name, Some(arguments)) => {
+                let lists = split_tables::lists(name, &arguments).unwrap_or_else(|| {
+                    let value = call(name, arguments);
+                    (vec![call("make_array", vec![value])], &[])
+                });
+                (lists, part.clone())
             }
         },
-        None => return,
+        None => return &[],
     };
     let called = alias.take().unwrap_or_else(|| TableAlias {
         explicit: true,
@@ -147,6 +156,7 @@ fn as_lists(factor: &mut TableFactor) {
         with_offset_alias: None,
         with_ordinality,
     };
+    columns
 }
 
 /// The name of a function that stands without a schema.

@@ -18,17 +18,18 @@
 //! A step of a path that is a number means an element of an array, or a key of an object, whatever
 //! is there. Rewrites sqlparser's tree and does nothing else.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, Value,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, Value};
+
+use lazybase_model::Result;
 
 use super::calls::{case, cast, plain};
 use super::postgres::elements;
+use super::unsupported;
 use crate::pg_catalog::rewrite::call;
 
 /// The functions that give rows, those that give the same as lists, and what their columns are
 /// called; nothing where they are called as the function is.
-pub(super) const TABLES: [(&str, &[&str], &[&str]); 5] = [
+const TABLES: [(&str, &[&str], &[&str]); 5] = [
     ("json_array_elements", &["json_elements"], &["value"]),
     (
         "json_array_elements_text",
@@ -49,7 +50,7 @@ pub(super) const TABLES: [(&str, &[&str], &[&str]); 5] = [
 ];
 
 /// The name of a function for either of PostgreSQL's types of JSON.
-pub(super) fn of_either(name: &str) -> String {
+fn of_either(name: &str) -> String {
     match name.strip_prefix("jsonb_") {
         Some(rest) => format!("json_{rest}"),
         None => name.to_owned(),
@@ -57,36 +58,43 @@ pub(super) fn of_either(name: &str) -> String {
 }
 
 /// Rewrites an operator, or a call, that is one of them.
-pub(super) fn rewrite(expr: &mut Expr) {
+///
+/// # Errors
+/// `Invalid` (0A000) for elements that are counted from the end, and for a path that is computed.
+pub(super) fn rewrite(expr: &mut Expr) -> Result<()> {
     let rewritten = match expr {
-        Expr::BinaryOp { left, op, right } => operator(left, op, right),
-        Expr::Function(function) => match plain(function) {
-            Some((name, arguments)) => called(&of_either(&name), &arguments),
-            None => None,
-        },
+        Expr::BinaryOp { left, op, right } => operator(left, op, right)?,
+        Expr::Function(function) => {
+            let call = plain(function);
+            call.and_then(|(name, arguments)| called(&of_either(&name), &arguments))
+        }
         _ => None,
     };
     if let Some(rewritten) = rewritten {
         *expr = rewritten;
     }
+    Ok(())
 }
 
-fn operator(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
-    // An element counted from the end has no function.
-    let counts_back = matches!(right, Expr::UnaryOp { .. });
-    match op {
-        BinaryOperator::Arrow | BinaryOperator::LongArrow if counts_back => None,
-        BinaryOperator::Arrow => Some(call("json_get_json", vec![left.clone(), right.clone()])),
-        BinaryOperator::LongArrow => Some(call("json_as_text", vec![left.clone(), right.clone()])),
-        BinaryOperator::HashArrow => Some(path(left, &steps(right)?, false)),
-        BinaryOperator::HashLongArrow => Some(path(left, &steps(right)?, true)),
-        BinaryOperator::Question => {
-            let contains = call("json_contains", vec![left.clone(), right.clone()]);
-            let is_there = Expr::IsNotNull(Box::new(left.clone()));
-            Some(case(is_there, contains, None))
+fn operator(left: &Expr, op: &BinaryOperator, right: &Expr) -> Result<Option<Expr>> {
+    let both = || vec![left.clone(), right.clone()];
+    Ok(Some(match op {
+        BinaryOperator::Arrow | BinaryOperator::LongArrow
+            if matches!(right, Expr::UnaryOp { .. }) =>
+        {
+            return Err(unsupported("elements of JSON are not counted from the end")
+                .with_hint("json_array_length(j) tells how many there are"));
         }
-        _ => None,
-    }
+        BinaryOperator::Arrow => call("json_get_json", both()),
+        BinaryOperator::LongArrow => call("json_as_text", both()),
+        BinaryOperator::HashArrow => path(left, &steps(right)?, false),
+        BinaryOperator::HashLongArrow => path(left, &steps(right)?, true),
+        BinaryOperator::Question => {
+            let is_there = Expr::IsNotNull(Box::new(left.clone()));
+            case(is_there, call("json_contains", both()), None)
+        }
+        _ => return Ok(None),
+    }))
 }
 
 fn called(name: &str, arguments: &[Expr]) -> Option<Expr> {
@@ -109,7 +117,7 @@ fn called(name: &str, arguments: &[Expr]) -> Option<Expr> {
 }
 
 /// The steps of a path that is written out.
-fn steps(path: &Expr) -> Option<Vec<Expr>> {
+fn steps(path: &Expr) -> Result<Vec<Expr>> {
     match path {
         Expr::Nested(inner) => steps(inner),
         Expr::Cast {
@@ -117,8 +125,11 @@ fn steps(path: &Expr) -> Option<Vec<Expr>> {
             data_type: DataType::Array(_),
             ..
         } => steps(expr),
-        Expr::Array(array) => Some(array.elem.clone()),
-        other => elements(other),
+        Expr::Array(array) => Ok(array.elem.clone()),
+        other => elements(other).ok_or_else(|| {
+            unsupported("a path into JSON that is computed")
+                .with_hint("write it out, as '{a,0}' or ARRAY['a', x]; or take steps: j -> a -> b")
+        }),
     }
 }
 
@@ -129,6 +140,10 @@ fn path(json: &Expr, steps: &[Expr], as_text: bool) -> Expr {
     } else {
         "json_get_json"
     };
+    let is_null = |step: &Expr| matches!(step, Expr::Value(value) if value.value == Value::Null);
+    if steps.iter().any(is_null) {
+        return cast(Expr::value(Value::Null), DataType::Text);
+    }
     let Some((end, before)) = steps.split_last() else {
         return call(last, vec![json.clone()]);
     };
@@ -166,11 +181,11 @@ fn number(step: &Expr) -> Option<Expr> {
 /// The lists whose elements a function in FROM gives as rows, and what the columns are called.
 pub(super) fn lists(
     name: &str,
-    arguments: &[FunctionArg],
+    arguments: &[Expr],
 ) -> Option<(Vec<Expr>, &'static [&'static str])> {
     let name = of_either(name);
     let (_, lists, columns) = TABLES.iter().find(|(known, ..)| *known == name)?;
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(json))] = arguments else {
+    let [json] = arguments else {
         return None;
     };
     let lists = lists.iter().map(|list| call(list, vec![json.clone()]));

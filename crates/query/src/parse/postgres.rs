@@ -36,8 +36,7 @@ use super::kept_names::KeptNames;
 use super::whole_rows::WholeRows;
 use super::{
     ambiguous_columns, calls, cast_names, date_formats, elements, folded, ignored, json,
-    nested_exists, rows, series, split_tables, subqueries, temporary_names, unnest, using_joins,
-    windows,
+    nested_exists, rows, series, subqueries, temporary_names, unnest, using_joins, windows,
 };
 use crate::array_text::array_elements;
 use crate::walk::{visit_expressions_mut, visit_mut};
@@ -247,7 +246,6 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         checked(ignored::in_query(query))?;
-        split_tables::in_query(query);
         series::in_query(query);
         unnest::beside_rows(query);
         fetch(query);
@@ -279,7 +277,7 @@ impl VisitorMut for Rewriter {
         distinct(expr);
         power(expr);
         calls::rewrite(expr);
-        json::rewrite(expr);
+        checked(json::rewrite(expr))?;
         array(expr);
         padded(expr);
         wide_number(expr);

@@ -1,5 +1,5 @@
-//! Filters show the columns that they leave out in a projection of its own, where projections are
-//! about to be pushed down: pushed below a filter that leaves columns out itself, the planner reads
+//! Filters that leave columns out have a projection above them do so, where projections are about
+//! to be pushed down: pushing one below a filter that leaves columns out itself, the planner reads
 //! the filter's condition by the numbers that columns have above it.
 //!
 //! ```text
