@@ -6,9 +6,7 @@ use std::time::Duration;
 use async_recursion::async_recursion as boxed;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::{ActorHandle, Env};
-use lazybase_engine::manifest::{
-    Ddl, Manifest, ManifestStore, Pin, ProducerMark, RangeState, Repartitioned, RunKind,
-};
+use lazybase_engine::manifest::{Ddl, Manifest, ManifestStore, Pin, ProducerMark, Repartitioned};
 use lazybase_engine::read::{Identifier, Reader, Snapshot, SnapshotAsk};
 use lazybase_engine::schema::{Alteration, altered};
 use lazybase_engine::stages::ingest::{
@@ -29,11 +27,14 @@ use crate::coordinator::{
     define, define_view, no_table,
 };
 use crate::settings::Settings;
-use crate::shared::{DamageState, DamageStatus, Shared, is_log};
+use crate::shared::Shared;
 use crate::task::StageName;
 use crate::worker::WorkerContext;
 
+mod settle;
 mod upkeep;
+
+pub use settle::SettleTo;
 
 /// A running database. Cheap to clone; [`Instance::close`] ends it for all clones.
 #[derive(Clone)]
@@ -70,15 +71,6 @@ pub enum AsOf {
         /// The moment.
         micros: i64,
     },
-}
-
-/// How far everything shall have come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettleTo {
-    /// No unsorted data is left.
-    Sorted,
-    /// Everything is in the authority.
-    Authority,
 }
 
 /// What a committed batch is told.
@@ -619,87 +611,6 @@ impl Instance {
         self.shared.ingest.seal().await
     }
 
-    /// Waits until everything acknowledged so far, of one table or of all, has come that far;
-    /// `progress` hears the share that has, from 0 to 1.
-    ///
-    /// # Errors
-    /// `Unavailable` when a stage that is needed is paused; `Cancelled` when the database closes.
-    #[boxed]
-    pub async fn settle(
-        &self,
-        table: Option<TableId>,
-        to: SettleTo,
-        progress: &(dyn Fn(f64) + Sync),
-    ) -> Result<()> {
-        self.refuse_paused(to)?;
-        let through = self.shared.ingest.seal().await?;
-        let to_authority = to == SettleTo::Authority;
-        let hurry = Event::Asked(Command::Hurry {
-            through,
-            to_authority,
-        });
-        let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
-        self.events.send(hurry).map_err(|_| closed())?;
-        let mut changed = self.shared.changed.subscribe();
-        loop {
-            let (done, wanted) =
-                settled_share(&self.shared.manifests.current(), table, to, through);
-            progress(if wanted == 0 {
-                1.0
-            } else {
-                done as f64 / wanted as f64
-            });
-            if done == wanted {
-                return Ok(());
-            }
-            self.refuse_paused(to)?;
-            self.refuse_lost(table, to)?;
-            tokio::select! {
-                biased;
-                changed = changed.changed() => changed.map_err(|_| closed())?,
-                () = self.shared.env.clock.sleep(Duration::from_millis(250)) => {}
-            }
-        }
-    }
-
-    /// What is lost never comes to rest.
-    fn refuse_lost(&self, table: Option<TableId>, to: SettleTo) -> Result<()> {
-        let board = self.shared.tasks.lock();
-        let waited_for = |(file, lost): &(&String, &DamageStatus)| {
-            lost.state == DamageState::Lost
-                && match lost.table {
-                    None => is_log(file),
-                    of => to == SettleTo::Authority && (table.is_none() || of == table),
-                }
-        };
-        match board.damage.iter().find(waited_for) {
-            None => Ok(()),
-            Some((_, lost)) => Err(Error::corrupt(&lost.what)
-                .with_detail(&lost.place)
-                .with_hint("run `lazybase verify` to see what is damaged")),
-        }
-    }
-
-    fn refuse_paused(&self, to: SettleTo) -> Result<()> {
-        let board = self.shared.tasks.lock();
-        let needed: &[StageName] = match to {
-            SettleTo::Sorted => &[StageName::Remap, StageName::Sort],
-            SettleTo::Authority => &[StageName::Remap, StageName::Sort, StageName::Authority],
-        };
-        match needed.iter().find(|stage| board.paused.contains(stage)) {
-            None => Ok(()),
-            Some(stage) => Err(
-                Error::unavailable(format!("stage {} is paused", stage.name()))
-                    .with_detail("what waits for the pipeline would wait for ever")
-                    .with_hint(format!(
-                        "RESUME STAGE {}",
-                        stage.name().to_ascii_uppercase()
-                    ))
-                    .with_sqlstate("55000"),
-            ),
-        }
-    }
-
     /// Starts no new attempts of a stage; for [`StageName::Ingest`], the open SCU is not sealed by
     /// age or size.
     pub async fn pause(&self, stage: StageName) -> Result<()> {
@@ -745,39 +656,6 @@ impl Instance {
         actor.join();
         sealed.map(|_| ()).and(stopped)
     }
-}
-
-/// How many ranges (or SCUs) are settled, and how many there are.
-fn settled_share(
-    manifest: &Manifest,
-    table: Option<TableId>,
-    to: SettleTo,
-    through: ScuNumber,
-) -> (u64, u64) {
-    let sorted = manifest.sorted_through.min(through).0;
-    if to == SettleTo::Sorted || sorted < through.0 {
-        let extra = u64::from(to == SettleTo::Authority);
-        return (sorted, through.0 + extra);
-    }
-    let wanted = |id| table.is_none_or(|table| table == id);
-    let states = manifest.tables.values().chain(manifest.views.values());
-    let states = states.filter(|state| wanted(state.table.view_of.unwrap_or(state.table.id)));
-    let ranges: Vec<_> = states.flat_map(|state| &state.ranges).collect();
-    let done = ranges
-        .iter()
-        .filter(|range| is_settled(manifest, range, through))
-        .count();
-    (done as u64, ranges.len() as u64)
-}
-
-/// Whether one base run answers a range at a boundary and everything newer it holds.
-fn is_settled(manifest: &Manifest, range: &RangeState, through: ScuNumber) -> bool {
-    let mut current = range.runs.iter().filter(|run| run.is_current());
-    let (Some(only), None) = (current.next(), current.next()) else {
-        return false;
-    };
-    let run = manifest.run(only.id);
-    run.kind == RunKind::Base && run.span.last >= through
 }
 
 fn ingest_options(settings: &Settings) -> IngestOptions {

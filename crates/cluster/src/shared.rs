@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lazybase_engine::env::Env;
 use lazybase_engine::manifest::{ManifestStore, TableState};
@@ -17,6 +18,8 @@ use crate::task::{Output, Report, StageName, TaskStatus};
 
 /// How many finished tasks and troubles the status remembers.
 const REMEMBERED: usize = 64;
+/// For how long work counts as failing that is not tried again.
+const FAILING_REMEMBERED: Duration = Duration::from_secs(600);
 
 /// What is shared; nothing in it is ever replaced, only its insides change.
 pub(crate) struct Shared {
@@ -54,6 +57,30 @@ pub(crate) struct TaskBoard {
     pub(crate) troubles_seen: u64,
     /// Files that were seen damaged since the database was opened, by name.
     pub(crate) damage: BTreeMap<String, DamageStatus>,
+    /// Pieces of work whose last attempt failed, by name.
+    pub(crate) failing: BTreeMap<String, FailingWork>,
+}
+
+/// A piece of work that fails, and is tried again.
+pub(crate) struct FailingWork {
+    pub(crate) status: TaskStatus,
+    /// How many attempts have failed in a row.
+    pub(crate) failures: u32,
+    /// When the last of them did, on the monotonic clock.
+    pub(crate) failed: Duration,
+    /// What the last one said.
+    pub(crate) error: Error,
+}
+
+impl TaskBoard {
+    /// Remembers a failed attempt, and forgets work that nobody has tried again for long: what is
+    /// merged has become other runs meanwhile.
+    pub(crate) fn note_failing(&mut self, name: String, work: FailingWork) {
+        let now = work.failed;
+        self.failing
+            .retain(|_, work| now.saturating_sub(work.failed) < FAILING_REMEMBERED);
+        self.failing.insert(name, work);
+    }
 }
 
 /// What became of attempts that showed no sign of life for too long, since the opening.

@@ -189,7 +189,14 @@ impl Values {
                     .with_sqlstate(sqlstate)
             })
         };
-        let micros = |data_type: &DataType| as_i64(&to(data_type)?);
+        let micros = |data_type: &DataType| match column.data_type() {
+            // What the protocol has no digits for is left out, before 1970 too.
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                let nanos = as_i64(column)?;
+                Ok(nanos.unary(|nanos| nanos.div_euclid(1_000)))
+            }
+            _ => as_i64(&to(data_type)?),
+        };
         Ok(match (types::of_field(field), column.data_type()) {
             (_, DataType::Null) => Values::Null,
             (types::BOOL, _) => Values::Bool(column.as_boolean().clone()),

@@ -15,7 +15,7 @@ use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table};
 use tracing::Instrument;
 
-use crate::cast::{checked_cells, place, to_column};
+use crate::cast::{check_digits, checked_cells, place, to_column};
 use crate::changes::{deletes, updates};
 use crate::context::Constants;
 use crate::database::Database;
@@ -27,9 +27,6 @@ use crate::observe;
 use crate::session::Shared;
 use crate::types;
 use crate::visible::Visible;
-
-#[cfg(test)]
-mod tests;
 
 /// What the rows of a batch do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +62,8 @@ pub struct Appender {
     session: Option<Arc<Shared>>,
     writer: BatchWriter,
     rows: u64,
+    /// The number of the next row, in messages.
+    next_row: u64,
 }
 
 impl Appender {
@@ -79,6 +78,7 @@ impl Appender {
             session,
             writer,
             rows: 0,
+            next_row: 1,
         }
     }
 
@@ -104,14 +104,21 @@ impl Appender {
                 constants: &constants,
                 table: &table,
             };
-            let changes = target.changes(rows, self.rows + 1, op)?;
+            let changes = target.changes(rows, self.next_row, op)?;
             self.rows += rows.num_rows() as u64;
+            self.next_row += rows.num_rows() as u64;
             if changes.changes.rows() == 0 {
                 return Ok(());
             }
             Box::pin(check_numbers(self.database.instance(), &table, &changes)).await?;
             self.writer.append_keyed(&table, changes).await
         })
+    }
+
+    /// Gives the next row this number in messages, for rows that are counted over more than this
+    /// batch: those of a file. The first is 1.
+    pub fn number_rows_from(&mut self, row: u64) {
+        self.next_row = row;
     }
 
     /// Whether the session may write these columns so.
@@ -318,46 +325,9 @@ fn lossless(
     if *given == DataType::Null {
         return Ok(new_null_array(wanted, values.len()));
     }
-    if is_lossless(given, wanted) || values.null_count() == values.len() {
+    if types::may_fit(given, wanted) || values.null_count() == values.len() {
+        check_digits(values, &place)?;
         return to_column(values, &place);
     }
-    let (given, wanted) = (types::name(given), types::name(wanted));
-    Err(Error::invalid(format!(
-        "table {:?}, column {:?}: {given} does not go into {wanted} without loss",
-        table.name, place.column.name
-    ))
-    .with_hint(format!("cast the column to {wanted} before appending"))
-    .with_sqlstate("42804"))
-}
-
-/// Whether the cast of a column can lose nothing; values out of range are errors.
-pub(crate) fn is_lossless(given: &DataType, wanted: &DataType) -> bool {
-    use DataType as A;
-    match (given, wanted) {
-        _ if given == wanted => true,
-        // A value that is out of range is an error of its own, never a loss.
-        (a, b) if a.is_integer() && b.is_integer() => true,
-        (A::Int8 | A::Int16 | A::UInt8 | A::UInt16, A::Float32 | A::Float64)
-        | (A::Int32 | A::UInt32, A::Float64)
-        | (A::Float16, A::Float32 | A::Float64)
-        | (A::Float32, A::Float64) => true,
-        (a, A::Decimal128(..) | A::Decimal256(..)) if a.is_integer() => true,
-        (
-            A::Decimal32(_, from)
-            | A::Decimal64(_, from)
-            | A::Decimal128(_, from)
-            | A::Decimal256(_, from),
-            A::Decimal128(_, to) | A::Decimal256(_, to),
-        ) => from <= to,
-        (A::Utf8 | A::LargeUtf8 | A::Utf8View | A::Binary, uuid) if *uuid == types::UUID => true,
-        (A::Date32, A::Timestamp(_, None)) => true,
-        (A::Timestamp(from, None), A::Timestamp(to, None))
-        | (A::Timestamp(from, Some(_)), A::Timestamp(to, Some(_)))
-        | (A::Time32(from) | A::Time64(from), A::Time32(to) | A::Time64(to))
-            if from <= to =>
-        {
-            true
-        }
-        _ => types::storable(given).is_ok_and(|kept| kept == *wanted),
-    }
+    Err(types::lossy(table, place.column, given))
 }

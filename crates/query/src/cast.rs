@@ -12,6 +12,7 @@ use arrow::array::{
     Int64Array, ListArray, PrimitiveArray, StringArray, StructArray, make_array, new_null_array,
 };
 use arrow::buffer::OffsetBuffer;
+use arrow::compute::kernels::cmp::neq;
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
@@ -85,6 +86,20 @@ pub(crate) fn to_column(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef
             let intervals = text_form::intervals(values)
                 .map_err(|error| Error::invalid(error.to_string()).with_sqlstate("22008"))?;
             Ok(Arc::new(intervals))
+        }
+        (A::Map(..), A::List(_)) => {
+            let map = values.as_map();
+            let pairs = Arc::new(Field::new_list_field(
+                map.entries().data_type().clone(),
+                true,
+            ));
+            let lists = ListArray::new(
+                pairs,
+                map.offsets().clone(),
+                Arc::new(map.entries().clone()),
+                map.nulls().cloned(),
+            );
+            to_column(&(Arc::new(lists) as ArrayRef), place)
         }
         (A::Binary, uuid) if *uuid == UUID => checked_cast(values, place),
         (A::Float32, integer) if integer.is_integer() => {
@@ -553,6 +568,31 @@ fn plain_cast(values: &ArrayRef, to: &DataType, place: &Place<'_>) -> Result<Arr
         ))
         .with_sqlstate("42804")
     })
+}
+
+/// Refuses a moment, or a time of day, with digits that the column does not keep.
+///
+/// # Errors
+/// `Invalid` (22008) naming the first.
+pub(crate) fn check_digits(values: &ArrayRef, place: &Place<'_>) -> Result<()> {
+    let (given, wanted) = (values.data_type(), place.data_type());
+    if !types::is_finer(given, wanted) {
+        return Ok(());
+    }
+    let failed = |error: ArrowError| Error::internal(error.to_string());
+    let kept = plain_cast(&plain_cast(values, wanted, place)?, given, place)?;
+    let differs = neq(values, &kept).map_err(failed)?;
+    match differs.iter().position(|differs| differs == Some(true)) {
+        None => Ok(()),
+        Some(row) => {
+            let value = array_value_to_string(values, row).map_err(failed)?;
+            let wanted = types::name(wanted);
+            let fact = format!("{} has more digits than {wanted} keeps", shown(&value));
+            Err(place
+                .error(row, &fact, "22008")
+                .with_hint(format!("cast the values to {wanted} before")))
+        }
+    }
 }
 
 fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {

@@ -65,7 +65,10 @@ pub(crate) fn inserts(
         return upserts(table, columns);
     }
     let (width, is_given) = (columns.len(), |at: &usize| given.contains(at));
-    let touched: Vec<usize> = all.filter(|at| !has_operator(at) || is_given(at)).collect();
+    // A row that is there was made before: its key is not set anew.
+    let key = table.key_indices();
+    let touched = all.filter(|at| !key.contains(at) && (!has_operator(at) || is_given(at)));
+    let touched: Vec<usize> = touched.collect();
     let combined: Vec<usize> = touched.iter().copied().filter(has_operator).collect();
     let mask = mask_combining(&touched, &combined, width);
     let data = record_batch(change_schema(table, width), columns)?;

@@ -41,9 +41,12 @@ pub(crate) use client::{copy_to_client, plan};
 pub use csv::csv_texts;
 pub use csv_rows::{CsvSpelling, CsvWriter};
 pub(crate) use input::Input;
-pub use json_rows::{JsonColumn, json_rows};
+pub use json_rows::{JsonColumn, JsonObject, json_objects, json_rows};
 pub use rows_file::{FileForm, RowsFile, json_lines};
 pub use spelling::json_texts;
+
+/// What some programs write before UTF-8, at the beginning of a file. Elsewhere it is text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The formats of files, and of what clients send and are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -274,7 +274,7 @@ fn kept_type(field: &Field) -> Result<DataType> {
     if types::is_uuid(field) {
         return Ok(types::UUID);
     }
-    let kept = types::storable(field.data_type())
+    let kept = types::of_data(field.data_type())
         .map_err(|error| error.within(format_args!("column {:?}", field.name())))?;
     Ok(match (field.data_type(), kept) {
         (DataType::Timestamp(unit, _), DataType::Timestamp(_, zone)) => {

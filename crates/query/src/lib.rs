@@ -85,8 +85,9 @@ pub use appender::{Appender, Op};
 pub use array_text::{array_elements, put_array_element};
 pub use cast::texts_as;
 pub use copy::{
-    CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm, JsonColumn, RowFormat,
-    RowsFile, copy_input, csv_texts, json_lines, json_rows, json_texts,
+    BYTE_ORDER_MARK, CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm, JsonColumn,
+    JsonObject, RowFormat, RowsFile, copy_input, csv_texts, json_lines, json_objects, json_rows,
+    json_texts,
 };
 pub use database::{Database, OpenOptions, SessionDefaults};
 pub use error::nearest;
@@ -97,4 +98,5 @@ pub use pg_catalog::types::{pg_array_of, pg_element_of, pg_type_of};
 pub use prepared::Prepared;
 pub use session::{Session, TransactionStatus};
 pub use split::{is_complete, split_statements};
+pub use types::{may_fit, of_data};
 pub use value::Value;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, TypedString, UnaryOperator, Value,
 };
@@ -28,6 +28,21 @@ fn may_have_zone(moment: &Value) -> bool {
     !text.bytes().skip("2024-01-01".len()).all(is_of_time)
 }
 
+/// Whether a unit holds all the digits of a second that a moment is written with.
+fn has_digits(moment: &str, unit: TimeUnit) -> bool {
+    let held = match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    let Some((_, fraction)) = moment.split_once('.') else {
+        return true;
+    };
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+    digits.skip(held).all(|digit| digit == b'0')
+}
+
 /// A constant as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Literal {
@@ -36,6 +51,8 @@ pub(crate) enum Literal {
     /// With its sign.
     Number(String),
     Text(String),
+    /// A text that is a timestamp, whatever it is compared with.
+    Moment(String),
     Bytes(Vec<u8>),
     /// `$1`, `$2`, ...: a value that is given when the statement runs.
     Parameter(usize),
@@ -61,6 +78,14 @@ impl Literal {
                 value,
                 ..
             }) if may_have_zone(&value.value) => None,
+            Expr::TypedString(TypedString {
+                data_type: SqlType::Timestamp(..) | SqlType::Datetime(_),
+                value,
+                ..
+            }) => match Literal::of_value(&value.value)? {
+                Literal::Text(text) => Some(Literal::Moment(text)),
+                other => Some(other),
+            },
             Expr::TypedString(TypedString { value, .. }) => Literal::of_value(&value.value),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
@@ -119,15 +144,16 @@ impl Literal {
                 DataType::Float64 => true,
                 _ => false,
             },
-            Literal::Text(_) => matches!(
-                data_type,
-                DataType::Utf8
-                    | DataType::FixedSizeBinary(16)
-                    | DataType::Date32
-                    | DataType::Time32(_)
-                    | DataType::Time64(_)
-                    | DataType::Timestamp(..)
-            ),
+            Literal::Text(text) => match data_type {
+                DataType::Utf8 | DataType::FixedSizeBinary(16) | DataType::Date32 => true,
+                DataType::Time32(unit) | DataType::Time64(unit) => has_digits(text, *unit),
+                DataType::Timestamp(unit, _) => has_digits(text, *unit),
+                _ => false,
+            },
+            Literal::Moment(text) => match data_type {
+                DataType::Timestamp(unit, _) => has_digits(text, *unit),
+                _ => false,
+            },
             Literal::Bytes(_) => *data_type == DataType::Binary,
         }
     }
@@ -137,7 +163,7 @@ impl Literal {
             Literal::Null | Literal::Bytes(_) | Literal::Parameter(_) => None,
             Literal::Bool(value) => Some(value.to_string()),
             Literal::Number(number) => Some(whole(number, data_type)),
-            Literal::Text(text) => Some(text.clone()),
+            Literal::Text(text) | Literal::Moment(text) => Some(text.clone()),
         }
     }
 }
@@ -170,7 +196,7 @@ pub(crate) fn to_array(literals: &[Literal], place: &Place<'_>) -> Result<ArrayR
             .map(|literal| match literal {
                 Literal::Null => Some(None),
                 Literal::Bytes(bytes) => Some(Some(bytes.as_slice())),
-                Literal::Text(text) => Some(Some(text.as_bytes())),
+                Literal::Text(text) | Literal::Moment(text) => Some(Some(text.as_bytes())),
                 _ => None,
             })
             .collect();

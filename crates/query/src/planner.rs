@@ -34,6 +34,7 @@ mod casts;
 mod certain_rows;
 pub(crate) mod checked_integers;
 pub(crate) mod column_names;
+mod comparisons;
 mod constant_conditions;
 mod counted_sets;
 mod counts;
@@ -43,6 +44,7 @@ mod divisions;
 mod exact_constants;
 mod exact_sum;
 mod exists_values;
+mod fine_moments;
 mod forgetful;
 mod grouped_columns;
 mod guards;
@@ -122,6 +124,7 @@ use date_parts::Extracts;
 use day_bounds::DAY_BOUNDS;
 use divisions::DIVISIONS;
 use exact_constants::EXACT_CONSTANTS;
+use fine_moments::FINE_MOMENTS;
 use forgetful::FORGETFUL;
 use grouped_columns::GROUPED_COLUMNS;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
@@ -193,6 +196,7 @@ pub(crate) fn base(
         WINDOW_PEERS,
         MEANINGS,
         EXACT_CONSTANTS,
+        FINE_MOMENTS,
         EQUAL_ZEROS,
     ];
     analyzer.splice(1..1, before.map(|rule| Arc::new(rule) as _));

@@ -34,6 +34,8 @@ use crate::moments::civil;
 pub const EPOCH_DAYS: i32 = 10_957;
 /// The same in microseconds.
 pub const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * DAY_MICROS;
+/// The seconds of a day.
+const DAY_SECONDS: i64 = 86_400;
 /// The microseconds of a day.
 pub const DAY_MICROS: i64 = 86_400_000_000;
 
@@ -58,21 +60,27 @@ pub fn time(micros: i64, out: &mut impl Write) {
     let seconds = micros / 1_000_000;
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
-    fraction(micros % 1_000_000, out);
+    fraction(micros % 1_000_000 * 1_000, out);
 }
 
-fn fraction(micros: i64, out: &mut impl Write) {
-    if micros != 0 {
-        let digits = format!("{micros:06}");
+fn fraction(nanos: i64, out: &mut impl Write) {
+    if nanos != 0 {
+        let digits = format!("{nanos:09}");
         let _ = write!(out, ".{}", digits.trim_end_matches('0'));
     }
 }
 
 /// Appends a timestamp; with a zone it is one of UTC.
 pub fn timestamp(micros: i64, zone: bool, out: &mut impl Write) {
-    let before = put_date(micros.div_euclid(DAY_MICROS), out);
+    let seconds = micros.div_euclid(1_000_000);
+    moment(seconds, micros.rem_euclid(1_000_000) * 1_000, zone, out);
+}
+
+fn moment(seconds: i64, nanos: i64, zone: bool, out: &mut impl Write) {
+    let before = put_date(seconds.div_euclid(DAY_SECONDS), out);
     let _ = out.write_char(' ');
-    time(micros.rem_euclid(DAY_MICROS), out);
+    time(seconds.rem_euclid(DAY_SECONDS) * 1_000_000, out);
+    fraction(nanos, out);
     if zone {
         let _ = out.write_str("+00");
     }
@@ -102,7 +110,7 @@ pub fn interval(months: i32, days: i32, micros: i64, out: &mut impl Write) {
         let seconds = micros / 1_000_000;
         let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
         let _ = write!(out, "{space}{sign}{hour:02}:{minute:02}:{second:02}");
-        fraction((micros % 1_000_000) as i64, out);
+        fraction((micros % 1_000_000) as i64 * 1_000, out);
     }
 }
 
@@ -192,6 +200,8 @@ enum Values {
     Date(ArrayRef),
     /// In microseconds; whether it has a zone.
     Timestamp(ArrayRef, bool),
+    /// In nanoseconds; whether it has a zone.
+    Nanos(ArrayRef, bool),
     Interval(IntervalMonthDayNanoArray),
     Bytes(BinaryArray),
     List(ListArray, Box<Values>),
@@ -209,6 +219,9 @@ impl Values {
             DataType::Float32 => Values::F32(Arc::clone(column)),
             DataType::Float16 | DataType::Float64 => Values::F64(to(&DataType::Float64)?),
             DataType::Date32 | DataType::Date64 => Values::Date(to(&DataType::Date32)?),
+            DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+                Values::Nanos(to(&DataType::Int64)?, zone.is_some())
+            }
             DataType::Timestamp(_, zone) => {
                 let micros = to(&DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
                 Values::Timestamp(cast(&micros, &DataType::Int64)?, zone.is_some())
@@ -245,6 +258,11 @@ impl Values {
             Values::Date(array) => date(array.as_primitive::<Date32Type>().value(row), out),
             Values::Timestamp(array, zone) => {
                 timestamp(array.as_primitive::<Int64Type>().value(row), *zone, out);
+            }
+            Values::Nanos(array, zone) => {
+                let nanos = array.as_primitive::<Int64Type>().value(row);
+                let seconds = nanos.div_euclid(1_000_000_000);
+                moment(seconds, nanos.rem_euclid(1_000_000_000), *zone, out);
             }
             Values::Interval(array) => {
                 let value = array.value(row);

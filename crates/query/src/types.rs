@@ -28,7 +28,7 @@ use datafusion::sql::sqlparser::ast::{
     StructField, TimezoneInfo,
 };
 use lazybase_model::limits::CELL_BYTES_MAX;
-use lazybase_model::{Column, Error, Result};
+use lazybase_model::{Column, Error, Result, Table};
 
 #[cfg(test)]
 mod tests;
@@ -313,15 +313,25 @@ pub(crate) fn storable(given: &DataType) -> Result<DataType> {
             A::Decimal128(*precision, *scale)
         }
         A::Date64 => A::Timestamp(TimeUnit::Microsecond, None),
-        A::Time32(_) | A::Time64(_) => A::Time64(TimeUnit::Microsecond),
-        A::Timestamp(_, None) => A::Timestamp(TimeUnit::Microsecond, None),
-        A::Timestamp(_, Some(_)) => A::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
-        A::Interval(_) => INTERVAL,
+        A::Time32(_) | A::Time64(_) | A::Timestamp(_, None) => given.clone(),
+        // A zone says how moments are shown, and does not change which they are.
+        A::Timestamp(unit, Some(_)) => A::Timestamp(*unit, Some(UTC.into())),
+        A::Interval(_) | A::Duration(_) => INTERVAL,
         A::Dictionary(_, value) => storable(value)?,
         A::RunEndEncoded(_, values) => storable(values.data_type())?,
         A::List(item) | A::LargeList(item) | A::ListView(item) | A::FixedSizeList(item, _) => {
             let item = storable_inside(item.data_type())?;
             A::List(Arc::new(Field::new_list_field(item, true)))
+        }
+        // SQL has no maps: the pairs of each, in their order.
+        A::Map(pairs, _) => {
+            let pair = storable_inside(pairs.data_type())?;
+            A::List(Arc::new(Field::new_list_field(pair, true)))
+        }
+        A::Struct(fields) if fields.is_empty() => {
+            return Err(Error::invalid("a STRUCT without fields is not kept")
+                .with_hint("JSON, which is kept as text, has empty objects")
+                .with_sqlstate("0A000"));
         }
         A::Struct(fields) => {
             let fields: Result<Fields> = fields
@@ -339,6 +349,82 @@ pub(crate) fn storable(given: &DataType) -> Result<DataType> {
                 .with_sqlstate("0A000"));
         }
     })
+}
+
+/// Whether the cast of a column can lose nothing; values out of range are errors.
+pub(crate) fn is_lossless(given: &DataType, wanted: &DataType) -> bool {
+    use DataType as A;
+    match (given, wanted) {
+        _ if given == wanted => true,
+        // A value that is out of range is an error of its own, never a loss.
+        (a, b) if a.is_integer() && b.is_integer() => true,
+        (A::Int8 | A::Int16 | A::UInt8 | A::UInt16, A::Float32 | A::Float64)
+        | (A::Int32 | A::UInt32, A::Float64)
+        | (A::Float16, A::Float32 | A::Float64)
+        | (A::Float32, A::Float64) => true,
+        (a, A::Decimal128(..) | A::Decimal256(..)) if a.is_integer() => true,
+        (
+            A::Decimal32(_, from)
+            | A::Decimal64(_, from)
+            | A::Decimal128(_, from)
+            | A::Decimal256(_, from),
+            A::Decimal128(_, to) | A::Decimal256(_, to),
+        ) => from <= to,
+        (A::Utf8 | A::LargeUtf8 | A::Utf8View | A::Binary, uuid) if *uuid == UUID => true,
+        (A::Utf8 | A::LargeUtf8 | A::Utf8View, A::Interval(_)) => true,
+        (A::Date32, A::Timestamp(_, None)) => true,
+        (A::Null, _) => true,
+        (A::Timestamp(from, None), A::Timestamp(to, None))
+        | (A::Timestamp(from, Some(_)), A::Timestamp(to, Some(_)))
+        | (A::Time32(from) | A::Time64(from), A::Time32(to) | A::Time64(to))
+            if from <= to =>
+        {
+            true
+        }
+        _ => storable(given).is_ok_and(|kept| kept == *wanted),
+    }
+}
+
+/// The type that a column gets whose first values come from a file or a frame of Arrow type
+/// `given`: moments have the digits of TIMESTAMP at least, for later ones may need them.
+///
+/// # Errors
+/// As [`storable`].
+pub fn of_data(given: &DataType) -> Result<DataType> {
+    use TimeUnit::{Microsecond, Millisecond, Second};
+    Ok(match storable(given)? {
+        DataType::Timestamp(Second | Millisecond, zone) => DataType::Timestamp(Microsecond, zone),
+        DataType::Time32(_) => DataType::Time64(Microsecond),
+        other => other,
+    })
+}
+
+/// Whether values of a type may go to a column as they are: none can lose anything, or, of moments
+/// and times of day with more digits than the column keeps, each is looked at.
+pub fn may_fit(given: &DataType, wanted: &DataType) -> bool {
+    is_lossless(given, wanted) || is_finer(given, wanted)
+}
+
+/// Whether both are moments, or times of day, and the first have more digits of a second.
+pub(crate) fn is_finer(given: &DataType, wanted: &DataType) -> bool {
+    use DataType as A;
+    match (given, wanted) {
+        (A::Timestamp(from, None), A::Timestamp(to, None))
+        | (A::Timestamp(from, Some(_)), A::Timestamp(to, Some(_)))
+        | (A::Time32(from) | A::Time64(from), A::Time32(to) | A::Time64(to)) => from > to,
+        _ => false,
+    }
+}
+
+/// Refuses values whose cast to the column's type could lose something.
+pub(crate) fn lossy(table: &Table, column: &Column, given: &DataType) -> Error {
+    let (given, wanted) = (name(given), name(&column.data_type));
+    Error::invalid(format!(
+        "table {:?}, column {:?}: {given} does not go into {wanted} without loss",
+        table.name, column.name
+    ))
+    .with_hint(format!("cast the column to {wanted} before"))
+    .with_sqlstate("42804")
 }
 
 /// As [`storable`], in a list or a struct: 16 bytes are a UUID only in a column of their own.

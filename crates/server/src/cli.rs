@@ -159,6 +159,8 @@ pub(crate) enum FileFormat {
     Parquet,
     /// Comma-separated values.
     Csv,
+    /// The same with tabs.
+    Tsv,
     /// One JSON object a line.
     #[value(alias = "json", alias = "ndjson")]
     Jsonl,
@@ -168,7 +170,7 @@ pub(crate) enum FileFormat {
 pub(crate) struct LoadArgs {
     /// The table; made from the first file's columns if it is not there.
     pub(crate) table: String,
-    /// The files.
+    /// The files; - is standard input.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The key columns of a new table; without them it gets a hidden key.
@@ -186,9 +188,9 @@ pub(crate) struct LoadArgs {
     /// The files' format, where their names don't say it.
     #[arg(long, value_enum)]
     pub(crate) format: Option<FileFormat>,
-    /// What stands between the values of a CSV file.
-    #[arg(long, default_value_t = ',', value_name = "CHARACTER")]
-    pub(crate) delimiter: char,
+    /// What stands between the values of a CSV file: the comma, or in .tsv the tab.
+    #[arg(long, value_name = "CHARACTER")]
+    pub(crate) delimiter: Option<char>,
     /// A text that means NULL in CSV files, beside the empty one.
     #[arg(long, value_name = "TEXT")]
     pub(crate) null: Option<String>,
@@ -206,7 +208,8 @@ pub(crate) struct ExportArgs {
     /// The table.
     #[arg(required_unless_present = "query", conflicts_with = "query")]
     pub(crate) table: Option<String>,
-    /// The file to write; its ending says the format: .parquet, .csv, .jsonl.
+    /// The file to write; its ending says the format: .parquet, .csv, .tsv, .jsonl. - is standard
+    /// output.
     pub(crate) file: PathBuf,
     /// The query whose rows are written.
     #[arg(long, value_name = "SQL")]

@@ -13,7 +13,7 @@ use lazybase_query::{CsvSpelling, Database, FileForm, RowsFile};
 use crate::cli::{ExportArgs, FileFormat};
 use crate::figures::counted;
 use crate::load::format_of;
-use crate::names::{folded, quoted};
+use crate::names::{quoted, table_name};
 use crate::open::{self, Missing};
 use crate::wall::{self, Place};
 
@@ -24,13 +24,13 @@ pub(crate) async fn run(db: Option<PathBuf>, args: ExportArgs) -> Result<()> {
         (Some(query), _) => query.clone(),
         (None, table) => format!(
             "SELECT * FROM {}",
-            quoted(&folded(table.as_deref().unwrap_or("")))
+            quoted(&table_name(table.as_deref().unwrap_or("")))
         ),
     };
     let database = open::database(db, Missing::Refuse).await?;
     let exported = export(&database, &sql, &args.file, format).await;
     let (rows, stamp) = open::close(&database, exported).await?;
-    eprintln!("wrote {} to {}", counted(rows, "row"), args.file.display());
+    eprintln!("wrote {} to {}", counted(rows, "row"), shown(&args.file));
     if let Some(stamp) = stamp {
         eprintln!("{stamp}");
     }
@@ -45,7 +45,11 @@ async fn export(
 ) -> Result<(u64, Option<Stamp>)> {
     let session = database.session();
     let mut stream = session.read(sql).await?;
-    let (made, unfinished) = match wall::place_of(file)? {
+    let place = match is_standard_output(file) {
+        true => Place::Other(wall::standard_output()?),
+        false => wall::place_of(file)?,
+    };
+    let (made, unfinished) = match place {
         Place::File(target) => {
             let (made, partial) = wall::create_beside(&target)?;
             (made, Some((partial, target)))
@@ -54,7 +58,7 @@ async fn export(
     };
     let mut rows = 0;
     let written: Result<()> = async {
-        let name = file.to_string_lossy();
+        let name = shown(file);
         let schema = stream.schema();
         let mut file_rows = RowsFile::into_file(made, &name, form_of(format), &schema)?;
         while let Some(batch) = stream.next().await {
@@ -75,7 +79,7 @@ async fn export(
             if let Some((partial, _)) = &unfinished {
                 wall::remove_file(partial);
             }
-            let place = file.display().to_string();
+            let place = shown(file);
             Err(match error.message().starts_with(&place) {
                 true => error,
                 false => error.within(place),
@@ -84,13 +88,28 @@ async fn export(
     }
 }
 
+fn is_standard_output(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// The file's path in words.
+fn shown(file: &Path) -> String {
+    match is_standard_output(file) {
+        true => "standard output".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
 /// How a file of the format is written.
 fn form_of(format: FileFormat) -> FileForm {
     match format {
         FileFormat::Parquet => FileForm::Parquet,
-        FileFormat::Csv => FileForm::Csv {
+        FileFormat::Csv | FileFormat::Tsv => FileForm::Csv {
             header: true,
-            spelling: CsvSpelling::default(),
+            spelling: CsvSpelling::of_delimiter(match format {
+                FileFormat::Tsv => '\t',
+                _ => ',',
+            }),
         },
         FileFormat::Jsonl => FileForm::Json,
     }

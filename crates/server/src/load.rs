@@ -12,6 +12,8 @@
 mod chunk;
 mod columns;
 mod file;
+mod infer;
+mod input;
 mod mark;
 mod marks;
 mod ops;
@@ -31,7 +33,7 @@ use serde_json::json;
 use crate::cli::{FileFormat, LoadArgs, OnError};
 use crate::failure;
 use crate::figures::{bytes, counted, per_second, thousands};
-use crate::names::folded;
+use crate::names::table_name;
 use crate::open::{self, Missing};
 use crate::wall::Stopwatch;
 use file::FileLoad;
@@ -52,11 +54,13 @@ pub(crate) struct Loaded {
     skipped_bytes: u64,
     rejected: u64,
     token: Option<Token>,
+    /// Whether the table was made, and has no row yet.
+    made: bool,
 }
 
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
-    args.table = folded(&args.table);
+    args.table = table_name(&args.table);
     let database = open::database(db, Missing::Create).await?;
     let stopwatch = Stopwatch::start();
     let progress = Progress::new(total_bytes(&args.files));
@@ -67,6 +71,10 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
         _ = tokio::signal::ctrl_c() => Err(failure::cancelled().with_hint(interrupted(&args))),
     };
     progress.finish();
+    let outcome = match outcome {
+        Err(error) => Err(unmade(&database, &args, &mut loaded, error).await),
+        done => done,
+    };
     let outcome = open::close(&database, outcome).await;
     let told = match outcome.is_ok() || loaded.batches > 0 {
         true => failure::write_data(&format!(
@@ -111,6 +119,7 @@ async fn load_files(
         match load.run(loaded).await {
             Ok(()) => loaded.files += 1,
             Err(error) if args.on_error == OnError::RejectFile => {
+                let error = unmade(database, args, loaded, error).await;
                 *loaded = before;
                 loaded.rejected += 1;
                 progress.suspend(|| failure::print(&error.within("rejected")));
@@ -119,6 +128,21 @@ async fn load_files(
         }
     }
     Ok(())
+}
+
+/// Takes back the table that a load has made and brought no row into: its types were guessed from
+/// a file that could not be taken.
+async fn unmade(database: &Database, args: &LoadArgs, loaded: &mut Loaded, error: Error) -> Error {
+    if !std::mem::take(&mut loaded.made) {
+        return error;
+    }
+    match database.instance().drop_table(&args.table, true).await {
+        Ok(_) => error,
+        Err(left) => error.with_hint(format!(
+            "table {:?} was made, and could not be dropped: {left}",
+            args.table
+        )),
+    }
 }
 
 fn total_bytes(files: &[PathBuf]) -> u64 {
@@ -181,12 +205,13 @@ pub(crate) fn format_of(path: &Path, given: Option<FileFormat>) -> Result<FileFo
         .map(|ending| ending.to_string_lossy().to_lowercase());
     match ending.as_deref() {
         Some("parquet" | "pq") => Ok(FileFormat::Parquet),
-        Some("csv" | "tsv" | "txt") => Ok(FileFormat::Csv),
+        Some("csv" | "txt") => Ok(FileFormat::Csv),
+        Some("tsv") => Ok(FileFormat::Tsv),
         Some("jsonl" | "ndjson" | "json") => Ok(FileFormat::Jsonl),
         _ => Err(Error::invalid(format!(
             "{}: the name does not say the format",
             path.display()
         ))
-        .with_hint("give --format parquet, csv or jsonl")),
+        .with_hint("give --format parquet, csv, tsv or jsonl")),
     }
 }

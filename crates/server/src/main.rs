@@ -96,5 +96,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Restore(args) => runtime.block_on(backup::restore(db, args)),
         Command::Bench(args) => runtime.block_on(measure::run(db, args)),
     };
+    // A thread that waits for a pipe would keep the process from its end.
+    runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
 }

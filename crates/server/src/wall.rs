@@ -7,7 +7,8 @@
 
 use std::fs;
 use std::future::Future;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::Context;
@@ -118,6 +119,15 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| failure::io(path.display(), &error))
 }
 
+/// What may take as long as whoever writes into a pipe, on a thread of its own: Ctrl-C is heard
+/// meanwhile.
+pub(crate) async fn waited_for<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::internal(format!("a reader ended: {error}")))
+}
+
 /// What stands under a path that is to be written.
 pub(crate) enum Place {
     /// A file, or nothing, at this path: where links to it lead.
@@ -162,9 +172,17 @@ pub(crate) fn create_beside(path: &Path) -> Result<(fs::File, PathBuf)> {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < BESIDE_MAX => {
                 number += 1;
             }
-            Err(error) => return Err(failure::io(beside.display(), &error)),
+            Err(error) => return Err(failure::io(path.display(), &error)),
         }
     }
+}
+
+/// Standard output as a file.
+pub(crate) fn standard_output() -> Result<fs::File> {
+    let output = io::stdout().as_fd().try_clone_to_owned();
+    output
+        .map(fs::File::from)
+        .map_err(|error| failure::stdout(&error))
 }
 
 /// Gives a file its name, in place of what had it.

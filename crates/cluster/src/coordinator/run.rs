@@ -17,7 +17,7 @@ use super::policy::{Look, PolicySettings, Proposal, RunningTask};
 use super::silent::Watch;
 use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
-use crate::shared::{DamageState, Shared, is_log};
+use crate::shared::{DamageState, FailingWork, Shared, is_log};
 use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::trace::ScuSpans;
 use crate::worker::{WorkerContext, WorkerHandle};
@@ -357,6 +357,7 @@ impl Coordinator {
         self.shared.note_finished(&running.status, &report);
         let name = work_name(&running.policy);
         let failures = self.resting.remove(&name).map_or(0, |rest| rest.failures);
+        self.shared.tasks.lock().failing.remove(&name);
         if self.outdated.remove(&report.task) {
             return;
         }
@@ -373,7 +374,7 @@ impl Coordinator {
                     failures: failures + 1,
                     given_up: 0,
                 };
-                self.resting.insert(name, rest);
+                self.resting.insert(name.clone(), rest);
                 // A sort that fails again gives up what is damaged, and goes on.
                 let is_lost = match running.policy {
                     RunningTask::Remap => true,
@@ -391,11 +392,19 @@ impl Coordinator {
                     self.lost_mentions = lost.map(|_| error.clone());
                 }
                 self.refuse_ddl_when_full(&error);
-                self.shared.report_trouble(&error.within(format_args!(
+                let error = error.within(format_args!(
                     "{} of SCUs {}",
                     running.status.stage.name(),
                     running.status.span
-                )));
+                ));
+                self.shared.report_trouble(&error);
+                let failing = FailingWork {
+                    status: running.status,
+                    failures: failures + 1,
+                    failed: self.shared.env.clock.monotonic(),
+                    error,
+                };
+                self.shared.tasks.lock().note_failing(name, failing);
             }
         }
     }

@@ -3,6 +3,7 @@
 use arrow::array::ArrayRef;
 use lazybase_engine::key::{KeyCodec, Partitioner};
 use lazybase_engine::read::HiddenColumn;
+use lazybase_engine::segment::check_storable;
 use lazybase_engine::ttl::Expiry;
 use lazybase_model::partition::{
     BoundBytes, HashRule, Partitioning, RangeBound, RangeBounds, RangeRule,
@@ -249,6 +250,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
     if hidden_key {
         columns.push(hidden_key_column());
     }
+    columns.iter().try_for_each(check_storable)?;
     for (at, column) in columns.iter_mut().enumerate() {
         column.id = ColumnId(at as u32);
     }

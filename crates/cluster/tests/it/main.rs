@@ -18,5 +18,6 @@ mod model;
 mod mounts;
 mod repair;
 mod retention;
+mod settle;
 mod stages;
 mod verify_table;

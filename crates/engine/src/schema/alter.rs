@@ -12,6 +12,7 @@ use lazybase_model::{CellBytes, ColumnDefault, Error, Result, SchemaVersion, Tab
 
 use super::{Widening, decode_cell, encode_cell, widening};
 use crate::read::HiddenColumn;
+use crate::segment::check_storable;
 
 mod labels;
 
@@ -202,6 +203,7 @@ fn add(table: &mut Table, mut column: Column) -> Result<()> {
         }
     };
     check_operators(std::slice::from_ref(&column), &key)?;
+    check_storable(&column)?;
     if column.merge.is_some() && table.takes_whole_rows_only() {
         let why = "rows end by a column outside the key, so they are written whole";
         return Err(refused(table, &column.name, why, "42P16")
@@ -272,6 +274,7 @@ fn set_type(
         ..before.clone()
     };
     after.check_merge()?;
+    check_storable(&after)?;
     let how = widening(&before.data_type, data_type);
     // Sums are stored as another type than they are declared as.
     let stored = widening(&before.stored_type(), &after.stored_type());

@@ -103,7 +103,7 @@ fn arrow_corrupt(error: ArrowError) -> Error {
 
 /// Whether a type is stored trimmed to a slice: view types only at the top, where they are
 /// compacted first.
-fn is_storable(data_type: &DataType, nested: bool) -> bool {
+pub(super) fn is_storable(data_type: &DataType, nested: bool) -> bool {
     match data_type {
         DataType::Dictionary(..)
         | DataType::RunEndEncoded(..)

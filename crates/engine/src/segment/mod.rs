@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use lazybase_model::table::Table;
+use lazybase_model::table::{Column, Table};
 use lazybase_model::{Error, Result, SchemaVersion};
 
 use crate::key::KeyCodec;
@@ -50,6 +50,29 @@ pub use key_filter::key_hash;
 pub use reader::{Part, Segment};
 pub use verify::verify_segment;
 pub use writer::{SegmentWriter, WriteOptions};
+
+/// Whether every stage can keep a column: extents, and the authority's Parquet, which comes later
+/// and must not fail then.
+///
+/// # Errors
+/// `Invalid` (0A000) for types that one of the formats lacks.
+pub fn check_storable(column: &Column) -> Result<()> {
+    let stored = column.stored_type();
+    let field = Arc::new(Field::new(&column.name, stored, column.nullable));
+    let lacks = match encode::is_storable(field.data_type(), false) {
+        true => parquet_format::refused(&field),
+        false => Some("values of it are cast when they come in".to_owned()),
+    };
+    match lacks {
+        None => Ok(()),
+        Some(why) => Err(Error::invalid(format!(
+            "column {:?}: type {} can't be stored",
+            column.name, column.data_type
+        ))
+        .with_detail(why)
+        .with_sqlstate("0A000")),
+    }
+}
 
 /// What is needed to read or write rows of one view: its schema and key.
 #[derive(Debug)]

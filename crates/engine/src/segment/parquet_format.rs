@@ -19,6 +19,7 @@ use arrow::datatypes::{
 };
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
+use parquet::arrow::ArrowSchemaConverter;
 
 use super::RowLayout;
 use super::extent_format::RowsOf;
@@ -188,6 +189,13 @@ fn file_schema(schema: &SchemaRef, has_column_scus: bool) -> SchemaRef {
         fields.push(Arc::new(Field::new("_column_scus", DataType::Binary, true)));
     }
     Arc::new(Schema::new(fields))
+}
+
+/// Why Parquet can't hold a column, if it can't.
+pub(super) fn refused(field: &FieldRef) -> Option<String> {
+    let schema = Schema::new(vec![stored_field(field)]);
+    let converted = ArrowSchemaConverter::new().convert(&schema);
+    converted.err().map(|error| error.to_string())
 }
 
 fn stored_field(field: &FieldRef) -> FieldRef {

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::limits::CELL_BYTES_MAX;
 use lazybase_model::{Error, Result};
 
-use super::{drain, io};
+use super::{BYTE_ORDER_MARK, drain, io};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -23,8 +23,6 @@ mod tests;
 const BATCH_ROWS: usize = 8192;
 /// A batch ends with the record that brings it to so many bytes.
 const BATCH_BYTES: usize = 8 << 20;
-/// What some programs write before UTF-8, at the beginning of a file. Elsewhere it is text.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How the text is written.
 #[derive(Debug, Clone)]

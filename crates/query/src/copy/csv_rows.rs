@@ -25,6 +25,16 @@ pub struct CsvSpelling {
     pub(super) null: String,
 }
 
+impl CsvSpelling {
+    /// The usual one, but for what stands between values.
+    pub fn of_delimiter(delimiter: char) -> CsvSpelling {
+        CsvSpelling {
+            delimiter,
+            ..CsvSpelling::default()
+        }
+    }
+}
+
 impl Default for CsvSpelling {
     fn default() -> CsvSpelling {
         CsvSpelling {

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Seek};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -20,11 +20,13 @@ use super::csv::{Dialect, Records};
 use super::json_rows::{JsonColumn, JsonRows};
 use super::text::Lines;
 use super::{Format, ascii, delimiter, drain, io, null_of};
+use crate::cast::{check_digits, place};
 use crate::dml::insert::{column, columns_given};
 use crate::error::from_given;
 use crate::guard::unpanicked;
 use crate::id_keys::key_names;
 use crate::parse::{CopyFile, CopyPlace};
+use crate::types;
 use crate::visible::Visible;
 
 /// The data of a `COPY ... FROM STDIN`.
@@ -151,7 +153,10 @@ pub(super) fn rows(
                 .build()
                 .map_err(broken)?;
             let given = given_by(table, columns, &reader.schema())?;
-            Ok((given, stream::iter(reader.map(arrow_batch)).boxed()))
+            check_types(table, &given, &reader.schema())?;
+            let rows = reader.map(arrow_batch);
+            let rows = with_digits_kept(Arc::clone(table), given.clone(), rows);
+            Ok((given, stream::iter(rows).boxed()))
         }
         Format::Arrow | Format::Binary => {
             let mut bytes = source.reader();
@@ -162,7 +167,9 @@ pub(super) fn rows(
                     Error::invalid(format!("no Arrow data: {error}")).with_sqlstate("22P04")
                 })?;
             let given = given_by(table, columns, &reader.schema())?;
-            Ok((given, stream::iter(ArrowBatches(reader)).boxed()))
+            check_types(table, &given, &reader.schema())?;
+            let rows = with_digits_kept(Arc::clone(table), given.clone(), ArrowBatches(reader));
+            Ok((given, stream::iter(rows).boxed()))
         }
     }
 }
@@ -227,6 +234,36 @@ fn given_by(table: &Table, columns: &[String], schema: &Schema) -> Result<Vec<us
             None => column(table, &name.to_lowercase()),
         })
         .collect()
+}
+
+/// Values with types of their own are stored as they are; texts are read as SQL's constants.
+fn check_types(table: &Table, given: &[usize], schema: &Schema) -> Result<()> {
+    for (at, field) in given.iter().zip(schema.fields()) {
+        let column = &table.columns[*at];
+        let kept = types::storable(field.data_type());
+        let is_read = kept.is_ok_and(|kept| kept == DataType::Utf8) || column.id_key.is_some();
+        if !is_read && !types::may_fit(field.data_type(), &column.data_type) {
+            return Err(types::lossy(table, column, field.data_type()));
+        }
+    }
+    Ok(())
+}
+
+/// The batches, up to one with a value that has more digits than its column keeps.
+fn with_digits_kept(
+    table: Arc<Table>,
+    given: Vec<usize>,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+) -> impl Iterator<Item = Result<RecordBatch>> {
+    let mut first_row = 1;
+    rows.map(move |batch| {
+        let batch = batch?;
+        for (at, values) in given.iter().zip(batch.columns()) {
+            check_digits(values, &place(&table, *at, first_row))?;
+        }
+        first_row += batch.num_rows() as u64;
+        Ok(batch)
+    })
 }
 
 fn arrow_batch(batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch> {

@@ -24,7 +24,7 @@ use lazybase_model::{Error, Result};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::io;
+use super::{BYTE_ORDER_MARK, io};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -90,6 +90,16 @@ pub fn json_rows(
     JsonRows::new(lines, columns, first_row)
 }
 
+/// The objects of lines of JSON.
+///
+/// # Errors
+/// Each: `Invalid` naming the row that is no object.
+pub fn json_objects(lines: &[u8]) -> impl Iterator<Item = Result<JsonObject<'_>>> {
+    let objects = serde_json::Deserializer::from_slice(lines).into_iter();
+    let numbered = objects.zip(1..);
+    numbered.map(|(object, row)| object.map_err(|error| no_object(row, &error)))
+}
+
 /// Batches of objects.
 pub(super) struct JsonRows<R> {
     input: R,
@@ -100,6 +110,8 @@ pub(super) struct JsonRows<R> {
     /// Up to here the buffer was made rows of.
     taken: usize,
     step: usize,
+    /// Whether anything was read.
+    begun: bool,
     input_ended: bool,
     /// The number of the next row.
     row: u64,
@@ -122,6 +134,7 @@ impl<R: BufRead> JsonRows<R> {
             buffer: Vec::new(),
             taken: 0,
             step: STEP_BYTES,
+            begun: false,
             input_ended: false,
             row: first_row,
             ended: false,
@@ -159,7 +172,7 @@ impl<R: BufRead> JsonRows<R> {
     ) -> Result<bool> {
         let start = self.taken;
         let rest = serde_json::Deserializer::from_slice(&self.buffer[start..]);
-        let mut objects = rest.into_iter::<Object<'_>>();
+        let mut objects = rest.into_iter::<JsonObject<'_>>();
         while let Some(object) = objects.next() {
             let object = match object {
                 Ok(object) => object,
@@ -195,6 +208,9 @@ impl<R: BufRead> JsonRows<R> {
         self.step *= 2;
         let read = self.input.by_ref().take(step).read_to_end(&mut self.buffer);
         self.input_ended = (read.map_err(io("JSON"))? as u64) < step;
+        if !std::mem::replace(&mut self.begun, true) && self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.taken = BYTE_ORDER_MARK.len();
+        }
         Ok(())
     }
 }
@@ -226,7 +242,7 @@ fn no_object(row: u64, error: &serde_json::Error) -> Error {
 fn put_row(
     columns: &[JsonColumn],
     places: &HashMap<String, usize>,
-    object: &Object<'_>,
+    object: &JsonObject<'_>,
     cells: &mut [StringBuilder],
     row: u64,
 ) -> Result<()> {
@@ -272,7 +288,7 @@ fn cell_of<'j>(
 
 /// A natural key as it stands in CSV, of an object with a field for each of its columns.
 fn natural_key(names: &[String], value: &RawValue) -> serde_json::Result<String> {
-    let Object(fields) = serde_json::from_str(value.get())?;
+    let JsonObject(fields) = serde_json::from_str(value.get())?;
     let is_known = |name: &str| names.iter().any(|known| known == name);
     if let Some((name, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
         let said = format!("{name:?} is no column of the natural key");
@@ -303,10 +319,10 @@ fn text_of(value: &RawValue) -> serde_json::Result<Option<Cow<'_, str>>> {
 }
 
 /// The fields of an object, in their order.
-struct Object<'j>(Vec<(Cow<'j, str>, &'j RawValue)>);
+pub struct JsonObject<'j>(pub Vec<(Cow<'j, str>, &'j RawValue)>);
 
-impl<'j> Deserialize<'j> for Object<'j> {
-    fn deserialize<D: Deserializer<'j>>(json: D) -> std::result::Result<Object<'j>, D::Error> {
+impl<'j> Deserialize<'j> for JsonObject<'j> {
+    fn deserialize<D: Deserializer<'j>>(json: D) -> std::result::Result<JsonObject<'j>, D::Error> {
         json.deserialize_map(Fields)
     }
 }
@@ -314,18 +330,21 @@ impl<'j> Deserialize<'j> for Object<'j> {
 struct Fields;
 
 impl<'j> Visitor<'j> for Fields {
-    type Value = Object<'j>;
+    type Value = JsonObject<'j>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'j>>(self, mut map: A) -> std::result::Result<Object<'j>, A::Error> {
+    fn visit_map<A: MapAccess<'j>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<JsonObject<'j>, A::Error> {
         let mut fields = Vec::new();
         while let Some((Name(name), value)) = map.next_entry()? {
             fields.push((name, value));
         }
-        Ok(Object(fields))
+        Ok(JsonObject(fields))
     }
 }
 

@@ -1,14 +1,16 @@
-//! Days beside constant moments, as days beside days: what a scan knows of its days is days.
+//! Days beside constant moments, as days beside days, and moments of a coarse unit beside constants
+//! of a finer one: what a scan knows of its days is days.
 //!
 //! ```text
 //!   day < DATE '2024-01-31' + INTERVAL '1 day'
 //!     planned as    day::TIMESTAMP <  2024-02-01 00:00     ->  day <  2024-02-01
 //!                   day::TIMESTAMP <  2024-02-01 10:00     ->  day <= 2024-02-01
 //!                   day::TIMESTAMP >= 2024-02-01 10:00     ->  day >  2024-02-01
+//!   in_microseconds(t) <  00:00:01.9       ->  t   <= 00:00:01
 //! ```
 //!
 //! A rule of the optimizer, behind the one that computes constants; pure. Invariant DAB-1: equality
-//! with a moment that begins no day stays as it is.
+//! with a moment between two of the coarser kind stays as it is.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -18,6 +20,7 @@ use datafusion::logical_expr::{
     Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, lit,
 };
 
+use crate::planner::fine_moments::made_finer;
 use crate::planner::rule::{NodeRule, rewrite_parts};
 
 /// The rule.
@@ -56,34 +59,35 @@ fn beside_days(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// A day as a moment beside a constant one, as a day beside a day.
+/// A day, or a moment of a coarser unit, beside a constant moment: beside one of its own kind.
 fn compared(tested: &Expr, op: Operator, bound: &Expr, schema: &DFSchema) -> Option<Expr> {
-    let Expr::Cast(Cast { expr: day, field }) = tested else {
-        return None;
-    };
-    let is_day = day.get_type(schema).is_ok_and(|of| of == DataType::Date32);
-    if !is_day || !matches!(field.data_type(), DataType::Timestamp(_, None)) {
-        return None;
-    }
     let Expr::Literal(bound, _) = bound else {
         return None;
     };
-    let (moment, per_second) = match bound {
-        ScalarValue::TimestampSecond(Some(moment), None) => (moment, TimeUnit::Second),
-        ScalarValue::TimestampMillisecond(Some(moment), None) => (moment, TimeUnit::Millisecond),
-        ScalarValue::TimestampMicrosecond(Some(moment), None) => (moment, TimeUnit::Microsecond),
-        ScalarValue::TimestampNanosecond(Some(moment), None) => (moment, TimeUnit::Nanosecond),
-        _ => return None,
+    let DataType::Timestamp(unit, zone) = bound.data_type() else {
+        return None;
     };
-    let per_day: i64 = 86_400
-        * match per_second {
-            TimeUnit::Second => 1,
-            TimeUnit::Millisecond => 1_000,
-            TimeUnit::Microsecond => 1_000_000,
-            TimeUnit::Nanosecond => 1_000_000_000,
-        };
-    let bound = i32::try_from(moment.div_euclid(per_day)).ok()?;
-    let begins = moment.rem_euclid(per_day) == 0;
+    let moment = count(bound)?;
+    let (coarse, per) = match tested {
+        Expr::Cast(Cast { expr, field }) => {
+            let is_day = expr.get_type(schema).is_ok_and(|of| of == DataType::Date32);
+            if !is_day || zone.is_some() || !matches!(field.data_type(), DataType::Timestamp(..)) {
+                return None;
+            }
+            (expr.as_ref(), 86_400 * per_second(unit))
+        }
+        other => {
+            let finer = made_finer(other)?;
+            let Ok(DataType::Timestamp(coarse, _)) = finer.get_type(schema) else {
+                return None;
+            };
+            (finer, per_second(unit) / per_second(coarse))
+        }
+    };
+    if per < 1 {
+        return None;
+    }
+    let begins = moment.rem_euclid(per) == 0;
     let op = match op {
         Operator::Lt if !begins => Operator::LtEq,
         Operator::GtEq if !begins => Operator::Gt,
@@ -91,9 +95,31 @@ fn compared(tested: &Expr, op: Operator, bound: &Expr, schema: &DFSchema) -> Opt
         Operator::Eq | Operator::NotEq if begins => op,
         _ => return None,
     };
+    let bound = moment.div_euclid(per);
+    let bound = match coarse.get_type(schema).ok()? {
+        DataType::Date32 => ScalarValue::Date32(Some(i32::try_from(bound).ok()?)),
+        moment => ScalarValue::Int64(Some(bound)).cast_to(&moment).ok()?,
+    };
     Some(Expr::BinaryExpr(BinaryExpr {
-        left: day.clone(),
+        left: Box::new(coarse.clone()),
         op,
-        right: Box::new(lit(ScalarValue::Date32(Some(bound)))),
+        right: Box::new(lit(bound)),
     }))
+}
+
+/// A moment as a number of its unit.
+fn count(moment: &ScalarValue) -> Option<i64> {
+    match moment.cast_to(&DataType::Int64) {
+        Ok(ScalarValue::Int64(count)) => count,
+        _ => None,
+    }
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
 }

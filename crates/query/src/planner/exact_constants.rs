@@ -14,74 +14,22 @@ use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 
+use crate::planner::comparisons::compared;
 use crate::planner::rule::{NodeRule, rewrite_parts};
-use crate::planner::uuid_literals::is_comparison;
 
 /// The rule.
 pub(crate) const EXACT_CONSTANTS: NodeRule = NodeRule::new("exact_constants", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| Ok(compared(expr, schema)))
+    rewrite_parts(plan, |expr, schema| {
+        Ok(compared(expr, schema, decimal, all_beside))
+    })
 }
 
-fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
-            let (left, right) = match (decimal(&left, schema), decimal(&right, schema)) {
-                (Some(digits), None) => beside(*left, *right, digits),
-                (None, Some(digits)) => {
-                    let (right, left) = beside(*right, *left, digits);
-                    (left, right)
-                }
-                _ => (*left, *right),
-            };
-            let (left, right) = (Box::new(left), Box::new(right));
-            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
-        }
-        Expr::InList(list) => match decimal(&list.expr, schema) {
-            Some(digits) => {
-                let (expr, constants) = all_beside(*list.expr, list.list, digits);
-                Transformed::yes(Expr::InList(InList {
-                    expr: Box::new(expr),
-                    list: constants,
-                    negated: list.negated,
-                }))
-            }
-            None => Transformed::no(Expr::InList(list)),
-        },
-        Expr::Between(between) => match decimal(&between.expr, schema) {
-            Some(digits) => {
-                let bounds = vec![*between.low, *between.high];
-                let (expr, bounds) = all_beside(*between.expr, bounds, digits);
-                let mut bounds = bounds.into_iter();
-                let mut bound = || Box::new(bounds.next().unwrap_or_default());
-                Transformed::yes(Expr::Between(Between {
-                    expr: Box::new(expr),
-                    negated: between.negated,
-                    low: bound(),
-                    high: bound(),
-                }))
-            }
-            None => Transformed::no(Expr::Between(between)),
-        },
-        other => Transformed::no(other),
-    }
-}
-
-/// A decimal, and what it is compared with: a constant as the decimal that it was written as, or
-/// where no type holds both, the decimal as a double.
-fn beside(decimal: Expr, constant: Expr, digits: Digits) -> (Expr, Expr) {
-    match exact(&constant, digits) {
-        Exact::Other => (decimal, constant),
-        Exact::Decimal(exact) => (decimal, exact),
-        Exact::Double => (cast(decimal, DataType::Float64), constant),
-    }
-}
-
-/// The same with many: one that stays a double makes all of them doubles.
+/// A decimal, and what it is compared with: constants as the decimals that they were written as,
+/// or where no type holds one of them, the decimal as a double.
 fn all_beside(decimal: Expr, constants: Vec<Expr>, digits: Digits) -> (Expr, Vec<Expr>) {
     let mut exacts = Vec::with_capacity(constants.len());
     for constant in &constants {

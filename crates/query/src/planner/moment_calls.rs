@@ -7,6 +7,7 @@
 //! | `date_trunc('decade', x)`     | `date_trunc('year', x) - ... * INTERVAL '1 year'`     |
 //! | `date_trunc(unit, x, z)`      | `timezone(z, date_trunc(unit, clocks_in(z, x)))`     |
 //! | `age(x)`                      | `age(current_date(), x)`                             |
+//! | `now()`, `to_timestamp(x)`    | the same as a TIMESTAMPTZ, in microseconds           |
 //! | `localtimestamp`              | `now()` as a TIMESTAMP                               |
 //! | `'today'::DATE`, `'now'::TIMESTAMP` | `current_date()`, `now()`, of that type        |
 //! | `- INTERVAL '1 day 2 hours'`  | `- (INTERVAL '1 day 2 hours')`                       |
@@ -24,6 +25,16 @@ use super::time_zones::{CLOCKS_IN, TIMEZONE};
 use crate::parse::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::walk::visit_expressions_mut;
+
+/// Functions that give moments of a zone in nanoseconds, which reach to the year 2262 alone.
+const IN_NANOSECONDS: [&str; 6] = [
+    "now",
+    "current_timestamp",
+    "transaction_timestamp",
+    "statement_timestamp",
+    "clock_timestamp",
+    "to_timestamp",
+];
 
 /// Writes the calls.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
@@ -89,13 +100,17 @@ fn named_moment(word: &Value, data_type: &SqlType) -> Option<Expr> {
         "epoch" => Expr::Value(Value::SingleQuotedString("1970-01-01 00:00:00".to_owned()).into()),
         _ => return None,
     };
-    Some(Expr::Cast {
+    Some(cast(moment, data_type.clone()))
+}
+
+fn cast(expr: Expr, data_type: SqlType) -> Expr {
+    Expr::Cast {
         kind: CastKind::Cast,
-        expr: Box::new(moment),
-        data_type: data_type.clone(),
+        expr: Box::new(expr),
+        data_type,
         array: false,
         format: None,
-    })
+    }
 }
 
 fn of_call(function: &Function) -> Option<Expr> {
@@ -105,13 +120,18 @@ fn of_call(function: &Function) -> Option<Expr> {
     let name = folded(name.as_ident()?);
     let arguments = arguments(&function.args);
     match (name.as_str(), arguments.as_deref()) {
-        ("localtimestamp", None) => Some(Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(call("now", Vec::new())),
-            data_type: SqlType::Timestamp(Some(6), TimezoneInfo::None),
-            array: false,
-            format: None,
-        }),
+        ("localtimestamp", None) => Some(cast(
+            call("now", Vec::new()),
+            SqlType::Timestamp(Some(6), TimezoneInfo::None),
+        )),
+        ("current_time", None | Some([])) => Some(cast(
+            Expr::Function(function.clone()),
+            SqlType::Time(Some(6), TimezoneInfo::None),
+        )),
+        (name, _) if IN_NANOSECONDS.contains(&name) => Some(cast(
+            Expr::Function(function.clone()),
+            SqlType::Timestamp(Some(6), TimezoneInfo::Tz),
+        )),
         ("age", Some([of])) => {
             let today = call("current_date", Vec::new());
             Some(call("age", vec![today, of.clone()]))
@@ -167,16 +187,13 @@ fn many_years(unit: &str, of: &Expr) -> Option<Expr> {
     let year = call("date_part", vec![text("year"), of.clone()]);
     let since_first = binary(year, BinaryOperator::Minus, number(first));
     let beyond = binary(since_first, BinaryOperator::Modulo, number(years));
-    let one_year = Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(text("1 year")),
-        data_type: SqlType::Interval {
+    let one_year = cast(
+        text("1 year"),
+        SqlType::Interval {
             fields: None,
             precision: None,
         },
-        array: false,
-        format: None,
-    };
+    );
     let beyond = binary(beyond, BinaryOperator::Multiply, one_year);
     let begins = call("date_trunc", vec![text("year"), of.clone()]);
     Some(binary(begins, BinaryOperator::Minus, beyond))

@@ -5,7 +5,8 @@
 //! | --------------------------- | ---------------------------------------------- |
 //! | `x::UUID`, `UUID '...'`     | `uuid_of(x)`: lower-case text, marked as UUID  |
 //! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
-//! | `x::TIMESTAMPTZ`            | as such a column, in microseconds of UTC       |
+//! | `x::TIMESTAMP`              | as such a column, in microseconds              |
+//! | `x::TIMESTAMPTZ`            | the same, of UTC                               |
 //! | `x::JSON`, `x::JSONB`       | text, as a JSON column                         |
 //! | `x::FLOAT`                  | DOUBLE PRECISION, FLOAT(24) and fewer REAL     |
 //! | `x::OID[]`                  | an array of BIGINT, as `pg_catalog` has them   |
@@ -171,7 +172,8 @@ impl TypePlanner for StoredTypes {
             SqlType::Time(..)
             | SqlType::JSON
             | SqlType::Float(_)
-            | SqlType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+            | SqlType::Timestamp(..)
+            | SqlType::Datetime(_) => {
                 let stored = types::from_sql(sql).map_err(into_datafusion)?;
                 Some(Arc::new(Field::new("", stored, true)))
             }

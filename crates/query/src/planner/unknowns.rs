@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringArray};
-use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -250,9 +250,16 @@ fn typed(expr: Expr, wanted: &DataType) -> Result<Transformed<Expr>> {
         DataType::Duration(_) => &DataType::Interval(IntervalUnit::MonthDayNano),
         other => other,
     };
+    // A column's digits of a second are its own: what stands beside it keeps all of them.
+    let full = match wanted {
+        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        other => other.clone(),
+    };
     let text = match expr {
         Expr::Placeholder(Placeholder { id, field: None }) if *wanted != DataType::Null => {
-            let field = Field::new(&id, wanted.clone(), true);
+            let field = Field::new(&id, full, true);
             let known = Placeholder::new_with_field(id, Some(Arc::new(field)));
             return Ok(Transformed::yes(Expr::Placeholder(known)));
         }
@@ -260,11 +267,16 @@ fn typed(expr: Expr, wanted: &DataType) -> Result<Transformed<Expr>> {
         _ => return Ok(Transformed::no(expr)),
     };
     let texts: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
-    let values = texts_as(&texts, &Column::new("constant", wanted.clone()), 1);
+    let values = texts_as(&texts, &Column::new("constant", full.clone()), 1);
     let values = values.map_err(|error| {
         let said = format!("{} is not of type {}", shown(&text), types::name(wanted));
         into_datafusion(Error::invalid(said).with_sqlstate(error.sqlstate()))
     })?;
     let value = ScalarValue::try_from_array(&values, 0)?;
+    let cut = value.cast_to(wanted)?;
+    let value = match cut.cast_to(&full)? == value {
+        true => cut,
+        false => value,
+    };
     Ok(Transformed::yes(Expr::Literal(value, None)))
 }

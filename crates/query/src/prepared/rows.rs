@@ -25,7 +25,6 @@ use lazybase_model::{Error, Result, Table};
 
 use super::Prepared;
 use crate::answer::AnswerStream;
-use crate::appender::is_lossless;
 use crate::cast::{checked_cells, checked_key, place, to_column};
 use crate::changes::repeated;
 use crate::dml::defaults::is_default;
@@ -291,7 +290,7 @@ impl Plan<'_> {
             let fits = place.id_key.is_some()
                 || given.is_null()
                 || is_text(given)
-                || is_lossless(given, &place.data_type);
+                || types::is_lossless(given, &place.data_type);
             return fits.then_some(Source::Parameter(number - 1));
         }
         let literal = Literal::of(value).filter(|_| place.id_key.is_none())?;
@@ -323,7 +322,7 @@ impl Plan<'_> {
                         let given = self.schema.field(number - 1).data_type();
                         let fits = given.is_null()
                             || is_text(given)
-                            || is_lossless(given, &place.data_type);
+                            || types::is_lossless(given, &place.data_type);
                         fits.then_some(Source::Parameter(number - 1))
                     }
                     constant => constant

@@ -129,13 +129,76 @@ fn unknown_types_hint_at_known_ones() {
 }
 
 #[test]
-fn what_a_query_gives_is_narrowed_to_what_is_kept() {
-    let nanos = DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into()));
-    assert_eq!(
-        storable(&nanos).unwrap(),
-        DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
-    );
-    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8View));
-    assert_eq!(storable(&dictionary).unwrap(), DataType::Utf8);
-    assert!(storable(&DataType::Duration(TimeUnit::Second)).is_err());
+fn what_a_query_gives_is_kept_whole() {
+    let nanos = |zone: &str| DataType::Timestamp(TimeUnit::Nanosecond, Some(zone.into()));
+    let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+    let pair = |key| {
+        let fields = [
+            Field::new("k", key, true),
+            Field::new("v", DataType::Int64, true),
+        ];
+        DataType::Struct(fields.into_iter().collect())
+    };
+    let map = |entry| {
+        let entries = Field::new("entries", entry, false);
+        DataType::Map(Arc::new(entries), false)
+    };
+    let number = |data_type| Box::new(data_type);
+    for (given, kept) in [
+        (nanos("Europe/Berlin"), nanos(UTC)),
+        (
+            DataType::Time64(TimeUnit::Nanosecond),
+            DataType::Time64(TimeUnit::Nanosecond),
+        ),
+        (
+            DataType::Dictionary(number(DataType::Int32), number(DataType::Utf8View)),
+            DataType::Utf8,
+        ),
+        (DataType::Duration(TimeUnit::Second), INTERVAL),
+        (DataType::Float16, DataType::Float32),
+        (DataType::FixedSizeBinary(3), DataType::Binary),
+        (
+            DataType::FixedSizeList(Arc::new(Field::new("e", DataType::Float16, false)), 2),
+            list(DataType::Float32),
+        ),
+        (map(pair(DataType::LargeUtf8)), list(pair(DataType::Utf8))),
+    ] {
+        assert_eq!(storable(&given).unwrap(), kept, "{given}");
+    }
+    assert!(storable(&list(DataType::Struct(Fields::empty()))).is_err());
+}
+
+#[test]
+fn what_can_lose_nothing_is_cast() {
+    use DataType as A;
+    for (given, wanted) in [
+        (A::Int64, A::Int32),
+        (A::Utf8View, A::Utf8),
+        (A::LargeUtf8, UUID),
+        (A::Utf8, INTERVAL),
+        (A::Duration(TimeUnit::Second), INTERVAL),
+        (A::Null, A::Int32),
+        (A::Float32, A::Float64),
+        (A::Int64, A::Decimal128(20, 2)),
+        (A::Decimal128(10, 2), A::Decimal128(12, 4)),
+        (
+            A::Timestamp(TimeUnit::Second, None),
+            A::Timestamp(TimeUnit::Microsecond, None),
+        ),
+        (
+            A::Dictionary(Box::new(A::Int32), Box::new(A::Utf8)),
+            A::Utf8,
+        ),
+    ] {
+        assert!(is_lossless(&given, &wanted), "{given} {wanted}");
+    }
+    for (given, wanted) in [
+        (A::Float64, A::Int64),
+        (A::Float64, A::Float32),
+        (A::Int64, A::Float64),
+        (A::Utf8, A::Int32),
+        (A::Decimal128(10, 4), A::Decimal128(10, 2)),
+    ] {
+        assert!(!is_lossless(&given, &wanted), "{given} {wanted}");
+    }
 }

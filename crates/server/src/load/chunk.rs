@@ -120,6 +120,11 @@ impl<R: Read> Chunks<R> {
         }
     }
 
+    /// What was read and not given out, and what is left to read.
+    pub(super) fn into_inner(self) -> (Vec<u8>, R) {
+        (self.buffer, self.input)
+    }
+
     fn take(&mut self, count: usize) -> Vec<u8> {
         let rest = self.buffer.split_off(count);
         self.searched -= count;

@@ -7,6 +7,7 @@ use lazybase_model::{Error, Result, Table};
 use lazybase_query::{Appender, Database, Op};
 
 use super::columns::stored_schema;
+use super::input::{is_stream, shown};
 use super::mark::Mark;
 use super::marks::{MARKS_TABLE, MarkKey};
 use super::ops::stretches;
@@ -15,8 +16,9 @@ use super::source::{Piece, Source};
 use super::target::{Target, create_table, find_table, matching, reading_schema};
 use super::text_file::TextOptions;
 use super::{Loaded, format_of};
-use crate::cli::{LoadArgs, OnError};
+use crate::cli::{FileFormat, LoadArgs, OnError};
 use crate::failure;
+use crate::wall;
 
 /// A file to load.
 pub(super) struct FileLoad<'a> {
@@ -53,7 +55,7 @@ impl<'a> FileLoad<'a> {
     /// Loads the file; errors say its name.
     pub(super) async fn run(&self, loaded: &mut Loaded) -> Result<()> {
         let outcome = self.load(loaded).await;
-        let place = self.path.display().to_string();
+        let place = shown(self.path);
         outcome.map_err(|error| match error.message().starts_with(&place) {
             true => error,
             false => error.within(place),
@@ -62,11 +64,8 @@ impl<'a> FileLoad<'a> {
 
     async fn load(&self, loaded: &mut Loaded) -> Result<()> {
         let args = self.args;
-        let options = TextOptions::new(args.delimiter, args.null.as_deref())?;
-        let format = format_of(self.path, args.format)?;
-        let marked = args.producer.is_some();
-        let mut source = Source::open(self.path, format, &options, marked)?;
-        let target = self.target(&mut source).await?;
+        let mut source = self.open().await?;
+        let target = self.target(&mut source, loaded).await?;
         let producer = args.producer.as_deref();
         let key = producer
             .map(|name| MarkKey::new(self.database, name, &args.table, self.path))
@@ -76,21 +75,40 @@ impl<'a> FileLoad<'a> {
             None => None,
         };
         if let Some(mark) = &mark {
-            source.resume(mark, &self.path.display().to_string())?;
+            source.resume(mark, &shown(self.path))?;
             self.progress.add(mark.bytes, 0);
             loaded.skipped_bytes += mark.bytes;
         }
         let before = loaded.batches;
-        self.stream(&mut source, &target, key.as_ref(), loaded)
-            .await?;
+        self.stream(source, &target, key.as_ref(), loaded).await?;
         if mark.is_some() && loaded.batches == before {
             loaded.unchanged += 1;
         }
         Ok(())
     }
 
+    async fn open(&self) -> Result<Source> {
+        let args = self.args;
+        if args.producer.is_some() && is_stream(self.path) {
+            return Err(Error::invalid("a stream has no mark")
+                .with_detail("nobody can tell whether what comes was loaded before")
+                .with_hint("load a file, or leave --producer out"));
+        }
+        let format = format_of(self.path, args.format)?;
+        let delimiter = match (args.delimiter, format) {
+            (Some(given), _) => u8::try_from(given)
+                .map_err(|_| Error::invalid(format!("{given:?} is no delimiter of one byte")))?,
+            (None, FileFormat::Tsv) => b'\t',
+            (None, _) => b',',
+        };
+        let options = TextOptions::new(delimiter, args.null.as_deref());
+        let known = find_table(self.database, &args.table)?.is_some();
+        let (path, marked) = (self.path.to_owned(), args.producer.is_some());
+        wall::waited_for(move || Source::open(&path, format, &options, marked, known)).await?
+    }
+
     /// The table, made or checked.
-    async fn target(&self, source: &mut Source) -> Result<Target> {
+    async fn target(&self, source: &mut Source, loaded: &mut Loaded) -> Result<Target> {
         let name = &self.args.table;
         let op_column = self.args.op_column.as_deref();
         let mut table = find_table(self.database, name)?;
@@ -98,18 +116,19 @@ impl<'a> FileLoad<'a> {
             source.has_columns_of(table);
         }
         if table.is_none() {
-            let schema = stored_schema(source.schema(), op_column);
+            let schema = stored_schema(source.schema(), op_column)?;
             if schema.fields().is_empty() {
                 return Err(Error::invalid(
                     "the file has no columns to make a table from",
                 ));
             }
             create_table(self.database, name, &schema, &self.key()).await?;
+            loaded.made = true;
             table = find_table(self.database, name)?;
         }
         let table = table.ok_or_else(|| Error::internal("a table that was just made is gone"))?;
         self.check_key(&table)?;
-        let schema = reading_schema(source.schema(), Some(&table), op_column);
+        let schema = reading_schema(source.schema(), &table, op_column);
         let natural_keys = schema.fields().iter().map(|field| {
             let column = matching(&table, field.name()).map(|at| &table.columns[at]);
             let key = column.map(|column| self.database.natural_key(column));
@@ -155,14 +174,23 @@ impl<'a> FileLoad<'a> {
 
     async fn stream(
         &self,
-        source: &mut Source,
+        mut source: Source,
         target: &Target,
         key: Option<&MarkKey>,
         loaded: &mut Loaded,
     ) -> Result<()> {
         let whole_file = self.args.on_error == OnError::RejectFile;
         let mut pending: Option<Pending> = None;
-        while let Some(piece) = source.next()? {
+        loop {
+            let (read, piece) = wall::waited_for(move || {
+                let piece = source.next();
+                (source, piece)
+            })
+            .await?;
+            source = read;
+            let Some(piece) = piece? else {
+                break;
+            };
             let mut batch = pending
                 .take()
                 .unwrap_or_else(|| Pending::new(self.database));
@@ -183,12 +211,15 @@ impl<'a> FileLoad<'a> {
         let piece_rows: usize = piece.batches.iter().map(RecordBatch::num_rows).sum();
         let mut rows_before = piece.mark.rows - piece_rows as u64;
         for batch in &piece.batches {
-            let rows = target.convert(batch)?;
+            let rows = target.rows(batch)?;
             let name = &self.args.table;
+            pending.appender.number_rows_from(rows_before + 1);
             match target.op {
                 None => pending.appender.append(name, &rows, Op::Upsert).await?,
                 Some(op) => {
                     for (op, range) in stretches(batch.column(op), rows_before)? {
+                        let row = rows_before + range.start as u64 + 1;
+                        pending.appender.number_rows_from(row);
                         let mut part = rows.slice(range.start, range.len());
                         if op == Op::Delete {
                             let key = part.project(&target.key);
@@ -224,6 +255,7 @@ impl<'a> FileLoad<'a> {
         loaded.rows += pending.rows;
         loaded.bytes += pending.bytes;
         loaded.batches += 1;
+        loaded.made = false;
         loaded.token = Some(acknowledged.token);
         self.progress.add(pending.bytes, pending.rows);
         Ok(())

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -18,6 +17,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 
 use super::chunk::PrefixHash;
+use super::input::{Input, shown};
 use super::mark::{Evidence, Mark, check};
 use super::source::Piece;
 use crate::failure;
@@ -45,10 +45,11 @@ pub(super) struct ParquetFile {
 }
 
 impl ParquetFile {
-    /// Opens a file and reads its footer.
-    pub(super) fn open(path: &Path, marked: bool) -> Result<ParquetFile> {
-        let io = |error| failure::io(path.display(), &error);
-        let mut file = File::open(path).map_err(io)?;
+    /// Reads a file's footer.
+    pub(super) fn open(input: Input, marked: bool) -> Result<ParquetFile> {
+        let place = shown(input.path());
+        let io = |error| failure::io(&place, &error);
+        let mut file = input.into_file()?;
         let length = file.metadata().map_err(io)?.len();
         let read = unpanicked(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()));
         let metadata = read

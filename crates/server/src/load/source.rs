@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use lazybase_model::{Result, Table};
 
+use super::input::Input;
 use super::mark::Mark;
 use super::parquet_file::ParquetFile;
 use super::text_file::{TextFile, TextOptions};
@@ -32,22 +33,24 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Opens a file and looks at its columns. `marked`: whether marks need its hashes.
+    /// Opens a file and looks at its columns. `marked`: whether marks need its hashes; `known`:
+    /// whether the table that it goes to is there, and says the types of text.
     pub(super) fn open(
         path: &Path,
         format: FileFormat,
         options: &TextOptions,
         marked: bool,
+        known: bool,
     ) -> Result<Source> {
+        let input = Input::open(path)?;
         match format {
             FileFormat::Parquet => {
-                ParquetFile::open(path, marked).map(|file| Source::Parquet(Box::new(file)))
+                ParquetFile::open(input, marked).map(|file| Source::Parquet(Box::new(file)))
             }
-            FileFormat::Csv => {
-                TextFile::open(path, options, true).map(|file| Source::Text(Box::new(file)))
-            }
-            FileFormat::Jsonl => {
-                TextFile::open(path, options, false).map(|file| Source::Text(Box::new(file)))
+            FileFormat::Csv | FileFormat::Tsv | FileFormat::Jsonl => {
+                let csv = format != FileFormat::Jsonl;
+                let file = TextFile::open(input, options, csv, known)?;
+                Ok(Source::Text(Box::new(file)))
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_cluster::TableSpec;
 use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, Table};
-use lazybase_query::Database;
+use lazybase_query::{Database, may_fit};
 
-use super::columns::{cast, is_lossless, listed, listed_schema, stored_type};
+use super::columns::{listed, listed_schema};
 use crate::failure;
 use crate::render::sql_type;
 
@@ -89,14 +89,12 @@ impl Target {
             let column = matching(table, field.name())
                 .filter(|column| !taken.contains(column))
                 .ok_or_else(|| unknown_column(table, file, field.name()))?;
-            let data_type = match natural_keys(table, column, field.data_type()) {
-                Some(keys) => keys,
-                None => {
-                    check_type(table, column, field)?;
-                    table.columns[column].data_type.clone()
-                }
-            };
-            fields.push(Field::new(&table.columns[column].name, data_type, true));
+            // Natural keys are looked up, or numbers are looked for.
+            if table.columns[column].id_key.is_none() {
+                check_type(table, column, field)?;
+            }
+            let name = &table.columns[column].name;
+            fields.push(Field::new(name, field.data_type().clone(), true));
             target.from.push(at);
             taken.push(column);
         }
@@ -121,51 +119,34 @@ impl Target {
         Ok(target)
     }
 
-    /// A file's rows with the table's names and types.
-    pub(super) fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let fields = self.schema.fields().iter();
-        let columns: Result<Vec<ArrayRef>> = fields
-            .zip(&self.from)
-            .map(|(field, &from)| cast(field.name(), batch.column(from), field.data_type()))
-            .collect();
-        RecordBatch::try_new(Arc::clone(&self.schema), columns?)
+    /// A file's rows with the table's names.
+    pub(super) fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.from.iter().map(|from| Arc::clone(batch.column(*from)));
+        RecordBatch::try_new(Arc::clone(&self.schema), columns.collect())
             .map_err(|error| failure::arrow("rows", &error))
     }
 }
 
-/// The types that a text file's columns are read as: the table's where there is one.
+/// The types that a text file's columns are read as, where they go to a table.
 pub(super) fn reading_schema(
-    inferred: &SchemaRef,
-    table: Option<&Table>,
+    file: &SchemaRef,
+    table: &Table,
     op_column: Option<&str>,
 ) -> SchemaRef {
     let read = |field: &Arc<Field>| {
-        let known = table.and_then(|table| {
-            let column = &table.columns[matching(table, field.name())?];
-            Some(match column.id_key {
-                // Natural keys, or numbers.
-                Some(_) => DataType::Utf8,
-                None => column.data_type.clone(),
-            })
-        });
-        let data_type = match Some(field.name().as_str()) == op_column {
-            true => DataType::Utf8,
-            false => known.unwrap_or_else(|| stored_type(field.data_type())),
+        let column = matching(table, field.name()).map(|at| &table.columns[at]);
+        let data_type = match column {
+            _ if Some(field.name().as_str()) == op_column => DataType::Utf8,
+            // Natural keys, or numbers.
+            Some(column) if column.id_key.is_some() => DataType::Utf8,
+            Some(column) => column.data_type.clone(),
+            None => field.data_type().clone(),
         };
         Field::new(field.name(), data_type, true)
     };
     Arc::new(Schema::new(
-        inferred.fields().iter().map(read).collect::<Vec<_>>(),
+        file.fields().iter().map(read).collect::<Vec<_>>(),
     ))
-}
-
-/// The type that natural keys of a file have; `None` where there are none.
-fn natural_keys(table: &Table, column: usize, file: &DataType) -> Option<DataType> {
-    table.columns[column].id_key?;
-    match stored_type(file) {
-        keys @ (DataType::Utf8 | DataType::Struct(_)) => Some(keys),
-        _ => None,
-    }
 }
 
 fn op_position(file: &SchemaRef, name: &str) -> Result<usize> {
@@ -201,7 +182,7 @@ fn missing_column(table: &Table, file: &SchemaRef, column: usize, what: &str) ->
 
 fn check_type(table: &Table, column: usize, field: &Field) -> Result<()> {
     let column = &table.columns[column];
-    if is_lossless(field.data_type(), &column.data_type) {
+    if may_fit(field.data_type(), &column.data_type) {
         return Ok(());
     }
     Err(Error::invalid(format!(
@@ -212,6 +193,7 @@ fn check_type(table: &Table, column: usize, field: &Field) -> Result<()> {
         sql_type(field.data_type()),
     ))
     .with_detail("values could be changed by the cast")
+    .with_hint("make the file with the table's type, or a table with the file's")
     .with_sqlstate("42804"))
 }
 

@@ -1,25 +1,21 @@
 //! CSV and JSON lines: whole records, a chunk at a time, parsed as the types that are wanted.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::csv;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
-use arrow::json;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::{Column, Error, Result, Table};
-use lazybase_query::{JsonColumn, csv_texts, json_rows, texts_as};
+use lazybase_query::{BYTE_ORDER_MARK, JsonColumn, csv_texts, json_rows, texts_as};
 use regex::Regex;
 
 use super::chunk::{CHUNK_BYTES, Chunks, PrefixHash};
+use super::infer::{csv_columns, csv_names, json_columns, json_names};
+use super::input::{Input, opened};
 use super::mark::{Evidence, Mark, check};
 use super::source::Piece;
 use crate::failure;
-
-/// The records that types are inferred from.
-const INFERENCE_RECORDS: usize = 50_000;
 
 /// How CSV is written.
 #[derive(Debug, Clone)]
@@ -31,15 +27,18 @@ pub(super) struct TextOptions {
 
 impl TextOptions {
     /// `null` is a text that means NULL beside the empty one.
-    pub(super) fn new(delimiter: char, null: Option<&str>) -> Result<TextOptions> {
-        let delimiter = u8::try_from(delimiter)
-            .map_err(|_| Error::invalid(format!("{delimiter:?} is no delimiter of one byte")))?;
+    pub(super) fn new(delimiter: u8, null: Option<&str>) -> TextOptions {
         let null = null.map(str::to_owned);
-        Ok(TextOptions { delimiter, null })
+        TextOptions { delimiter, null }
+    }
+
+    /// What stands between values.
+    pub(super) fn delimiter(&self) -> u8 {
+        self.delimiter
     }
 
     /// What means NULL where types are inferred.
-    fn null_pattern(&self) -> Result<Regex> {
+    pub(super) fn null_pattern(&self) -> Result<Regex> {
         let null = self.null.as_deref().unwrap_or("");
         let pattern = format!("^({})?$", regex::escape(null));
         Regex::new(&pattern).map_err(|error| Error::invalid(format!("--null: {error}")))
@@ -51,45 +50,61 @@ pub(super) struct TextFile {
     options: TextOptions,
     csv: bool,
     schema: SchemaRef,
+    /// Whether its types are those of a table that was there before.
+    known: bool,
     /// Of each column the names of the natural keys that it holds, if it does.
     natural_keys: Vec<Option<Vec<String>>>,
-    chunks: Chunks<File>,
-    /// What precedes the first record: the header line.
+    chunks: Chunks<Box<dyn Read + Send>>,
+    /// What precedes the first record: the header line, or a mark.
     header: Vec<u8>,
     hash: PrefixHash,
     rows: u64,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl TextFile {
-    /// Opens a file and infers its columns from its beginning.
-    pub(super) fn open(path: &Path, options: &TextOptions, csv: bool) -> Result<TextFile> {
-        let mut probe = Chunks::new(opened(path)?, csv, CHUNK_BYTES);
-        let first = probe.next()?.unwrap_or_default();
+    /// Begins to read, and looks at the beginning for columns: with `known`, for their names alone.
+    pub(super) fn open(
+        input: Input,
+        options: &TextOptions,
+        csv: bool,
+        known: bool,
+    ) -> Result<TextFile> {
+        let path = input.path().to_owned();
+        let mut chunks = Chunks::new(input.into_reader(), csv, CHUNK_BYTES);
+        let mut first = chunks.next()?.unwrap_or_default();
         let header = match csv {
-            true => first[..header_length(&first)].to_vec(),
-            false => Vec::new(),
+            true => header_length(&first),
+            false if first.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
+            false => 0,
         };
-        if csv && header.is_empty() {
+        if csv && header == 0 {
             return Err(Error::invalid("the file is empty: it has no header line"));
         }
-        let schema = infer(&first, options, csv)?;
-        let mut file = opened(path)?;
-        let start = SeekFrom::Start(header.len() as u64);
-        file.seek(start)
-            .map_err(|error| failure::io(path.display(), &error))?;
+        let schema = match (csv, known) {
+            (true, true) => csv_names(&first, options)?,
+            (true, false) => csv_columns(&first, options)?,
+            (false, true) => json_names(&first[header..])?,
+            (false, false) => json_columns(&first[header..])?,
+        };
+        let records = first.split_off(header);
+        let (buffered, rest) = chunks.into_inner();
+        let rest = Cursor::new(records)
+            .chain(Cursor::new(buffered))
+            .chain(rest);
         let mut hash = PrefixHash::new();
-        hash.write(&header);
+        hash.write(&first);
         Ok(TextFile {
             options: options.clone(),
             csv,
+            known,
             natural_keys: vec![None; schema.fields().len()],
             schema: SchemaRef::new(schema),
-            chunks: Chunks::new(file, csv, CHUNK_BYTES),
-            header,
+            chunks: Chunks::new(Box::new(rest), csv, CHUNK_BYTES),
+            header: first,
             hash,
             rows: 0,
-            path: path.to_owned(),
+            path,
         })
     }
 
@@ -136,7 +151,7 @@ impl TextFile {
         let position = SeekFrom::Start(mark.bytes.max(self.header.len() as u64));
         file.seek(position)
             .map_err(|error| failure::io(name, &error))?;
-        self.chunks = Chunks::new(file, self.csv, CHUNK_BYTES);
+        self.chunks = Chunks::new(Box::new(file), self.csv, CHUNK_BYTES);
         self.hash = hash;
         self.rows = mark.rows;
         Ok(())
@@ -186,7 +201,7 @@ impl TextFile {
                 let mut texts = without(texts, self.options.null.as_deref());
                 // Many programs put every value in quotes, those that lack too.
                 texts = without(&texts, blank(field, key));
-                typed(field, &texts, first_row)
+                self.typed(field, &texts, first_row)
             });
             let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
             first_row += texts.num_rows() as u64;
@@ -206,28 +221,34 @@ impl TextFile {
         for texts in json_rows(chunk, columns.collect(), first_row) {
             let texts = texts?;
             let columns = self.schema.fields().iter().zip(texts.columns());
-            let columns = columns.map(|(field, texts)| typed(field, texts, first_row));
+            let columns = columns.map(|(field, texts)| self.typed(field, texts, first_row));
             let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
             first_row += texts.num_rows() as u64;
             batches.push(assembled(&self.schema, columns)?);
         }
         Ok(batches)
     }
+
+    /// Texts as values of the column's type; what has it stays as it is.
+    fn typed(&self, field: &Field, values: &ArrayRef, first_row: u64) -> Result<ArrayRef> {
+        if values.data_type() == field.data_type() {
+            return Ok(Arc::clone(values));
+        }
+        let column = Column::new(field.name(), field.data_type().clone());
+        let typed = texts_as(values, &column, first_row);
+        typed.map_err(|error| match self.known {
+            true => error,
+            false => error.with_hint(
+                "the type is that of the first records: CREATE TABLE with another one, and load \
+                 into that",
+            ),
+        })
+    }
 }
 
 fn assembled(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(Arc::clone(schema), columns)
         .map_err(|error| failure::arrow("rows", &error))
-}
-
-/// Texts as values of the column's type; what has it stays as it is.
-fn typed(field: &Field, values: &ArrayRef, first_row: u64) -> Result<ArrayRef> {
-    if values.data_type() == field.data_type() {
-        return Ok(Arc::clone(values));
-    }
-    let column = Column::new(field.name(), field.data_type().clone());
-    texts_as(values, &column, first_row)
-        .map_err(|error| error.with_hint("to have another type, make the table before"))
 }
 
 /// Texts with NULL for those that are `null`.
@@ -238,10 +259,6 @@ fn without(texts: &ArrayRef, null: Option<&str>) -> ArrayRef {
     };
     let kept = strings.iter().map(|text| text.filter(|text| *text != null));
     Arc::new(kept.collect::<StringArray>())
-}
-
-fn opened(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| failure::io(path.display(), &error))
 }
 
 /// The bytes of the first record with its line end.
@@ -255,90 +272,4 @@ fn header_length(text: &[u8]) -> usize {
         }
     }
     text.len()
-}
-
-/// Arrow infers a timestamp whatever stands behind it. Columns of instants, each with its zone,
-/// hold instants; those of which some have a zone, or something else, hold texts.
-fn with_zones(inferred: &Schema, first: &[u8], options: &TextOptions) -> Result<Schema> {
-    let is_moment = |field: &FieldRef| matches!(field.data_type(), DataType::Timestamp(..));
-    let moments: Vec<usize> = (0..inferred.fields().len())
-        .filter(|at| is_moment(&inferred.fields()[*at]))
-        .collect();
-    if moments.is_empty() {
-        return Ok(inferred.clone());
-    }
-    let texts = inferred.fields().iter();
-    let texts = texts.map(|field| Field::new(field.name(), DataType::Utf8, true));
-    let texts = Schema::new(texts.collect::<Vec<_>>());
-    let records = csv::ReaderBuilder::new(SchemaRef::new(texts))
-        .with_header(true)
-        .with_delimiter(options.delimiter)
-        .with_null_regex(options.null_pattern()?)
-        .with_projection(moments.clone())
-        .with_bounds(0, INFERENCE_RECORDS)
-        .build(first)
-        .map_err(|error| failure::arrow("columns", &error))?;
-    let zone = Regex::new(r"^([Zz]|[+-]\d\d(:?\d\d)?(:\d\d)?)$")
-        .map_err(|error| Error::internal(error.to_string()))?;
-    let mut zones = vec![Zones::default(); moments.len()];
-    for batch in records {
-        let batch = batch.map_err(|error| failure::arrow("columns", &error))?;
-        for (column, zones) in batch.columns().iter().zip(&mut zones) {
-            let texts = column.as_string::<i32>().iter().flatten();
-            texts.for_each(|text| zones.see(text, &zone));
-        }
-    }
-    let mut fields: Vec<FieldRef> = inferred.fields().iter().cloned().collect();
-    for (at, zones) in moments.into_iter().zip(zones) {
-        if zones.with {
-            let data_type = match zones.without {
-                true => DataType::Utf8,
-                false => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
-            };
-            fields[at] = Arc::new(Field::new(fields[at].name(), data_type, true));
-        }
-    }
-    Ok(Schema::new(fields))
-}
-
-/// What stands behind the moments of a column.
-#[derive(Debug, Clone, Copy, Default)]
-struct Zones {
-    /// Zones behind some.
-    with: bool,
-    /// Nothing behind some, or no zone that is known.
-    without: bool,
-}
-
-impl Zones {
-    fn see(&mut self, moment: &str, zone: &Regex) {
-        // Behind the day: the time of day, and what follows it.
-        let clock = moment.get(11..).unwrap_or_default();
-        let behind = clock.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.');
-        self.with |= !behind.is_empty();
-        self.without |= !zone.is_match(behind);
-    }
-}
-
-fn infer(first: &[u8], options: &TextOptions, csv: bool) -> Result<Schema> {
-    let inferred = if csv {
-        csv::reader::Format::default()
-            .with_header(true)
-            .with_delimiter(options.delimiter)
-            .with_null_regex(options.null_pattern()?)
-            .infer_schema(first, Some(INFERENCE_RECORDS))
-    } else {
-        json::reader::infer_json_schema(first, Some(INFERENCE_RECORDS))
-    };
-    let (schema, _) = inferred.map_err(|error| failure::arrow("columns", &error))?;
-    let schema = match csv {
-        true => with_zones(&schema, first, options)?,
-        false => schema,
-    };
-    // What no record of the beginning has may be anything later on.
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Null => Field::new(field.name(), DataType::Utf8, true),
-        _ => field.as_ref().clone(),
-    });
-    Ok(Schema::new(fields.collect::<Vec<_>>()))
 }

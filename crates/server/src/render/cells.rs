@@ -1,7 +1,7 @@
 //! Single values and types as text.
 
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use lazybase_model::Result;
 
@@ -51,8 +51,16 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
         DataType::Timestamp(unit, Some(_)) => return digits("timestamptz", *unit),
         DataType::Interval(IntervalUnit::MonthDayNano) => "interval",
         DataType::FixedSizeBinary(16) => "uuid",
-        DataType::Decimal128(precision, scale) => return format!("decimal({precision},{scale})"),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            return format!("decimal({precision},{scale})");
+        }
         DataType::List(field) => return format!("{}[]", sql_type(field.data_type())),
+        DataType::Struct(fields) => {
+            let field =
+                |field: &FieldRef| format!("{} {}", field.name(), sql_type(field.data_type()));
+            let fields: Vec<String> = fields.iter().map(field).collect();
+            return format!("struct<{}>", fields.join(", "));
+        }
         other => return other.to_string().to_lowercase(),
     };
     fixed.to_owned()

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use lazybase_model::{Error, Freshness, Result};
 
 use crate::cli::Format;
-use crate::names::folded;
+use crate::names::table_name;
 
 /// What `\?` shows.
 pub(super) const HELP: &str = "\
@@ -63,7 +63,7 @@ pub(super) fn parse(line: &str) -> Result<Meta> {
     let rest = rest.trim();
     match (name, rest) {
         ("\\d" | "\\dt", "") => Ok(Meta::Tables),
-        ("\\d" | "\\dt", table) => Ok(Meta::Describe(folded(table))),
+        ("\\d" | "\\dt", table) => Ok(Meta::Describe(table_name(table))),
         ("\\timing", "") => Ok(Meta::Timing(None)),
         ("\\timing", "on") => Ok(Meta::Timing(Some(true))),
         ("\\timing", "off") => Ok(Meta::Timing(Some(false))),

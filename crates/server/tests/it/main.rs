@@ -11,6 +11,7 @@ mod documents;
 mod encrypted;
 mod limits;
 mod load;
+mod load_types;
 mod logged;
 mod monitored;
 mod prometheus;

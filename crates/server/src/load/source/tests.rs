@@ -16,8 +16,8 @@ use crate::load::mark::Mark;
 use crate::load::text_file::TextOptions;
 
 fn open(path: &Path, format: FileFormat) -> Source {
-    let options = TextOptions::new(',', Some("NA")).unwrap();
-    Source::open(path, format, &options, true).unwrap()
+    let options = TextOptions::new(b',', Some("NA"));
+    Source::open(path, format, &options, true, false).unwrap()
 }
 
 /// The first column of all that is left, and the mark after it.

@@ -1,0 +1,165 @@
+//! SETTLE: waiting until the pipeline has come as far as was asked for, or is known not to.
+
+use std::time::Duration;
+
+use async_recursion::async_recursion as boxed;
+use lazybase_engine::manifest::{Manifest, RangeState, RunKind};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, TableId};
+
+use super::Instance;
+use crate::coordinator::{Command, Event};
+use crate::shared::{DamageState, DamageStatus, FailingWork, is_log};
+use crate::task::StageName;
+
+/// How often work may fail in a row before whoever waits for it is told.
+const FAILURES_MAX: u32 = 8;
+
+/// How far everything shall have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettleTo {
+    /// No unsorted data is left.
+    Sorted,
+    /// Everything is in the authority.
+    Authority,
+}
+
+impl Instance {
+    /// Waits until everything acknowledged so far, of one table or of all, has come that far;
+    /// `progress` hears the share that has, from 0 to 1.
+    ///
+    /// # Errors
+    /// `Unavailable` when a stage that is needed is paused; `Cancelled` when the database closes;
+    /// what the attempts say where a piece of work fails again and again.
+    #[boxed]
+    pub async fn settle(
+        &self,
+        table: Option<TableId>,
+        to: SettleTo,
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<()> {
+        self.refuse_paused(to)?;
+        let began = self.shared.env.clock.monotonic();
+        let through = self.shared.ingest.seal().await?;
+        let to_authority = to == SettleTo::Authority;
+        let hurry = Event::Asked(Command::Hurry {
+            through,
+            to_authority,
+        });
+        let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
+        self.events.send(hurry).map_err(|_| closed())?;
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            let (done, wanted) =
+                settled_share(&self.shared.manifests.current(), table, to, through);
+            progress(if wanted == 0 {
+                1.0
+            } else {
+                done as f64 / wanted as f64
+            });
+            if done == wanted {
+                return Ok(());
+            }
+            self.refuse_paused(to)?;
+            self.refuse_lost(table, to)?;
+            self.refuse_failing(table, to, began)?;
+            tokio::select! {
+                biased;
+                changed = changed.changed() => changed.map_err(|_| closed())?,
+                () = self.shared.env.clock.sleep(Duration::from_millis(250)) => {}
+            }
+        }
+    }
+
+    /// What is lost never comes to rest.
+    fn refuse_lost(&self, table: Option<TableId>, to: SettleTo) -> Result<()> {
+        let board = self.shared.tasks.lock();
+        let waited_for = |(file, lost): &(&String, &DamageStatus)| {
+            lost.state == DamageState::Lost
+                && match lost.table {
+                    None => is_log(file),
+                    of => to == SettleTo::Authority && (table.is_none() || of == table),
+                }
+        };
+        match board.damage.iter().find(waited_for) {
+            None => Ok(()),
+            Some((_, lost)) => Err(Error::corrupt(&lost.what)
+                .with_detail(&lost.place)
+                .with_hint("run `lazybase verify` to see what is damaged")),
+        }
+    }
+
+    /// What has failed so often since `began` will not be done by waiting; the work goes on, and
+    /// may be asked for again.
+    fn refuse_failing(&self, table: Option<TableId>, to: SettleTo, began: Duration) -> Result<()> {
+        let board = self.shared.tasks.lock();
+        let waited_for = |work: &&FailingWork| {
+            let early = matches!(work.status.stage, StageName::Remap | StageName::Sort);
+            let of_table = table.is_none() || work.status.table == table;
+            // Damaged files are healed, or found lost.
+            work.failures >= FAILURES_MAX
+                && work.failed >= began
+                && work.error.damaged_file().is_none()
+                && (early || (to == SettleTo::Authority && of_table))
+        };
+        match board.failing.values().find(waited_for) {
+            None => Ok(()),
+            Some(work) => Err(work
+                .error
+                .clone()
+                .with_hint("it is tried again and again: SELECT * FROM lazybase.troubles")),
+        }
+    }
+
+    fn refuse_paused(&self, to: SettleTo) -> Result<()> {
+        let board = self.shared.tasks.lock();
+        let needed: &[StageName] = match to {
+            SettleTo::Sorted => &[StageName::Remap, StageName::Sort],
+            SettleTo::Authority => &[StageName::Remap, StageName::Sort, StageName::Authority],
+        };
+        match needed.iter().find(|stage| board.paused.contains(stage)) {
+            None => Ok(()),
+            Some(stage) => Err(
+                Error::unavailable(format!("stage {} is paused", stage.name()))
+                    .with_detail("what waits for the pipeline would wait for ever")
+                    .with_hint(format!(
+                        "RESUME STAGE {}",
+                        stage.name().to_ascii_uppercase()
+                    ))
+                    .with_sqlstate("55000"),
+            ),
+        }
+    }
+}
+
+/// How many ranges (or SCUs) are settled, and how many there are.
+fn settled_share(
+    manifest: &Manifest,
+    table: Option<TableId>,
+    to: SettleTo,
+    through: ScuNumber,
+) -> (u64, u64) {
+    let sorted = manifest.sorted_through.min(through).0;
+    if to == SettleTo::Sorted || sorted < through.0 {
+        let extra = u64::from(to == SettleTo::Authority);
+        return (sorted, through.0 + extra);
+    }
+    let wanted = |id| table.is_none_or(|table| table == id);
+    let states = manifest.tables.values().chain(manifest.views.values());
+    let states = states.filter(|state| wanted(state.table.view_of.unwrap_or(state.table.id)));
+    let ranges: Vec<_> = states.flat_map(|state| &state.ranges).collect();
+    let done = ranges
+        .iter()
+        .filter(|range| is_settled(manifest, range, through))
+        .count();
+    (done as u64, ranges.len() as u64)
+}
+
+/// Whether one base run answers a range at a boundary and everything newer it holds.
+fn is_settled(manifest: &Manifest, range: &RangeState, through: ScuNumber) -> bool {
+    let mut current = range.runs.iter().filter(|run| run.is_current());
+    let (Some(only), None) = (current.next(), current.next()) else {
+        return false;
+    };
+    let run = manifest.run(only.id);
+    run.kind == RunKind::Base && run.span.last >= through
+}

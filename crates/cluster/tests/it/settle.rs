@@ -1,0 +1,79 @@
+//! Waiting for the pipeline ends: by what was asked for, or by the error that stands in its way.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Fields};
+use futures::executor::block_on;
+use lazybase_cluster::{SettleTo, TableSpec};
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_model::{Column, ErrorKind, Freshness};
+
+use crate::harness::{Change, close_whole, commit, create, fresh, open, scan, settings};
+
+fn row(id: i64) -> Change {
+    Change::Upsert((id, Some(id), None))
+}
+
+/// Sorts and authorities that fail each time tell whoever waits, and are done once they can be.
+#[test]
+fn what_fails_again_and_again_is_told() {
+    for (ending, to) in [
+        (".ext", SettleTo::Sorted),
+        (".parquet", SettleTo::Authority),
+    ] {
+        let faults = Faults::none();
+        let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
+        let instance = open(Arc::new(store), settings()).unwrap();
+        let table = create(&instance, "t");
+        let quiet = create(&instance, "quiet");
+        commit(&instance, &[(&quiet, &[row(1)])]).unwrap();
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        let refused = Fault::Refused { full: false };
+        faults.add(Rule::every(Operation::Create, refused).named(ending));
+        commit(&instance, &[(&table, &[row(1)])]).unwrap();
+        for table in [None, Some(table.id)] {
+            let error = block_on(instance.settle(table, to, &|_| {})).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let stage = if to == SettleTo::Sorted {
+                "sort"
+            } else {
+                "authority"
+            };
+            assert!(error.message().starts_with(stage), "{error}");
+            assert!(error.hint().unwrap().contains("lazybase.troubles"));
+        }
+        if to == SettleTo::Authority {
+            block_on(instance.settle(Some(quiet.id), to, &|_| {})).unwrap();
+            block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+        }
+        faults.clear();
+        block_on(instance.settle(None, to, &|_| {})).unwrap();
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        assert_eq!(scan(&snapshot, &table).unwrap(), [(1, Some(1), None)]);
+        drop(snapshot);
+        close_whole(&instance);
+    }
+}
+
+/// A table whose rows the authority could not hold would never come to rest: it is not made.
+#[test]
+fn a_type_that_no_authority_holds_is_refused() {
+    let instance = open(Arc::new(MemoryStore::new()), settings()).unwrap();
+    let nothing = || DataType::Struct(Fields::empty());
+    for strange in [
+        nothing(),
+        DataType::new_list(nothing(), true),
+        DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+    ] {
+        let id = Column::new("id", DataType::Int64);
+        let columns = vec![id, Column::new("strange", strange)];
+        let spec = TableSpec::new("t", columns, &["id"]);
+        let error = block_on(instance.create_table(spec, false)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert_eq!(error.sqlstate(), "0A000");
+        assert!(error.message().contains("\"strange\""), "{error}");
+    }
+    drop(fresh(&instance, Freshness::ZERO));
+    block_on(instance.close()).unwrap();
+}
