@@ -32,7 +32,7 @@ pub use backup::{
     restore, verify_backups,
 };
 pub use coordinator::{
-    BoundsSpec, CutSpec, PartitionSpec, TableSpec, Unchanged, ViewSpec, range_bounds,
+    BoundsSpec, CutSpec, PartitionSpec, TableSpec, Unchanged, ViewSpec, check_views, range_bounds,
 };
 pub use instance::{Acknowledgement, AsOf, BatchWriter, Instance, SettleTo, SnapshotRequest};
 pub use lazybase_engine::segment::CacheUsage;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use lazybase_cluster::check_views;
 use lazybase_engine::schema::{Alteration, altered, encode_cell};
 use lazybase_model::table::ColumnStorage;
 use lazybase_model::{
@@ -67,6 +68,9 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
                     .with_sqlstate("42P07"),
             );
         }
+        // Views that the transaction has made itself are known to nobody else before COMMIT.
+        let views = visible.views_of(before.id);
+        check_views(&before, &after, views.iter().map(Arc::as_ref))?;
         let mut sink = Sink::of(session);
         let in_transaction = sink.in_transaction();
         sink.change_table(TableChange::Alter { before, after })?;

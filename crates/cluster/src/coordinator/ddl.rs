@@ -479,10 +479,7 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                     return Err(table_exists(&table.name));
                 }
                 check_succession(before, table)?;
-                let mut views = known.values();
-                if let Some(view) = views.find(|other| breaks(before, table, other)) {
-                    return Err(used_by_view(table, view));
-                }
+                check_views(before, table, known.values().copied())?;
                 known.insert(table.id, table);
             }
             Ddl::Truncate { table } => {
@@ -546,6 +543,22 @@ fn table_changed(name: &str) -> Error {
     Error::conflict(format!("table {name:?} was changed by another session"))
         .with_hint("look at its columns, and alter it again")
         .with_sqlstate("40001")
+}
+
+/// Whether the views among these tables can show a table after a change of its definition.
+///
+/// # Errors
+/// `Conflict` (2BP01) for the first that can't.
+pub fn check_views<'a>(
+    before: &Table,
+    after: &Table,
+    views: impl IntoIterator<Item = &'a Table>,
+) -> Result<()> {
+    let mut views = views.into_iter();
+    match views.find(|view| breaks(before, after, view)) {
+        None => Ok(()),
+        Some(view) => Err(used_by_view(before, view)),
+    }
 }
 
 /// Whether a change of a table's definition changes a column that a view of it shows, or gives it

@@ -25,8 +25,8 @@ mod table_spec;
 mod tasks;
 mod views;
 
-pub use ddl::Unchanged;
 pub(crate) use ddl::{DdlRequest, no_table};
+pub use ddl::{Unchanged, check_views};
 pub(crate) use event::{Command, Event};
 pub(crate) use run::{Coordinator, CoordinatorParts};
 pub use table_spec::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};

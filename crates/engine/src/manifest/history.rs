@@ -87,8 +87,9 @@ mod hexadecimal {
     }
 }
 
-/// The time that the columns `_time` show for an SCU: when its first batch was acknowledged, in
-/// whole milliseconds. It is the same from then on, wherever the SCU's rows are.
+/// The time that the columns `_time` show for an SCU: when its first batch was written to the log,
+/// in whole milliseconds. It is the same from then on, wherever the SCU's rows are, and after every
+/// crash, for the log tells it.
 pub fn shown_millis(first_ack_micros: i64) -> i64 {
     first_ack_micros.div_euclid(1000)
 }

@@ -356,7 +356,8 @@ pub struct LogPiece {
 /// When an SCU came to be, and how many batches there were: what staleness is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScuTime {
-    /// When its first batch was acknowledged, microseconds since 1970 on the coordinator's clock.
+    /// When its first batch was written to the log, to be acknowledged once that was durable,
+    /// microseconds since 1970 on the coordinator's clock.
     pub first_ack_micros: i64,
     /// When its last batch was acknowledged.
     pub last_ack_micros: i64,

@@ -228,7 +228,7 @@ impl Snapshot {
         if number > manifest.sealed_through {
             let mut unsorted = self.inner.unsorted.iter();
             let open = unsorted.find(|(unsorted, _)| unsorted.scu() == number);
-            let first = open.and_then(|(unsorted, _)| unsorted.first_ack_micros());
+            let first = open.and_then(|(unsorted, _)| unsorted.first_written_micros());
             return Ok(first.map(shown_millis));
         }
         let at = |times: &KeptTimes| {

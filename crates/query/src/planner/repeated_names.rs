@@ -5,6 +5,8 @@
 //!   SELECT a, a FROM t       ->  SELECT a, a AS "a{mark}2" FROM t       -> planned, run
 //!                                                                       -> columns a, a
 //!   SELECT count(*) FROM t   ->  SELECT count(*) AS "count" FROM t
+//!   SELECT b AS a FROM t ORDER BY t.a, a
+//!                            ->  SELECT b AS "a{mark}1" FROM t ORDER BY t.a, "a{mark}1"
 //! ```
 //!
 //! Rewrites sqlparser's tree before it is planned, and the names of what the plan gives. Invariant
@@ -20,8 +22,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, Value, VisitorMut,
+    Expr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, VisitorMut,
 };
 use futures::stream::StreamExt;
 
@@ -106,6 +108,12 @@ impl VisitorMut for Marker {
         {
             order_by_places(order, select);
         }
+        if self.depth == 0
+            && let SetExpr::Select(select) = query.body.as_mut()
+            && let Some(order) = &mut query.order_by
+        {
+            apart_from_tables(order, select);
+        }
         let meant = query.order_by.as_ref().map(inputs_of).unwrap_or_default();
         let names = Names {
             meant,
@@ -171,12 +179,70 @@ fn order_by_places(order: &mut OrderBy, select: &Select) {
     }
 }
 
+/// Names columns apart from those of tables that an ORDER BY names with their table: of two that
+/// share a name the planner knows neither. Where that name stands alone in the ORDER BY, it goes on
+/// meaning the column of the SELECT.
+fn apart_from_tables(order: &mut OrderBy, select: &mut Select) {
+    let OrderByKind::Expressions(all) = &mut order.kind else {
+        return;
+    };
+    let of_tables = names_of_tables(all);
+    let mut seen: HashSet<String> = HashSet::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let Some(named) = Named::of(item) else {
+            continue;
+        };
+        let name = named.name().to_owned();
+        let is_first = seen.insert(name.clone());
+        let SelectItem::ExprWithAlias { alias, .. } = item else {
+            continue;
+        };
+        if !of_tables.contains(&name) {
+            continue;
+        }
+        let apart = Ident::with_quote('"', format!("{name}{MARK}{}", at + 1));
+        for ordered in all.iter_mut().filter(|_| is_first) {
+            if matches!(&ordered.expr, Expr::Identifier(alone) if folded(alone) == name) {
+                ordered.expr = Expr::Identifier(apart.clone());
+            }
+        }
+        *alias = apart;
+    }
+}
+
+/// The columns that expressions name with their tables.
+fn names_of_tables(all: &[OrderByExpr]) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for ordered in all {
+        let _ = visit_expressions(&ordered.expr, |expr| {
+            if let Expr::CompoundIdentifier(parts) = expr {
+                names.extend(parts.last().map(folded));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    names
+}
+
 /// Orders the rows of a SELECT DISTINCT by the names of its columns: the planner finds no others.
+/// A number is a place, whichever columns are that number; a name of a column means that column.
 fn order_by_names(order: &mut OrderBy, select: &Select) {
     let OrderByKind::Expressions(all) = &mut order.kind else {
         return;
     };
+    let is_column = |name: &Ident| {
+        let mut named = select.projection.iter().filter_map(Named::of);
+        named.any(|named| named.name() == folded(name))
+    };
     for ordered in all {
+        let is_meant = match &ordered.expr {
+            Expr::Value(value) => matches!(value.value, Value::Number(..)),
+            Expr::Identifier(name) => is_column(name),
+            _ => false,
+        };
+        if is_meant {
+            continue;
+        }
         let named = select.projection.iter().find_map(|item| match item {
             SelectItem::ExprWithAlias { expr, alias } if *expr == ordered.expr => Some(alias),
             _ => None,

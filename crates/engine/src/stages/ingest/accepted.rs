@@ -103,6 +103,9 @@ pub struct BatchPart {
 pub struct AcceptedBatch {
     /// Its place in the SCU, from 1.
     pub position: u32,
+    /// When its commit frame was made, which tells it: the same after every crash, and at most
+    /// `ack_micros`.
+    pub written_micros: i64,
     /// When it was acknowledged, microseconds since 1970 on the coordinator's clock.
     pub ack_micros: i64,
     /// Its stored rows.
@@ -227,9 +230,9 @@ impl UnsortedScu {
         self.state.read().ddl_batch()
     }
 
-    /// When the first batch was acknowledged.
-    pub fn first_ack_micros(&self) -> Option<i64> {
-        self.batch(1).map(|batch| batch.ack_micros)
+    /// When the first batch was written, to be acknowledged once that is durable.
+    pub fn first_written_micros(&self) -> Option<i64> {
+        self.batch(1).map(|batch| batch.written_micros)
     }
 
     /// When the last batch was acknowledged.
@@ -320,10 +323,10 @@ impl UnsortedScu {
     /// Its times; `batches_before` is how many batches the database had before it.
     pub(crate) fn time(&self, batches_before: u64) -> ScuTime {
         let state = self.state.read();
-        let ack = |batch: Option<&Arc<AcceptedBatch>>| batch.map_or(0, |batch| batch.ack_micros);
+        let (first, last) = (state.batches.first(), state.batches.last());
         ScuTime {
-            first_ack_micros: ack(state.batches.first()),
-            last_ack_micros: ack(state.batches.last()),
+            first_ack_micros: first.map_or(0, |batch| batch.written_micros),
+            last_ack_micros: last.map_or(0, |batch| batch.ack_micros),
             batches_through: batches_before + state.batches.len() as u64,
         }
     }
@@ -404,6 +407,7 @@ pub(super) fn accept_commit(
     };
     AcceptedBatch {
         position: commit.position,
+        written_micros: commit.ack_micros,
         ack_micros,
         rows,
         raw_bytes,

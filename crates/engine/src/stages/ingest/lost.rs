@@ -70,6 +70,7 @@ pub(super) fn lost_scu(entry: &ScuEntry, time: Option<&ScuTime>, error: &Error) 
     // Which batch changed which table is not known: the first stands for all of them.
     let batch = |position: u32| AcceptedBatch {
         position,
+        written_micros: time.map_or(0, |time| time.first_ack_micros),
         ack_micros: time.map_or(0, |time| match position {
             1 => time.first_ack_micros,
             _ => time.last_ack_micros,

@@ -1,6 +1,7 @@
 //! Batches that come with DDL: durable first, there once the manifest names them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lazybase_model::{ErrorKind, Horizon, SchemaVersion, ScuNumber};
 
@@ -55,6 +56,26 @@ fn nobody_reads_a_batch_before_it_is_published_and_it_comes_first() {
     assert!(later.ack_micros >= done.ack_micros);
     assert_eq!(world.seal(), ScuNumber(2));
     assert_eq!(world.ids(), vec![1, 2, 3]);
+}
+
+/// It may have been read before the crash, and was never to change.
+#[test]
+fn the_time_of_an_scu_outlives_a_crash() {
+    let mut world = World::new(small());
+    let (hold, prepared) = prepared(&world, 1, 7);
+    world.test.clock.advance(Duration::from_millis(50));
+    let done = prepared.publish();
+    drop(hold);
+    let written = world.ingest.open_scu().first_written_micros();
+    assert!(written.unwrap() < done.ack_micros);
+    let store = &world.test.store;
+    let image = store.crash_image(store.operations(), Unsynced::Everything);
+    let again = World::open(Env::test_over(2, image), &named(1, 7), small()).unwrap();
+    assert_eq!(Some(again.recovered[0].time.first_ack_micros), written);
+    world.seal();
+    let sealed = world.sealed.try_recv().unwrap();
+    assert_eq!(Some(sealed.time.first_ack_micros), written);
+    assert_eq!(sealed.time.last_ack_micros, done.ack_micros);
 }
 
 #[test]
