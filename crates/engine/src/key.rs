@@ -136,7 +136,9 @@ impl KeyCodec {
             let (name, _) = column(indices[at]);
             return Err(
                 Error::invalid(format!("column {name:?} can't be part of a key"))
-                    .with_detail(format!("values of type {} have no order", types[at])),
+                    .with_detail(format!("values of type {} have no order", types[at]))
+                    .with_hint("keys are made of anything but lists, structs and intervals")
+                    .with_sqlstate("42P16"),
             );
         }
         let prefix = partitioner

@@ -680,11 +680,17 @@ fn checked_values(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<A
         let row = (0..values.len())
             .find(|row| values.is_null(*row))
             .unwrap_or(0);
-        let fact = match is_key {
-            true => "NULL is not a key",
-            false => "NULL is not allowed",
+        let (fact, hint) = match is_key {
+            true => (
+                "NULL is not a key",
+                "give a value: rows are sorted and found by their key",
+            ),
+            false => (
+                "NULL is not allowed",
+                "give a value, or ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL",
+            ),
         };
-        return Err(place.error(row, fact, "23502"));
+        return Err(place.error(row, fact, "23502").with_hint(hint));
     }
     let limit = match is_key {
         true => KEY_BYTES_MAX,

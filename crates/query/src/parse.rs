@@ -58,6 +58,7 @@ mod using_joins;
 pub(crate) mod view;
 mod whole_rows;
 mod windows;
+mod with_data;
 mod words;
 
 #[cfg(test)]
@@ -399,6 +400,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
     };
+    with_data::take(&mut tokens)?;
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);
     merge::hide(&mut tokens)?;

@@ -9,7 +9,7 @@
 //!        |                          unknowns, constant_conditions, subquery_columns,
 //!        |                          certain_rows, single_rows, subquery_values, not_in,
 //!        |                          rows_around, rounding, divisions, intervals, window_peers,
-//!        |                          meanings, exact_constants, (its own),
+//!        |                          meanings, exact_constants, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
@@ -41,6 +41,7 @@ mod counts;
 mod date_parts;
 mod day_bounds;
 mod divisions;
+mod equal_zeros;
 mod exact_constants;
 mod exact_sum;
 mod exists_values;
@@ -123,6 +124,7 @@ use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
 use day_bounds::DAY_BOUNDS;
 use divisions::DIVISIONS;
+use equal_zeros::EQUAL_ZEROS;
 use exact_constants::EXACT_CONSTANTS;
 use fine_moments::FINE_MOMENTS;
 use forgetful::FORGETFUL;
@@ -131,7 +133,7 @@ use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
 use in_lists::IN_LISTS;
 use intervals::{INTERVAL_ORDER, INTERVAL_WINDOWS, IntervalArithmetic};
 use like_escapes::SimilarToEscape;
-use meanings::{BareNulls, EQUAL_ZEROS, MEANINGS};
+use meanings::{BareNulls, MEANINGS};
 use not_in::NOT_IN;
 use open_filters::OPEN_FILTERS;
 use own_orders::OWN_ORDERS;

@@ -1,7 +1,7 @@
 //! From what a user says about a new table to its definition: plain functions.
 
 use arrow::array::ArrayRef;
-use lazybase_engine::key::{KeyCodec, Partitioner};
+use lazybase_engine::key::{KeyCodec, Partitioner, has_order};
 use lazybase_engine::read::HiddenColumn;
 use lazybase_engine::segment::check_storable;
 use lazybase_engine::ttl::Expiry;
@@ -172,15 +172,20 @@ fn view_key(table: &Table, spec: &ViewSpec, columns: &[Column]) -> Result<Vec<Co
             .with_hint(format!("add {name:?} to the SELECT"))
             .with_sqlstate("42P16"));
         }
-        if let Some(operator) = column.merge {
+        let unfit = match column.merge {
+            Some(operator) => Some(format!(
+                "columns with a merge operator, here {}, are in no key",
+                operator.word()
+            )),
+            None if has_order(&column.data_type) => None,
+            None => Some("lists, structs and intervals have no order".to_owned()),
+        };
+        if let Some(unfit) = unfit {
             return Err(Error::invalid(format!(
                 "view {:?} can't be sorted by {name:?}",
                 spec.name
             ))
-            .with_detail(format!(
-                "columns with a merge operator, here {}, are in no key",
-                operator.word()
-            ))
+            .with_detail(unfit)
             .with_hint("leave it out of the ORDER BY; the view may hold it")
             .with_sqlstate("42P16"));
         }

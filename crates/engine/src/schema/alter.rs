@@ -245,7 +245,8 @@ fn drop_column(table: &mut Table, name: &str) -> Result<()> {
             .with_hint("DROP TABLE drops the table"));
     }
     if table.ttl_index() == Some(at) {
-        return Err(refused(table, name, "rows end by it", "42P16"));
+        return Err(refused(table, name, "rows end by it", "42P16")
+            .with_hint("CREATE TABLE ... AS SELECT makes a table without it"));
     }
     if table.owns(&table.columns[at]) {
         let why = "it is the ID of the table's key, which never ends";

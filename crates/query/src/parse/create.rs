@@ -1,5 +1,6 @@
 //! CREATE TABLE: columns, key, layout and comments as declared.
 
+use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CommentDef, CreateTableOptions, Expr, OnCommit, PrimaryKeyConstraint,
     Query, SqlOption, TableConstraint, Value,
@@ -502,12 +503,22 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
                         "values of type {} have no order",
                         types::name(&column.data_type)
                     ))
+                    .with_hint(ordered_instead(&column.data_type))
                     .with_sqlstate("42P16"),
             );
         }
         column.nullable = false;
     }
     Ok(())
+}
+
+/// What to put into a key in the place of values that have no order.
+fn ordered_instead(of: &DataType) -> &'static str {
+    match of {
+        DataType::Interval(_) => "a number has an order, such as a BIGINT of seconds",
+        DataType::Struct(_) => "declare its fields as columns, and put them into the key",
+        _ => "a TEXT that spells the same has an order; the list may stand beside the key",
+    }
 }
 
 /// A name that fits.

@@ -157,22 +157,29 @@ fn attribute(tokens: &[TokenWithSpan]) -> Result<Option<(ColumnStorage, usize)>>
 }
 
 fn codec(name: &str, level: Option<&str>) -> Result<Option<ColumnCodec>> {
-    let level = level.map(|level| level.parse::<i32>().unwrap_or(0));
-    Ok(match (name, level) {
+    let number = level.map(|level| level.parse::<i32>().unwrap_or(0));
+    Ok(match (name, number) {
         ("DEFAULT_COMPRESSION" | "DEFAULT", None) => None,
         ("NONE" | "NO_COMPRESSION" | "UNCOMPRESSED", None) => Some(ColumnCodec::None),
         ("LZ4", None) => Some(ColumnCodec::Lz4),
         ("SNAPPY", None) => Some(ColumnCodec::Snappy),
         ("ZSTD", None) => Some(ColumnCodec::Zstd(3)),
         ("ZSTD", Some(level @ 1..=22)) => Some(ColumnCodec::Zstd(level)),
-        _ => {
-            return Err(
-                Error::invalid(format!("unknown codec {:?}", name.to_lowercase()))
-                    .with_hint("codecs are none, lz4, snappy, zstd, and zstd(1) to zstd(22)")
-                    .with_sqlstate("22023"),
-            );
-        }
+        _ => return Err(no_codec(name, level)),
     })
+}
+
+/// What is wrong with a codec: its level, or its name.
+fn no_codec(name: &str, level: Option<&str>) -> Error {
+    let called = name.to_lowercase();
+    let fact = match (name, level) {
+        ("ZSTD", Some(level)) => format!("codec {called} has no level {level}"),
+        ("NONE" | "LZ4" | "SNAPPY", Some(_)) => format!("codec {called} has no levels"),
+        _ => format!("unknown codec {called:?}"),
+    };
+    Error::invalid(fact)
+        .with_hint("codecs are none, lz4, snappy, zstd, and zstd(1) to zstd(22)")
+        .with_sqlstate("22023")
 }
 
 fn encoding(name: &str) -> Result<Option<ColumnEncoding>> {

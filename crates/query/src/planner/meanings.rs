@@ -27,13 +27,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use crate::planner::rule::{NodeRule, change_windows, rewrite_parts};
+use crate::planner::rule::{NodeRule, rewrite_parts};
 
 /// The rule.
 pub(crate) const MEANINGS: NodeRule = NodeRule::new("meanings", rewrite);
-
-/// The rule for windows, once both sides of operators have one type.
-pub(crate) const EQUAL_ZEROS: NodeRule = NodeRule::new("equal_zeros", equal_zeros);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewrite_parts(plan, rewritten)
@@ -185,33 +182,6 @@ fn case(found: Case, schema: &DFSchema) -> Transformed<Expr> {
         }
         expr => Transformed::no(Expr::Case(Case { expr, ..found })),
     }
-}
-
-/// The order of a window, in which -0 and 0 are peers: added to 0, both are 0.
-fn equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    change_windows(plan, |params, schema| {
-        let mut changed = false;
-        let partition = params.partition_by.iter_mut();
-        let order = params.order_by.iter_mut().map(|sort| &mut sort.expr);
-        for expr in partition.chain(order) {
-            if let Expr::BinaryExpr(BinaryExpr {
-                op: Operator::Plus, ..
-            }) = expr
-            {
-                continue;
-            }
-            let of = of(expr, schema);
-            if of.is_floating() {
-                let zero = Expr::Literal(ScalarValue::new_zero(&of)?, None);
-                let added = BinaryExpr::new(Box::new(std::mem::take(expr)), Operator::Plus, {
-                    Box::new(zero)
-                });
-                *expr = Expr::BinaryExpr(added);
-                changed = true;
-            }
-        }
-        Ok(changed)
-    })
 }
 
 /// Plans `a || NULL` of an array: a NULL without a type is an array that is none.

@@ -1,0 +1,188 @@
+//! Orders of floating-point numbers as `=` and keys have them: -0 is 0, and there is one NaN, after
+//! all numbers. The planner has -0 before 0, and a NaN with a sign before all numbers.
+//!
+//! ```text
+//!   ORDER BY x, k                   ->  ORDER BY as_in_keys(x), k
+//!   array_agg(k ORDER BY x, k)      ->  array_agg(k ORDER BY as_in_keys(x), k)
+//!   rank() OVER (PARTITION BY x)    ->  rank() OVER (PARTITION BY as_in_keys(x))
+//!   DISTINCT ON (x) ... ORDER BY x  ->  DISTINCT ON (as_in_keys(x)) ... ORDER BY as_in_keys(x)
+//! ```
+//!
+//! A rule of the planner before its own, and its function; pure. Invariant EQZ-1: rows that the
+//! planner knows to be in the order of such a number are in that of keys. So it is told that they
+//! are in the order of the function too, and scans in the order of a key need no sort.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{ScalarFunction, Sort};
+use datafusion::logical_expr::sort_properties::ExprProperties;
+use datafusion::logical_expr::{
+    ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::planner::intervals::computed;
+use crate::planner::rule::{NodeRule, change_windows, rewrite_parts};
+
+#[cfg(test)]
+mod tests;
+
+/// The rule, once both sides of operators have one type.
+pub(crate) const EQUAL_ZEROS: NodeRule = NodeRule::new("equal_zeros", rewrite);
+
+/// The aggregates that depend on which of two rows comes first.
+const OF_ORDERS: [&str; 5] = [
+    "array_agg",
+    "string_agg",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let (plan, changed) = match plan {
+        LogicalPlan::Sort(mut sort) => {
+            let changed = ordered(&mut sort.expr, sort.input.schema());
+            (LogicalPlan::Sort(sort), changed)
+        }
+        LogicalPlan::Distinct(Distinct::On(mut distinct)) => {
+            let schema = distinct.input.schema();
+            let mut changed = false;
+            for expr in &mut distinct.on_expr {
+                changed |= spelt_once(expr, schema);
+            }
+            if let Some(order) = &mut distinct.sort_expr {
+                changed |= ordered(order, schema);
+            }
+            (LogicalPlan::Distinct(Distinct::On(distinct)), changed)
+        }
+        LogicalPlan::Aggregate(_) => return rewrite_parts(plan, aggregated),
+        LogicalPlan::Window(_) => {
+            return change_windows(plan, |params, schema| {
+                let mut changed = ordered(&mut params.order_by, schema);
+                for expr in &mut params.partition_by {
+                    changed |= spelt_once(expr, schema);
+                }
+                Ok(changed)
+            });
+        }
+        other => (other, false),
+    };
+    Ok(Transformed::new(plan, changed, TreeNodeRecursion::Continue))
+}
+
+fn aggregated(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let changed = match &mut expr {
+        // One that takes each value once may be in no order but that of the values themselves.
+        Expr::AggregateFunction(call)
+            if OF_ORDERS.contains(&call.func.name()) && !call.params.distinct =>
+        {
+            ordered(&mut call.params.order_by, schema)
+        }
+        _ => false,
+    };
+    Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
+}
+
+/// Orders numbers as keys are; tells whether there are any.
+fn ordered(order: &mut [Sort], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for sort in order {
+        changed |= spelt_once(&mut sort.expr, schema);
+    }
+    changed
+}
+
+/// Puts the call around an expression, if it is a floating-point number.
+fn spelt_once(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let is_called = matches!(&*expr, Expr::ScalarFunction(call) if call.name() == NAME);
+    let is_float = expr.get_type(schema).is_ok_and(|of| of.is_floating());
+    if is_called || !is_float {
+        return false;
+    }
+    let function = Arc::new(ScalarUDF::from(AsInKeys::new()));
+    let call = ScalarFunction::new_udf(function, vec![std::mem::take(expr)]);
+    *expr = Expr::ScalarFunction(call);
+    true
+}
+
+const NAME: &str = "as_in_keys";
+
+/// A number with the only spelling that it has in keys.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsInKeys {
+    signature: Signature,
+}
+
+impl AsInKeys {
+    fn new() -> AsInKeys {
+        AsInKeys {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for AsInKeys {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments {
+            [of] => Ok(of.clone()),
+            _ => internal_err!("{NAME} has one argument"),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        match args.arg_fields {
+            [of] => Ok(Arc::clone(of)),
+            _ => internal_err!("{NAME} has one argument"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        computed(&args, |arrays| Ok(in_keys(&arrays[0])))
+    }
+
+    fn preserves_lex_ordering(&self, _: &[ExprProperties]) -> Result<bool> {
+        Ok(true)
+    }
+
+    // Of what is in the order of keys: there, what this makes one is equal.
+    fn strictly_order_preserving(&self, _: &[ExprProperties]) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// Numbers as they are in keys. Added to 0, both zeros are 0.
+fn in_keys(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            let numbers = values.as_primitive::<Float64Type>();
+            let numbers: PrimitiveArray<Float64Type> = numbers.unary(|x| match x.is_nan() {
+                true => f64::NAN,
+                false => x + 0.0,
+            });
+            Arc::new(numbers)
+        }
+        DataType::Float32 => {
+            let numbers = values.as_primitive::<Float32Type>();
+            let numbers: PrimitiveArray<Float32Type> = numbers.unary(|x| match x.is_nan() {
+                true => f32::NAN,
+                false => x + 0.0,
+            });
+            Arc::new(numbers)
+        }
+        _ => Arc::clone(values),
+    }
+}
