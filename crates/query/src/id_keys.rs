@@ -43,6 +43,7 @@ use crate::visible::Visible;
 
 pub(crate) mod function;
 pub(crate) mod lookup;
+pub(crate) mod met;
 pub(crate) mod own;
 mod text;
 

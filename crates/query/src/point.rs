@@ -166,7 +166,7 @@ fn plain_select(query: &Query) -> Option<&Select> {
 }
 
 /// The name and alias of a table that stands alone.
-fn plain_table(from: &TableWithJoins) -> Option<(String, Option<String>)> {
+pub(crate) fn plain_table(from: &TableWithJoins) -> Option<(String, Option<String>)> {
     match &from.relation {
         TableFactor::Table {
             name,

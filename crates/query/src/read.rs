@@ -20,6 +20,7 @@ use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::error::from_datafusion;
 use crate::hidden;
+use crate::id_keys::met::table_met;
 use crate::id_keys::own;
 use crate::key_order;
 use crate::keys::{self, NamedKeys};
@@ -105,7 +106,13 @@ pub(crate) async fn open(
         false => Some(session.snapshot(clauses, Some(ids)).await?),
     };
     let definitions = Definitions::of(&tables, snapshot.as_ref())?;
-    let opened = run(session, statement, snapshot, None, sql).await?;
+    let target = table_met(session, &statement).map(|table| Target {
+        table,
+        hidden_key: false,
+        free: Vec::new(),
+        new_ids: true,
+    });
+    let opened = run(session, statement, snapshot, target, sql).await?;
     Ok(Opened {
         definitions,
         ..opened

@@ -744,7 +744,8 @@ impl Shared {
     }
 }
 
-/// The table that UPDATE or DELETE changes, in the query that finds its rows.
+/// What a statement may do with one table of its query: that which UPDATE or DELETE changes, or one
+/// whose IDs are only compared.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) table: TableId,

@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visitor,
-    WildcardAdditionalOptions,
+    Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visitor, WildcardAdditionalOptions,
 };
 use futures::stream::StreamExt;
 use lazybase_engine::stages::remap::MentionedKeys;
@@ -26,13 +25,14 @@ use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::repeated;
 use crate::context::stored_tables;
+use crate::id_keys::met::only_meets_ids;
 use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
 use crate::parse::{ChangedRows, Delete, Statement as Ours, Update, folded, parse, unsupported};
 use crate::read::{self, Opened};
 use crate::session::{Shared, Target, ours};
-use crate::walk::{visit, visit_expressions, visit_expressions_mut};
+use crate::walk::{visit, visit_expressions};
 
 /// UPDATE.
 pub(crate) async fn update(
@@ -177,51 +177,6 @@ fn looked_up(predicate: Option<&Expr>) -> HashSet<i64> {
         "nothing ends the visit"
     );
     numbers
-}
-
-/// Whether IDs of the table's rows are compared with numbers alone, and read in no other way: then
-/// it does not show if they are given out only at COMMIT.
-fn only_meets_ids<'e>(exprs: impl Iterator<Item = &'e Expr>, table: &Table, alias: &str) -> bool {
-    let is_id = |expr: &Expr| {
-        let name = match expr {
-            Expr::Identifier(name) => name,
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] if folded(qualifier) == alias => name,
-                _ => return false,
-            },
-            _ => return false,
-        };
-        let at = table.column_index(&folded(name));
-        at.is_some_and(|at| table.columns[at].id_key.is_some())
-    };
-    // As IDKEY was looked up: a negative number of the user's own has a sign before it.
-    let is_number =
-        |expr: &Expr| matches!(expr, Expr::Value(of) if matches!(of.value, Value::Number(..)));
-    let meets = |id: &Expr, number: &Expr| is_id(id) && is_number(number);
-    exprs.cloned().all(|mut expr| {
-        let done: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
-            let is_met = match part {
-                Expr::BinaryOp {
-                    left,
-                    op: BinaryOperator::Eq | BinaryOperator::NotEq,
-                    right,
-                }
-                | Expr::IsDistinctFrom(left, right)
-                | Expr::IsNotDistinctFrom(left, right) => meets(left, right) || meets(right, left),
-                Expr::InList { expr, list, .. } => is_id(expr) && list.iter().all(is_number),
-                _ => false,
-            };
-            if is_met {
-                *part = Expr::value(Value::Null);
-            }
-            ControlFlow::Continue(())
-        });
-        let reads_ids = visit_expressions(&expr, |part| match is_id(part) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        });
-        done.is_continue() && reads_ids.is_continue()
-    })
 }
 
 fn reads_stored(name: &str) -> Error {
@@ -372,6 +327,7 @@ impl Found<'_> {
         let asked = values.iter().chain(&self.rows.selection);
         let alone = self.rows.is_of_table() && !asked.clone().any(has_subquery);
         let keys = self.table.key_indices().into_iter();
+        let meets_ids = |expr: &mut Expr| only_meets_ids(expr, self.table, self.rows.called());
         let target = Target {
             table: self.table.id,
             hidden_key: self.table.hidden_key,
@@ -379,7 +335,7 @@ impl Found<'_> {
                 true => keys.map(|at| self.table.columns[at].id).collect(),
                 false => Vec::new(),
             },
-            new_ids: alone && only_meets_ids(asked, self.table, self.rows.called()),
+            new_ids: alone && asked.cloned().all(|mut expr| meets_ids(&mut expr)),
         };
         // A row that several of other tables' tell to delete is one.
         let distinct = values.is_empty() && !self.rows.from.is_empty();
