@@ -33,7 +33,7 @@ use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{KeyRange, Manifest, Pin, Pins, TableState};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
-use crate::stages::ingest::UnsortedScu;
+use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
 use crate::ttl::Expiry;
 
 /// The most layouts that are kept: far more than a database has tables in use.
@@ -356,10 +356,16 @@ pub fn summary(scu: &UnsortedScu) -> UnsortedSummary {
     // sealed SCU.
     let sealed = scu.is_sealed();
     let batches = scu.prefix(u32::MAX);
+    // Where the SCU begins, the one before ends: by the time that the log and the manifest keep, so
+    // that a boundary is as of the same moment for ever.
+    let ack = |(at, batch): (usize, &Arc<AcceptedBatch>)| match at {
+        0 => batch.written_micros,
+        _ => batch.ack_micros,
+    };
     UnsortedSummary {
         scu: scu.scu(),
         sealed,
-        acks: Acks::Each(batches.iter().map(|batch| batch.ack_micros).collect()),
+        acks: Acks::Each(batches.iter().enumerate().map(ack).collect()),
         bytes: scu
             .tables()
             .into_iter()

@@ -22,7 +22,8 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     let words: Vec<String> = words.map(|word| word.to_ascii_uppercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let is_view = words.starts_with(&["CREATE", "MATERIALIZED", "VIEW"]);
-    if !is_view && !(words.contains(&"TABLE") && words.contains(&"AS")) {
+    let is_table = words.contains(&"TABLE") && words.contains(&"AS");
+    if !is_view && !is_table {
         return Ok(());
     }
     match words.as_slice() {

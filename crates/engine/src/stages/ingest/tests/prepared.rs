@@ -10,6 +10,8 @@ use crate::env::Env;
 use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::memory::Unsynced;
 use crate::manifest::state::{DdlBatch, Manifest};
+use crate::read::freshness::Acks;
+use crate::read::summary;
 use crate::stages::ingest::{AfterHold, BatchNumber, BatchWriter, Hold, Prepared, TableVersions};
 
 fn batch(world: &World, id: i64) -> BatchWriter {
@@ -66,8 +68,14 @@ fn the_time_of_an_scu_outlives_a_crash() {
     world.test.clock.advance(Duration::from_millis(50));
     let done = prepared.publish();
     drop(hold);
-    let written = world.ingest.open_scu().first_written_micros();
+    let open = world.ingest.open_scu();
+    let written = open.first_written_micros();
     assert!(written.unwrap() < done.ack_micros);
+    // The boundary before it is as of the same moment, which decides about rows that end.
+    let Acks::Each(times) = summary(&open).acks else {
+        panic!("each batch is known");
+    };
+    assert_eq!(times.first().copied(), written);
     let store = &world.test.store;
     let image = store.crash_image(store.operations(), Unsynced::Everything);
     let again = World::open(Env::test_over(2, image), &named(1, 7), small()).unwrap();
