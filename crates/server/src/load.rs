@@ -54,7 +54,7 @@ pub(crate) struct Loaded {
     skipped_bytes: u64,
     rejected: u64,
     token: Option<Token>,
-    /// Whether the table was made, and has no row yet.
+    /// Whether the table was made from the file that is being loaded, and has no row yet.
     made: bool,
 }
 
@@ -117,7 +117,11 @@ async fn load_files(
         let load = FileLoad::new(database, args, path, progress);
         let before = *loaded;
         match load.run(loaded).await {
-            Ok(()) => loaded.files += 1,
+            Ok(()) => {
+                loaded.files += 1;
+                // It was made from a whole file, if one without rows.
+                loaded.made = false;
+            }
             Err(error) if args.on_error == OnError::RejectFile => {
                 let error = unmade(database, args, loaded, error).await;
                 *loaded = before;

@@ -91,10 +91,16 @@ impl Instance {
     /// What has failed so often since `began` will not be done by waiting; the work goes on, and
     /// may be asked for again.
     fn refuse_failing(&self, table: Option<TableId>, to: SettleTo, began: Duration) -> Result<()> {
+        let manifest = self.shared.manifests.current();
+        // A table has come to rest once its views have.
+        let owner = |id: TableId| {
+            let view = manifest.views.get(&id);
+            view.and_then(|view| view.table.view_of).unwrap_or(id)
+        };
         let board = self.shared.tasks.lock();
         let waited_for = |work: &&FailingWork| {
             let early = matches!(work.status.stage, StageName::Remap | StageName::Sort);
-            let of_table = table.is_none() || work.status.table == table;
+            let of_table = table.is_none() || work.status.table.map(owner) == table;
             // Damaged files are healed, or found lost.
             work.failures >= FAILURES_MAX
                 && work.failed >= began

@@ -7,9 +7,11 @@ use futures::executor::block_on;
 use lazybase_cluster::{SettleTo, TableSpec};
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Column, ErrorKind, Freshness};
 
 use crate::harness::{Change, close_whole, commit, create, fresh, open, scan, settings};
+use crate::heal::create_view;
 
 fn row(id: i64) -> Change {
     Change::Upsert((id, Some(id), None))
@@ -56,6 +58,35 @@ fn what_fails_again_and_again_is_told() {
     }
 }
 
+/// A table waits for its views: what keeps one of them back is told to whoever waits for the table.
+#[test]
+fn a_view_that_fails_again_and_again_is_told() {
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
+    let instance = open(Arc::new(store), settings()).unwrap();
+    let table = create(&instance, "t");
+    create_view(&instance, &table);
+    commit(&instance, &[(&table, &[row(1)])]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    // The table's own file can be made.
+    for later in 2..60 {
+        let refused = Fault::Refused { full: false };
+        faults.add(Rule::nth(Operation::Create, later, refused).named(".parquet"));
+    }
+    commit(&instance, &[(&table, &[row(2)])]).unwrap();
+    let error = block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {}));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+    let manifest = instance.manifest();
+    let range = &manifest.tables[&table.id].ranges[0];
+    let runs = range.runs.iter().filter(|run| run.is_current());
+    let kinds: Vec<RunKind> = runs.map(|run| manifest.run(run.id).kind).collect();
+    assert_eq!(kinds, [RunKind::Base], "the table itself has come to rest");
+    faults.clear();
+    block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {})).unwrap();
+    drop(manifest);
+    close_whole(&instance);
+}
+
 /// A table whose rows the authority could not hold would never come to rest: it is not made.
 #[test]
 fn a_type_that_no_authority_holds_is_refused() {
@@ -74,6 +105,5 @@ fn a_type_that_no_authority_holds_is_refused() {
         assert_eq!(error.sqlstate(), "0A000");
         assert!(error.message().contains("\"strange\""), "{error}");
     }
-    drop(fresh(&instance, Freshness::ZERO));
     block_on(instance.close()).unwrap();
 }

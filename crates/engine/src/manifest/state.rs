@@ -521,7 +521,7 @@ impl Manifest {
     }
 
     /// A moment that the as-of time of a boundary does not lie before, as far as the manifest
-    /// knows: when the first batch after it was acknowledged, or the last one before it.
+    /// knows: when the first batch after it was written, or the last one before it acknowledged.
     pub fn as_of_at_least(&self, boundary: ScuNumber) -> Option<i64> {
         let after = self.times.get(&boundary.next());
         let before = self.times.get(&boundary);

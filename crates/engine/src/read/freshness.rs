@@ -583,7 +583,7 @@ impl<'a> Chooser<'a> {
             .min(now)
     }
 
-    /// When the first batch after an older boundary was acknowledged, as far as times are kept.
+    /// When the first batch after an older boundary was written, as far as times are kept.
     fn sorted_as_of(&self, boundary: ScuNumber) -> Option<i64> {
         let times = &self.index.times;
         let at = times.partition_point(|(scu, _)| *scu <= boundary);

@@ -233,11 +233,20 @@ fn a_failed_load_leaves_no_table() {
     assert_eq!(place.rows(tables), "0\n");
     place.fails(&["load", "t", &bad, &good, "--on-error", "reject-file"]);
     assert_eq!(place.rows("SELECT m FROM t"), "x\n");
-    // One that has rows stays.
-    let args = ["load", "u", &bad, "--batch-bytes", "1000"];
-    place.ok(&["sql", "-c", "CREATE TABLE u (n BIGINT)"]);
-    place.fails(&args);
-    place.rows("SELECT count(*) FROM u");
+    // One that was made from a whole file stays, and so does one that has rows.
+    let none = place.file("c.csv", "k\n");
+    place.fails(&["load", "u", &none, &bad, "--on-error", "reject-file"]);
+    assert_eq!(place.rows("SELECT count(k) FROM u"), "0\n");
+    let wide = "x".repeat(100);
+    let mut lines: String = (0..60_000).map(|n| format!("{n},{wide}\n")).collect();
+    lines.push_str("many,x\n");
+    let long = place.file("d.csv", &format!("n,x\n{lines}"));
+    place.fails(&["load", "v", &long, "--batch-bytes", "1000000"]);
+    let kept = place.rows("SELECT count(*) FROM v");
+    assert!(
+        (1..60_000).contains(&kept.trim().parse().unwrap()),
+        "{kept}"
+    );
 }
 
 #[test]

@@ -103,8 +103,14 @@ fn joined(
     mut fields: Vec<(String, Kind)>,
     more: impl Iterator<Item = (String, Kind)>,
 ) -> Vec<(String, Kind)> {
-    for (name, kind) in more {
-        match fields.iter_mut().find(|(known, _)| *known == name) {
+    for (at, (name, kind)) in more.enumerate() {
+        // Most objects have their fields in one order.
+        let same = fields.get(at).is_some_and(|(known, _)| *known == name);
+        let place = match same {
+            true => Some(at),
+            false => fields.iter().position(|(known, _)| *known == name),
+        };
+        match place.map(|place| &mut fields[place]) {
             Some((_, known)) => {
                 let before = std::mem::replace(known, Kind::Nothing);
                 *known = before.with(kind);
@@ -120,15 +126,15 @@ fn joined(
 /// # Errors
 /// `Invalid` for what is no object.
 pub(in crate::load) fn json_names(lines: &[u8]) -> Result<Schema> {
-    let mut fields: Vec<Field> = Vec::new();
+    let mut all = Vec::new();
     for object in json_objects(lines).take(INFERENCE_RECORDS) {
-        for (name, _) in &object?.0 {
-            if !fields.iter().any(|field| field.name() == name.as_ref()) {
-                fields.push(Field::new(name.as_ref(), DataType::Utf8, true));
-            }
-        }
+        let names = object?.0.into_iter();
+        all = joined(all, names.map(|(name, _)| (name.into_owned(), Kind::Text)));
     }
-    Ok(Schema::new(fields))
+    let texts = all
+        .iter()
+        .map(|(name, _)| Field::new(name, DataType::Utf8, true));
+    Ok(Schema::new(texts.collect::<Vec<_>>()))
 }
 
 /// The columns of lines of JSON with the types of their first values.
