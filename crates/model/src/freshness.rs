@@ -44,8 +44,9 @@ impl FromStr for Freshness {
 
     /// Reads `best effort`, a number of seconds, or a duration with a unit such as `500 ms`.
     fn from_str(text: &str) -> Result<Self> {
-        let words = text.trim().to_ascii_lowercase().replace(['_', '-'], " ");
-        match words.as_str() {
+        let words = text.trim().to_ascii_lowercase();
+        // Only in names do these stand for blanks: before a number, a minus is its sign.
+        match words.replace(['_', '-'], " ").as_str() {
             "best effort" | "best" => Ok(Freshness::BestEffort),
             _ => parse_duration(&words).map(Freshness::Within),
         }
@@ -96,16 +97,14 @@ impl FromStr for OnMiss {
     }
 }
 
-/// A duration as people write it: `0`, `30` (seconds), `1.5`, `500 ms`, `30s`, `5 min`, `1 hour`.
+/// A duration as people write it: `0`, `30` (seconds), `1.5`, `1e-3`, `500 ms`, `30s`, `5 min`,
+/// `1 hour`.
 ///
 /// # Errors
 /// `Invalid` for anything else, with a hint at the units.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
+    let (number, unit) = text.split_at(number_end(text));
     let seconds_per_unit = match unit.trim() {
         "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
         "us" | "micros" | "microsecond" | "microseconds" => 1e-6,
@@ -116,7 +115,25 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
         _ => return Err(not_a_duration(text)),
     };
     let number: f64 = number.parse().map_err(|_| not_a_duration(text))?;
-    Duration::try_from_secs_f64(number * seconds_per_unit).map_err(|_| not_a_duration(text))
+    Duration::try_from_secs_f64(number * seconds_per_unit)
+        .map_err(|_| Error::invalid(format!("{text:?} is too long for a duration")))
+}
+
+/// Where the number ends that begins a text, its exponent taken with it.
+fn number_end(text: &str) -> usize {
+    let digits_end = |text: &str, point: &str| {
+        let is_part = |c: char| c.is_ascii_digit() || point.contains(c);
+        text.find(|c: char| !is_part(c)).unwrap_or(text.len())
+    };
+    let end = digits_end(text, ".");
+    let Some(exponent) = text[end..].strip_prefix(['e', 'E']) else {
+        return end;
+    };
+    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    match digits_end(exponent, "") {
+        0 => end,
+        digits => text.len() - exponent.len() + digits,
+    }
 }
 
 fn not_a_duration(text: &str) -> Error {
@@ -154,6 +171,9 @@ mod tests {
             ("500ms", 500_000),
             ("2 min", 120_000_000),
             ("1 hour", 3_600_000_000),
+            ("1e-3", 1_000),
+            ("2.5E+1", 25_000_000),
+            ("1e2ms", 100_000),
         ] {
             assert_eq!(
                 parse_duration(text).unwrap(),
@@ -161,9 +181,22 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "x", "-1", "1 fortnight", "1 2", "."] {
+        for text in [
+            "",
+            "x",
+            "-1",
+            "1 fortnight",
+            "1 2",
+            ".",
+            "1e",
+            "1e-",
+            "e3",
+            "1e3.5",
+        ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+        let error = parse_duration("1e400").unwrap_err();
+        assert_eq!(error.message(), "\"1e400\" is too long for a duration");
     }
 
     #[test]
@@ -172,6 +205,13 @@ mod tests {
             let freshness: Freshness = text.parse().unwrap();
             assert_eq!(freshness.to_string(), text);
         }
+        for text in ["best_effort", "Best-Effort"] {
+            assert_eq!(text.parse::<Freshness>().unwrap(), Freshness::BestEffort);
+        }
+        let milli = Freshness::Within(Duration::from_millis(1));
+        assert_eq!("1e-3".parse::<Freshness>().unwrap(), milli);
+        let error = "-5".parse::<Freshness>().unwrap_err();
+        assert_eq!(error.message(), "\"-5\" is not a duration");
         assert_eq!(
             "wait 2 s".parse::<OnMiss>().unwrap(),
             OnMiss::Wait(Duration::from_secs(2))

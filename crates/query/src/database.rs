@@ -9,8 +9,8 @@ use async_recursion::async_recursion as boxed;
 use datafusion::execution::session_state::SessionState;
 use futures::future::BoxFuture;
 use lazybase_cluster::{Instance, Settings};
-use lazybase_engine::env::Env;
 use lazybase_engine::env::local::LocalStore;
+use lazybase_engine::env::{Env, LOCK_FILE};
 use lazybase_model::{Column, Error, Result, Table};
 
 use crate::activity::Activities;
@@ -58,6 +58,39 @@ pub struct SessionDefaults {
 /// Where queries spill, in the database's folder.
 const SPILL_FOLDER: &str = "tmp";
 
+/// What a database keeps in its folder beside the manifest: one that was not made to the end, or
+/// has lost its manifest, may have these alone.
+const PARTS: [&str; 4] = ["segments", "log", "set-aside", "condemned"];
+
+/// Whether a folder has a database.
+fn has_database(path: &Path) -> bool {
+    path.join("manifest").is_dir()
+}
+
+/// Whether a database may be made here: whoever names a folder of other things hardly means that.
+fn check_free(path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let mut known = PARTS.to_vec();
+    // Others have folders of that name too, and opening a database empties its own.
+    if path.join(LOCK_FILE).exists() {
+        known.push(SPILL_FOLDER);
+    }
+    let strangers = LocalStore::strangers(path, &known)?;
+    let Some(first) = strangers.first() else {
+        return Ok(());
+    };
+    let holds = match strangers.len() - 1 {
+        0 => format!("it holds {first:?}"),
+        others => format!("it holds {first:?} and {others} more"),
+    };
+    let fact = format!("{} is not empty, and is no database", path.display());
+    Err(Error::conflict(fact)
+        .with_detail(holds)
+        .with_hint("name the folder of a database, an empty one, or one that is to be made"))
+}
+
 /// Takes away what queries of a process that ended left there.
 #[expect(
     clippy::disallowed_methods,
@@ -99,7 +132,8 @@ impl Database {
     /// Opens the database in a folder, or makes one there.
     ///
     /// # Errors
-    /// `Conflict` when another process has it, `Corrupt` when its files are damaged or newer.
+    /// `Conflict` when another process has it, or the folder holds other things and no database;
+    /// `Corrupt` when its files are damaged or newer.
     pub async fn open(path: impl AsRef<Path>) -> Result<Database> {
         Database::open_with(path, OpenOptions::default()).await
     }
@@ -110,11 +144,13 @@ impl Database {
     /// As [`Database::open`]; `NotFound` when there is none and none is to be made.
     pub async fn open_with(path: impl AsRef<Path>, options: OpenOptions) -> Result<Database> {
         let path = path.as_ref();
-        if !options.create && !path.join("manifest").is_dir() {
-            return Err(
-                Error::not_found(format!("{}: there is no database", path.display()))
-                    .with_hint("name the folder of a database"),
-            );
+        match (has_database(path), options.create) {
+            (true, _) => {}
+            (false, true) => check_free(path)?,
+            (false, false) => {
+                let fact = format!("{}: there is no database", path.display());
+                return Err(Error::not_found(fact).with_hint("name the folder of a database"));
+            }
         }
         let store = LocalStore::open(path)?;
         let spill = path.join(SPILL_FOLDER);

@@ -13,10 +13,12 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use lazybase_engine::read::HiddenColumn;
 use lazybase_model::Error;
 
+mod library;
 mod planner;
 #[cfg(test)]
 mod tests;
 
+pub use library::{arrow_fact, parquet_fact};
 pub(crate) use planner::more_than_one_row;
 use planner::{UNKNOWN_VALUE, from_execution, from_plan, in_sql};
 
@@ -120,12 +122,12 @@ pub(crate) fn from_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ComputeError(_)
         | ArrowError::InvalidArgumentError(_)
-        | ArrowError::SchemaError(_) => Error::internal(first_line(&error.to_string())),
+        | ArrowError::SchemaError(_) => Error::internal(arrow_fact(error)),
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<Error>() {
             Some(ours) => ours.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(nested) => from_datafusion(nested, ""),
-                None => Error::internal(inner.to_string()),
+                None => Error::internal(arrow_fact(error)),
             },
         },
         ArrowError::DivideByZero => Error::invalid("division by zero").with_sqlstate("22012"),
@@ -145,7 +147,7 @@ pub(crate) fn from_arrow(error: &ArrowError) -> Error {
         ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
             Error::invalid(first_line(message)).with_sqlstate("22P04")
         }
-        other => Error::invalid(first_line(&other.to_string())),
+        other => Error::invalid(arrow_fact(other)),
     }
 }
 

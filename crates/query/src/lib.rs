@@ -90,13 +90,13 @@ pub use copy::{
     json_texts,
 };
 pub use database::{Database, OpenOptions, SessionDefaults};
-pub use error::nearest;
+pub use error::{arrow_fact, nearest, parquet_fact};
 pub use hex::{from_hex, from_uuid, put_hex, put_uuid};
 pub use ingest::{IfAbsent, IfPresent, Ingest};
 pub use parse::redacted;
 pub use pg_catalog::types::{pg_array_of, pg_element_of, pg_type_of};
 pub use prepared::Prepared;
 pub use session::{Session, TransactionStatus};
-pub use split::{is_complete, split_statements};
+pub use split::{Placed, is_complete, split_script, split_statements};
 pub use types::{may_fit, of_data};
 pub use value::Value;

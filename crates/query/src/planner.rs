@@ -9,7 +9,8 @@
 //!        |                          unknowns, constant_conditions, subquery_columns,
 //!        |                          certain_rows, single_rows, subquery_values, not_in,
 //!        |                          rows_around, rounding, divisions, intervals, window_peers,
-//!        |                          meanings, exact_constants, equal_zeros, (its own),
+//!        |                          meanings, exact_constants, fine_moments, equal_zeros,
+//!        |                          (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,

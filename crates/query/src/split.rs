@@ -8,41 +8,94 @@ use lazybase_model::{Error, Result};
 #[cfg(test)]
 mod tests;
 
+/// A statement of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// The statement with the comments before it, without its semicolon.
+    pub text: String,
+    /// The line of the script on which the text begins.
+    pub text_line: usize,
+    /// The line of the script on which its first word stands.
+    pub line: usize,
+}
+
 /// The statements of a script, without their semicolons; empty ones are left out.
 ///
 /// # Errors
 /// `Invalid` (42601) when a quote or a comment is never closed.
 pub fn split_statements(sql: &str) -> Result<Vec<String>> {
+    let placed = split_script(sql, 1)?.into_iter();
+    Ok(placed.map(|statement| statement.text).collect())
+}
+
+/// The statements of the part of a script that begins on its line `first_line`.
+///
+/// # Errors
+/// As [`split_statements`].
+pub fn split_script(sql: &str, first_line: usize) -> Result<Vec<Placed>> {
     let mut statements = Vec::new();
+    let mut lines = Lines {
+        sql,
+        counted: 0,
+        line: first_line,
+    };
     let mut start = 0;
     let mut at = 0;
-    let mut blank = true;
+    // Where the first word of the statement stands.
+    let mut word = None;
     while at < sql.len() {
         match next_piece(sql, at) {
             Piece::Separator => {
-                if !blank {
-                    statements.push(sql[start..at].trim().to_owned());
+                if let Some(word) = word.take() {
+                    statements.push(lines.placed(start, word, at));
                 }
                 at += 1;
                 start = at;
-                blank = true;
             }
             Piece::Blank(end) => at = end,
             Piece::Text(end) => {
-                blank = false;
+                word.get_or_insert(at);
                 at = end;
             }
             Piece::Open(what) => {
                 return Err(Error::invalid(format!("unterminated {what}"))
-                    .with_detail(format!("it begins at line {}", line_of(sql, at)))
+                    .with_detail(format!("it begins at line {}", lines.up_to(at)))
                     .with_sqlstate("42601"));
             }
         }
     }
-    if !blank {
-        statements.push(sql[start..].trim().to_owned());
+    if let Some(word) = word {
+        statements.push(lines.placed(start, word, sql.len()));
     }
     Ok(statements)
+}
+
+/// Counts the lines of a script, once each.
+struct Lines<'s> {
+    sql: &'s str,
+    /// The bytes that were looked at.
+    counted: usize,
+    /// The line on which they end.
+    line: usize,
+}
+
+impl Lines<'_> {
+    /// The line on which byte `at` stands, at or behind those that were asked for before.
+    fn up_to(&mut self, at: usize) -> usize {
+        self.line += self.sql[self.counted..at].matches('\n').count();
+        self.counted = at;
+        self.line
+    }
+
+    /// The statement in these bytes.
+    fn placed(&mut self, start: usize, word: usize, end: usize) -> Placed {
+        let text = self.sql[start..end].trim_start();
+        Placed {
+            text_line: self.up_to(end - text.len()),
+            text: text.trim_end().to_owned(),
+            line: self.up_to(word),
+        }
+    }
 }
 
 /// Whether `sql` ends with a whole statement and its semicolon, so that a shell may run it;
@@ -188,8 +241,4 @@ fn dollar_quoted(text: &str) -> Dollar {
         Some(end) => Dollar::Closed(tag.len() + end + tag.len()),
         None => Dollar::Open,
     }
-}
-
-fn line_of(sql: &str, at: usize) -> usize {
-    sql[..at].matches('\n').count() + 1
 }

@@ -7,10 +7,11 @@
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt;
-use lazybase_model::{Result, Stamp};
+use lazybase_model::{Error, ErrorKind, Result, Stamp};
 use lazybase_query::{CsvSpelling, Database, FileForm, RowsFile};
 
 use crate::cli::{ExportArgs, FileFormat};
+use crate::failure;
 use crate::figures::counted;
 use crate::load::format_of;
 use crate::names::{quoted, table_name};
@@ -30,9 +31,10 @@ pub(crate) async fn run(db: Option<PathBuf>, args: ExportArgs) -> Result<()> {
     let database = open::database(db, Missing::Refuse).await?;
     let exported = export(&database, &sql, &args.file, format).await;
     let (rows, stamp) = open::close(&database, exported).await?;
-    eprintln!("wrote {} to {}", counted(rows, "row"), shown(&args.file));
+    let count = counted(rows, "row");
+    failure::note(&format!("wrote {count} to {}\n", shown(&args.file)));
     if let Some(stamp) = stamp {
-        eprintln!("{stamp}");
+        failure::note(&format!("{stamp}\n"));
     }
     Ok(())
 }
@@ -64,9 +66,9 @@ async fn export(
         while let Some(batch) = stream.next().await {
             let batch = batch?;
             rows += batch.num_rows() as u64;
-            file_rows.write(&batch)?;
+            file_rows.write(&batch).map_err(in_vain)?;
         }
-        file_rows.finish()
+        file_rows.finish().map_err(in_vain)
     }
     .await;
     let named = written.and_then(|()| match &unfinished {
@@ -85,6 +87,14 @@ async fn export(
                 false => error.within(place),
             })
         }
+    }
+}
+
+/// An error of writing, which is cancelled where it goes to a pipe that nobody reads.
+fn in_vain(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Cancelled => failure::unread(),
+        _ => error,
     }
 }
 

@@ -6,10 +6,14 @@ use std::process::ExitCode;
 
 use arrow::error::ArrowError;
 use lazybase_model::{Error, ErrorKind, Result};
+use lazybase_query::{arrow_fact, parquet_fact};
 use parquet::errors::ParquetError;
 
 /// Writes an error to standard error, its first word red where that is a terminal.
 pub(crate) fn print(error: &Error) {
+    if is_unread(error) {
+        return;
+    }
     let mut text = text(error);
     if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         text = text.replacen("error:", "\u{1b}[1;31merror:\u{1b}[0m", 1);
@@ -36,9 +40,17 @@ pub(crate) fn text(error: &Error) -> String {
     text
 }
 
-/// 130 for what the user stopped, as shells have it; 1 for everything else.
+/// Marks the error of data that nobody reads any more. It is told to nobody, and so is no SQLSTATE
+/// that others know.
+const UNREAD: &str = "LB000";
+/// The status of a program that the system ends because nobody reads what it writes.
+const UNREAD_STATUS: u8 = 141;
+
+/// 130 for what the user stopped and 141 for what nobody reads any more, as shells have it; 1 for
+/// everything else.
 pub(crate) fn exit_code(error: &Error) -> ExitCode {
     match error.kind() {
+        _ if is_unread(error) => ExitCode::from(UNREAD_STATUS),
         ErrorKind::Cancelled => ExitCode::from(130),
         _ => ExitCode::FAILURE,
     }
@@ -47,6 +59,16 @@ pub(crate) fn exit_code(error: &Error) -> ExitCode {
 /// What the user stopped with Ctrl-C.
 pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled by the user")
+}
+
+/// Whoever reads the data has ended, as `head` does once it has its lines: the work is given up.
+pub(crate) fn unread() -> Error {
+    Error::new(ErrorKind::Cancelled, "nobody reads the data any more").with_sqlstate(UNREAD)
+}
+
+/// Whether it is that of data that nobody reads any more.
+pub(crate) fn is_unread(error: &Error) -> bool {
+    error.sqlstate() == UNREAD
 }
 
 /// A file of the user's that can't be read or written.
@@ -71,20 +93,28 @@ pub(crate) fn write_data(text: &str) -> Result<()> {
 
 /// Standard output that can't be written.
 pub(crate) fn stdout(error: &io::Error) -> Error {
-    io("standard output", error)
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => unread(),
+        _ => io("standard output", error),
+    }
 }
 
 /// A file of the user's that Arrow can't take or make.
 pub(crate) fn arrow(place: impl std::fmt::Display, error: &ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, source) => io(place, source),
-        _ => Error::invalid(format!("{place}: {error}")),
+        _ => Error::invalid(format!("{place}: {}", arrow_fact(error))),
     }
 }
 
 /// A Parquet file of the user's that can't be taken or made.
 pub(crate) fn parquet(place: impl std::fmt::Display, error: &ParquetError) -> Error {
-    Error::invalid(format!("{place}: {error}"))
+    if let ParquetError::External(source) = error
+        && let Some(source) = source.downcast_ref::<io::Error>()
+    {
+        return io(place, source);
+    }
+    Error::invalid(format!("{place}: {}", parquet_fact(error)))
 }
 
 #[cfg(test)]

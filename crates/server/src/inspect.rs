@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lazybase_engine::describe::describe_file;
 use lazybase_engine::manifest::{Manifest, RangeState, Run, TableState};
-use lazybase_model::{Result, Table};
+use lazybase_model::{Error, Result, Table};
 
 use crate::cli::InspectArgs;
 use crate::failure;
@@ -37,6 +37,9 @@ async fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
         Some(inside) if !file.exists() => inside,
         _ => file.to_owned(),
     };
+    if path.is_dir() {
+        return Err(is_a_folder(&path));
+    }
     let content = std::fs::read(&path).map_err(|error| failure::io(path.display(), &error))?;
     let name = path.file_name().map(|name| name.to_string_lossy());
     let name = name.unwrap_or_default();
@@ -45,6 +48,18 @@ async fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
         .await
         .map_err(|error| error.within(path.display()))?;
     Ok(format!("{}, {size}\n{}\n", path.display(), text.trim_end()))
+}
+
+/// What is said of a folder where a file was to be named.
+fn is_a_folder(path: &Path) -> Error {
+    let error = Error::invalid(format!("{} is a folder", path.display())).with_detail(
+        "inspect shows a file of a database; without a FILE, the manifest of the one that --db \
+         names",
+    );
+    match path.join("manifest").is_dir() {
+        true => error.with_hint(format!("lazybase --db {} inspect", path.display())),
+        false => error.with_hint("name a file of a database's folder manifest, segments or log"),
+    }
 }
 
 /// All that a manifest says, table by table.

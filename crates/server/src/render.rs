@@ -88,7 +88,10 @@ impl<W: Write> ResultWriter<W> {
 }
 
 fn output(error: &ArrowError) -> lazybase_model::Error {
-    failure::arrow("standard output", error)
+    match error {
+        ArrowError::IoError(_, source) => failure::stdout(source),
+        _ => failure::arrow("standard output", error),
+    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(crate) struct Shell {
     colour_out: bool,
     colour_err: bool,
     wait: WaitBar,
-    /// Whether an error says on which line of the script its statement begins.
+    /// Whether an error says on which line of the script its statement or command begins.
     tells_lines: bool,
     /// The troubles of the database that the user has been told of.
     troubles_told: Vec<String>,
@@ -119,6 +119,7 @@ fn serve(runtime: &Runtime, target: Target, args: SqlArgs) -> Result<()> {
     if io::stdin().is_terminal() {
         return interactive::run(runtime, shell);
     }
+    shell.tells_lines = true;
     runtime.block_on(shell.run_script(&shell.data.clone()))?;
     shell.end()
 }
@@ -142,7 +143,10 @@ impl Shell {
 
     async fn run_item(&mut self, item: Item) -> Result<Next> {
         match item {
-            Item::Command(line) => self.run_command(&line).await,
+            Item::Command { text, line } => {
+                let run = self.run_command(&text).await;
+                run.map_err(|error| self.at_line(error, line))
+            }
             Item::Sql { text, line } => {
                 self.run_statements(&text, line).await?;
                 Ok(Next::Continue)

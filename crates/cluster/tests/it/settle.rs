@@ -65,15 +65,12 @@ fn a_view_that_fails_again_and_again_is_told() {
     let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
     let instance = open(Arc::new(store), settings()).unwrap();
     let table = create(&instance, "t");
-    create_view(&instance, &table);
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
-    // The table's own file can be made.
-    for later in 2..60 {
-        let refused = Fault::Refused { full: false };
-        faults.add(Rule::nth(Operation::Create, later, refused).named(".parquet"));
-    }
-    commit(&instance, &[(&table, &[row(2)])]).unwrap();
+    // The table has its files; those of the view can't be made.
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    create_view(&instance, &table);
     let error = block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {}));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
     let manifest = instance.manifest();

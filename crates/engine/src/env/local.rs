@@ -141,14 +141,22 @@ impl LocalStore {
                 )
                 .with_hint("name a folder of its own"));
         }
-        let strangers = folder::strangers(root, known);
-        let strangers = strangers.map_err(|error| folder::cannot_open(root, &error))?;
-        if let Some(first) = strangers.first() {
+        if let Some(first) = LocalStore::strangers(root, known)?.first() {
             let message = format!("{}: {first} is there already", root.display());
             return Err(Error::conflict(message)
                 .with_hint("name an empty folder, or one that is to be made"));
         }
         LocalStore::open(root)
+    }
+
+    /// Names of what lies in a folder that is neither among `known` nor what every store keeps for
+    /// itself, sorted; none where there is no folder.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system refuses to tell.
+    pub fn strangers(root: &Path, known: &[&str]) -> Result<Vec<String>> {
+        let strangers = folder::strangers(root, known);
+        strangers.map_err(|error| folder::cannot_open(root, &error))
     }
 
     /// Opens the folder to look at it while nobody uses it, and keeps everybody out meanwhile;

@@ -41,6 +41,8 @@ fn freshness_is_taken_in_each_of_its_spellings() {
     );
     check("SELECT 1 freshness '500 ms'", "SELECT 1", fresh(half));
     check("SELECT 1 FRESHNESS 0.5", "SELECT 1", fresh(half));
+    check("SELECT 1 FRESHNESS 5e-1", "SELECT 1", fresh(half));
+    check("SELECT 1 FRESHNESS 5E-1", "SELECT 1", fresh(half));
     check(
         "SELECT 1 FRESHNESS BEST EFFORT",
         "SELECT 1",
@@ -119,6 +121,8 @@ fn duplicates_and_wrong_values_are_refused() {
     for sql in [
         "SELECT 1 FRESHNESS 0 FRESHNESS 1",
         "SELECT 1 FRESHNESS -1",
+        "SELECT 1 FRESHNESS '-1'",
+        "SELECT 1 FRESHNESS 1e400",
         "SELECT 1 FRESHNESS 'soon'",
         "SELECT 1 ON MISS DIG ON MISS ERROR",
         "SELECT 1 ON MISS WAIT 'long'",

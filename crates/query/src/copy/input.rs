@@ -22,7 +22,7 @@ use super::text::Lines;
 use super::{Format, ascii, delimiter, drain, io, null_of};
 use crate::cast::{check_digits, place};
 use crate::dml::insert::{column, columns_given};
-use crate::error::from_given;
+use crate::error::{arrow_fact, from_given, parquet_fact};
 use crate::guard::unpanicked;
 use crate::id_keys::key_names;
 use crate::parse::{CopyFile, CopyPlace};
@@ -142,9 +142,7 @@ pub(super) fn rows(
             Ok((given, stream::iter(rows).boxed()))
         }
         Format::Parquet => {
-            let broken = |error: ParquetError| {
-                Error::invalid(format!("not a Parquet file: {error}")).with_sqlstate("22P04")
-            };
+            let broken = |error| no_data("not a Parquet file", &parquet_fact(&error));
             let file = source.file()?;
             let reader = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(file))
                 .unwrap_or_else(|panic| Err(ParquetError::General(panic)))
@@ -163,15 +161,18 @@ pub(super) fn rows(
             skip_magic(&mut bytes)?;
             let reader = unpanicked(|| StreamReader::try_new(bytes, None))
                 .unwrap_or_else(|panic| Err(ArrowError::IpcError(panic)))
-                .map_err(|error| {
-                    Error::invalid(format!("no Arrow data: {error}")).with_sqlstate("22P04")
-                })?;
+                .map_err(|error| no_data("no Arrow data", &arrow_fact(&error)))?;
             let given = given_by(table, columns, &reader.schema())?;
             check_types(table, &given, &reader.schema())?;
             let rows = with_digits_kept(Arc::clone(table), given.clone(), ArrowBatches(reader));
             Ok((given, stream::iter(rows).boxed()))
         }
     }
+}
+
+/// Data that are not what they are said to be.
+fn no_data(what: &str, fact: &str) -> Error {
+    Error::invalid(format!("{what}: {fact}")).with_sqlstate("22P04")
 }
 
 /// How a file of CSV is written.

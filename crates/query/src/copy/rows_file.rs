@@ -4,15 +4,17 @@
 //! Writes a file that the user names, which is no part of the database.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use arrow::ipc;
 use arrow::json;
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, ErrorKind, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::csv_rows::{CsvSpelling, CsvWriter};
@@ -88,7 +90,8 @@ impl RowsFile {
             FileForm::Csv { header, spelling } => {
                 let mut rows = CsvWriter::new(made, spelling);
                 if header {
-                    rows.header(schema).map_err(|error| from_arrow(&error))?;
+                    rows.header(schema)
+                        .map_err(|error| of_arrow(path, &error))?;
                 }
                 Rows::Csv(rows)
             }
@@ -105,7 +108,7 @@ impl RowsFile {
             }
             FileForm::Arrow => {
                 let writer = ipc::writer::FileWriter::try_new(made, schema);
-                Rows::Arrow(Box::new(writer.map_err(|error| from_arrow(&error))?))
+                Rows::Arrow(Box::new(writer.map_err(|error| of_arrow(path, &error))?))
             }
         };
         let path = path.to_owned();
@@ -115,7 +118,7 @@ impl RowsFile {
     /// Adds rows.
     ///
     /// # Errors
-    /// `Unavailable` naming the file.
+    /// `Unavailable` naming the file; `Cancelled` where it is a pipe that nobody reads any more.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.rows {
             Rows::Csv(writer) => writer.write(batch),
@@ -124,35 +127,32 @@ impl RowsFile {
             Rows::Parquet(writer) => {
                 let rows = rows_with(batch, parquet_lacks).map_err(|error| from_arrow(&error))?;
                 let written = writer.write(&rows);
-                return written.map_err(|error| self.failed(&error.to_string()));
+                return written.map_err(|error| of_parquet(&self.path, &error));
             }
         };
-        written.map_err(|error| from_arrow(&error).within(&self.path))
-    }
-
-    fn failed(&self, what: &str) -> Error {
-        Error::unavailable(format!("{}: {what}", self.path)).with_sqlstate("58030")
+        written.map_err(|error| of_arrow(&self.path, &error))
     }
 
     /// Writes what comes after the last row, and what is not on the disk yet.
     ///
     /// # Errors
-    /// `Unavailable` naming the file.
+    /// As [`RowsFile::write`].
     pub fn finish(self) -> Result<()> {
         let path = self.path;
-        let failed = |what: String| Error::unavailable(format!("{path}: {what}"));
+        let failed = |error: ArrowError| of_arrow(&path, &error);
         let mut file = match self.rows {
             Rows::Csv(writer) => writer.into_inner(),
             Rows::Json(mut writer) => {
-                writer.finish().map_err(|error| from_arrow(&error))?;
+                writer.finish().map_err(failed)?;
                 writer.into_inner()
             }
-            Rows::Arrow(writer) => writer.into_inner().map_err(|error| from_arrow(&error))?,
-            Rows::Parquet(writer) => writer
-                .into_inner()
-                .map_err(|error| failed(error.to_string()))?,
+            Rows::Arrow(writer) => writer.into_inner().map_err(failed)?,
+            Rows::Parquet(writer) => {
+                let written = writer.into_inner();
+                written.map_err(|error| of_parquet(&path, &error))?
+            }
         };
-        file.flush().map_err(io(&path))?;
+        file.flush().map_err(|error| of_file(&path, error))?;
         let file = file.get_ref();
         // Pipes and devices have nothing to make durable, and say so.
         match file.metadata().map_err(io(&path))?.is_file() {
@@ -160,4 +160,41 @@ impl RowsFile {
             false => Ok(()),
         }
     }
+}
+
+/// What kept rows from a file, as Arrow says it.
+fn of_arrow(path: &str, error: &ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, source) if is_unread(source) => unread(path),
+        _ => from_arrow(error).within(path),
+    }
+}
+
+/// The same, as Parquet says it.
+fn of_parquet(path: &str, error: &ParquetError) -> Error {
+    let source = match error {
+        ParquetError::External(source) => source.downcast_ref::<io::Error>(),
+        _ => None,
+    };
+    match source {
+        Some(source) if is_unread(source) => unread(path),
+        _ => Error::unavailable(format!("{path}: {error}")).with_sqlstate("58030"),
+    }
+}
+
+/// The same, as the system says it.
+fn of_file(path: &str, error: io::Error) -> Error {
+    match is_unread(&error) {
+        true => unread(path),
+        false => io(path)(error),
+    }
+}
+
+fn is_unread(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+fn unread(path: &str) -> Error {
+    let message = format!("{path}: nobody reads it any more");
+    Error::new(ErrorKind::Cancelled, message)
 }

@@ -34,6 +34,27 @@ fn what_is_never_closed_is_an_error_that_names_its_line() {
 }
 
 #[test]
+fn statements_of_a_script_have_the_lines_of_their_texts_and_words() {
+    let script = "SELECT 1; -- one\n\n/* two\n */ SELECT ';\n'; SELECT 3;\n-- four\nSELECT 4\n";
+    let placed = |text: &str, text_line, line| Placed {
+        text: text.to_owned(),
+        text_line,
+        line,
+    };
+    assert_eq!(
+        split_script(script, 7).unwrap(),
+        [
+            placed("SELECT 1", 7, 7),
+            placed("-- one\n\n/* two\n */ SELECT ';\n'", 7, 10),
+            placed("SELECT 3", 11, 11),
+            placed("-- four\nSELECT 4", 12, 13),
+        ]
+    );
+    let error = split_script("SELECT 1;\n'a", 7).unwrap_err();
+    assert_eq!(error.detail(), Some("it begins at line 8"));
+}
+
+#[test]
 fn a_shell_runs_what_is_complete() {
     for sql in [
         "SELECT 1;",

@@ -1,8 +1,12 @@
 //! Tests of `failure`.
 
-use lazybase_model::Error;
+use std::io;
 
-use super::text;
+use arrow::error::ArrowError;
+use lazybase_model::{Error, ErrorKind};
+use parquet::errors::ParquetError;
+
+use super::{arrow, parquet, text};
 
 #[test]
 fn an_error_has_a_line_for_each_part() {
@@ -13,4 +17,14 @@ fn an_error_has_a_line_for_each_part() {
         text(&error),
         "error: no such column\ndetail: table t\nhint: use x\n"
     );
+}
+
+#[test]
+fn what_libraries_say_of_a_file_is_the_fact_alone() {
+    let csv = ArrowError::CsvError("no UTF-8".to_owned());
+    assert_eq!(arrow("columns", &csv).message(), "columns: no UTF-8");
+    let small = ParquetError::EOF("too small".to_owned());
+    assert_eq!(parquet("a file", &small).message(), "a file: too small");
+    let gone = ParquetError::from(io::Error::from(io::ErrorKind::NotFound));
+    assert_eq!(parquet("a file", &gone).kind(), ErrorKind::NotFound);
 }

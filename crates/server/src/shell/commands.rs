@@ -2,20 +2,28 @@
 
 use std::sync::Arc;
 
-use lazybase_engine::manifest::Manifest;
+use lazybase_engine::manifest::{Manifest, TableState};
 use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
+use lazybase_query::Session;
 
 use super::meta::{self, Meta};
 use super::{Here, Next, Shell, Target};
 use crate::failure;
 use crate::figures::{bytes, counted, thousands};
 use crate::names::quoted;
-use crate::render::{print_rows, sql_type};
+use crate::render::{cell_texts, print_rows, sql_type};
 use crate::status::TableFigures;
 
 impl Shell {
     pub(super) async fn run_command(&mut self, line: &str) -> Result<Next> {
         match meta::parse(line)? {
+            asked @ (Meta::Tables { .. }
+            | Meta::Describe { .. }
+            | Meta::Views
+            | Meta::Databases) => match &self.target {
+                Target::Here(here) => failure::write_data(&told(here, &asked).await?)?,
+                Target::There(_) => self.told_there(&asked).await?,
+            },
             Meta::Quit => return Ok(Next::Quit),
             Meta::Help => failure::write_data(meta::HELP)?,
             Meta::Status => match &self.target {
@@ -26,20 +34,6 @@ impl Shell {
                     failure::write_data(&crate::status::page::text(wire).await?)?
                 }
             },
-            Meta::Tables | Meta::Describe(_) if self.target.here().is_err() => {
-                self.tables_there(line).await?;
-            }
-            Meta::Tables => {
-                let Here { database, session } = self.target.here()?;
-                let manifest = database.instance().manifest();
-                failure::write_data(&list_tables(&manifest, &session.tables()))?;
-            }
-            Meta::Describe(name) => {
-                let Here { database, session } = self.target.here()?;
-                let table = session.table(&name);
-                let table = table.map_err(|error| error.with_hint("\\d lists the tables"))?;
-                failure::write_data(&describe(&database.instance().manifest(), &table))?;
-            }
             Meta::Timing(choice) => {
                 self.timing = choice.unwrap_or(!self.timing);
                 self.remark(match self.timing {
@@ -69,27 +63,81 @@ impl Shell {
 }
 
 impl Shell {
-    /// `\d` of a server: as statements that say the same.
-    async fn tables_there(&mut self, line: &str) -> Result<()> {
+    /// What a server has, as statements say it.
+    async fn told_there(&mut self, asked: &Meta) -> Result<()> {
         let quiet = std::mem::replace(&mut self.quiet, true);
-        let done = match meta::parse(line)? {
-            Meta::Describe(name) => {
-                let described = self.run_sql(&format!("DESCRIBE {}", quoted(&name))).await;
-                described.map_err(|error| error.with_hint("\\d lists the tables"))
-            }
-            _ => self.run_sql(TABLES_THERE).await,
-        };
+        let told = self.run_sql(&statements(asked)).await;
         self.quiet = quiet;
-        done
+        match asked {
+            Meta::Describe { .. } => told.map_err(|error| error.with_hint(LISTED)),
+            _ => told,
+        }
     }
 }
 
-/// The tables of a server.
-const TABLES_THERE: &str = "SELECT name AS \"table\", coalesce(key, '(hidden)') AS key, \
-    stored_rows AS \"stored rows\", bytes FROM lazybase.tables ORDER BY name";
+/// Where the names of tables are found.
+const LISTED: &str = "\\d lists the tables";
 
-/// The tables that the session sees, with what their runs hold.
-fn list_tables(manifest: &Manifest, tables: &[Arc<Table>]) -> String {
+/// The name of the one database that there is, as clients give it.
+const DATABASE: &str = "lazybase";
+
+/// The statements that tell of a server's tables.
+fn statements(asked: &Meta) -> String {
+    match asked {
+        Meta::Describe { table, all: false } => format!("DESCRIBE {}", quoted(table)),
+        Meta::Describe { table, all: true } => format!(
+            "DESCRIBE {name}; SELECT column_name, codec, encoding FROM lazybase.columns \
+             WHERE table_name = '{text}' ORDER BY \"position\"; SHOW CREATE TABLE {name}",
+            name = quoted(table),
+            text = table.replace('\'', "''")
+        ),
+        Meta::Views => "SELECT name AS \"view\", table_name AS \"table\", key, \
+            stored_rows AS \"stored rows\", bytes FROM lazybase.views ORDER BY name"
+            .to_owned(),
+        Meta::Databases => "SELECT current_database() AS \"database\", \
+            (SELECT count(*) FROM lazybase.tables) AS tables, \
+            (SELECT count(*) FROM lazybase.views) AS views, \
+            (SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM lazybase.tables UNION ALL \
+            SELECT bytes FROM lazybase.views) AS held) AS bytes"
+            .to_owned(),
+        other => {
+            let comment = match other {
+                Meta::Tables { all: true } => ", comment",
+                _ => "",
+            };
+            format!(
+                "SELECT name AS \"table\", coalesce(key, '(hidden)') AS key, \
+                 stored_rows AS \"stored rows\", bytes{comment} FROM lazybase.tables ORDER BY name"
+            )
+        }
+    }
+}
+
+/// What the database of this process has.
+async fn told(here: &Here, asked: &Meta) -> Result<String> {
+    let Here { database, session } = here;
+    let manifest = database.instance().manifest();
+    Ok(match asked {
+        Meta::Describe { table, all } => {
+            let found = session.table(table);
+            let found = found.map_err(|error| error.with_hint(LISTED))?;
+            let mut text = describe(&manifest, &found, *all);
+            if *all {
+                text += &definitions(session, table).await?;
+            }
+            text
+        }
+        Meta::Views => list_views(&manifest),
+        Meta::Databases => list_databases(&manifest, &session.tables()),
+        other => {
+            let all = *other == Meta::Tables { all: true };
+            list_tables(&manifest, &session.tables(), all)
+        }
+    })
+}
+
+/// The tables that the session sees, with what their runs hold; all that is known has comments.
+fn list_tables(manifest: &Manifest, tables: &[Arc<Table>], all: bool) -> String {
     if tables.is_empty() {
         return "no tables\n".to_owned();
     }
@@ -97,16 +145,79 @@ fn list_tables(manifest: &Manifest, tables: &[Arc<Table>]) -> String {
         let state = manifest.tables.get(&table.id);
         let figures = state.map(|state| TableFigures::of(manifest, state));
         let figures = figures.unwrap_or_default();
-        vec![
+        let mut row = vec![
             table.name.clone(),
             key_text(table),
             thousands(figures.rows),
             bytes(figures.bytes),
-        ]
+        ];
+        if all {
+            row.push(table.comment.clone().unwrap_or_default());
+        }
+        row
     };
     let rows: Vec<Vec<String>> = tables.iter().map(row).collect();
-    let headers = ["table", "key", "stored rows", "size"];
-    print_rows(&headers, &[false, false, true, true], &rows)
+    let columns = if all { 5 } else { 4 };
+    let headers = ["table", "key", "stored rows", "size", "comment"];
+    let right = [false, false, true, true, false];
+    print_rows(&headers[..columns], &right[..columns], &rows)
+}
+
+/// The materialized views, with what their runs hold.
+fn list_views(manifest: &Manifest) -> String {
+    if manifest.views.is_empty() {
+        return "no materialized views\n".to_owned();
+    }
+    let row = |state: &Arc<TableState>| {
+        let view = &state.table;
+        let of = view.view_of.and_then(|of| manifest.tables.get(&of));
+        let key = view.key_indices().into_iter();
+        let key = key.filter(|at| *at < view.visible_columns());
+        let key: Vec<&str> = key.map(|at| view.columns[at].name.as_str()).collect();
+        let figures = TableFigures::of(manifest, state);
+        vec![
+            view.name.clone(),
+            of.map_or_else(String::new, |of| of.table.name.clone()),
+            key.join(", "),
+            thousands(figures.rows),
+            bytes(figures.bytes),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = manifest.views.values().map(row).collect();
+    rows.sort();
+    let headers = ["view", "table", "key", "stored rows", "size"];
+    print_rows(&headers, &[false, false, false, true, true], &rows)
+}
+
+/// The one database, with what it holds.
+fn list_databases(manifest: &Manifest, tables: &[Arc<Table>]) -> String {
+    let states = manifest.tables.values().chain(manifest.views.values());
+    let size = states.map(|state| TableFigures::of(manifest, state).bytes);
+    let row = vec![
+        DATABASE.to_owned(),
+        thousands(tables.len() as u64),
+        thousands(manifest.views.len() as u64),
+        bytes(size.sum()),
+    ];
+    let headers = ["database", "tables", "views", "size"];
+    print_rows(&headers, &[false, true, true, true], &[row])
+}
+
+/// The column of SHOW CREATE TABLE that has statements; the one before has names.
+const DEFINITION: usize = 1;
+
+/// The statements that make a table and its views again.
+async fn definitions(session: &Session, table: &str) -> Result<String> {
+    let mut text = "made by:\n".to_owned();
+    let sql = format!("SHOW CREATE TABLE {}", quoted(table));
+    for answer in session.execute(&sql).await? {
+        for batch in &answer.batches {
+            let definitions = cell_texts(batch.column(DEFINITION))?;
+            let definitions = definitions.into_iter().flatten();
+            definitions.for_each(|made| text += &format!("  {made};\n"));
+        }
+    }
+    Ok(text)
 }
 
 fn key_text(table: &Table) -> String {
@@ -127,8 +238,21 @@ fn merge_text(column: &Column) -> String {
     operator.map_or_else(String::new, |word| format!(" merge {word}"))
 }
 
-/// A table's columns, key, layout and size.
-fn describe(manifest: &Manifest, table: &Table) -> String {
+/// How the authority's files keep a column: its codec and its encoding.
+fn storage_text(table: &Table, column: &Column) -> [String; 2] {
+    let said = |said: Option<String>| match (table.layout, said) {
+        (Layout::Point, _) => "by extent".to_owned(),
+        (Layout::Scan, said) => said.unwrap_or_else(|| "auto".to_owned()),
+    };
+    let encoding = column.storage.encoding;
+    [
+        said(column.storage.codec.map(|codec| codec.to_string())),
+        said(encoding.map(|encoding| encoding.name().to_owned())),
+    ]
+}
+
+/// A table's columns, key, layout and size; all that is known has how columns are stored.
+fn describe(manifest: &Manifest, table: &Table, all: bool) -> String {
     let rows: Vec<Vec<String>> = table.columns[..table.visible_columns()]
         .iter()
         .map(|column| {
@@ -136,7 +260,7 @@ fn describe(manifest: &Manifest, table: &Table) -> String {
                 ColumnDefault::Null => String::new(),
                 ColumnDefault::Expression(text) => text.clone(),
             };
-            vec![
+            let mut row = vec![
                 column.name.clone(),
                 match column.characters_max {
                     Some(characters) => format!("varchar({characters})"),
@@ -145,21 +269,31 @@ fn describe(manifest: &Manifest, table: &Table) -> String {
                 if column.nullable { "" } else { "not null" }.to_owned(),
                 default,
                 column.comment.clone().unwrap_or_default(),
-            ]
+            ];
+            if all {
+                row.extend(storage_text(table, column));
+            }
+            row
         })
         .collect();
-    let headers = ["column", "type", "null", "default", "comment"];
+    let headers = [
+        "column", "type", "null", "default", "comment", "codec", "encoding",
+    ];
+    let columns = if all { 7 } else { 5 };
     let mut text = format!("table {}\n", table.name);
     if let Some(comment) = &table.comment {
         text += &format!("{comment}\n");
     }
-    text += &print_rows(&headers, &[false; 5], &rows);
+    text += &print_rows(&headers[..columns], &[false; 7][..columns], &rows);
     text += &format!("primary key: {}\n", key_text(table));
     if table.layout == Layout::Point {
         text += "layout: point\n";
     }
     if let Some(state) = manifest.tables.get(&table.id) {
         let figures = TableFigures::of(manifest, state);
+        if all {
+            text += &format!("{}\n", counted(figures.ranges, "key range"));
+        }
         text += &format!(
             "{} in {}, {}\n",
             counted(figures.rows, "stored row"),

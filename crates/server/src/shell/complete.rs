@@ -19,9 +19,12 @@ const KEYWORDS: &str = "\
     BEGIN READ ONLY|COMMIT|ROLLBACK|EXPLAIN|COPY|SHOW|SHOW lazybase.last_answer|\
     SET lazybase.freshness =|TEXT|BIGINT|DOUBLE|BOOLEAN|PAUSE STAGE|RESUME STAGE";
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 13] = [
     "\\d",
+    "\\d+",
     "\\dt",
+    "\\dv",
+    "\\l",
     "\\freshness",
     "\\format",
     "\\status",
@@ -30,6 +33,11 @@ const COMMANDS: [&str; 10] = [
     "\\q",
     "\\?",
     "\\help",
+];
+
+/// Words behind which the name of a table stands.
+const BEFORE_TABLES: [&str; 8] = [
+    "from", "join", "into", "update", "table", "\\d", "\\d+", "\\dt",
 ];
 
 /// Completes names of tables and columns.
@@ -124,7 +132,7 @@ fn offered(before: &str, names: &Names) -> (usize, Vec<String>) {
         return (start, pick(&mut COMMANDS.iter().copied()));
     }
     let previous = before[..start].trim_end().to_lowercase();
-    let wants_table = ["from", "join", "into", "update", "table", "\\d", "\\dt"]
+    let wants_table = BEFORE_TABLES
         .iter()
         .any(|keyword| previous.ends_with(keyword));
     if wants_table {

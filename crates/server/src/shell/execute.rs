@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use lazybase_model::{Error, ErrorKind, Result};
-use lazybase_query::{CopyInput, split_statements};
+use lazybase_query::{CopyInput, split_script};
 
 use super::target::Answered;
 use super::{Shell, Target, pointer};
@@ -15,22 +15,21 @@ use crate::render::{ResultWriter, TableStyle};
 use crate::wall::Stopwatch;
 
 impl Shell {
-    /// Runs a text that the shell itself has written.
+    /// Runs a text that the shell itself has written, which has no lines in a script.
     pub(super) async fn run_sql(&mut self, text: &str) -> Result<()> {
-        self.run_statements(text, 1).await
+        let tells_lines = std::mem::replace(&mut self.tells_lines, false);
+        let run = self.run_statements(text, 1).await;
+        self.tells_lines = tells_lines;
+        run
     }
 
     /// Runs every statement of `text`, up to the first error; it begins on `line` of a script.
     pub(super) async fn run_statements(&mut self, text: &str, line: usize) -> Result<()> {
-        let statements = split_statements(text);
+        let statements = split_script(text, line);
         let statements = statements.map_err(|error| self.at_line(error, line))?;
-        let mut from = 0;
         for statement in statements {
-            let at = text[from..].find(&statement).map_or(from, |at| from + at);
-            let line = line + text[..at].matches('\n').count();
-            from = at + statement.len();
             let stopwatch = Stopwatch::start();
-            let run = until_interrupted(self.run_statement(&statement)).await;
+            let run = until_interrupted(self.run_statement(&statement.text)).await;
             self.wait.clear();
             if run
                 .as_ref()
@@ -38,7 +37,10 @@ impl Shell {
             {
                 self.target.cancel().await;
             }
-            run.map_err(|error| self.at_line(pointer::pointed(error, &statement, line), line))?;
+            run.map_err(|error| {
+                let error = pointer::pointed(error, &statement.text, statement.text_line);
+                self.at_line(error, statement.line)
+            })?;
             if self.timing {
                 self.remark(&format!("time {}", figures::micros(stopwatch.micros())));
             }
@@ -46,8 +48,8 @@ impl Shell {
         Ok(())
     }
 
-    /// The error with the line of the script where its statement begins.
-    fn at_line(&self, error: Error, line: usize) -> Error {
+    /// The error with the line of the script where its statement or command begins.
+    pub(super) fn at_line(&self, error: Error, line: usize) -> Error {
         match self.tells_lines {
             true => error.within(format_args!("line {line}")),
             false => error,

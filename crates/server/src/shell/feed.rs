@@ -4,7 +4,11 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
     /// A line such as `\d flights`.
-    Command(String),
+    Command {
+        text: String,
+        /// Its number in the whole text, from 1.
+        line: usize,
+    },
     /// One statement or several, each ended by its semicolon (but for the last of a text).
     Sql {
         text: String,
@@ -39,7 +43,10 @@ impl Feed {
                 return None;
             }
             if trimmed.starts_with('\\') {
-                return Some(Item::Command(trimmed.to_owned()));
+                return Some(Item::Command {
+                    text: trimmed.to_owned(),
+                    line: number,
+                });
             }
             self.begins = number;
         }

@@ -50,8 +50,14 @@ fn run_text(runtime: &Runtime, shell: &mut Shell, text: &str) -> Next {
         return Next::Continue;
     }
     let item = match (meta::plain_word(trimmed), trimmed.starts_with('\\')) {
-        (Some(command), _) => Item::Command(command.to_owned()),
-        (None, true) => Item::Command(trimmed.to_owned()),
+        (Some(command), _) => Item::Command {
+            text: command.to_owned(),
+            line: 1,
+        },
+        (None, true) => Item::Command {
+            text: trimmed.to_owned(),
+            line: 1,
+        },
         (None, false) => Item::Sql {
             text: text.to_owned(),
             line: 1,
@@ -59,6 +65,7 @@ fn run_text(runtime: &Runtime, shell: &mut Shell, text: &str) -> Next {
     };
     match runtime.block_on(shell.run_item(item)) {
         Ok(next) => next,
+        Err(error) if failure::is_unread(&error) => Next::Quit,
         Err(error) => {
             failure::print(&error);
             Next::Continue

@@ -8,8 +8,11 @@ use crate::names::table_name;
 
 /// What `\?` shows.
 pub(super) const HELP: &str = "\
-\\d             list the tables, with key, rows and size (so does \\dt)
+\\d             list the tables, with key, rows and size (so does \\dt); \\d+ with comments
 \\d TABLE       a table's columns, key and size
+\\d+ TABLE      that, how its columns are stored, and the statements that make it
+\\dv            list the materialized views, with table, key, rows and size
+\\l             the database, with what it holds
 \\freshness     show the freshness that queries ask when they name none
 \\freshness F   set it: seconds, 500ms, or best effort
 \\format F      write results as table, csv or json
@@ -31,10 +34,14 @@ The line under each answer is its stamp: as of when it is true, and what was rea
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meta {
-    /// `\dt`, and `\d` alone.
-    Tables,
-    /// `\d TABLE`.
-    Describe(String),
+    /// `\dt`, and `\d` alone; with a plus all that is known.
+    Tables { all: bool },
+    /// `\d TABLE`; with a plus all that is known.
+    Describe { table: String, all: bool },
+    /// `\dv`.
+    Views,
+    /// `\l`.
+    Databases,
     /// `\timing [on|off]`.
     Timing(Option<bool>),
     /// `\x [on|off]`.
@@ -62,8 +69,15 @@ pub(super) fn parse(line: &str) -> Result<Meta> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     match (name, rest) {
-        ("\\d" | "\\dt", "") => Ok(Meta::Tables),
-        ("\\d" | "\\dt", table) => Ok(Meta::Describe(table_name(table))),
+        ("\\dv", "") => Ok(Meta::Views),
+        ("\\l", "") => Ok(Meta::Databases),
+        ("\\d" | "\\dt" | "\\d+" | "\\dt+", table) => {
+            let all = name.ends_with('+');
+            Ok(match table_name(table) {
+                none if none.is_empty() => Meta::Tables { all },
+                table => Meta::Describe { table, all },
+            })
+        }
         ("\\timing", "") => Ok(Meta::Timing(None)),
         ("\\timing", "on") => Ok(Meta::Timing(Some(true))),
         ("\\timing", "off") => Ok(Meta::Timing(Some(false))),

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
-use lazybase_model::{Error, Result};
+use lazybase_model::Result;
 use lazybase_query::{AnswerStream, Database, Session};
 
 use super::copy_data::CopyData;
@@ -61,15 +61,6 @@ impl Target {
     pub(super) async fn cancel(&self) {
         if let Target::There(wire) = self {
             wire.cancel().await;
-        }
-    }
-
-    /// The database of this process, for what no server tells.
-    pub(super) fn here(&self) -> Result<&Here> {
-        match self {
-            Target::Here(here) => Ok(here),
-            Target::There(_) => Err(Error::invalid("this works on a database's folder only")
-                .with_hint("use lazybase --db DIR sql, without --url")),
         }
     }
 }

@@ -135,6 +135,43 @@ fn standard_output_that_is_full_is_an_error() {
     assert_eq!(place.rows("SELECT count(*) FROM t"), "4\n");
 }
 
+/// As in `lazybase ... | head -1`.
+#[cfg(unix)]
+#[test]
+fn data_that_nobody_reads_any_more_end_without_a_word() {
+    use std::io::Read;
+    use std::process::Stdio;
+    let place = filled();
+    let query = "SELECT x, x * 7 FROM generate_series(1, 1000000) AS s (x)";
+    let mut runs = vec![vec!["sql", "-c", query]];
+    for format in ["csv", "json"] {
+        runs.push(vec!["sql", "--format", format, "-c", query]);
+    }
+    for format in ["csv", "jsonl", "parquet"] {
+        runs.push(vec!["export", "--query", query, "-", "--format", format]);
+    }
+    for args in &runs {
+        let mut command = place.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut read = child.stdout.take().unwrap();
+        read.read_exact(&mut [0; 4]).unwrap();
+        drop(read);
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(141), "{args:?}: {said}");
+        assert_eq!(said, "", "{args:?}");
+    }
+    for args in [&["status"][..], &["inspect"], &["verify"]] {
+        let (read, write) = std::io::pipe().unwrap();
+        drop(read);
+        let done = place.command(args).stdout(write).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(141), "{args:?}: {said}");
+        assert_eq!(said, "", "{args:?}");
+    }
+}
+
 #[test]
 fn null_is_null_without_a_type() {
     let place = filled();
@@ -217,6 +254,23 @@ fn the_inside_can_be_looked_at() {
 }
 
 #[test]
+fn a_folder_is_not_inspected_as_a_file() {
+    let place = filled();
+    let database = place.path("db");
+    let err = place.fails(&["inspect", text(&database)]);
+    let expected = format!(
+        "error: {} is a folder\ndetail: inspect shows a file of a database; without a FILE, the \
+         manifest of the one that --db names\nhint: lazybase --db {} inspect\n",
+        text(&database),
+        text(&database)
+    );
+    assert_eq!(err, expected);
+    let err = place.fails(&["inspect", "manifest"]);
+    assert!(err.contains("manifest is a folder"), "{err}");
+    assert!(err.contains("hint: name a file"), "{err}");
+}
+
+#[test]
 fn a_damaged_segment_is_not_called_sound() {
     let place = filled();
     place.ok(&["sql", "-c", "SETTLE"]);
@@ -252,6 +306,47 @@ fn errors_show_the_place_and_the_way_out() {
     let absent = place.path("absent.csv");
     let err = place.fails(&["load", "t", text(&absent)]);
     assert_eq!(err.matches("absent.csv").count(), 1, "{err}");
+}
+
+const KEPT: &str = "CREATE TABLE kept (id BIGINT PRIMARY KEY, name TEXT CODEC zstd(5)) \
+    WITH (freshness_target = '10 s', comment = 'of all times');
+    CREATE MATERIALIZED VIEW by_name AS SELECT name, id FROM kept ORDER BY name, id;";
+
+#[test]
+fn a_plus_tells_all_that_is_known_of_tables() {
+    let place = filled();
+    place.ok(&["sql", "-c", KEPT]);
+    let plain = place.ok(&["sql", "-c", "\\d kept"]);
+    let all = place.ok(&["sql", "-c", "\\d+ kept"]);
+    for told in [
+        "codec",
+        "zstd(5)",
+        "1 key range\n",
+        "made by:\n  CREATE TABLE kept (",
+        "freshness_target = '10 s'",
+        "  CREATE MATERIALIZED VIEW by_name AS SELECT",
+    ] {
+        assert!(all.contains(told), "{told}: {all}");
+        assert!(!plain.contains(told), "{told}: {plain}");
+    }
+    assert!(all.contains("of all times\n"), "{all}");
+    assert!(!place.ok(&["sql", "-c", "\\d"]).contains("of all times"));
+    assert!(place.ok(&["sql", "-c", "\\d+"]).contains("of all times"));
+}
+
+#[test]
+fn views_and_the_database_are_listed() {
+    let place = filled();
+    assert_eq!(place.ok(&["sql", "-c", "\\dv"]), "no materialized views\n");
+    place.ok(&["sql", "-c", KEPT]);
+    let views = place.ok(&["sql", "-c", "\\dv"]);
+    let expected = "view     table  key       stored rows  size\n\
+                    -------  -----  --------  -----------  ----\n\
+                    by_name  kept   name, id            0   0 B\n";
+    assert_eq!(views, expected);
+    let listed = place.ok(&["sql", "-c", "\\l"]);
+    let row: Vec<&str> = listed.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(row[..3], ["lazybase", "2", "1"], "{listed}");
 }
 
 #[test]
@@ -355,7 +450,30 @@ fn an_error_of_a_script_names_its_line() {
         "SELECT 1;\n-- a word\nSELECT * FROM nothing;\n",
     );
     let err = place.fails(&["sql", "-f", &file]);
-    assert!(err.contains("missing.sql: line 2: "), "{err}");
+    assert!(err.contains("missing.sql: line 3: "), "{err}");
+}
+
+#[test]
+fn an_error_of_standard_input_names_its_line() {
+    let place = filled();
+    let fails = |script: &str| {
+        let said = place.run_with(&["sql"], script);
+        assert!(!said.ok, "{}", said.out);
+        said.err
+    };
+    let err = fails("SELECT 1;\n\nSELECT 2; SELECT *\nFROM nothing;\n");
+    let missing = "error: line 3: there is no table \"nothing\"\n";
+    assert!(err.contains(missing), "{err}");
+    let err = fails("SELECT 1;\nSELECT\n  FROM );\n");
+    assert!(err.contains("error: line 2: syntax error"), "{err}");
+    assert!(err.contains("line 3, column 8"), "{err}");
+    let err = fails("SELECT 1;\n\\d nothing\n");
+    assert!(err.contains("error: line 2: there is no table"), "{err}");
+    let err = fails("SELECT 1;\nSELECT\n'a;\n");
+    assert!(err.contains("error: line 2: unterminated"), "{err}");
+    assert!(err.contains("detail: it begins at line 3"), "{err}");
+    let err = place.fails(&["sql", "-c", "SELECT * FROM nothing"]);
+    assert!(err.contains("error: there is no table"), "{err}");
 }
 
 #[test]

@@ -293,6 +293,18 @@ fn a_rejected_file_adds_nothing_and_the_next_goes_on() {
     assert_eq!(place.rows("SELECT n FROM t ORDER BY n"), "1\n3\n");
 }
 
+#[test]
+fn a_file_that_is_not_what_its_name_says_is_refused_in_plain_words() {
+    let place = Place::new();
+    let file = place.file("a.parquet", "no rows");
+    let err = place.fails(&["load", "t", &file]);
+    let fact = "a.parquet: not a whole Parquet file: Parquet file too small. Size is 7 but need 8";
+    assert!(err.contains(fact), "{err}");
+    let file = place.file("a.csv", "n,m\n1,2\n3\n");
+    let err = place.fails(&["load", "t", &file]);
+    assert!(err.contains("a.csv: columns: Encountered unequal"), "{err}");
+}
+
 /// What is exported is loaded as it was, whatever the types and the values.
 #[test]
 fn an_export_loads_back() {

@@ -168,6 +168,50 @@ fn what_is_no_database_is_refused() {
 }
 
 #[test]
+fn no_database_is_made_among_other_files() {
+    let place = Place::new();
+    let folder = place.path("db");
+    std::fs::create_dir_all(folder.join("tmp")).unwrap();
+    std::fs::write(folder.join("tmp/mine"), "kept").unwrap();
+    std::fs::write(folder.join("notes.txt"), "kept").unwrap();
+    let file = place.file("a.csv", "n\n1\n");
+    for args in [&["sql", "-c", "SELECT 1"][..], &["load", "t", &file]] {
+        let error = place.fails(args);
+        let fact = format!("{} is not empty, and is no database", folder.display());
+        assert!(error.contains(&fact), "{error}");
+        assert!(error.contains("\"notes.txt\" and 1 more"), "{error}");
+        assert!(error.contains("hint: name the folder"), "{error}");
+    }
+    let left = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(left, 2, "nothing was made or removed");
+
+    std::fs::remove_file(folder.join("notes.txt")).unwrap();
+    let error = place.fails(&["sql", "-c", "SELECT 1"]);
+    assert!(error.contains("it holds \"tmp\"\n"), "{error}");
+    assert!(folder.join("tmp/mine").exists());
+}
+
+#[test]
+fn a_database_is_made_where_nothing_is_or_an_earlier_attempt_broke_off() {
+    let place = Place::new();
+    let folder = place.path("db");
+    std::fs::create_dir(&folder).unwrap();
+    place.ok(&["sql", "-c", "CREATE TABLE t (k INT PRIMARY KEY)"]);
+    // What users put beside a database's files keeps nobody out.
+    std::fs::write(folder.join("notes.txt"), "mine").unwrap();
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "0\n");
+
+    let place = Place::new();
+    let folder = place.path("db");
+    std::fs::create_dir_all(folder.join("tmp")).unwrap();
+    std::fs::create_dir_all(folder.join("log")).unwrap();
+    for left in ["LOCK", "OWNER", "OWNER.tmp-0"] {
+        std::fs::write(folder.join(left), "").unwrap();
+    }
+    place.ok(&["sql", "-c", "CREATE TABLE t (k INT PRIMARY KEY)"]);
+}
+
+#[test]
 fn a_file_beyond_the_largest_batch_is_refused_and_the_limit_can_be_raised() {
     let place = Place::new();
     let lines: String = (0..1000).map(|n| format!("{n}\n")).collect();

@@ -66,7 +66,7 @@ fn writes_scripts_and_copy_work_over_the_wire() {
     assert_eq!(server.rows("SELECT count(*) AS n FROM t"), "n\n4\n");
     let meta = place.file(
         "b.sql",
-        "\\d\n\\d t\n\\freshness best effort\n\\freshness\n\\status\n",
+        "\\d\n\\d t\n\\d+\n\\d+ t\n\\dv\n\\l\n\\freshness best effort\n\\freshness\n\\status\n",
     );
     let said = server.sql(&["-f", &meta]);
     assert!(said.ok, "{}", said.err);
@@ -75,6 +75,11 @@ fn writes_scripts_and_copy_work_over_the_wire() {
         "v",
         "best effort",
         "writers are not held back",
+        "comment",
+        "codec",
+        "CREATE TABLE t (",
+        "view",
+        "lazybase |",
     ] {
         assert!(said.out.contains(told), "{told}: {}", said.out);
     }

@@ -29,6 +29,7 @@ fn tables_come_where_a_table_must() {
         ["flights", "weather"]
     );
     assert_eq!(offered("\\d w", &names()), (3, vec!["weather".to_owned()]));
+    assert_eq!(offered("\\d+ w", &names()), (4, vec!["weather".to_owned()]));
     assert_eq!(
         offered("\\fr", &names()),
         (0, vec!["\\freshness".to_owned()])

@@ -25,7 +25,10 @@ fn statements_may_take_several_lines() {
     let expected = [
         sql("SELECT 1;\n", 1),
         sql("SELECT\n  2;\n", 3),
-        Item::Command("\\dt".to_owned()),
+        Item::Command {
+            text: "\\dt".to_owned(),
+            line: 5,
+        },
         sql("SELECT 3\n", 6),
     ];
     assert_eq!(items(text), expected);

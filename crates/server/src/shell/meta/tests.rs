@@ -10,11 +10,20 @@ use crate::cli::Format;
 #[test]
 fn commands_are_read() {
     let within = |seconds| Freshness::Within(Duration::from_secs(seconds));
+    let describe = |table: &str, all| Meta::Describe {
+        table: table.to_owned(),
+        all,
+    };
     for (text, expected) in [
-        ("\\d", Meta::Tables),
-        ("\\dt;", Meta::Tables),
-        ("\\d Flights", Meta::Describe("flights".to_owned())),
-        ("\\d \"Fl\"\"x\"", Meta::Describe("Fl\"x".to_owned())),
+        ("\\d", Meta::Tables { all: false }),
+        ("\\dt;", Meta::Tables { all: false }),
+        ("\\d+", Meta::Tables { all: true }),
+        ("\\d Flights", describe("flights", false)),
+        ("\\d \"Fl\"\"x\"", describe("Fl\"x", false)),
+        ("\\d+ Flights;", describe("flights", true)),
+        ("\\dt+ Flights", describe("flights", true)),
+        ("\\dv", Meta::Views),
+        ("\\l", Meta::Databases),
         ("\\x", Meta::Records(None)),
         ("\\x on", Meta::Records(Some(true))),
         ("\\x auto", Meta::Records(Some(false))),
@@ -35,6 +44,7 @@ fn commands_are_read() {
     for text in [
         "\\nonsense",
         "\\x maybe",
+        "\\dv flights",
         "\\format pdf",
         "\\freshness soon",
         "\\timing maybe",
