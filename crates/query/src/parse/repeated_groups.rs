@@ -5,14 +5,15 @@
 //!   ROLLUP (a, a)                    ->   GROUPING SETS ((a), (a), ())
 //!   ROLLUP ((a, b), c)               ->   GROUPING SETS ((a, b, c), (a, b), ())
 //!   GROUPING SETS (ROLLUP (a), (b))  ->   GROUPING SETS ((a), (), (b))
+//!   a, ROLLUP (b)                    ->   GROUPING SETS ((a, b), (a))
 //!   SELECT a, b ... ROLLUP (1, 2)    ->   SELECT a, b ... ROLLUP (a, b)
 //!   GROUP BY ((a), b), ()            ->   GROUP BY a, b
 //!   GROUP BY ()                      ->   HAVING count(*) >= 0
 //! ```
 //!
 //! Rewrites sqlparser's tree, and of tokens puts brackets around what begins with some and does not
-//! end with them. Invariant RPG-1: what names nothing twice, and columns one by one, stays as it
-//! is.
+//! end with them. Invariant RPG-1: what names nothing twice, and columns one by one, and no groups
+//! beside sets, stays as it is.
 
 use std::ops::ControlFlow;
 
@@ -142,11 +143,53 @@ fn in_select(select: &mut Select) -> Result<()> {
         }
     }
     let is_one = is_grouped && spelt.is_empty() && modifiers.is_empty();
-    *groups = spelt;
+    *groups = match joined(&spelt, items)? {
+        Some(sets) => vec![Expr::GroupingSets(sets)],
+        None => spelt,
+    };
     if is_one && select.having.is_none() {
         select.having = any_count();
     }
     Ok(())
+}
+
+/// The sets that groups beside sets come to. Left apart, a group that is a key would bring what
+/// depends on it into each set: the planner takes that for grouped by.
+///
+/// # Errors
+/// As [`placed`].
+fn joined(groups: &[Expr], items: &[SelectItem]) -> Result<Option<Vec<Vec<Expr>>>> {
+    let is_set = |group: &&Expr| {
+        matches!(
+            group,
+            Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_)
+        )
+    };
+    let with_sets = groups.iter().filter(is_set).count();
+    if with_sets == 0 || with_sets == groups.len() {
+        return Ok(None);
+    }
+    let mut all = vec![Vec::new()];
+    for group in groups {
+        let sets = match group {
+            Expr::Rollup(members) => rollup(members),
+            Expr::Cube(members) if members.len() <= CUBE_MAX => cube(members),
+            Expr::GroupingSets(sets) => sets.clone(),
+            Expr::Cube(_) => return Ok(None),
+            one => placed(vec![vec![one.clone()]], items)?,
+        };
+        if all.len().saturating_mul(sets.len()) > 1 << CUBE_MAX {
+            return Ok(None);
+        }
+        let with = |before: &Vec<Expr>| {
+            let before = before.clone();
+            let each = sets.iter();
+            each.map(move |added| set(before.iter().chain(added)))
+                .collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    Ok(Some(all))
 }
 
 /// What any number of rows fulfils, and makes one group of them.
