@@ -20,6 +20,8 @@ use lazybase_model::{Error, Layout, Result, ScuNumber, Span, limits};
 use super::{Traffic, WorkerContext, sort};
 use crate::task::Output;
 
+mod sparse;
+
 /// Smaller segments are merged rather than moved, or small files would live for ever.
 const MOVE_BYTES_MIN: u64 = limits::SEGMENT_BYTES / 4;
 
@@ -34,7 +36,7 @@ pub(super) async fn attempt(
     let (Some(first), Some(last)) = (inputs.first(), inputs.last()) else {
         return Err(Error::internal("a merge without inputs"));
     };
-    let target = target_of(layout, kind);
+    let target = target_of(layout, kind, expiry);
     let opened = open_inputs(context, layout, range, inputs, expiry).await?;
     traffic.went_on();
     let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run)).collect();
@@ -76,7 +78,7 @@ pub(super) async fn attempt(
 }
 
 /// What the joined run is to be.
-fn target_of(layout: &RowLayout, kind: RunKind) -> PlanTarget {
+fn target_of(layout: &RowLayout, kind: RunKind, expiry: Option<&Expiry>) -> PlanTarget {
     let base = kind == RunKind::Base;
     let format = match layout.table.layout {
         Layout::Scan if base => SegmentFormat::Parquet,
@@ -91,6 +93,8 @@ fn target_of(layout: &RowLayout, kind: RunKind) -> PlanTarget {
         format,
         copies_extents: true,
         move_bytes_min: MOVE_BYTES_MIN,
+        // Whether rows have ended is seen on whole rows alone.
+        patches_extents: format == SegmentFormat::Parquet && expiry.is_none(),
     }
 }
 
@@ -134,6 +138,7 @@ fn summary(segments: &[Arc<Segment>]) -> InputRun {
             max: Key::new(extent.max_key),
             all_upserts: extent.all_upserts,
             bytes: u64::from(extent.stored_len),
+            rows: u64::from(extent.rows),
         });
         SegmentSummary {
             min: meta.min_key.clone(),
@@ -185,16 +190,41 @@ impl Attempt<'_> {
                 }
                 Ok(())
             }
-            PlanStep::Merge { parts, range } => self.merge(parts, range).await,
+            PlanStep::Merge {
+                parts,
+                range,
+                sparse: false,
+            } => self.merge(&parts, &range).await,
+            PlanStep::Merge {
+                parts,
+                range,
+                sparse: true,
+            } => self.merge_sparse(&parts, &range).await,
         }
     }
 
-    async fn merge(&mut self, parts: Vec<MergePart>, range: KeyRange) -> Result<()> {
-        let mut sources = Vec::new();
-        for of_input in parts.chunk_by(|a, b| a.input == b.input) {
-            sources.push(self.source(of_input, &range));
-        }
-        let shape = MergeShape::of(self.layout).within(&range);
+    async fn merge(&mut self, parts: &[MergePart], range: &KeyRange) -> Result<()> {
+        let sources = self.sources(parts, range);
+        self.merge_rows(sources, range).await
+    }
+
+    /// The rows of each input in a stretch, in key order.
+    fn sources(
+        &self,
+        parts: &[MergePart],
+        range: &KeyRange,
+    ) -> Vec<BoxStream<'static, Result<ChangeBatch>>> {
+        let of_inputs = parts.chunk_by(|a, b| a.input == b.input);
+        of_inputs.map(|parts| self.source(parts, range)).collect()
+    }
+
+    /// Writes what these sources, older ones first, come to.
+    async fn merge_rows(
+        &mut self,
+        sources: Vec<BoxStream<'static, Result<ChangeBatch>>>,
+        range: &KeyRange,
+    ) -> Result<()> {
+        let shape = MergeShape::of(self.layout).within(range);
         let merger = Merger::new(
             &shape,
             sources.len(),
@@ -219,12 +249,7 @@ impl Attempt<'_> {
         parts: &[MergePart],
         range: &KeyRange,
     ) -> BoxStream<'static, Result<ChangeBatch>> {
-        let mut places = Vec::new();
-        for part in parts {
-            let segment = &self.inputs[part.input][part.segment];
-            let extents = part.extents.clone().unwrap_or(0..segment.extents().len());
-            places.extend(extents.map(|extent| (Arc::clone(segment), extent)));
-        }
+        let places = self.places(parts);
         let counters = Arc::clone(&self.counters);
         let layout = Arc::clone(self.layout);
         let range = range.clone();
@@ -246,6 +271,17 @@ impl Attempt<'_> {
                 }
             })
             .boxed()
+    }
+
+    /// The extents of some parts.
+    fn places(&self, parts: &[MergePart]) -> Vec<(Arc<Segment>, usize)> {
+        let of_part = |part: &MergePart| {
+            let segment = Arc::clone(&self.inputs[part.input][part.segment]);
+            let extents = part.extents.clone();
+            let extents = extents.unwrap_or(0..segment.extents().len());
+            extents.map(move |extent| (Arc::clone(&segment), extent))
+        };
+        parts.iter().flat_map(of_part).collect()
     }
 
     fn writer(&mut self) -> Result<&mut SegmentWriter> {

@@ -19,5 +19,6 @@ mod mounts;
 mod repair;
 mod retention;
 mod settle;
+mod sparse;
 mod stages;
 mod verify_table;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, BinaryArray, BinaryBuilder, BooleanBufferBuilder, Capacities,
-    MutableArrayData, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt8Array, UInt64Array,
-    downcast_primitive, downcast_primitive_array, make_array,
+    MutableArrayData, NullArray, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt8Array,
+    UInt64Array, downcast_primitive, downcast_primitive_array, make_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::interleave;
@@ -283,6 +283,10 @@ impl Gather {
         let long = self.rows >= LONG_STRETCH * self.stretches.len();
         let picks = OnceCell::new();
         let columns = (0..self.schema.fields().len()).map(|column| {
+            // A column that is left out (`stages::merge::patch`).
+            if *self.schema.field(column).data_type() == DataType::Null {
+                return Ok(Arc::new(NullArray::new(self.rows)) as ArrayRef);
+            }
             let mut arrays: Vec<&dyn Array> = self
                 .inputs
                 .iter()

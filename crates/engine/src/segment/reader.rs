@@ -484,6 +484,27 @@ impl Segment {
         })
     }
 
+    /// The rows of an extent that [`Segment::read_encoded`] gave, thin: with only these columns,
+    /// which are rising, and versions that speak of all columns. `None` where columns can't be
+    /// read from it alone: it is no Parquet row group, or of an older definition.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub fn thin_rows(
+        &self,
+        extent: usize,
+        encoded: &EncodedExtent,
+        columns: &[usize],
+    ) -> Result<Option<ChangeBatch>> {
+        match (&self.body, &encoded.group) {
+            (Body::Parquet(parts), Some(group)) if self.may_be_copied() => parts
+                .thin_rows(&self.layout, extent, group, columns)
+                .map(Some)
+                .map_err(|error| self.damaged(extent, error)),
+            _ => Ok(None),
+        }
+    }
+
     async fn read_verified(
         &self,
         extent: usize,

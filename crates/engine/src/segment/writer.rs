@@ -14,11 +14,11 @@ use lazybase_model::{Error, Layout, Result, ScuNumber};
 
 use super::RowLayout;
 use super::cut::{cuts, joined, rows_bytes};
-use super::encode::{Codec, EncodedExtent, ExtentEncoder};
+use super::encode::{Codec, EncodedExtent, ExtentEncoder, newest_scu};
 use super::extent_format::{FILE_HEADER_BYTES, file_header, index_part};
 use super::extent_index::{ExtentIndexBuilder, ExtentInfo};
 use super::parquet_format::write::{
-    EncodedGroup, GroupInfo, ParquetFile, check_plain, group_rows, has_column_scus,
+    EncodedGroup, GroupInfo, ParquetFile, Sample, check_plain, group_rows, has_column_scus,
 };
 use crate::change_batch::ChangeBatch;
 use crate::env::{Env, FileWriter};
@@ -195,11 +195,84 @@ impl SegmentWriter {
         self.copy(extent).await
     }
 
+    /// Adds a row group of the segment `from` of which the columns `touched` are patched. `rows`
+    /// are its rows, thin, after the patch, and `before` what they were.
+    ///
+    /// # Errors
+    /// As [`SegmentWriter::push_encoded`].
+    pub async fn push_patched(
+        &mut self,
+        extent: EncodedExtent,
+        from: &SegmentMeta,
+        (before, rows): (&ChangeBatch, &ChangeBatch),
+        touched: &[usize],
+    ) -> Result<()> {
+        let ttl_index = self.layout.table.ttl_index();
+        let moments = ttl_index.filter(|at| touched.contains(at));
+        self.note_moments(match moments {
+            Some(at) => ttl::newest_moment(rows.data.column(at)),
+            None => from.moments_through,
+        });
+        self.write_pending().await?;
+        let Some(group) = &extent.group else {
+            return Err(Error::internal("columns of an extent were patched"));
+        };
+        let (old, new) = (
+            rows_bytes(before, 0, before.rows()),
+            rows_bytes(rows, 0, rows.rows()),
+        );
+        let raw_len = (extent.raw_len as usize + new).saturating_sub(old);
+        let extent = EncodedExtent {
+            raw_len: u32::try_from(raw_len)
+                .map_err(|_| Error::invalid("rows of one row group take more than 4 GiB"))?,
+            newest_scu: newest_scu(rows),
+            group: None,
+            ..extent.clone()
+        };
+        self.append_group(&extent, group, Some((rows, touched)))
+            .await
+    }
+
+    /// Whether an extent that comes next is not preceded by one that is much too small.
+    pub fn is_between_extents(&self) -> bool {
+        let Pending { bytes, rows, .. } = self.pending;
+        rows == 0 || rows * 2 >= group_rows(bytes, rows, &self.options)
+    }
+
+    /// Adds rows as [`SegmentWriter::push`] does, as one row group if they are about as many as one
+    /// has, or several alike: what comes next may be copied.
+    ///
+    /// # Errors
+    /// As [`SegmentWriter::push`].
+    pub async fn push_together(&mut self, batches: Vec<ChangeBatch>) -> Result<()> {
+        if self.format == SegmentFormat::Extent {
+            for batch in batches {
+                self.push(batch).await?;
+            }
+            return Ok(());
+        }
+        for batch in batches.into_iter().filter(|batch| batch.rows() > 0) {
+            if let Some(at) = self.layout.table.ttl_index() {
+                self.note_moments(ttl::newest_moment(batch.data.column(at)));
+            }
+            check_plain(&batch)?;
+            self.pending.push(batch)?;
+        }
+        let Pending { bytes, rows, .. } = self.pending;
+        let group = group_rows(bytes, rows, &self.options);
+        let groups = (rows + group / 2) / group;
+        while self.pending.rows > 0 && groups > 0 {
+            let batches = self.pending.take_rows(rows.div_ceil(groups));
+            self.write_group(&batches).await?;
+        }
+        Ok(())
+    }
+
     async fn copy(&mut self, extent: EncodedExtent) -> Result<()> {
         self.write_pending().await?;
         match (self.format, &extent.group) {
             (SegmentFormat::Extent, None) => self.append(&extent).await,
-            (SegmentFormat::Parquet, Some(group)) => self.append_group(&extent, group).await,
+            (SegmentFormat::Parquet, Some(group)) => self.append_group(&extent, group, None).await,
             _ => Err(Error::internal(
                 "an extent was copied to a file of the other format",
             )),
@@ -266,21 +339,30 @@ impl SegmentWriter {
         let rows = batches.iter().map(ChangeBatch::rows).sum();
         let bytes = batches.iter().map(|b| rows_bytes(b, 0, b.rows())).sum();
         let sample = batches.iter().max_by_key(|batch| batch.rows());
+        let sample = sample.ok_or_else(|| Error::internal("a row group of no rows"))?;
         let fits = |file: &ParquetFile| file.accepts(versions);
         let mut file = self
-            .parquet_file(fits, versions, (bytes, rows), sample)
+            .parquet_file(fits, versions, (bytes, rows), Sample::Rows(sample))
             .await?;
         file.write_group(batches, &keys).await?;
         self.file = Some(File::Parquet(file));
         self.close_full_file().await
     }
 
-    async fn append_group(&mut self, extent: &EncodedExtent, group: &EncodedGroup) -> Result<()> {
+    /// Appends a row group; some of its columns are touched in these thin rows.
+    async fn append_group(
+        &mut self,
+        extent: &EncodedExtent,
+        group: &EncodedGroup,
+        patched: Option<(&ChangeBatch, &[usize])>,
+    ) -> Result<()> {
         self.follow(&extent.min_key, extent.max_key.clone())?;
         let size = (extent.raw_len as usize, extent.rows as usize);
-        let fits = |file: &ParquetFile| file.accepts_group(group);
+        let versions =
+            group.has_column_scus || patched.is_some_and(|(rows, _)| has_column_scus(rows));
+        let fits = |file: &ParquetFile| file.accepts(versions);
         let mut file = self
-            .parquet_file(fits, group.has_column_scus, size, None)
+            .parquet_file(fits, versions, size, Sample::Group(group))
             .await?;
         let info = GroupInfo {
             min_key: &extent.min_key,
@@ -290,7 +372,9 @@ impl SegmentWriter {
             newest_scu: extent.newest_scu,
             filter: &extent.filter,
         };
-        file.append_group(&info, group).await?;
+        let replaced = patched.map(|(rows, touched)| file.replaced(rows, touched));
+        file.append_group(&info, group, replaced.unwrap_or_default())
+            .await?;
         self.file = Some(File::Parquet(file));
         self.close_full_file().await
     }
@@ -301,7 +385,7 @@ impl SegmentWriter {
         fits: impl Fn(&ParquetFile) -> bool,
         versions: bool,
         size: (usize, usize),
-        sample: Option<&ChangeBatch>,
+        sample: Sample<'_>,
     ) -> Result<Box<ParquetFile>> {
         match self.file.take() {
             Some(File::Parquet(file)) if fits(&file) => return Ok(file),

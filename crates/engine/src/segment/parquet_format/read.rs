@@ -32,6 +32,7 @@ use crate::manifest::SegmentMeta;
 use crate::segment::RowLayout;
 use crate::segment::cache::{ReadCounters, rows_of_key};
 use crate::segment::extent_index::ExtentIndex;
+use crate::stages::merge::patch::thin_rows;
 
 fn corrupt(error: impl std::fmt::Display) -> Error {
     Error::corrupt(format!("its Parquet can't be read: {error}"))
@@ -329,9 +330,7 @@ impl ParquetParts {
         columns: &[usize],
     ) -> Result<ChangeBatch> {
         let width = from.layout.schema.fields().len();
-        let versions = width..self.metadata.schema().fields().len();
-        let read: Vec<usize> = columns.iter().copied().chain(versions).collect();
-        let mask = self.mask(Some(&read));
+        let mask = self.mask_with_versions(columns, width);
         let pages = self.pages_of(group, &rows, &mask)?;
         let verified = read_pages(from, &pages).await?;
         let batch = self.decode(verified, group, &rows, mask)?;
@@ -343,13 +342,40 @@ impl ParquetParts {
             Some(all) => project_column_scus(&all, columns, width)?,
             None => None,
         };
+        let data = columns_of(from.layout, &batch, columns)?;
         Ok(ChangeBatch {
-            data: columns_of(from.layout, &batch, columns)?,
-            kinds: Kinds::Uniform(StoredKind::UPSERT),
-            masks: None,
             scus,
             column_scus,
+            ..ChangeBatch::upserts(data, 0)
         })
+    }
+
+    /// The rows of a row group as it is stored, thin: with only these columns, which are rising.
+    pub(in crate::segment) fn thin_rows(
+        &self,
+        layout: &RowLayout,
+        group: usize,
+        encoded: &EncodedGroup,
+        columns: &[usize],
+    ) -> Result<ChangeBatch> {
+        let rows = 0..self.block.index.info(group).rows as usize;
+        let mask = self.mask_with_versions(columns, layout.schema.fields().len());
+        let batch = self.decode(encoded.bytes.clone(), group, &rows, mask)?;
+        let (scus, column_scus) = self.versions(&batch, columns.len())?;
+        let wanted = columns_of(layout, &batch, columns)?;
+        let data = thin_rows(&layout.schema, columns, wanted.columns(), rows.len())?;
+        Ok(ChangeBatch {
+            scus,
+            column_scus,
+            ..ChangeBatch::upserts(data, 0)
+        })
+    }
+
+    /// The file's columns for these columns of a table of `width`, and its versions.
+    fn mask_with_versions(&self, columns: &[usize], width: usize) -> ProjectionMask {
+        let versions = width..self.metadata.schema().fields().len();
+        let read: Vec<usize> = columns.iter().copied().chain(versions).collect();
+        self.mask(Some(&read))
     }
 
     fn decode(

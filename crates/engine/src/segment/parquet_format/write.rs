@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
+use arrow::array::{Array, ArrayRef, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow_row::{RowConverter, SortField};
 use bytes::Bytes;
@@ -100,6 +100,15 @@ pub(in crate::segment) struct EncodedGroup {
     pub(in crate::segment) bytes: Verified,
 }
 
+/// What is looked at to tell which columns of a new file repeat themselves.
+#[derive(Clone, Copy)]
+pub(in crate::segment) enum Sample<'s> {
+    /// Rows that are to be written.
+    Rows(&'s ChangeBatch),
+    /// A row group that is to be copied: its columns have dictionaries, or have none.
+    Group(&'s EncodedGroup),
+}
+
 /// What the extent index will say about a row group.
 pub(in crate::segment) struct GroupInfo<'g> {
     pub(in crate::segment) min_key: &'g [u8],
@@ -109,6 +118,9 @@ pub(in crate::segment) struct GroupInfo<'g> {
     pub(in crate::segment) newest_scu: u64,
     pub(in crate::segment) filter: &'g [u8],
 }
+
+/// A column of a file, by its position, that is written and not copied.
+pub(in crate::segment) type Replaced = (usize, ArrayRef);
 
 /// A Parquet file that is being written.
 pub(in crate::segment) struct ParquetFile {
@@ -169,9 +181,11 @@ fn declared_encoding(column: &Column) -> Option<ColumnEncoding> {
 
 /// The columns that get a dictionary: those that say so, and where nothing is said, those that
 /// repeat themselves.
-fn dictionaries(layout: &RowLayout, sample: Option<&ChangeBatch>) -> Result<Vec<ColumnPath>> {
-    let mut found = sample.map(|rows| repeating(layout, rows)).transpose()?;
-    let found = found.get_or_insert_default();
+fn dictionaries(layout: &RowLayout, sample: Sample<'_>) -> Result<Vec<ColumnPath>> {
+    let mut found = match sample {
+        Sample::Rows(rows) => repeating(layout, rows)?,
+        Sample::Group(group) => with_dictionaries(layout, group),
+    };
     for column in &layout.table.columns {
         let path = ColumnPath::new(vec![column.name.clone()]);
         match declared_encoding(column) {
@@ -181,7 +195,24 @@ fn dictionaries(layout: &RowLayout, sample: Option<&ChangeBatch>) -> Result<Vec<
             Some(_) => found.retain(|of| *of != path),
         }
     }
-    Ok(std::mem::take(found))
+    Ok(found)
+}
+
+/// The columns of one leaf that have a dictionary in a row group.
+fn with_dictionaries(layout: &RowLayout, group: &EncodedGroup) -> Vec<ColumnPath> {
+    let mut leaves = group.columns.iter();
+    let mut found = Vec::new();
+    for field in layout.schema.fields() {
+        let count = leaf_count(field.data_type());
+        let mut of_field = leaves.by_ref().take(count);
+        let first = of_field.next();
+        of_field.for_each(drop);
+        let has = first.is_some_and(|leaf| leaf.metadata.dictionary_page_offset().is_some());
+        if has && count == 1 {
+            found.push(ColumnPath::new(vec![field.name().clone()]));
+        }
+    }
+    found
 }
 
 /// The columns, not of the key, that repeat themselves in these rows.
@@ -307,15 +338,14 @@ fn parquet_writer(
 }
 
 impl ParquetFile {
-    /// Begins a file for rows of which `rows` take `bytes` and which are like `sample`; where there
-    /// is none, only encoded row groups are to come.
+    /// Begins a file for rows of which `rows` take `bytes` and which are like `sample`.
     pub(in crate::segment) async fn create(
         env: &Env,
         layout: &RowLayout,
         codec: Codec,
         has_column_scus: bool,
         (bytes, rows): (usize, usize),
-        sample: Option<&ChangeBatch>,
+        sample: Sample<'_>,
     ) -> Result<ParquetFile> {
         let schema = file_schema(&layout.schema, has_column_scus);
         let page_rows = page_rows(bytes, rows);
@@ -358,11 +388,6 @@ impl ParquetFile {
         self.has_column_scus || !has_column_scus
     }
 
-    /// Whether a row group of a file with or without that column can be copied into this one.
-    pub(in crate::segment) fn accepts_group(&self, group: &EncodedGroup) -> bool {
-        self.has_column_scus == group.has_column_scus
-    }
-
     /// Writes rows as one row group; `keys` are theirs, batch by batch.
     pub(in crate::segment) async fn write_group(
         &mut self,
@@ -384,10 +409,16 @@ impl ParquetFile {
         let (Some(first), Some(last)) = (first, last) else {
             return Err(Error::internal("a row group of no rows"));
         };
-        let chunks = self.encode_group(batches)?;
-        let pages: Vec<Vec<usize>> = chunks.iter().map(|c| page_lengths(c.close())).collect();
+        let columns: Vec<Vec<Replaced>> = batches
+            .iter()
+            .map(|batch| self.file_columns(batch))
+            .collect();
+        let chunks = self.encode(&columns)?;
+        let mut pages = Vec::with_capacity(chunks.len());
         let mut group = self.writer.next_row_group().map_err(internal)?;
         for chunk in chunks {
+            let chunk = chunk.ok_or_else(|| Error::internal("a column was not written"))?;
+            pages.push(page_lengths(chunk.close()));
             chunk.append_to_row_group(&mut group).map_err(internal)?;
         }
         group.close().map_err(internal)?;
@@ -412,20 +443,63 @@ impl ParquetFile {
         self.adopt(&info, part, bytes).await
     }
 
-    /// Appends a row group of another file as it is.
+    /// Appends a row group of another file: as it is, but for the columns in place of which others
+    /// are given. Of those that this file has and the other has not, cells are null.
     pub(in crate::segment) async fn append_group(
         &mut self,
         info: &GroupInfo<'_>,
         group: &EncodedGroup,
+        mut replaced: Vec<Replaced>,
     ) -> Result<()> {
+        if self.has_column_scus && !group.has_column_scus && replaced.is_empty() {
+            let nulls = new_null_array(&DataType::Binary, info.rows as usize);
+            replaced.push((self.schema.fields().len() - 1, nulls));
+        }
+        let chunks = self.encode(std::slice::from_ref(&replaced))?;
+        let mut columns = Vec::with_capacity(chunks.len());
         let mut out = self.writer.next_row_group().map_err(internal)?;
-        for column in &group.columns {
-            out.append_column(&group.bytes, column.clone())
-                .map_err(internal)?;
+        for (leaf, chunk) in chunks.into_iter().enumerate() {
+            let fresh = chunk.is_some();
+            let close = chunk.as_ref().map(ArrowColumnChunk::close);
+            let close = close.or_else(|| group.columns.get(leaf));
+            let close = close.ok_or_else(|| Error::internal("a row group lacks a column"))?;
+            columns.push((page_lengths(close), fresh));
+            match chunk {
+                Some(chunk) => chunk.append_to_row_group(&mut out),
+                None => out.append_column(&group.bytes, close.clone()),
+            }
+            .map_err(internal)?;
         }
         out.close().map_err(internal)?;
         let bytes = self.take_bytes()?;
-        self.adopt(info, group.part.clone(), bytes).await
+        let total: usize = columns.iter().flat_map(|(pages, _)| pages).sum();
+        let mut rest = &bytes[bytes.len() - total..];
+        let numbers = columns.iter().enumerate().map(|(leaf, (pages, fresh))| {
+            let (chunk, after) = rest.split_at(pages.iter().sum());
+            rest = after;
+            // Those of copied pages stay: what was read was verified against them.
+            match group.part.crcs.get(leaf) {
+                Some(known) if !fresh => known.clone(),
+                _ => crcs(chunk, std::slice::from_ref(pages)).concat(),
+            }
+        });
+        let part = GroupPart {
+            crcs: numbers.collect(),
+            ..group.part.clone()
+        };
+        self.adopt(info, part, bytes).await
+    }
+
+    /// The stored columns of rows that patch a row group: those that are touched, and versions.
+    pub(in crate::segment) fn replaced(
+        &self,
+        rows: &ChangeBatch,
+        touched: &[usize],
+    ) -> Vec<Replaced> {
+        let versions = rows.data.num_columns();
+        let all = self.file_columns(rows).into_iter();
+        all.filter(|(at, _)| *at >= versions || touched.contains(at))
+            .collect()
     }
 
     /// The writers of the next row group's columns, by leaf.
@@ -441,39 +515,57 @@ impl ParquetFile {
         Ok(made.into_iter().map(|(_, (writer, _))| writer).collect())
     }
 
-    /// The rows as encoded column chunks. Each write ends where a page ends, so that the pages of
-    /// all wide flat columns hold the same rows, and those of narrow ones as several of them.
-    fn encode_group(&self, batches: &[ChangeBatch]) -> Result<Vec<ArrowColumnChunk>> {
+    /// Columns of rows, batch by batch, as encoded chunks by leaf; nothing for columns that are not
+    /// among them. Each write ends where a page ends, so that the pages of all wide flat columns
+    /// hold the same rows, and those of narrow ones as several of them.
+    fn encode(&self, batches: &[Vec<Replaced>]) -> Result<Vec<Option<ArrowColumnChunk>>> {
+        let mut starts = Vec::with_capacity(self.schema.fields().len());
+        let mut leaves = 0;
+        for field in self.schema.fields() {
+            starts.push(leaves);
+            leaves += leaf_count(field.data_type());
+        }
+        if batches.iter().all(Vec::is_empty) {
+            return Ok((0..leaves).map(|_| None).collect());
+        }
         let mut writers = self.column_writers()?;
+        let mut is_written = vec![false; writers.len()];
         let mut in_page = 0;
-        for batch in batches {
-            let rows = self.file_rows(batch)?;
+        for columns in batches {
+            let rows = columns.first().map_or(0, |(_, column)| column.len());
             let mut start = 0;
-            while start < rows.num_rows() {
-                let rest = rows.num_rows() - start;
+            while start < rows {
+                let rest = rows - start;
                 let length = match in_page {
                     0 if rest >= self.page_rows => rest - rest % self.page_rows,
                     _ => rest.min(self.page_rows - in_page),
                 };
                 in_page = (in_page + length) % self.page_rows;
-                let piece = rows.slice(start, length);
-                start += length;
-                let mut leaf_writers = writers.iter_mut();
-                for (field, column) in self.schema.fields().iter().zip(piece.columns()) {
-                    for leaf in compute_leaves(field, column).map_err(internal)? {
-                        let writer = leaf_writers.next();
+                for (at, column) in columns {
+                    let field = checked_field(&self.schema, *at, column)?;
+                    let piece = column.slice(start, length);
+                    let of_field = compute_leaves(field, &piece).map_err(internal)?;
+                    for (leaf, cells) in (starts[*at]..).zip(of_field) {
+                        let writer = writers.get_mut(leaf);
                         let writer = writer.ok_or_else(|| Error::internal("too many leaves"))?;
-                        writer.write(&leaf).map_err(internal)?;
+                        writer.write(&cells).map_err(internal)?;
+                        is_written[leaf] = true;
                     }
                 }
+                start += length;
             }
         }
-        let chunks: Result<Vec<_>, _> = writers.into_iter().map(|w| w.close()).collect();
-        chunks.map_err(internal)
+        let closed = writers.into_iter().zip(is_written);
+        let closed = closed.map(|(writer, is_written)| {
+            is_written
+                .then(|| writer.close().map_err(internal))
+                .transpose()
+        });
+        closed.collect()
     }
 
-    /// The rows with the columns of the file.
-    fn file_rows(&self, batch: &ChangeBatch) -> Result<RecordBatch> {
+    /// The columns of the file, of rows.
+    fn file_columns(&self, batch: &ChangeBatch) -> Vec<Replaced> {
         let mut columns: Vec<ArrayRef> = batch.data.columns().iter().map(to_stored).collect();
         columns.push(match &batch.scus {
             Scus::Uniform(scu) => Arc::new(UInt64Array::from(vec![*scu; batch.rows()])),
@@ -485,8 +577,7 @@ impl ParquetFile {
                 None => new_null_array(&DataType::Binary, batch.rows()),
             });
         }
-        RecordBatch::try_new(Arc::clone(&self.schema), columns)
-            .map_err(|error| Error::internal(format!("rows of another schema: {error}")))
+        columns.into_iter().enumerate().collect()
     }
 
     /// What was encoded since the last call.
@@ -557,6 +648,18 @@ impl ParquetFile {
     }
 }
 
+/// The field that a column is to be stored as, if it can be.
+fn checked_field<'s>(schema: &'s Schema, at: usize, column: &ArrayRef) -> Result<&'s FieldRef> {
+    let field = schema.fields().get(at);
+    let fits = |field: &&FieldRef| {
+        field.data_type() == column.data_type()
+            && (field.is_nullable() || column.logical_null_count() == 0)
+    };
+    field
+        .filter(fits)
+        .ok_or_else(|| Error::internal("rows of another schema can't be written as Parquet"))
+}
+
 /// The lengths of a column chunk's pages, its dictionary page first.
 fn page_lengths(chunk: &ColumnCloseResult) -> Vec<usize> {
     let pages = chunk
@@ -589,7 +692,6 @@ fn crcs(mut bytes: &[u8], pages: &[Vec<usize>]) -> Vec<Vec<u32>> {
 
 /// Whether any row has versions of its columns.
 pub(in crate::segment) fn has_column_scus(batch: &ChangeBatch) -> bool {
-    use arrow::array::Array;
     let column = batch.column_scus.as_ref();
     column.is_some_and(|column| column.null_count() < column.len())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch, UInt64Array};
+use arrow::array::{AsArray, BinaryArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -12,8 +12,9 @@ use super::super::*;
 use super::round_trip::{assert_same, read_all, write_as};
 use super::sample::{every_kind, every_type, every_type_data, narrow, narrow_rows};
 use super::store::MemoryStore;
-use crate::change_batch::{ChangeBatch, Scus};
+use crate::change_batch::{ChangeBatch, Scus, masks};
 use crate::manifest::{SegmentFormat, SegmentMeta};
+use crate::stages::merge::patch;
 
 const PARQUET: SegmentFormat = SegmentFormat::Parquet;
 
@@ -269,6 +270,121 @@ fn row_groups_are_copied_as_bytes() {
     let copy = only(copy);
     block_on(verify_segment(&env, &layout, &copy)).unwrap();
     assert_same(&read_all(&env, &layout, &copy).unwrap(), &rows);
+}
+
+/// The rows with some columns of others, set in SCU 99.
+fn with_columns(
+    layout: &RowLayout,
+    rows: &ChangeBatch,
+    from: &ChangeBatch,
+    touched: &[usize],
+) -> ChangeBatch {
+    let columns = (0..rows.data.num_columns()).map(|at| match touched.contains(&at) {
+        true => Arc::clone(from.data.column(at)),
+        false => Arc::clone(rows.data.column(at)),
+    });
+    let data = RecordBatch::try_new(Arc::clone(&layout.schema), columns.collect()).unwrap();
+    let distances = (0..rows.rows()).map(|row| {
+        let distance = |at| match touched.contains(&at) {
+            true => 0,
+            false => 99 - rows.scu(row),
+        };
+        let distances: Vec<u64> = (0..rows.data.num_columns()).map(distance).collect();
+        let mut bytes = Vec::new();
+        masks::encode_distances(&distances, &mut bytes);
+        bytes
+    });
+    ChangeBatch {
+        scus: Scus::Uniform(99),
+        column_scus: Some(BinaryArray::from_iter_values(distances)),
+        ..ChangeBatch::upserts(data, 0)
+    }
+}
+
+#[test]
+fn touched_columns_are_replaced_and_the_others_copied() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..3000);
+    let others = plain_rows(&layout, 5001..8001);
+    let env = MemoryStore::default().env();
+    let pushes = vec![rows.clone()];
+    let source = only(write_as(PARQUET, &env, &layout, options(1000), pushes));
+    let width = layout.schema.fields().len();
+    // Numbers, texts, intervals, lists and structs; in each group another mix.
+    let touched: [Vec<usize>; 3] = [vec![2, 20, 22], vec![], (2..width).step_by(2).collect()];
+    let expected: Vec<ChangeBatch> = (0..3)
+        .map(|group| {
+            let (rows, others) = (
+                rows.slice(group * 1000, 1000),
+                others.slice(group * 1000, 1000),
+            );
+            match touched[group].is_empty() {
+                true => rows,
+                false => with_columns(&layout, &rows, &others, &touched[group]),
+            }
+        })
+        .collect();
+    let patched = block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, source, &counters)
+            .await
+            .unwrap();
+        let mut writer = SegmentWriter::create(&env, &layout, PARQUET, options(500)).unwrap();
+        for (extent, touched) in touched.iter().enumerate() {
+            assert!(writer.is_between_extents());
+            let encoded = segment.read_encoded(extent, &counters).await.unwrap();
+            if touched.is_empty() {
+                writer.push_copied(encoded, segment.meta()).await.unwrap();
+                continue;
+            }
+            let mut kept = [&[0, 1], &touched[..]].concat();
+            kept.dedup();
+            let before = segment.thin_rows(extent, &encoded, &kept).unwrap().unwrap();
+            let after = patch::thin(&expected[extent], &kept).unwrap();
+            let both = (&before, &after);
+            let push = writer.push_patched(encoded, segment.meta(), both, touched);
+            push.await.unwrap();
+        }
+        let made = writer.finish().await.unwrap();
+        made.into_iter().map(Arc::new).collect()
+    });
+    let patched = only(patched);
+    block_on(verify_segment(&env, &layout, &patched)).unwrap();
+    assert_eq!(patched.newest_scu.0, 99);
+    let raw: usize = expected
+        .iter()
+        .map(|rows| cut::rows_bytes(rows, 0, rows.rows()))
+        .sum();
+    assert_eq!(patched.raw_bytes, raw as u64);
+    let expected = cut::joined(&expected).unwrap();
+    assert_same(&read_all(&env, &layout, &patched).unwrap(), &expected);
+}
+
+#[test]
+fn rows_pushed_together_are_one_row_group() {
+    let layout = narrow();
+    let env = MemoryStore::default().env();
+    let groups_of = |lengths: &[i64]| -> Vec<u32> {
+        let metas = block_on(async {
+            let mut writer = SegmentWriter::create(&env, &layout, PARQUET, options(100)).unwrap();
+            let mut next = 0;
+            for length in lengths {
+                let keys: Vec<i64> = (next..next + length).collect();
+                next += length;
+                let batches = vec![narrow_rows(&layout, &keys, 7)];
+                writer.push_together(batches).await.unwrap();
+            }
+            writer.finish().await.unwrap()
+        });
+        let meta = only(metas.into_iter().map(Arc::new).collect());
+        let counters = ReadCounters::default();
+        let segment = block_on(Segment::open(&env, &layout, meta, &counters)).unwrap();
+        segment.extents().iter().map(|extent| extent.rows).collect()
+    };
+    assert_eq!(groups_of(&[101, 99, 149]), [101, 99, 149]);
+    assert_eq!(groups_of(&[160]), [80, 80]);
+    assert_eq!(groups_of(&[40, 70]), [110]);
+    assert_eq!(groups_of(&[40]), [40]);
 }
 
 #[test]

@@ -34,6 +34,7 @@ use crate::segment::RowLayout;
 pub(crate) mod compose;
 pub(crate) mod keys;
 mod merger;
+pub mod patch;
 pub mod plan;
 #[cfg(test)]
 pub(crate) mod tests;

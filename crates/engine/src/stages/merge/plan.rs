@@ -10,6 +10,8 @@
 //!    names the same file. Other free extents are copied as bytes, where their columns are the
 //!    output's.
 //! 4. All else is merged, in key stretches that begin and end where the steps around them do.
+//! 5. A stretch is sparse if the oldest input's part of it could stand in the output but for what
+//!    newer ones change, and those have few rows beside it.
 //!
 //! Invariant PLAN-1: steps rise by key and are disjoint; together they hold every row of the
 //! inputs inside the range, once. Invariant PLAN-2: a segment that moves lies inside the range.
@@ -23,6 +25,9 @@ use crate::manifest::{KeyRange, SegmentFormat};
 #[cfg(test)]
 mod tests;
 
+/// How many times as many rows the oldest input has in a sparse stretch as all newer ones.
+const SPARSE_PART: u64 = 8;
+
 /// What an index says about an extent.
 #[derive(Debug, Clone)]
 pub struct ExtentSummary {
@@ -34,6 +39,8 @@ pub struct ExtentSummary {
     pub all_upserts: bool,
     /// Its stored bytes.
     pub bytes: u64,
+    /// Its stored rows.
+    pub rows: u64,
 }
 
 /// What the manifest says about a segment, and its index if that was loaded.
@@ -73,6 +80,8 @@ pub struct PlanTarget {
     pub copies_extents: bool,
     /// Segments with fewer bytes don't move, or small files would live for ever.
     pub move_bytes_min: u64,
+    /// Whether extents of the oldest input can be patched, each by itself.
+    pub patches_extents: bool,
 }
 
 /// One step of a merge.
@@ -100,6 +109,10 @@ pub enum PlanStep {
         parts: Vec<MergePart>,
         /// The keys that count: rows outside are left out. Never wider than the merge's range.
         range: KeyRange,
+        /// Whether the parts of newer inputs have so few rows beside those of the oldest that they
+        /// had better be held against its extents one by one: what they leave alone of an extent,
+        /// rows or columns, can stay as it is stored.
+        sparse: bool,
     },
 }
 
@@ -118,7 +131,7 @@ pub struct MergePart {
 pub fn plan_merge(inputs: &[InputRun], target: &PlanTarget, range: &KeyRange) -> Vec<PlanStep> {
     let atoms = atoms_of(inputs, target, range);
     let touching = touching(&atoms);
-    let mut steps = Steps::new(range);
+    let mut steps = Steps::new(inputs, target, range);
     let mut at = 0;
     while at < touching.len() {
         let first = &atoms[touching[at].start];
@@ -236,14 +249,18 @@ fn is_free(group: &[Atom<'_>]) -> bool {
 
 /// The steps so far, and the atoms that the next merge step gets.
 struct Steps<'a> {
+    inputs: &'a [InputRun],
+    target: &'a PlanTarget,
     range: &'a KeyRange,
     steps: Vec<PlanStep>,
     merging: Vec<Atom<'a>>,
 }
 
 impl<'a> Steps<'a> {
-    fn new(range: &'a KeyRange) -> Steps<'a> {
+    fn new(inputs: &'a [InputRun], target: &'a PlanTarget, range: &'a KeyRange) -> Steps<'a> {
         Steps {
+            inputs,
+            target,
             range,
             steps: Vec::new(),
             merging: Vec::new(),
@@ -271,6 +288,7 @@ impl<'a> Steps<'a> {
             return;
         };
         let low = Some(first.min).max(self.range.low.as_ref()).cloned();
+        let sparse = self.is_sparse(&atoms);
         atoms.sort_by_key(|atom| (atom.segment(), atom.extent));
         let of_segment = atoms.chunk_by(|a, b| a.segment() == b.segment());
         let parts = of_segment.map(|atoms| {
@@ -284,6 +302,31 @@ impl<'a> Steps<'a> {
         self.steps.push(PlanStep::Merge {
             parts: parts.collect(),
             range: KeyRange { low, high },
+            sparse,
         });
+    }
+
+    /// Rule 5.
+    fn is_sparse(&self, atoms: &[Atom<'_>]) -> bool {
+        let (mut kept, mut changes) = (0u64, 0u64);
+        for atom in atoms {
+            let segment = &self.inputs[atom.input].segments[atom.segment];
+            let extents = segment.extents.as_ref().zip(atom.extent);
+            let rows = extents.map(|(extents, at)| extents[at].rows);
+            if atom.input > 0 {
+                changes = changes.saturating_add(rows.unwrap_or(u64::MAX));
+                continue;
+            }
+            let stays = segment.format == self.target.format
+                && segment.all_upserts
+                && segment.same_columns
+                && extents.is_some();
+            if !stays {
+                return false;
+            }
+            kept += rows.unwrap_or(0);
+        }
+        let few = changes.saturating_mul(SPARSE_PART) <= kept;
+        self.target.patches_extents && changes > 0 && few
     }
 }

@@ -17,7 +17,7 @@ use crate::stages::sort::sort_shaped;
 /// The changes of a span: by SCU, by batch.
 pub(crate) type Story = Vec<Vec<Vec<Op>>>;
 
-fn any_story() -> impl Strategy<Value = Story> {
+pub(crate) fn any_story() -> impl Strategy<Value = Story> {
     let batch = prop::collection::vec(op(9), 0..7);
     prop::collection::vec(prop::collection::vec(batch, 0..4), 1..8)
 }

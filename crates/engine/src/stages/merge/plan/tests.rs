@@ -52,6 +52,7 @@ fn extent(entries: &[Entry]) -> ExtentSummary {
         max: key(entries[entries.len() - 1].0),
         all_upserts: entries.iter().all(|entry| entry.1),
         bytes: entries.len() as u64,
+        rows: entries.len() as u64,
     }
 }
 
@@ -130,7 +131,17 @@ fn carried_out(runs: &[Run], step: &PlanStep, target: &PlanTarget, range: &KeyRa
             assert!(target.copies_extents && runs[input].indexed);
             copied(input, runs[input].segments[segment][extents].concat())
         }
-        PlanStep::Merge { parts, range } => {
+        PlanStep::Merge {
+            parts,
+            range,
+            sparse,
+        } => {
+            for part in parts.iter().filter(|part| sparse && part.input == 0) {
+                let run = &runs[0];
+                let segment = run.segments[part.segment].concat();
+                assert!(run.format == target.format && segment.iter().all(|entry| entry.1));
+                assert!(part.extents.is_some());
+            }
             let read = parts.into_iter().map(|part| {
                 let segment = &runs[part.input].segments[part.segment];
                 let extents = part.extents.unwrap_or(0..segment.len());
@@ -158,6 +169,7 @@ proptest! {
             format: SegmentFormat::Extent,
             copies_extents,
             move_bytes_min,
+            patches_extents: rows,
         };
         let range = KeyRange { low: low.map(key), high: high.map(key) };
         let inputs: Vec<InputRun> = runs.iter().map(summary).collect();
@@ -184,6 +196,7 @@ fn steps(runs: &[Run]) -> Vec<PlanStep> {
         format: SegmentFormat::Extent,
         copies_extents: true,
         move_bytes_min: 0,
+        patches_extents: false,
     };
     let inputs: Vec<InputRun> = runs.iter().map(summary).collect();
     plan_merge(&inputs, &target, &KeyRange::default())
@@ -226,7 +239,29 @@ fn only_extents_that_touch_are_merged() {
             low: Some(key(20)),
             high: Some(key(35)),
         },
+        sparse: false,
     };
     assert_eq!(steps.len(), 4);
     assert_eq!(steps[1], merge);
+}
+
+#[test]
+fn few_changes_of_many_rows_are_sparse() {
+    let base: &[&[u8]] = &[&[1, 2, 3, 4, 5, 6, 7, 8], &[20, 21, 22, 23, 24, 25, 26, 27]];
+    let is_sparse = |changes: &[u8], patches_extents| {
+        let target = PlanTarget {
+            mode: MergeMode::Rows,
+            format: SegmentFormat::Extent,
+            copies_extents: true,
+            move_bytes_min: 0,
+            patches_extents,
+        };
+        let inputs = [summary(&run(base)), summary(&run(&[changes]))];
+        let steps = plan_merge(&inputs, &target, &KeyRange::default());
+        assert_eq!(steps.len(), 1);
+        matches!(&steps[0], PlanStep::Merge { sparse: true, .. })
+    };
+    assert!(is_sparse(&[3, 21], true));
+    assert!(!is_sparse(&[3, 21], false));
+    assert!(!is_sparse(&[3, 10, 21], true));
 }
