@@ -125,7 +125,7 @@ impl Told {
             json!({
                 "horizon": stamp.horizon.to_string(),
                 "as_of_micros": stamp.as_of_micros,
-                "freshness_asked": stamp.freshness_asked.to_string(),
+                "freshness_asked": stamp.asked(),
                 "staleness_ms": stamp.staleness.as_secs_f64() * 1000.0,
                 "batches_left_out": stamp.batches_left_out,
                 "sources": serde_json::to_value(stamp.sources).unwrap_or(Json::Null),

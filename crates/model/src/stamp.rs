@@ -121,8 +121,12 @@ pub struct Stamp {
     /// The answer is true as of this moment, in microseconds since 1970 on the coordinator's
     /// clock: when the first batch after the horizon was acknowledged, or now if there is none.
     pub as_of_micros: i64,
-    /// What the query asked for.
+    /// What the query asked for; does not count where it asked for a point of the past.
     pub freshness_asked: Freshness,
+    /// The point of the past that it asked for instead, as its AS OF names it: `SCU 40`, or
+    /// `TIMESTAMP 2026-01-31 12:00:00`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of_asked: Option<String>,
     /// How stale the answer is.
     pub staleness: Duration,
     /// Acknowledged batches that the answer leaves out.
@@ -131,6 +135,16 @@ pub struct Stamp {
     pub sources: SourceCounts,
     /// What a slightly staler answer would have saved, when that is much.
     pub advice: Option<String>,
+}
+
+impl Stamp {
+    /// What the query asked for, in words: `0`, `30s`, `best effort`, `as of SCU 40`.
+    pub fn asked(&self) -> String {
+        match &self.as_of_asked {
+            Some(point) => format!("as of {point}"),
+            None => self.freshness_asked.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Stamp {
@@ -145,7 +159,7 @@ impl fmt::Display for Stamp {
                 if n == 1 { "batch" } else { "batches" },
             )?,
         }
-        write!(f, " (asked {})", self.freshness_asked)?;
+        write!(f, " (asked {})", self.asked())?;
         let stages: Vec<&str> = self
             .sources
             .stages()

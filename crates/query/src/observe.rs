@@ -314,7 +314,9 @@ impl Watch {
     }
 
     fn count(&self, took: Duration, stamp: Option<&Stamp>) {
-        let class = class(stamp.map(|stamp| stamp.freshness_asked));
+        // A point of the past is as stale as it was asked to be, whatever the bound.
+        let stamp_of_now = stamp.filter(|stamp| stamp.as_of_asked.is_none());
+        let class = class(stamp_of_now.map(|stamp| stamp.freshness_asked));
         let handles = &*HANDLES;
         let at = self.kind as usize * CLASSES.len() + class;
         handles.seconds[at].record(took.as_secs_f64());
@@ -322,7 +324,9 @@ impl Watch {
         let Some(stamp) = stamp else {
             return;
         };
-        handles.staleness[class].record(stamp.staleness.as_secs_f64());
+        if let Some(staleness) = handles.staleness.get(class) {
+            staleness.record(stamp.staleness.as_secs_f64());
+        }
         if let (1, Freshness::Within(asked)) = (class, stamp.freshness_asked) {
             handles.asked.record(asked.as_secs_f64());
         }

@@ -11,9 +11,11 @@
 //! ```
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::temporal_conversions::timestamp_us_to_datetime;
 use lazybase_model::freshness::DisplayDuration;
 use lazybase_model::{
     Error, Freshness, Horizon, OnMiss, Result, SchemaVersion, ScuNumber, SourceCounts, Stamp,
@@ -80,6 +82,19 @@ pub enum AsOf {
         /// Microseconds since 1970.
         micros: i64,
     },
+}
+
+impl fmt::Display for AsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AsOf::Scu(scu) => write!(f, "SCU {scu}"),
+            AsOf::Timestamp { micros } => match timestamp_us_to_datetime(*micros) {
+                Some(moment) => write!(f, "TIMESTAMP {moment}"),
+                // Beyond the years that have a date: as seconds, which AS OF takes too.
+                None => write!(f, "TIMESTAMP {}", micros.div_euclid(1_000_000)),
+            },
+        }
+    }
 }
 
 /// What a snapshot is made from.
@@ -538,6 +553,7 @@ impl Snapshot {
             horizon: inner.choice.horizon,
             as_of_micros: inner.choice.as_of_micros,
             freshness_asked: inner.asked,
+            as_of_asked: inner.at.map(|at| at.to_string()),
             staleness: inner.choice.staleness,
             batches_left_out: inner.choice.batches_left_out,
             sources,

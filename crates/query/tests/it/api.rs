@@ -189,6 +189,29 @@ async fn answers_stream_and_end_with_their_stamp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stamp_says_which_past_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    ask(&database, "INSERT INTO t (k) VALUES (1)").await;
+    // DDL seals.
+    ask(&database, "CREATE TABLE sealed (k BIGINT PRIMARY KEY)").await;
+    for (clause, asked) in [
+        ("AS OF SCU 1", "(asked as of SCU 1)"),
+        (
+            "AS OF TIMESTAMP '2100-01-02 03:04:05.5'",
+            "(asked as of TIMESTAMP 2100-01-02 03:04:05.500)",
+        ),
+        ("FRESHNESS 'best effort'", "(asked best effort)"),
+        ("", "(asked 0)"),
+    ] {
+        let answer = ask(&database, &format!("SELECT count(*) FROM t {clause}")).await;
+        let stamp = answer.stamp.unwrap().to_string();
+        assert!(stamp.contains(asked), "{clause}: {stamp}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn explain_shows_the_horizon_and_the_sources() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;
