@@ -179,8 +179,9 @@ fn query_of(source: CopySource) -> Result<Box<datafusion::sql::sqlparser::ast::Q
     }
 }
 
+/// All rows of a table whose name has these parts.
 fn whole_table(
-    name: &str,
+    name: &[String],
     columns: &[String],
 ) -> Result<Box<datafusion::sql::sqlparser::ast::Query>> {
     let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
@@ -188,8 +189,8 @@ fn whole_table(
         true => "*".to_owned(),
         false => columns.iter().map(quoted).collect::<Vec<_>>().join(", "),
     };
-    let table = name.replace('"', "\"\"");
-    match parse(&format!("SELECT {columns} FROM \"{table}\""))?.statement {
+    let table = name.iter().map(quoted).collect::<Vec<_>>().join(".");
+    match parse(&format!("SELECT {columns} FROM {table}"))?.statement {
         Ours::Query(query) => Ok(query),
         _ => Err(Error::internal("SELECT is a query")),
     }

@@ -465,15 +465,7 @@ pub(crate) fn folded(ident: &Ident) -> String {
 /// # Errors
 /// `Invalid` for names in another schema.
 pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
-    let parts: Option<Vec<String>> = name
-        .0
-        .iter()
-        .map(|part| match part {
-            ObjectNamePart::Identifier(ident) => Some(folded(ident)),
-            ObjectNamePart::Function(_) => None,
-        })
-        .collect();
-    let parts = parts.unwrap_or_default();
+    let parts = name_parts(name);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
@@ -486,6 +478,31 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
             .with_hint("all tables live in the schema public")
             .with_sqlstate("3F000")),
     }
+}
+
+/// The parts of the name of a table that is only read: a system table's schema and its name, or
+/// the name of a stored table.
+///
+/// # Errors
+/// As [`table_name`], but for system tables.
+pub(crate) fn read_name(name: &ObjectName) -> Result<Vec<String>> {
+    let mut parts = name_parts(name);
+    if parts.len() == 3 && parts[0] == CATALOG {
+        parts.remove(0);
+    }
+    match parts.first().map(String::as_str) {
+        Some(SYSTEM_SCHEMA | PG_CATALOG | "information_schema") if parts.len() == 2 => Ok(parts),
+        _ => table_name(name).map(|name| vec![name]),
+    }
+}
+
+/// The parts of a name, folded; none of one that is no plain name.
+fn name_parts(name: &ObjectName) -> Vec<String> {
+    let parts = name.0.iter().map(|part| match part {
+        ObjectNamePart::Identifier(ident) => Some(folded(ident)),
+        ObjectNamePart::Function(_) => None,
+    });
+    parts.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// The last part of a column's name.

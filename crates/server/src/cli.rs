@@ -205,7 +205,7 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub(crate) struct ExportArgs {
-    /// The table.
+    /// The table, or a system table such as lazybase.tables.
     #[arg(required_unless_present = "query", conflicts_with = "query")]
     pub(crate) table: Option<String>,
     /// The file to write; its ending says the format: .parquet, .csv, .tsv, .jsonl. - is standard

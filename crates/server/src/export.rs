@@ -1,4 +1,4 @@
-//! `lazybase export`: a table or a query's rows into one file.
+//! `lazybase export`: a table, a system table or a query's rows into one file.
 //!
 //! Rows stream from the query to the file. The file gets its name when it is whole, so that a
 //! failed export leaves nothing that looks like a result; pipes and devices are written to as they
@@ -14,7 +14,7 @@ use crate::cli::{ExportArgs, FileFormat};
 use crate::failure;
 use crate::figures::counted;
 use crate::load::format_of;
-use crate::names::{quoted, table_name};
+use crate::names::readable;
 use crate::open::{self, Missing};
 use crate::wall::{self, Place};
 
@@ -23,10 +23,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: ExportArgs) -> Result<()> {
     let format = format_of(&args.file, args.format)?;
     let sql = match (&args.query, &args.table) {
         (Some(query), _) => query.clone(),
-        (None, table) => format!(
-            "SELECT * FROM {}",
-            quoted(&table_name(table.as_deref().unwrap_or("")))
-        ),
+        (None, table) => format!("SELECT * FROM {}", readable(table.as_deref().unwrap_or(""))),
     };
     let database = open::database(db, Missing::Refuse).await?;
     let exported = export(&database, &sql, &args.file, format).await;

@@ -33,7 +33,7 @@ use serde_json::json;
 use crate::cli::{FileFormat, LoadArgs, OnError};
 use crate::failure;
 use crate::figures::{bytes, counted, per_second, thousands};
-use crate::names::table_name;
+use crate::names::{system_table, table_name};
 use crate::open::{self, Missing};
 use crate::wall::Stopwatch;
 use file::FileLoad;
@@ -60,6 +60,10 @@ pub(crate) struct Loaded {
 
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
+    if system_table(&args.table).is_some() {
+        let message = format!("{} is a system table: it can only be read", args.table);
+        return Err(Error::invalid(message).with_sqlstate("42809"));
+    }
     args.table = table_name(&args.table);
     let database = open::database(db, Missing::Create).await?;
     let stopwatch = Stopwatch::start();

@@ -1,5 +1,8 @@
 //! Names of tables as people type them and as SQL takes them; no I/O.
 
+/// The schemas of tables that can only be read.
+const SYSTEM_SCHEMAS: [&str; 3] = ["lazybase", "pg_catalog", "information_schema"];
+
 /// A name as SQL folds it: in lower case unless it stands in double quotes.
 pub(crate) fn folded(name: &str) -> String {
     let inner = name
@@ -19,6 +22,23 @@ pub(crate) fn table_name(name: &str) -> String {
     }
 }
 
+/// The schema and the name of a system table, if that is what is named.
+pub(crate) fn system_table(name: &str) -> Option<(String, String)> {
+    let (schema, table) = name.split_once('.')?;
+    let schema = folded(schema);
+    SYSTEM_SCHEMAS
+        .contains(&schema.as_str())
+        .then(|| (schema, folded(table)))
+}
+
+/// A table or a system table as SQL reads it.
+pub(crate) fn readable(name: &str) -> String {
+    match system_table(name) {
+        Some((schema, table)) => format!("{}.{}", quoted(&schema), quoted(&table)),
+        None => quoted(&table_name(name)),
+    }
+}
+
 /// A name as SQL takes it, whatever letters it has.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
@@ -26,7 +46,7 @@ pub(crate) fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{folded, quoted, table_name};
+    use super::{folded, quoted, readable, table_name};
 
     #[test]
     fn names_are_folded_and_quoted() {
@@ -36,5 +56,8 @@ mod tests {
         assert_eq!(table_name("\"public\".g"), "g");
         assert_eq!(table_name("\"a.b\""), "a.b");
         assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        assert_eq!(readable("LazyBase.Tables"), "\"lazybase\".\"tables\"");
+        assert_eq!(readable("public.T"), "\"t\"");
+        assert_eq!(readable("\"lazybase.tables\""), "\"lazybase.tables\"");
     }
 }

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::{Error, Result};
 
 use super::{
-    Statement, alter, column_name, create, explained, folded, ignored, table_name, taken,
-    unsupported, view, words,
+    Statement, alter, column_name, create, explained, folded, ignored, read_name, table_name,
+    taken, unsupported, view, words,
 };
 
 /// INSERT INTO.
@@ -80,7 +80,11 @@ pub(crate) struct Delete {
 /// What COPY TO writes.
 #[derive(Debug, Clone)]
 pub(crate) enum CopySource {
-    Table { name: String, columns: Vec<String> },
+    /// The parts of its name: system tables have their schema.
+    Table {
+        name: Vec<String>,
+        columns: Vec<String>,
+    },
     Query(Box<Query>),
 }
 
@@ -509,15 +513,17 @@ fn copy(statement: Ast) -> Result<Statement> {
             },
             to,
         ) => {
-            let name = table_name(&name)?;
             let columns = columns.iter().map(folded).collect();
             Ok(match to {
                 true => Statement::CopyTo {
-                    source: CopySource::Table { name, columns },
+                    source: CopySource::Table {
+                        name: read_name(&name)?,
+                        columns,
+                    },
                     file,
                 },
                 false => Statement::CopyFrom {
-                    table: name,
+                    table: table_name(&name)?,
                     columns,
                     file,
                 },

@@ -89,6 +89,26 @@ fn what_is_exported_can_be_loaded() {
     assert!(!place.path("x.csv").exists());
 }
 
+#[test]
+fn system_tables_are_exported_and_not_loaded() {
+    let place = filled();
+    let path = place.path("tables.csv");
+    place.ok(&["export", "lazybase.tables", text(&path)]);
+    let written = std::fs::read_to_string(&path).unwrap();
+    let mut lines = written.lines();
+    let header = lines.next().unwrap();
+    assert!(header.split(',').any(|name| name == "name"), "{header}");
+    let row = lines.next().unwrap();
+    assert!(row.split(',').any(|value| value == "t"), "{row}");
+    assert_eq!(lines.next(), None);
+    place.ok(&["export", "lazybase.runs", text(&place.path("runs.parquet"))]);
+    let said = place.fails(&["load", "LazyBase.tables", text(&path)]);
+    assert!(said.contains("can only be read"), "{said}");
+    let said = place.fails(&["export", "lazybase.nothing", text(&path)]);
+    assert!(said.contains("nothing"), "{said}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+}
+
 #[cfg(unix)]
 #[test]
 fn an_export_writes_to_what_is_no_file_and_where_links_lead() {
