@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt;
-use lazybase_model::{Error, ErrorKind, Result, Stamp};
+use lazybase_model::{Result, Stamp};
 use lazybase_query::{CsvSpelling, Database, FileForm, RowsFile};
 
 use crate::cli::{ExportArgs, FileFormat};
@@ -63,9 +63,9 @@ async fn export(
         while let Some(batch) = stream.next().await {
             let batch = batch?;
             rows += batch.num_rows() as u64;
-            file_rows.write(&batch).map_err(in_vain)?;
+            file_rows.write(&batch)?;
         }
-        file_rows.finish().map_err(in_vain)
+        file_rows.finish()
     }
     .await;
     let named = written.and_then(|()| match &unfinished {
@@ -84,14 +84,6 @@ async fn export(
                 false => error.within(place),
             })
         }
-    }
-}
-
-/// An error of writing, which is cancelled where it goes to a pipe that nobody reads.
-fn in_vain(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Cancelled => failure::unread(),
-        _ => error,
     }
 }
 

@@ -11,9 +11,6 @@ use parquet::errors::ParquetError;
 
 /// Writes an error to standard error, its first word red where that is a terminal.
 pub(crate) fn print(error: &Error) {
-    if is_unread(error) {
-        return;
-    }
     let mut text = text(error);
     if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         text = text.replacen("error:", "\u{1b}[1;31merror:\u{1b}[0m", 1);
@@ -40,9 +37,9 @@ pub(crate) fn text(error: &Error) -> String {
     text
 }
 
-/// Marks the error of data that nobody reads any more. It is told to nobody, and so is no SQLSTATE
-/// that others know.
-const UNREAD: &str = "LB000";
+/// The SQLSTATE by which what is given up for want of a reader differs from what somebody has
+/// cancelled: that of a file that can't be written. `RowsFile` gives it too.
+const UNREAD: &str = "58030";
 /// The status of a program that the system ends because nobody reads what it writes.
 const UNREAD_STATUS: u8 = 141;
 
@@ -68,7 +65,7 @@ pub(crate) fn unread() -> Error {
 
 /// Whether it is that of data that nobody reads any more.
 pub(crate) fn is_unread(error: &Error) -> bool {
-    error.sqlstate() == UNREAD
+    error.kind() == ErrorKind::Cancelled && error.sqlstate() == UNREAD
 }
 
 /// A file of the user's that can't be read or written.

@@ -61,7 +61,10 @@ fn main() -> ExitCode {
     match wall::on_a_stack(STACK_BYTES, || run(cli)) {
         Ok(code) => code,
         Err(error) => {
-            failure::print(&error);
+            // Whoever reads no more data wants no words either.
+            if !failure::is_unread(&error) {
+                failure::print(&error);
+            }
             failure::exit_code(&error)
         }
     }

@@ -118,7 +118,8 @@ impl RowsFile {
     /// Adds rows.
     ///
     /// # Errors
-    /// `Unavailable` naming the file; `Cancelled` where it is a pipe that nobody reads any more.
+    /// `Unavailable` naming the file; `Cancelled` (58030) where it is a pipe that nobody reads any
+    /// more.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.rows {
             Rows::Csv(writer) => writer.write(batch),
@@ -194,7 +195,9 @@ fn is_unread(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
 
+/// Given up for want of a reader. It is no statement that somebody has cancelled, and so has the
+/// SQLSTATE of any file that can't be written.
 fn unread(path: &str) -> Error {
     let message = format!("{path}: nobody reads it any more");
-    Error::new(ErrorKind::Cancelled, message)
+    Error::new(ErrorKind::Cancelled, message).with_sqlstate("58030")
 }

@@ -1,6 +1,7 @@
 //! The shell in a terminal: history, completion, lines until a semicolon, errors that don't end it.
 
 use std::borrow::Cow;
+use std::io::{self, IsTerminal};
 
 use lazybase_model::{Error, Result};
 use reedline::{
@@ -65,7 +66,8 @@ fn run_text(runtime: &Runtime, shell: &mut Shell, text: &str) -> Next {
     };
     match runtime.block_on(shell.run_item(item)) {
         Ok(next) => next,
-        Err(error) if failure::is_unread(&error) => Next::Quit,
+        // On a terminal, it is a pipe that a COPY has named.
+        Err(error) if failure::is_unread(&error) && !io::stdout().is_terminal() => Next::Quit,
         Err(error) => {
             failure::print(&error);
             Next::Continue

@@ -163,7 +163,8 @@ fn data_that_nobody_reads_any_more_end_without_a_word() {
     use std::process::Stdio;
     let place = filled();
     let query = "SELECT x, x * 7 FROM generate_series(1, 1000000) AS s (x)";
-    let mut runs = vec![vec!["sql", "-c", query]];
+    let copy = format!("COPY ({query}) TO '/dev/stdout'");
+    let mut runs = vec![vec!["sql", "-c", query], vec!["sql", "-c", &copy]];
     for format in ["csv", "json"] {
         runs.push(vec!["sql", "--format", format, "-c", query]);
     }
