@@ -8,7 +8,7 @@ use lazybase_model::{Error, Result};
 use crate::backup::Backup;
 use crate::env::{LOCK_FILE, OWNER_FILE};
 use crate::manifest::SegmentFormat;
-use crate::manifest::file::{self, Content, Unreadable};
+use crate::manifest::file::{self, Content, Header, Unreadable};
 use crate::manifest::history::TimesTail;
 use crate::{segment, stages};
 
@@ -90,18 +90,18 @@ fn manifest_file(name: &str, bytes: &[u8]) -> Result<String> {
     let (header, content) = file::decode(name, bytes).map_err(|unreadable| match unreadable {
         Unreadable::Damaged(error) | Unreadable::Newer(error) => error,
     })?;
-    let text = |error: serde_json::Error| Error::internal(error.to_string());
-    let body = match &content {
-        Content::Edit(edit) => serde_json::to_string_pretty(edit).map_err(text)?,
-        Content::Checkpoint(manifest) => serde_json::to_string_pretty(manifest).map_err(text)?,
-    };
-    Ok(format!(
-        "manifest {} {}, format {}, checksum good\n{body}\n",
+    Ok(manifest_line(&header, &content))
+}
+
+/// What a file of the manifest is, in a line: who shows what it says has words of his own for that.
+pub fn manifest_line(header: &Header, content: &Content) -> String {
+    format!(
+        "manifest {} {}, format {}, checksum good\n",
         match content {
             Content::Edit(_) => "edit",
             Content::Checkpoint(_) => "checkpoint",
         },
         header.number,
         header.format
-    ))
+    )
 }

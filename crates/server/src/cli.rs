@@ -239,6 +239,9 @@ pub(crate) struct InspectArgs {
     /// Show superseded runs too, which are kept for readers of the past.
     #[arg(long)]
     pub(crate) all: bool,
+    /// All that the manifest says, or one of its files (.edit, .checkpoint), as one JSON value.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

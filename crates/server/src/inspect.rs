@@ -5,9 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use lazybase_engine::describe::describe_file;
-use lazybase_engine::manifest::{Manifest, RangeState, Run, TableState};
+use arrow::temporal_conversions::timestamp_us_to_datetime;
+use lazybase_engine::describe::{describe_file, manifest_line};
+use lazybase_engine::manifest::file::{self, Content, FileKind};
+use lazybase_engine::manifest::{Manifest, RangeState, Run, SegmentMeta, TableState};
 use lazybase_model::{Error, Result, Table};
+use serde::Serialize;
 
 use crate::cli::InspectArgs;
 use crate::failure;
@@ -17,21 +20,28 @@ use crate::pipeline::Boundaries;
 use crate::render::sql_type;
 use crate::status::format_name;
 
+mod access;
+mod edits;
+
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: InspectArgs) -> Result<()> {
-    let text = match args.file {
-        Some(file) => file_text(db, &file).await?,
+    let text = match &args.file {
+        Some(file) => file_text(db, file, &args).await?,
         None => {
             let database = open::database(db, Missing::Refuse).await?;
-            let text = manifest_text(&database.instance().manifest(), args.all);
-            open::close(&database, Ok(text)).await?
+            let manifest = database.instance().manifest();
+            let text = match args.json {
+                true => json_text(&manifest),
+                false => Ok(manifest_text(&manifest, args.all)),
+            };
+            open::close(&database, text).await?
         }
     };
     failure::write_data(&text)
 }
 
 /// A file by its path, or by its name inside the database's folder.
-async fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
+async fn file_text(db: Option<PathBuf>, file: &Path, args: &InspectArgs) -> Result<String> {
     let inside = db.map(|folder| folder.join(file));
     let path = match inside {
         Some(inside) if !file.exists() => inside,
@@ -44,10 +54,52 @@ async fn file_text(db: Option<PathBuf>, file: &Path) -> Result<String> {
     let name = path.file_name().map(|name| name.to_string_lossy());
     let name = name.unwrap_or_default();
     let size = bytes(content.len() as u64);
-    let text = describe_file(&name, &content.into())
-        .await
-        .map_err(|error| error.within(path.display()))?;
+    let within = |error: Error| error.within(path.display());
+    let text = match of_manifest(&name, &content, args).map_err(within)? {
+        Some(json) if args.json => return Ok(json),
+        Some(text) => text,
+        None if args.json => return Err(within(no_json())),
+        None => describe_file(&name, &content.into())
+            .await
+            .map_err(within)?,
+    };
     Ok(format!("{}, {size}\n{}\n", path.display(), text.trim_end()))
+}
+
+/// What a file of the manifest says, as the options want it; `None` of other files.
+fn of_manifest(name: &str, bytes: &[u8], args: &InspectArgs) -> Result<Option<String>> {
+    let name = format!("{}{name}", file::FOLDER);
+    if FileKind::of_name(&name).is_none() {
+        return Ok(None);
+    }
+    let (header, content) = file::decode(&name, bytes)?;
+    let line = manifest_line(&header, &content);
+    let text = match &content {
+        Content::Edit(edit) if args.json => json_text(edit)?,
+        Content::Checkpoint(manifest) if args.json => json_text(manifest)?,
+        Content::Edit(edit) => line + &edits::edit_text(edit),
+        Content::Checkpoint(manifest) => line + &manifest_text(manifest, args.all),
+    };
+    Ok(Some(text))
+}
+
+fn json_text(value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Error::internal(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+fn no_json() -> Error {
+    Error::invalid("only what the manifest says can be shown as JSON")
+        .with_hint("leave --json out, or name a file .edit or .checkpoint, or none")
+}
+
+/// A moment in microseconds since 1970.
+fn moment(micros: i64) -> String {
+    match timestamp_us_to_datetime(micros) {
+        Some(moment) => format!("{moment} UTC"),
+        None => format!("{micros} us since 1970"),
+    }
 }
 
 /// What is said of a folder where a file was to be named.
@@ -207,13 +259,17 @@ fn run_text(run: &Run, current: bool) -> String {
         bytes(run.bytes()),
     );
     for segment in &run.segments {
-        text.push_str(&format!(
-            "      {}: {}, {}, {}\n",
-            segment.file,
-            format_name(segment.format),
-            counted(segment.rows, "stored row"),
-            bytes(segment.bytes),
-        ));
+        text.push_str(&segment_text(segment));
     }
     text
+}
+
+fn segment_text(segment: &SegmentMeta) -> String {
+    format!(
+        "      {}: {}, {}, {}\n",
+        segment.file,
+        format_name(segment.format),
+        counted(segment.rows, "stored row"),
+        bytes(segment.bytes),
+    )
 }

@@ -275,6 +275,39 @@ fn the_inside_can_be_looked_at() {
 }
 
 #[test]
+fn what_the_manifest_says_is_told_in_words_or_as_json() {
+    let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
+    let whole = place.ok(&["inspect", "--json"]);
+    assert!(
+        whole.starts_with("{\n") && whole.contains("\"sealed_through\": 1"),
+        "{whole}"
+    );
+    let mut words = String::new();
+    for entry in std::fs::read_dir(place.path("db/manifest")).unwrap() {
+        let path = entry.unwrap().path();
+        let told = place.ok(&["inspect", text(&path)]);
+        assert!(!told.contains('{'), "{told}");
+        words += &told;
+        assert!(
+            place
+                .ok(&["inspect", text(&path), "--json"])
+                .starts_with("{\n")
+        );
+    }
+    for told in [
+        "checksum good\n",
+        "SCU 1 is sealed: 1 batch, 3 rows, ",
+        "SCU 1 is sorted\n",
+    ] {
+        assert!(words.contains(told), "{told}: {words}");
+    }
+    let lock = place.path("db").join("LOCK");
+    let said = place.fails(&["inspect", text(&lock), "--json"]);
+    assert!(said.contains("only what the manifest says"), "{said}");
+}
+
+#[test]
 fn a_folder_is_not_inspected_as_a_file() {
     let place = filled();
     let database = place.path("db");
