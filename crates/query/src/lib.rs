@@ -14,10 +14,6 @@
 //! follow from a filter, what a value becomes in its column) is a plain function with tests of
 //! its own; what an answer is made of comes from `lazybase-engine`.
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/user/rust.md")]
-mod guide {}
-
 mod access;
 mod activity;
 mod alter;

@@ -12,6 +12,7 @@ mod combine;
 mod crash;
 mod definitions;
 mod grants;
+mod guide;
 mod labels;
 mod limits;
 mod mixed;

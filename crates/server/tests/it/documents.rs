@@ -2,9 +2,9 @@
 //!
 //! A document's blocks run one after the other in a folder of their own. After the language, a
 //! fence's info string may say `no-run (why)`, `fails` (the block must end with an error), or
-//! `db=FOLDER` (for SQL: the database; `docs.lb` where nothing is said). Blocks of Rust are
-//! compiled by the tests of `crates/query`; `text` is what a program prints, or with `of=FILE` a
-//! part of that file, which something else runs.
+//! `db=FOLDER` (for SQL: the database; `docs.lb` where nothing is said). `of=FILE` says that the
+//! block is a part of that file, which something else runs: all blocks of Rust are, of tests.
+//! `text` is what a program prints.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,7 +54,12 @@ impl Block {
                 lazybase.arg(script);
                 lazybase
             }
-            "rust" | "text" => return None,
+            "rust" => {
+                let shown = self.info.contains("of=");
+                assert!(shown, "{}: nothing runs this", self.place);
+                return None;
+            }
+            "text" => return None,
             other => panic!("{}: a block of {other:?}", self.place),
         };
         let binaries = Path::new(env!("CARGO_BIN_EXE_lazybase")).parent().unwrap();
@@ -152,6 +157,11 @@ fn the_readme_runs() {
 #[test]
 fn the_tour_runs() {
     runs("docs/user/tour.md");
+}
+
+#[test]
+fn the_rust_guide_shows_what_runs() {
+    runs("docs/user/rust.md");
 }
 
 #[test]
