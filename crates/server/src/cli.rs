@@ -26,7 +26,7 @@ A database of your own:
   lazybase serve"
 )]
 pub(crate) struct Cli {
-    /// The database's folder. `sql` and `load` make it if it is not there.
+    /// The database's folder. `sql`, `load` and `serve` make it if it is not there.
     #[arg(long, env = "LAZYBASE_DB", global = true, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
     /// A TOML file with options; `lazybase serve --print-config` shows them. LAZYBASE_CONFIG names
@@ -63,7 +63,8 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Make a database of a backup, as of any SCU or time that it reaches.
     Restore(RestoreArgs),
-    /// Measure this machine: writing, settling, scanning, reading by key.
+    /// Measure this machine in a minute, in a database of its own, among temporary files or beside
+    /// the folder of --db: writing, settling, scanning, reading by key.
     Bench(BenchArgs),
 }
 
@@ -224,7 +225,7 @@ pub(crate) struct StatusArgs {
     /// A server instead of a folder, as a live page: postgresql://127.0.0.1:5432/lazybase.
     #[arg(long, env = "LAZYBASE_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// With --url: print the page once.
+    /// With --url: print the page once, as where standard output is no terminal.
     #[arg(long)]
     pub(crate) once: bool,
     /// For people, or for programs.
@@ -320,8 +321,8 @@ pub(crate) struct DemoArgs {
     /// Changes a second, or `max`.
     #[arg(long, default_value = "17000", value_name = "N|max")]
     pub(crate) rate: String,
-    /// The folder of the demo's database and report; `lazybase-demo` among the system's temporary
-    /// files if not given.
+    /// The folder of the demo's database and report; without it that of --db or LAZYBASE_DB, or
+    /// else `lazybase-demo` among the system's temporary files.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Later demos must not replace the folder.

@@ -1,10 +1,11 @@
 //! `lazybase bench`: what this machine does, in a minute: writing, settling, scanning, reading by
 //! key, on narrow rows that are made beforehand.
 //!
-//! Uses a database of its own among temporary files unless `--db` names an empty folder. The
-//! workspace's benchmarks measure far more; this answers "is my disk slow?".
+//! Uses a database of its own, which goes in the end: beside the folder that `--db` names, to
+//! measure its disk and touch nothing of it, or among temporary files. The workspace's benchmarks
+//! measure far more; this answers "is my disk slow?".
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
@@ -19,7 +20,7 @@ use crate::failure;
 use crate::figures::{bytes, counted, micros, per_second, quantile, thousands};
 use crate::load::create_table;
 use crate::open::{self, Missing};
-use crate::wall::{self, Stopwatch};
+use crate::wall::Stopwatch;
 
 const TABLE: &str = "bench";
 const BATCH_ROWS: u64 = 65_536;
@@ -42,14 +43,26 @@ pub(crate) async fn run(db: Option<PathBuf>, args: BenchArgs) -> Result<()> {
     if args.rows == 0 {
         return Err(Error::invalid("--rows must be 1 or more"));
     }
-    let temporary = tempfile::Builder::new().prefix("lazybase-bench-").tempdir();
-    let temporary = temporary.map_err(|error| failure::io("temporary folder", &error))?;
-    let folder = db.unwrap_or_else(|| temporary.path().join("db"));
-    wall::create_folder(&folder)?;
+    let place = db.map_or_else(std::env::temp_dir, |db| beside(&db));
+    let temporary = tempfile::Builder::new()
+        .prefix("lazybase-bench-")
+        .tempdir_in(&place);
+    let temporary = temporary.map_err(|error| failure::io(place.display(), &error))?;
+    let folder = temporary.path().join("db");
     let database = open::database(Some(folder), Missing::Create).await?;
     let measured = measure(&database, &args).await;
     let figures = open::close(&database, measured).await?;
     failure::write_data(&format!("{}\n", text(&figures, args.json)))
+}
+
+/// The folder that a path lies in.
+fn beside(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        Some(_) => PathBuf::from("."),
+        // The root has nothing beside it.
+        None => path.to_owned(),
+    }
 }
 
 async fn measure(database: &Database, args: &BenchArgs) -> Result<Figures> {
@@ -60,10 +73,6 @@ async fn measure(database: &Database, args: &BenchArgs) -> Result<Figures> {
     let fields: Vec<Field> = fields
         .map(|(name, of)| Field::new(name, of, true))
         .collect();
-    if database.instance().table(TABLE).is_ok() {
-        return Err(Error::conflict(format!("table {TABLE:?} is there already"))
-            .with_hint("bench wants a database of its own: leave --db out"));
-    }
     create_table(database, TABLE, &Schema::new(fields), &["id".to_owned()]).await?;
     let mut figures = Figures {
         rows: args.rows,

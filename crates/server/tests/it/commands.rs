@@ -432,6 +432,15 @@ fn inspect_leaves_out_what_is_superseded() {
 }
 
 #[test]
+fn a_bench_leaves_the_database_alone() {
+    let place = filled();
+    let said = place.ok(&["bench", "--rows", "1000", "--reads", "10", "--json"]);
+    assert!(said.starts_with('{'), "{said}");
+    assert_eq!(place.rows("SELECT name FROM lazybase.tables"), "t\n");
+    assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 1);
+}
+
+#[test]
 fn the_help_shows_where_to_begin() {
     let said = alone(&["--help"]);
     assert!(
