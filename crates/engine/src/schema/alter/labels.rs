@@ -22,7 +22,9 @@ pub(super) fn of_cells(table: &mut Table, name: &str) -> Result<()> {
     column.label = Some(LabelRole::In(TO_COME));
     check_labelled(&table.columns[at], in_key(table, at))?;
     if table.ttl_index() == Some(at) {
-        return Err(refused(table, name, "rows end by it", "42P16"));
+        return Err(refused(table, name, "rows end by it", "42P16")
+            .with_detail("that a row ends would tell whoever may not read the cell")
+            .with_hint("SET (row_labels = true) labels whole rows"));
     }
     begin(table, at)
 }
