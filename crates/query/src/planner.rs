@@ -5,12 +5,12 @@
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
 //!        |                repeated_names, moment_calls
 //!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: whole_rows, grouped_columns, own_orders, counted_sets,
-//!        |                          unknowns, constant_conditions, subquery_columns,
-//!        |                          certain_rows, single_rows, subquery_values, not_in,
-//!        |                          rows_around, rounding, divisions, intervals, window_peers,
-//!        |                          meanings, exact_constants, fine_moments, equal_zeros,
-//!        |                          (its own),
+//!   logical plan          analyzer: whole_rows, determined_groups, grouped_columns, own_orders,
+//!        |                          counted_sets, unknowns, constant_conditions,
+//!        |                          subquery_columns, certain_rows, single_rows,
+//!        |                          subquery_values, not_in, rows_around, rounding,
+//!        |                          divisions, intervals, window_peers, meanings,
+//!        |                          exact_constants, fine_moments, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
@@ -41,6 +41,7 @@ mod counted_sets;
 mod counts;
 mod date_parts;
 mod day_bounds;
+mod determined_groups;
 mod divisions;
 mod equal_zeros;
 mod exact_constants;
@@ -124,6 +125,7 @@ use constant_conditions::CONSTANT_CONDITIONS;
 use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
 use day_bounds::DAY_BOUNDS;
+use determined_groups::DETERMINED_GROUPS;
 use divisions::DIVISIONS;
 use equal_zeros::EQUAL_ZEROS;
 use exact_constants::EXACT_CONSTANTS;
@@ -182,6 +184,7 @@ pub(crate) fn base(
     let mut analyzer = Analyzer::new().rules;
     let before = [
         WHOLE_ROWS,
+        DETERMINED_GROUPS,
         GROUPED_COLUMNS,
         OWN_ORDERS,
         COUNTED_SETS,
