@@ -4,6 +4,7 @@
 //! ```text
 //!   segments of all runs, logs of all SCUs, manifest files --damage--> coordinator heals
 //!                                                   report: healed, healable, lost
+//!   views, each with its table at one horizon ------> report: the same, differs, not compared
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,15 +12,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::key::{PartitionId, Partitioner};
-use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, check, verify_files};
+use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, TableState, check, verify_files};
 use lazybase_engine::read::paths::segments_in;
-use lazybase_engine::read::{AsOf, SnapshotAsk, read_times};
+use lazybase_engine::read::{AsOf, SnapshotAsk, ViewCheck, read_times};
 use lazybase_engine::segment::verify_segment;
-use lazybase_engine::stages::ingest::open_sealed;
-use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result};
+use lazybase_engine::stages::ingest::{UnsortedScu, open_sealed};
+use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result, Span};
 
 use crate::parts::{SegmentPart, segments_of};
 use crate::shared::{DamageState, Shared, is_log};
+use crate::verify_table::{Outcome, StageCheck, not_read};
 
 /// How long a verification waits for damaged files to be made again.
 const HEALING_MAX: Duration = Duration::from_secs(60);
@@ -41,6 +43,9 @@ pub struct VerifyReport {
     pub healed: Vec<String>,
     /// What is wrong and will be healed, but was not yet.
     pub healable: Vec<String>,
+    /// The secondary views, and what came of comparing each with its table: one that could not be
+    /// compared is no problem, and no proof.
+    pub views: Vec<StageCheck>,
 }
 
 impl VerifyReport {
@@ -160,32 +165,61 @@ async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Fo
         .cloned()
         .collect();
     for state in manifest.views.values() {
-        let place = format!("view {:?}", state.table.name);
-        // A view of its own table alone: what another one lost is no matter here.
-        let snapshot = shared.reader.snapshot(SnapshotAsk {
-            pin: shared
-                .reader
-                .pins
-                .pin("verify of views", || Arc::clone(&manifest)),
-            unsorted: unsorted.clone(),
-            now_micros: shared.now(),
-            freshness: Freshness::BestEffort,
-            floor: Horizon::ZERO,
-            on_miss: OnMiss::Dig,
-            at: Some(AsOf::Scu(sorted)),
-            tables: state.table.view_of.map(|table| vec![table]),
-        });
-        let differs = match snapshot {
-            Ok(snapshot) => snapshot.view_differs(state.table.id).await,
-            Err(error) => Err(error),
+        let name = &state.table.name;
+        let mut check = StageCheck {
+            of: name.clone(),
+            stage: "view",
+            span: Span::base(sorted),
+            rows: 0,
+            outcome: Outcome::Same,
         };
-        match differs {
-            Ok(None) => {}
-            Ok(Some((_, problem))) => report.problems.push(problem),
-            Err(error) => note(shared, report, found, Err(error), &place),
+        match check_view(shared, &manifest, &unsorted, state).await {
+            Ok(ViewCheck::Same { rows }) => check.rows = rows,
+            Ok(ViewCheck::Differs { rows, told }) => {
+                let of = state.table.view_of.and_then(|of| manifest.tables.get(&of));
+                let of = of.map_or("", |of| of.table.name.as_str());
+                report.problems.push(format!(
+                    "{told}, through SCU {sorted}; VERIFY TABLE {of} has it built again"
+                ));
+                check.outcome = Outcome::Differs {
+                    rows,
+                    told: vec![told],
+                    healed: false,
+                };
+            }
+            Ok(ViewCheck::Unread(why)) => check.outcome = Outcome::NotCompared(not_read(why)),
+            Err(error) => {
+                check.outcome = Outcome::NotCompared(error.to_string());
+                note(shared, report, found, Err(error), &format!("view {name:?}"));
+            }
         }
+        report.views.push(check);
     }
     Ok(())
+}
+
+/// Compares what a view shows with what its table holds, at the end of what is sorted.
+async fn check_view(
+    shared: &Shared,
+    manifest: &Arc<Manifest>,
+    unsorted: &[Arc<UnsortedScu>],
+    state: &TableState,
+) -> Result<ViewCheck> {
+    // A view of its own table alone: what another one lost is no matter here.
+    let snapshot = shared.reader.snapshot(SnapshotAsk {
+        pin: shared
+            .reader
+            .pins
+            .pin("verify of views", || Arc::clone(manifest)),
+        unsorted: unsorted.to_vec(),
+        now_micros: shared.now(),
+        freshness: Freshness::BestEffort,
+        floor: Horizon::ZERO,
+        on_miss: OnMiss::Dig,
+        at: Some(AsOf::Scu(manifest.sorted_through)),
+        tables: state.table.view_of.map(|table| vec![table]),
+    })?;
+    snapshot.check_view(state.table.id).await
 }
 
 /// Reads back the logs of all SCUs that are kept, whatever of them is held in memory.

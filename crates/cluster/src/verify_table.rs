@@ -21,7 +21,7 @@ use lazybase_engine::read::paths::segments_in;
 use lazybase_engine::read::recompute::{
     Comparison, Recompute, StagePair, WrongEntries, stage_pairs,
 };
-use lazybase_engine::read::{AsOf, Snapshot, SnapshotAsk};
+use lazybase_engine::read::{AsOf, Snapshot, SnapshotAsk, ViewCheck};
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_model::{Error, ErrorKind, Freshness, Horizon, OnMiss, Result, Span, TableId, ViewId};
 use tokio::sync::{mpsc, oneshot};
@@ -51,7 +51,7 @@ pub struct StageCheck {
     pub of: String,
     /// The stage that is checked: sorted, merged, base, or view.
     pub stage: &'static str,
-    /// The SCUs of the run; of a view, all up to its boundary.
+    /// The SCUs of the run; of a view, all up to the horizon at which it was compared.
     pub span: Span,
     /// Rows that were compared.
     pub rows: u64,
@@ -83,6 +83,11 @@ impl TableReport {
         let differs = |check: &&StageCheck| matches!(check.outcome, Outcome::Differs { .. });
         self.checks.iter().filter(differs)
     }
+}
+
+/// What is said of a view that can't be read by itself.
+pub(crate) fn not_read(why: &str) -> String {
+    format!("{why}, and its table answers")
 }
 
 /// A run of a key range that was compared.
@@ -287,14 +292,11 @@ impl Verifier<'_> {
         };
         check.outcome = match compared.await {
             Err(error) => self.not_compared(error)?,
-            Ok(None) => {
-                let reason = "it is not read by itself now: its table answers";
-                Outcome::NotCompared(reason.to_owned())
-            }
-            Ok(Some(found)) if found.compared == 0 && found.wrong == 0 && self.share < 1.0 => {
+            Ok(Err(why)) => Outcome::NotCompared(not_read(why)),
+            Ok(Ok(found)) if found.compared == 0 && found.wrong == 0 && self.share < 1.0 => {
                 Outcome::NotCompared("the sample drew none of its rows".to_owned())
             }
-            Ok(Some(found)) => {
+            Ok(Ok(found)) => {
                 check.rows = found.compared;
                 match found.wrong {
                     0 => Outcome::Same,
@@ -309,20 +311,25 @@ impl Verifier<'_> {
         Ok(check)
     }
 
-    async fn view_at(&self, snapshot: &Snapshot, view: TableId) -> Result<Option<WrongEntries>> {
+    /// Compares the entries of a view with its table's rows; or why it can't be.
+    async fn view_at(
+        &self,
+        snapshot: &Snapshot,
+        view: TableId,
+    ) -> Result<Result<WrongEntries, &'static str>> {
         let random = &*self.shared.env.random;
         let found = snapshot.wrong_entries(view, self.share, random).await?;
         let Some(mut found) = found else {
-            return Ok(None);
+            return Ok(Err(snapshot.why_unread(view)));
         };
         if self.share >= 1.0 && found.wrong == 0 {
             // Rows that it lacks show only where all of both are looked at.
-            if let Some((rows, what)) = snapshot.view_differs(view).await? {
+            if let ViewCheck::Differs { rows, told } = snapshot.check_view(view).await? {
                 found.wrong = rows;
-                found.told.push(what);
+                found.told.push(told);
             }
         }
-        Ok(Some(found))
+        Ok(Ok(found))
     }
 
     fn snapshot(&self, of: Option<TableId>) -> Result<Snapshot> {

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lazybase_cluster::VerifyReport;
+use lazybase_cluster::{Outcome, VerifyReport};
 use lazybase_model::{Error, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{ReportFormat, VerifyArgs};
 use crate::failure;
@@ -50,10 +50,28 @@ fn show(report: &VerifyReport, format: ReportFormat, took: Duration) -> Result<(
                 "problems": report.problems,
                 "healed": report.healed,
                 "healable": report.healable,
+                "views": views(report),
             })
         ),
     };
     failure::write_data(&text)
+}
+
+/// What came of the views, for programs.
+fn views(report: &VerifyReport) -> Vec<Value> {
+    let views = report.views.iter().map(|check| {
+        json!({
+            "view": check.of,
+            "through_scu": check.span.last.0,
+            "rows": check.rows,
+            "outcome": match &check.outcome {
+                Outcome::Same => "the same".to_owned(),
+                Outcome::NotCompared(why) => format!("not compared: {why}"),
+                Outcome::Differs { .. } => "differs".to_owned(),
+            },
+        })
+    });
+    views.collect()
 }
 
 fn text(report: &VerifyReport, took: Duration) -> String {
@@ -66,6 +84,24 @@ fn text(report: &VerifyReport, took: Duration) -> String {
     }
     for healable in &report.healable {
         text += &format!("can be healed, open the database for longer: {healable}\n");
+    }
+    for check in &report.views {
+        let (view, through) = (&check.of, check.span.last);
+        match &check.outcome {
+            Outcome::Same => {
+                let rows = counted(check.rows, "row");
+                text += &format!(
+                    "view {view:?} shows the {rows} of its table, through SCU {through}\n"
+                );
+            }
+            Outcome::NotCompared(why) => {
+                text += &format!(
+                    "view {view:?} was not compared with its table, through SCU {through}: {why}\n"
+                );
+            }
+            // Which is a problem, and told as one.
+            Outcome::Differs { .. } => {}
+        }
     }
     text += &format!(
         "read {}, {}, {} in {:.1} s: {}\n",
@@ -87,9 +123,10 @@ fn text(report: &VerifyReport, took: Duration) -> String {
 mod tests {
     use std::time::Duration;
 
-    use lazybase_cluster::VerifyReport;
+    use lazybase_cluster::{Outcome, StageCheck, VerifyReport};
+    use lazybase_model::{ScuNumber, Span};
 
-    use super::text;
+    use super::{text, views};
 
     #[test]
     fn problems_come_first() {
@@ -106,5 +143,46 @@ mod tests {
         );
         report.problems.push("segments/a.ext: bad".to_owned());
         assert!(text(&report, took).starts_with("problem: segments/a.ext: bad\nread"));
+    }
+
+    #[test]
+    fn views_are_told_with_what_came_of_them() {
+        let view = |of: &str, rows, outcome| StageCheck {
+            of: of.to_owned(),
+            stage: "view",
+            span: Span::base(ScuNumber(7)),
+            rows,
+            outcome,
+        };
+        let unbuilt = Outcome::NotCompared("it is not built yet".to_owned());
+        let differs = Outcome::Differs {
+            rows: 1,
+            told: Vec::new(),
+            healed: false,
+        };
+        let report = VerifyReport {
+            views: vec![
+                view("by_a", 3, Outcome::Same),
+                view("by_b", 0, unbuilt),
+                view("by_c", 0, differs),
+            ],
+            ..VerifyReport::default()
+        };
+        let told = text(&report, Duration::ZERO);
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(
+            lines[..2],
+            [
+                "view \"by_a\" shows the 3 rows of its table, through SCU 7",
+                "view \"by_b\" was not compared with its table, through SCU 7: it is not built yet",
+            ]
+        );
+        assert_eq!(lines.len(), 3, "{told}");
+        let outcomes: Vec<_> = views(&report)
+            .iter()
+            .map(|view| view["outcome"].as_str().unwrap().to_owned())
+            .collect();
+        let unbuilt = "not compared: it is not built yet";
+        assert_eq!(outcomes, ["the same", unbuilt, "differs"]);
     }
 }

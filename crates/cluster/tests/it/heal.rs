@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use futures::{StreamExt, TryStreamExt, stream};
-use lazybase_cluster::{DamageState, Instance, Settings, SettleTo, StageName, ViewSpec};
+use lazybase_cluster::{DamageState, Instance, Outcome, Settings, SettleTo, StageName, ViewSpec};
 use lazybase_engine::env::faults::{Faults, FaultyStore};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{Env, Store};
@@ -234,6 +234,36 @@ fn a_damaged_view_is_answered_by_its_table_and_built_again() {
         assert_eq!(show(&instance), Some(entries(&model)), "{closed} {harm:?}");
         block_on(instance.close()).unwrap();
     }
+}
+
+#[test]
+fn a_view_whose_table_is_lost_was_not_compared_and_verification_says_why() {
+    let world = World::new();
+    let settings = Settings {
+        cache_bytes: 0,
+        ..settings()
+    };
+    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let table = create(&instance, "t");
+    create_view(&instance, &table);
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    wait_for(&instance, "earlier forms to be retired", |instance| {
+        let manifest = instance.manifest();
+        manifest.runs.len() == 2 && manifest.scus.is_empty()
+    });
+    let base = files_of(&instance, &table, RunKind::Base);
+    world.harm(&base[0], Harm::Delete);
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(!report.problems.is_empty(), "{report:?}");
+    let [check] = &report.views[..] else {
+        panic!("{report:?}");
+    };
+    assert!(
+        matches!(&check.outcome, Outcome::NotCompared(why) if why.contains(&base[0])),
+        "{report:?}"
+    );
+    block_on(instance.close()).unwrap();
 }
 
 /// What a database says of `t` and `u` after the log of an SCU of both was damaged.

@@ -249,6 +249,50 @@ fn a_view_that_is_whole_and_wrong_is_built_again() {
 }
 
 #[test]
+fn verification_of_all_files_compares_the_views_and_finds_a_wrong_one() {
+    let store = MemoryStore::without_history();
+    let (_, view, _) = story(&store);
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let sorted = instance.manifest().sorted_through;
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    let [check] = &report.views[..] else {
+        panic!("{report:?}");
+    };
+    assert!(
+        report.is_whole() && check.outcome == Outcome::Same,
+        "{report:?}"
+    );
+    assert_eq!((check.of.as_str(), check.span.last), ("by_count", sorted));
+    assert!(check.rows > 0, "{report:?}");
+    let files = files_of(&instance, &view, RunKind::Base);
+    block_on(instance.close()).unwrap();
+    make_wrong(&store, &view, &files[0]);
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    let ([problem], [check]) = (&report.problems[..], &report.views[..]) else {
+        panic!("{report:?}");
+    };
+    assert!(
+        problem.contains("\"by_count\"") && problem.contains("VERIFY TABLE t"),
+        "{problem}"
+    );
+    assert!(
+        matches!(check.outcome, Outcome::Differs { rows: 1.., .. }),
+        "{report:?}"
+    );
+    assert!(!report.is_whole(), "{report:?}");
+    // What the problem says to do, helps.
+    assert_eq!(verify(&instance, 1.0).differing().count(), 1);
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(
+        report.is_whole() && report.views[0].outcome == Outcome::Same,
+        "{report:?}"
+    );
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
 fn what_no_earlier_stage_holds_is_said_and_not_called_right() {
     let store = MemoryStore::without_history();
     let instance = open(Arc::new(store.clone()), settings()).unwrap();

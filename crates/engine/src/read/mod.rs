@@ -47,6 +47,7 @@ pub use own::OwnChanges;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
 pub use snapshot::{AsOf, OwnTable, Reader, Snapshot, SnapshotAsk, summary};
 pub use unsorted::UnsortedCache;
+pub use view_check::ViewCheck;
 
 /// Arrow refused what the engine knows to be well formed.
 fn arrow_internal(error: arrow::error::ArrowError) -> Error {

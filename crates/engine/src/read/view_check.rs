@@ -18,18 +18,34 @@ struct Sum {
     hashes: u64,
 }
 
+/// What comparing a view with its table showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ViewCheck {
+    /// The view shows what its table holds.
+    Same {
+        /// How many rows.
+        rows: u64,
+    },
+    /// It does not.
+    Differs {
+        /// In how many rows at least.
+        rows: u64,
+        /// How, in words.
+        told: String,
+    },
+    /// The view can't be read by itself here, and its table answers: why.
+    Unread(&'static str),
+}
+
 impl Snapshot {
-    /// What is wrong with a view, if anything, and of how many rows at least; nothing is said of a
-    /// view that can't be read here, for its table answers then.
+    /// Compares what a view shows with what its table holds.
     ///
     /// # Errors
     /// As a scan.
-    pub async fn view_differs(&self, view: TableId) -> Result<Option<(u64, String)>> {
-        let Some(state) = self.view(view) else {
-            return Ok(None);
-        };
-        let Some(of) = state.table.view_of else {
-            return Ok(None);
+    pub async fn check_view(&self, view: TableId) -> Result<ViewCheck> {
+        let of = self.view(view).and_then(|state| state.table.view_of);
+        let (Some(state), Some(of)) = (self.view(view), of) else {
+            return Ok(ViewCheck::Unread(self.why_unread(view)));
         };
         let layout = self.inner.reader.layout(&state.table)?;
         let request = ScanRequest {
@@ -41,20 +57,23 @@ impl Snapshot {
             parts: 1,
         };
         let Some(plan) = self.plan_view_in(&request, Form::Stored).await? else {
-            return Ok(None);
+            return Ok(ViewCheck::Unread(self.why_unread(view)));
         };
         let shown = stream::iter(plan.parts)
             .flat_map(|part| part.stream())
             .boxed();
         let shown = sum(&layout, shown).await?;
         let held = sum(&layout, self.all_entries(&layout, of).await?).await?;
-        Ok((shown != held).then(|| {
-            let what = format!(
+        if shown == held {
+            return Ok(ViewCheck::Same { rows: held.rows });
+        }
+        Ok(ViewCheck::Differs {
+            rows: held.rows.abs_diff(shown.rows).max(1),
+            told: format!(
                 "view {:?} does not show what its table holds: {} rows there, {} here",
                 layout.table.name, held.rows, shown.rows
-            );
-            (held.rows.abs_diff(shown.rows).max(1), what)
-        }))
+            ),
+        })
     }
 }
 

@@ -131,7 +131,7 @@ impl Snapshot {
         let Some((state, of)) = self.view_and_table(request.table) else {
             return Ok(None);
         };
-        let Some(start) = self.view_start(state, of) else {
+        let Ok(start) = self.view_start(state, of) else {
             return Ok(None);
         };
         let table = self.layout(of.table.id)?;
@@ -220,7 +220,7 @@ impl Snapshot {
         let Some((state, of)) = self.view_and_table(request.table) else {
             return Ok(None);
         };
-        let Some(start) = self.view_start(state, of) else {
+        let Ok(start) = self.view_start(state, of) else {
             return Ok(None);
         };
         let view = self.inner.reader.layout(&state.table)?;
@@ -250,7 +250,7 @@ impl Snapshot {
     /// About how many bytes of its table's changes a view lacks; `None` where it can't be read.
     pub fn view_lag_bytes(&self, view: TableId) -> Option<u64> {
         let (state, of) = self.view_and_table(view)?;
-        let start = self.view_start(state, of)?;
+        let start = self.view_start(state, of).ok()?;
         Some(self.lag_bytes(of, &start))
     }
 
@@ -284,9 +284,21 @@ impl Snapshot {
         shows.then_some((state, self.manifest().tables.get(&of)?))
     }
 
+    /// Why a view can't be read by itself here.
+    pub fn why_unread(&self, view: TableId) -> &'static str {
+        let Some((state, of)) = self.view_and_table(view) else {
+            return "its table has other columns at this horizon";
+        };
+        match self.view_start(state, of) {
+            Err(why) => why,
+            // Its runs would do, and reading them met damage.
+            Ok(_) => "a file of it is damaged",
+        }
+    }
+
     /// The newest boundary at or before the snapshot's that the view can be read at and from
-    /// which the table's changes lead on.
-    fn view_start(&self, view: &TableState, table: &TableState) -> Option<Start> {
+    /// which the table's changes lead on; or why there is none.
+    fn view_start(&self, view: &TableState, table: &TableState) -> Result<Start, &'static str> {
         let manifest = self.manifest();
         let sorted = self.inner.choice.sorted;
         let (_, damaged) = self.inner.reader.damaged.files();
@@ -306,15 +318,38 @@ impl Snapshot {
         // A view that was built from all rows at a boundary knows nothing of what was before.
         let begun = view.created_after.0;
         ends.retain(|end| begun == 0 || *end > begun);
-        ends.into_iter()
-            .take(ENDS_TRIED)
-            .map(ScuNumber)
-            .find_map(|end| {
-                let path = paths.cheapest(end)?;
-                let route = self.route(table, end)?;
-                let small = self.route_bytes(&route) <= DELTA_BYTES_MAX;
-                small.then_some(Start { end, path, route })
-            })
+        let mut why = None;
+        for end in ends.into_iter().take(ENDS_TRIED).map(ScuNumber) {
+            match self.start_at(end, &paths, table) {
+                Ok(start) => return Ok(start),
+                // The newest boundary's reason counts: older ones lack more.
+                Err(reason) => why = why.or(Some(reason)),
+            }
+        }
+        Err(why.unwrap_or("it begins after this horizon"))
+    }
+
+    /// A boundary of a view, and the ways to it and on from it; or what is missing.
+    fn start_at(
+        &self,
+        end: ScuNumber,
+        paths: &TablePaths,
+        table: &TableState,
+    ) -> Result<Start, &'static str> {
+        // It begins with nothing, which is right up to where its table begins.
+        let is_built = end > table.created_after;
+        let missing = |what: &'static str| match is_built {
+            true => what,
+            false => "it is not built yet",
+        };
+        let path = paths.cheapest(end);
+        let path = path.ok_or_else(|| missing("a file of it is damaged"))?;
+        let route = self.route(table, end);
+        let route = route.ok_or_else(|| missing("what it lacks is not kept by itself"))?;
+        match self.route_bytes(&route) <= DELTA_BYTES_MAX {
+            true => Ok(Start { end, path, route }),
+            false => Err(missing("it lacks too much of what changed in its table")),
+        }
     }
 
     /// The keys of a table that changed after `from`, in their order; `None` if they can't be told

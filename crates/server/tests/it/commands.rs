@@ -194,6 +194,18 @@ fn data_that_nobody_reads_any_more_end_without_a_word() {
 }
 
 #[test]
+fn verify_says_which_views_it_compared() {
+    let place = filled();
+    let view = "CREATE MATERIALIZED VIEW by_name AS SELECT name, id FROM t ORDER BY name, id";
+    place.ok(&["sql", "-c", &format!("{view}; SETTLE")]);
+    let said = place.ok(&["verify"]);
+    let line = "view \"by_name\" shows the 3 rows of its table, through SCU ";
+    assert!(said.contains(line), "{said}");
+    let said = place.ok(&["verify", "--format", "json"]);
+    assert!(said.contains("\"outcome\":\"the same\""), "{said}");
+}
+
+#[test]
 fn null_is_null_without_a_type() {
     let place = filled();
     assert_eq!(place.rows("SELECT NULL, 1, ''"), ",1,\"\"\n");
