@@ -86,7 +86,8 @@ pub(crate) fn insert_or_set(
     let key = table.key_indices();
     let sets_all = (0..columns.len()).all(|at| key.contains(&at) || set.contains(&at));
     if sets_all && !key.is_empty() && columns.len() > key.len() {
-        // Setting every column to what the absent row holds is a whole-row upsert.
+        // Setting every column to what the absent row holds is a whole-row upsert, and of tables
+        // that take no others the only form; so the key has the time of this change.
         return upserts(table, columns);
     }
     if table.takes_whole_rows_only() {

@@ -7,6 +7,7 @@
 //! | the same, with merge operators            | both halves in one row, columns combined      |
 //! | ON CONFLICT DO NOTHING                    | both halves in one row, nothing set           |
 //! | DO UPDATE SET c = EXCLUDED.c, ...         | both halves in one row, the columns set       |
+//! | the same, of every column                 | whole-row upsert: the key counts as set, too  |
 //! | DO UPDATE SET c = anything else           | a pair: the row, then the columns set         |
 //!
 //! Invariant INS-1: rows are written in the order given, so that of two rows of one key the later
