@@ -9,6 +9,7 @@
 
 mod api;
 mod combine;
+mod combined_times;
 mod crash;
 mod definitions;
 mod grants;
