@@ -174,6 +174,10 @@ impl Connection {
             Err(error) => return Ok(Err(error)),
         };
         let schema = answer.schema();
+        let quoted = match style.force_quote.of_answer(&schema) {
+            Ok(quoted) => quoted,
+            Err(error) => return Ok(Err(error)),
+        };
         let columns = schema.fields().len();
         let binary = style.format == RowFormat::Binary;
         let format = i16::from(binary);
@@ -190,7 +194,7 @@ impl Connection {
                 .collect();
             self.put_data(|out| {
                 for (at, name) in names.iter().enumerate() {
-                    put_value(Some(name.as_bytes()), at, style, out);
+                    put_value(Some(name.as_bytes()), at, style, false, out);
                 }
                 out.put_u8(b'\n');
             });
@@ -205,7 +209,7 @@ impl Connection {
             for row in 0..rows.count {
                 self.put_data(|out| {
                     out.put_slice(std::mem::take(&mut head));
-                    put_row(&rows, row, columns, style, out);
+                    put_row(&rows, row, style, &quoted, out);
                 });
                 count += 1;
                 self.flush_full().await?;
@@ -242,22 +246,29 @@ fn no_thread() -> Error {
     Error::internal("the thread of a COPY has ended before its time")
 }
 
-fn put_row(rows: &Rows, row: usize, columns: usize, style: &CopyStyle, out: &mut BytesMut) {
+/// Appends a row; `quoted` says of each column whether CSV has it in quotes, whatever it is.
+fn put_row(rows: &Rows, row: usize, style: &CopyStyle, quoted: &[bool], out: &mut BytesMut) {
     if style.format == RowFormat::Binary {
-        out.put_i16(columns as i16);
+        out.put_i16(quoted.len() as i16);
         rows.put_cells(row, out);
         return;
     }
     let mut at = 0;
     rows.each_text(row, |text| {
-        put_value(text, at, style, out);
+        put_value(text, at, style, quoted[at], out);
         at += 1;
     });
     out.put_u8(b'\n');
 }
 
 /// Appends a value as a line of text or CSV spells it.
-fn put_value(text: Option<&[u8]>, at: usize, style: &CopyStyle, out: &mut BytesMut) {
+fn put_value(
+    text: Option<&[u8]>,
+    at: usize,
+    style: &CopyStyle,
+    in_quotes: bool,
+    out: &mut BytesMut,
+) {
     if at > 0 {
         out.put_u8(style.delimiter);
     }
@@ -266,17 +277,18 @@ fn put_value(text: Option<&[u8]>, at: usize, style: &CopyStyle, out: &mut BytesM
         return;
     };
     match style.format {
-        RowFormat::Csv => put_quoted(text, style, out),
+        RowFormat::Csv => put_quoted(text, style, in_quotes, out),
         _ => put_escaped(text, style.delimiter, out),
     }
 }
 
-fn put_quoted(text: &[u8], style: &CopyStyle, out: &mut BytesMut) {
+fn put_quoted(text: &[u8], style: &CopyStyle, in_quotes: bool, out: &mut BytesMut) {
     let special = |byte: &u8| {
         matches!(*byte, b'\n' | b'\r') || *byte == style.delimiter || *byte == style.quote
     };
     // What would be read as NULL, or as the end of the data, stands in quotes too.
-    let quoted = text == style.null.as_bytes() || text == b"\\." || text.iter().any(special);
+    let quoted =
+        in_quotes || text == style.null.as_bytes() || text == b"\\." || text.iter().any(special);
     if !quoted {
         out.put_slice(text);
         return;

@@ -14,6 +14,7 @@ use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::stream::StreamExt;
 use lazybase_model::access::Privilege;
@@ -30,6 +31,8 @@ use crate::session::{Shared, ours};
 mod client;
 mod csv;
 mod csv_rows;
+mod forced;
+mod header;
 mod input;
 mod json_rows;
 mod rows_file;
@@ -40,6 +43,8 @@ pub use client::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
 pub(crate) use client::{copy_to_client, plan};
 pub use csv::csv_texts;
 pub use csv_rows::{CsvSpelling, CsvWriter};
+pub use forced::ForcedColumns;
+pub(crate) use header::Header;
 pub(crate) use input::Input;
 pub use json_rows::{JsonColumn, JsonObject, json_objects, json_rows};
 pub use rows_file::{FileForm, RowsFile, json_lines};
@@ -66,21 +71,47 @@ impl Format {
             Some(format) => format.clone(),
             None => ending(file).unwrap_or_else(|| plain.to_owned()),
         };
-        match named.as_str() {
-            "csv" | "tsv" => Ok(Format::Csv),
-            "txt" if file.format.is_none() => Ok(Format::Csv),
-            "text" => Ok(Format::Text),
-            "binary" => Ok(Format::Binary),
-            "json" | "jsonl" | "ndjson" => Ok(Format::Json),
-            "parquet" => Ok(Format::Parquet),
-            "arrow" | "arrows" | "feather" | "ipc" => Ok(Format::Arrow),
-            other => Err(
-                Error::invalid(format!("COPY does not know the format {other:?}"))
-                    .with_hint("write WITH (FORMAT csv), text, json, parquet or arrow")
-                    .with_sqlstate("22023"),
-            ),
-        }
+        let format = match named.as_str() {
+            "csv" | "tsv" => Format::Csv,
+            "txt" if file.format.is_none() => Format::Csv,
+            "text" => Format::Text,
+            "binary" => Format::Binary,
+            "json" | "jsonl" | "ndjson" => Format::Json,
+            "parquet" => Format::Parquet,
+            "arrow" | "arrows" | "feather" | "ipc" => Format::Arrow,
+            other => {
+                return Err(
+                    Error::invalid(format!("COPY does not know the format {other:?}"))
+                        .with_hint("write WITH (FORMAT csv), text, json, parquet or arrow")
+                        .with_sqlstate("22023"),
+                );
+            }
+        };
+        check_options(file, format)?;
+        Ok(format)
     }
+}
+
+/// Whether a format has what the options ask for.
+fn check_options(file: &CopyFile, format: Format) -> Result<()> {
+    let forced = [
+        ("FORCE_QUOTE", &file.force_quote),
+        ("FORCE_NULL", &file.force_null),
+        ("FORCE_NOT_NULL", &file.force_not_null),
+    ];
+    let mut forced = forced
+        .into_iter()
+        .filter(|(_, columns)| !columns.is_empty());
+    let is_lines = matches!(format, Format::Csv | Format::Text);
+    let (option, formats) = match forced.next() {
+        Some((option, _)) if format != Format::Csv => (option, "csv"),
+        _ if file.header == Header::Matched && !is_lines => ("HEADER MATCH", "csv and text"),
+        _ => return Ok(()),
+    };
+    Err(
+        Error::invalid(format!("COPY's {option} is for the format {formats} only"))
+            .with_sqlstate("0A000"),
+    )
 }
 
 /// The ending of the file's name, in lower case.
@@ -125,10 +156,10 @@ pub(crate) async fn copy_to(
             )
             .with_sqlstate("0A000"));
     };
-    let form = file_form(file)?;
     let query = query_of(source)?;
     let opened = read::open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
+    let form = file_form(file, &schema)?;
     let mut writer = RowsFile::create(path, form, &schema)?;
     let mut batches = ours(opened.rows, sql);
     let mut rows = 0_u64;
@@ -145,17 +176,18 @@ pub(crate) async fn copy_to(
     Ok(AnswerStream::done(format!("COPY {rows}"), rows).with_stamp(stamp))
 }
 
-/// How the file of a COPY TO is written.
-fn file_form(file: &CopyFile) -> Result<FileForm> {
+/// How the file of a COPY TO with these columns is written.
+fn file_form(file: &CopyFile, schema: &Schema) -> Result<FileForm> {
     let format = Format::of(file, "csv")?;
     Ok(match format {
         Format::Csv => FileForm::Csv {
-            header: file.header,
+            header: file.header != Header::None,
             spelling: CsvSpelling {
                 delimiter: delimiter(file, format)?.into(),
                 quote: ascii(file.quote, "quote values")?.into(),
                 escape: ascii(file.escape, "escape quotes")?.into(),
                 null: null_of(file, format),
+                quoted: file.force_quote.of_answer(schema)?,
             },
         },
         Format::Json => FileForm::Json,

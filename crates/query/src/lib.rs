@@ -81,9 +81,9 @@ pub use appender::{Appender, Op};
 pub use array_text::{array_elements, put_array_element};
 pub use cast::texts_as;
 pub use copy::{
-    BYTE_ORDER_MARK, CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm, JsonColumn,
-    JsonObject, RowFormat, RowsFile, copy_input, csv_texts, json_lines, json_objects, json_rows,
-    json_texts,
+    BYTE_ORDER_MARK, CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm,
+    ForcedColumns, JsonColumn, JsonObject, RowFormat, RowsFile, copy_input, csv_texts, json_lines,
+    json_objects, json_rows, json_texts,
 };
 pub use database::{Database, OpenOptions, SessionDefaults};
 pub use error::{arrow_fact, nearest, parquet_fact};

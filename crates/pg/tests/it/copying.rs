@@ -53,6 +53,21 @@ async fn rows_go_in_and_out_in_each_format() {
         String::from_utf8_lossy(&csv),
         "k,v,n\n1,one,1.50\n2,,\n3,a\tb\\,-2.00\n"
     );
+    let sql = "COPY (SELECT * FROM t ORDER BY k) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE (v,n))";
+    let csv = copy_out(&client, sql).await;
+    assert_eq!(
+        String::from_utf8_lossy(&csv),
+        "k,v,n\n1,\"one\",\"1.50\"\n2,,\n3,\"a\tb\\\",\"-2.00\"\n"
+    );
+    let csv = copy_out(
+        &client,
+        "COPY (SELECT 1 a, NULL b) TO STDOUT CSV FORCE QUOTE *",
+    )
+    .await;
+    assert_eq!(String::from_utf8_lossy(&csv), "\"1\",\n");
+    let sql = "COPY (SELECT 1 a) TO STDOUT (FORMAT csv, FORCE_QUOTE (b))";
+    let refused = client.copy_out(sql).await.map(drop);
+    assert_eq!(sqlstate(refused), "42703");
     let binary = copy_out(&client, "COPY t TO STDOUT (FORMAT binary)").await;
     client
         .batch_execute("CREATE TABLE u (k INT PRIMARY KEY, v TEXT, n DECIMAL(8, 2))")
@@ -216,5 +231,38 @@ async fn a_copy_that_waits_ends_in_its_time() {
     assert_eq!(told.errors(b'C'), ["57014"]);
     assert_eq!(count(&client, "t").await, 0);
     assert_eq!(raw.query("SELECT 1").ready().await.status(), Some('I'));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_header_is_matched_and_columns_are_never_or_also_null() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT, w TEXT)").await;
+    let client = served.client().await;
+    let sql = "COPY t (k, w, v) FROM STDIN WITH (HEADER MATCH)";
+    let text = b"k\tw\tv\n1\tdouble\tone\n";
+    assert_eq!(copy_in(&client, sql, text).await.unwrap(), 1);
+    assert_eq!(
+        sqlstate(copy_in(&client, sql, b"k\tv\tw\n1\tx\ty\n").await),
+        "22P04"
+    );
+    let sql = "COPY t FROM STDIN (FORMAT csv, HEADER MATCH, FORCE_NOT_NULL (v), FORCE_NULL (w))";
+    let csv = b"k,v,w\n2,,\"\"\n3,\"\",\n";
+    assert_eq!(copy_in(&client, sql, csv).await.unwrap(), 2);
+    let shown = copy_out(&client, "COPY (SELECT * FROM t ORDER BY k) TO STDOUT CSV").await;
+    assert_eq!(
+        String::from_utf8_lossy(&shown),
+        "1,one,double\n2,\"\",\n3,\"\",\n"
+    );
+    // What is wrong with the options is said before any data.
+    for (options, state) in [
+        ("FORMAT csv, FORCE_NULL (x)", "42703"),
+        ("FORMAT csv, FORCE_NOT_NULL (w)", "42P10"),
+        ("FORCE_NULL (v)", "0A000"),
+        ("FORMAT binary, HEADER MATCH", "0A000"),
+    ] {
+        let sql = format!("COPY t (k, v) FROM STDIN WITH ({options})");
+        let refused = client.copy_in::<_, Bytes>(&sql).await.map(drop);
+        assert_eq!(sqlstate(refused), state, "{options}");
+    }
     served.stop().await;
 }

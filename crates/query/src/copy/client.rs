@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
 
-use super::{Format, ascii, delimiter, null_of, query_of};
+use super::{ForcedColumns, Format, Header, ascii, delimiter, null_of, query_of};
 use crate::answer::AnswerStream;
 use crate::dml::insert::columns_given;
 use crate::parse::{CopyFile, CopyPlace, Statement as Ours, parse};
@@ -87,6 +87,8 @@ pub struct CopyStyle {
     pub escape: u8,
     /// How NULL is written.
     pub null: String,
+    /// The columns whose values stand in quotes in CSV, whatever they are.
+    pub force_quote: ForcedColumns,
 }
 
 impl From<Format> for RowFormat {
@@ -109,11 +111,12 @@ fn style(file: &CopyFile, plain: &str) -> Result<CopyStyle> {
     }
     Ok(CopyStyle {
         format: format.into(),
-        header: file.header,
+        header: file.header != Header::None,
         delimiter: delimiter(file, format)?,
         quote: ascii(file.quote, "quote values")?,
         escape: ascii(file.escape, "escape quotes")?,
         null: null_of(file, format),
+        force_quote: file.force_quote.clone(),
     })
 }
 
@@ -133,6 +136,9 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
             delimiter(&file, format)?;
             ascii(file.quote, "quote values")?;
             ascii(file.escape, "escape quotes")?;
+            file.force_null.of_table("FORCE_NULL", &table, &given)?;
+            file.force_not_null
+                .of_table("FORCE_NOT_NULL", &table, &given)?;
             session
                 .gate_now()
                 .write(Privilege::Insert, &table, &given)?;

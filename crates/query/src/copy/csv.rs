@@ -13,7 +13,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::limits::CELL_BYTES_MAX;
 use lazybase_model::{Error, Result};
 
-use super::{BYTE_ORDER_MARK, drain, io};
+use super::header::check_names;
+use super::{BYTE_ORDER_MARK, Header, drain, io};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -33,8 +34,12 @@ pub(super) struct Dialect {
     pub(super) escape: u8,
     /// The unquoted text that means NULL.
     pub(super) null: Vec<u8>,
-    /// Whether the first line holds names; it is skipped.
-    pub(super) header: bool,
+    /// What the first line is.
+    pub(super) header: Header,
+    /// Which columns' values are NULL in quotes too; none of those that it ends before.
+    pub(super) force_null: Vec<bool>,
+    /// Which columns' values are never NULL.
+    pub(super) force_not_null: Vec<bool>,
     /// Whether a line of `\\.` ends the data, as clients send it.
     pub(super) has_end: bool,
 }
@@ -54,7 +59,9 @@ pub fn csv_texts(
         quote: b'"',
         escape: b'"',
         null: Vec::new(),
-        header: false,
+        header: Header::None,
+        force_null: Vec::new(),
+        force_not_null: Vec::new(),
         has_end: false,
     };
     Records::after(b"", lines, dialect, names)
@@ -88,6 +95,17 @@ impl Record {
     /// Line ends inside quotes.
     fn lines_inside(&self) -> u64 {
         self.bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    }
+
+    /// The fields of a header.
+    fn texts(&self) -> Vec<String> {
+        let mut start = 0;
+        let texts = self.fields.iter().map(|(end, _)| {
+            let text = String::from_utf8_lossy(&self.bytes[start..*end]);
+            start = *end;
+            text.into_owned()
+        });
+        texts.collect()
     }
 
     /// Whether the line is the one that ends what clients send.
@@ -158,8 +176,11 @@ impl<R: BufRead> Records<R> {
             ended: false,
             dialect,
         };
-        if records.dialect.header {
+        if records.dialect.header != Header::None {
             records.read_record()?;
+        }
+        if records.dialect.header == Header::Matched {
+            check_names(&records.record.texts(), &records.schema)?;
         }
         Ok(records)
     }
@@ -267,10 +288,15 @@ impl<R: BufRead> Records<R> {
             .with_sqlstate("22P04"));
         }
         let mut start = 0;
-        for (column, (end, quoted)) in columns.iter_mut().zip(fields) {
+        let is = |forced: &[bool], at: usize| forced.get(at) == Some(&true);
+        for (at, (column, (end, quoted))) in columns.iter_mut().zip(fields).enumerate() {
             let bytes = &self.record.bytes[start..*end];
             start = *end;
-            if !quoted && bytes == self.dialect.null {
+            let may_be_null = match quoted {
+                true => is(&self.dialect.force_null, at),
+                false => !is(&self.dialect.force_not_null, at),
+            };
+            if may_be_null && bytes == self.dialect.null {
                 column.append_null();
                 continue;
             }

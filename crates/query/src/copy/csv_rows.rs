@@ -23,6 +23,8 @@ pub struct CsvSpelling {
     pub(super) quote: char,
     pub(super) escape: char,
     pub(super) null: String,
+    /// Which columns' values stand in quotes, whatever they are; none of those that it ends before.
+    pub(super) quoted: Vec<bool>,
 }
 
 impl CsvSpelling {
@@ -42,6 +44,7 @@ impl Default for CsvSpelling {
             quote: '"',
             escape: '"',
             null: String::new(),
+            quoted: Vec::new(),
         }
     }
 }
@@ -72,8 +75,9 @@ impl<W: Write> CsvWriter<W> {
     pub fn header(&mut self, schema: &SchemaRef) -> Result<(), ArrowError> {
         let fields = schema.fields();
         for (at, field) in fields.iter().enumerate() {
+            let is_lost = self.spelling.is_lost(field.name(), fields.len());
             self.spelling
-                .add(&mut self.line, at, Some(field.name()), fields.len());
+                .add(&mut self.line, at, Some(field.name()), is_lost);
         }
         self.end_line()
     }
@@ -99,8 +103,12 @@ impl<W: Write> CsvWriter<W> {
                     true => None,
                     false => Some(formatter.value(row).try_to_string()?),
                 };
+                let in_quotes = value.as_deref().is_some_and(|value| {
+                    self.spelling.quoted.get(at) == Some(&true)
+                        || self.spelling.is_lost(value, columns.len())
+                });
                 self.spelling
-                    .add(&mut self.line, at, value.as_deref(), columns.len());
+                    .add(&mut self.line, at, value.as_deref(), in_quotes);
             }
             self.end_line()?;
         }
@@ -121,8 +129,14 @@ impl<W: Write> CsvWriter<W> {
 }
 
 impl CsvSpelling {
-    /// Adds value `at` of a line with so many.
-    fn add(&self, line: &mut String, at: usize, value: Option<&str>, of: usize) {
+    /// Whether a value would be read as something else without quotes: as NULL, or as no row where
+    /// an empty line holds all of its values.
+    fn is_lost(&self, value: &str, of: usize) -> bool {
+        value == self.null || (value.is_empty() && of == 1)
+    }
+
+    /// Adds value `at` of a line, in quotes if that is said or needed.
+    fn add(&self, line: &mut String, at: usize, value: Option<&str>, in_quotes: bool) {
         if at > 0 {
             line.push(self.delimiter);
         }
@@ -131,9 +145,7 @@ impl CsvSpelling {
             return;
         };
         let parts = [self.delimiter, self.quote, '\n', '\r'];
-        // An empty line is no row.
-        let is_lost = value == self.null || (value.is_empty() && of == 1);
-        if !is_lost && !value.contains(parts) {
+        if !in_quotes && !value.contains(parts) {
             line.push_str(value);
             return;
         }

@@ -106,7 +106,7 @@ pub(super) fn rows(
     match format {
         Format::Csv => {
             let given = columns_given(table, columns)?;
-            let dialect = dialect(file, format)?;
+            let dialect = dialect(file, format, table, &given)?;
             let names = given.iter().map(|at| table.columns[*at].name.clone());
             let records = Records::new(source.reader(), dialect, names.collect())?;
             Ok((given, stream::iter(records).boxed()))
@@ -175,14 +175,17 @@ fn no_data(what: &str, fact: &str) -> Error {
     Error::invalid(format!("{what}: {fact}")).with_sqlstate("22P04")
 }
 
-/// How a file of CSV is written.
-fn dialect(file: &CopyFile, format: Format) -> Result<Dialect> {
+/// How a file of CSV with these columns of a table is written.
+fn dialect(file: &CopyFile, format: Format, table: &Table, given: &[usize]) -> Result<Dialect> {
+    let (null, not_null) = (&file.force_null, &file.force_not_null);
     Ok(Dialect {
         delimiter: delimiter(file, format)?,
         quote: ascii(file.quote, "quote values")?,
         escape: ascii(file.escape, "escape quotes")?,
         null: null_of(file, format).into_bytes(),
         header: file.header,
+        force_null: null.of_table("FORCE_NULL", table, given)?,
+        force_not_null: not_null.of_table("FORCE_NOT_NULL", table, given)?,
         has_end: file.place == CopyPlace::Input,
     })
 }

@@ -13,7 +13,8 @@ use arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::{Error, Result};
 
-use super::{drain, io};
+use super::header::check_names;
+use super::{Header, drain, io};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ impl<R: BufRead> Lines<R> {
         input: R,
         delimiter: u8,
         null: String,
-        header: bool,
+        header: Header,
         names: Vec<String>,
     ) -> Result<Lines<R>> {
         if delimiter == b'\\' {
@@ -67,10 +68,26 @@ impl<R: BufRead> Lines<R> {
             rows: 0,
             ended: false,
         };
-        if header {
+        if header != Header::None {
             lines.read_line()?;
         }
+        if header == Header::Matched {
+            check_names(&lines.texts(), &lines.schema)?;
+        }
         Ok(lines)
+    }
+
+    /// The values of a header.
+    fn texts(&self) -> Vec<String> {
+        let (mut rest, mut texts) = (Some(self.line.as_slice()), Vec::new());
+        while let Some(bytes) = rest {
+            let (raw, _, after) = next_value(bytes, self.delimiter);
+            rest = after;
+            let mut plain = Vec::new();
+            unescape(raw, &mut plain);
+            texts.push(String::from_utf8_lossy(&plain).into_owned());
+        }
+        texts
     }
 
     /// Reads one line; false at the end.

@@ -8,10 +8,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lazybase_model::{Error, Result};
 
+use super::postgres::{ALL_COLUMNS, HEADER_MATCH};
 use super::{
     Statement, alter, column_name, create, explained, folded, ignored, read_name, table_name,
     taken, unsupported, view, words,
 };
+use crate::copy::{ForcedColumns, Header};
 
 /// INSERT INTO.
 #[derive(Debug, Clone)]
@@ -104,7 +106,7 @@ pub(crate) struct CopyFile {
     pub(crate) place: CopyPlace,
     /// In lower case; by the file's ending where not given.
     pub(crate) format: Option<String>,
-    pub(crate) header: bool,
+    pub(crate) header: Header,
     /// By the file's ending where not given.
     pub(crate) delimiter: Option<char>,
     pub(crate) quote: char,
@@ -112,6 +114,12 @@ pub(crate) struct CopyFile {
     pub(crate) escape: char,
     /// How NULL is written; by the format where not given.
     pub(crate) null: Option<String>,
+    /// The columns whose values are written in quotes.
+    pub(crate) force_quote: ForcedColumns,
+    /// The columns whose values are NULL in quotes too, if they read as NULL.
+    pub(crate) force_null: ForcedColumns,
+    /// The columns whose values are never NULL.
+    pub(crate) force_not_null: ForcedColumns,
 }
 
 pub(crate) fn statement(statement: Ast) -> Result<Statement> {
@@ -501,6 +509,7 @@ fn copy(statement: Ast) -> Result<Statement> {
         all.extend(without_parentheses(option)?);
     }
     let file = copy_file(place, &all)?;
+    check_way(&file, to)?;
     match (source, to) {
         (ast::CopySource::Query(query), _) => Ok(Statement::CopyTo {
             source: CopySource::Query(reading(query)?),
@@ -529,6 +538,22 @@ fn copy(statement: Ast) -> Result<Statement> {
                 },
             })
         }
+    }
+}
+
+/// Whether the options of a COPY are for the way that it goes.
+fn check_way(file: &CopyFile, to: bool) -> Result<()> {
+    let (reads, writes) = ("COPY FROM", "COPY TO");
+    let wrong = match to {
+        true if file.header == Header::Matched => Some(("HEADER MATCH", reads)),
+        true if !file.force_null.is_empty() => Some(("FORCE_NULL", reads)),
+        true if !file.force_not_null.is_empty() => Some(("FORCE_NOT_NULL", reads)),
+        false if !file.force_quote.is_empty() => Some(("FORCE_QUOTE", writes)),
+        _ => None,
+    };
+    match wrong {
+        Some((option, way)) => Err(unsupported(format!("{option} is for {way} only"))),
+        None => Ok(()),
     }
 }
 
@@ -570,30 +595,38 @@ fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
     let mut file = CopyFile {
         place,
         format: None,
-        header: false,
+        header: Header::None,
         delimiter: None,
         quote: '"',
         escape: '"',
         null: None,
+        force_quote: ForcedColumns::default(),
+        force_null: ForcedColumns::default(),
+        force_not_null: ForcedColumns::default(),
     };
     let mut escape = None;
     for option in options {
         match option {
             CopyOption::Format(format) => file.format = Some(format.value.to_lowercase()),
-            CopyOption::Header(header) => file.header = *header,
+            CopyOption::Header(true) => file.header = Header::Names,
+            CopyOption::Header(false) => file.header = Header::None,
             CopyOption::Delimiter(delimiter) => file.delimiter = Some(*delimiter),
             CopyOption::Quote(quote) => file.quote = *quote,
             CopyOption::Escape(given) => escape = Some(*given),
             CopyOption::Null(null) => file.null = Some(null.clone()),
             // It spares PostgreSQL a later pass over the rows, and decides no answer.
             CopyOption::Freeze(_) => {}
+            CopyOption::ForceQuote(columns) => file.force_quote = forced(columns),
+            CopyOption::ForceNull(columns) => file.force_null = forced(columns),
+            CopyOption::ForceNotNull(columns) => file.force_not_null = forced(columns),
+            CopyOption::Encoding(name) if name == HEADER_MATCH => file.header = Header::Matched,
             CopyOption::Encoding(name)
                 if matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8") => {}
             other => {
                 return Err(
                     unsupported(format!("COPY's option {other} is not supported")).with_hint(
-                        "there are FORMAT, HEADER, DELIMITER, NULL, QUOTE and ESCAPE, \
-                             and files are UTF-8",
+                        "there are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, \
+                         FORCE_NULL and FORCE_NOT_NULL, and files are UTF-8",
                     ),
                 );
             }
@@ -601,4 +634,12 @@ fn copy_file(place: CopyPlace, options: &[CopyOption]) -> Result<CopyFile> {
     }
     file.escape = escape.unwrap_or(file.quote);
     Ok(file)
+}
+
+/// The columns that one of COPY's options names.
+fn forced(columns: &[Ident]) -> ForcedColumns {
+    match columns {
+        [all] if all.value == ALL_COLUMNS => ForcedColumns::All,
+        columns => ForcedColumns::Named(columns.iter().map(folded).collect()),
+    }
 }

@@ -5,6 +5,7 @@
 //! | `int8 ARRAY`                           | `int8[]`                    |
 //! | `COMMENT ... IS $$text$$`              | `COMMENT ... IS 'text'`     |
 //! | COPY's `FREEZE on`, `HEADER 1`         | `FREEZE true`, ...          |
+//! | COPY's `HEADER MATCH`, `FORCE_QUOTE *` | an encoding, a column `"*"` |
 //! | `'\x00ff'::bytea`                      | `X'00ff'::bytea`            |
 //! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
 //! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
@@ -55,6 +56,7 @@ pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
     }
     if tokens.first().is_some_and(|first| is(&first.token, "copy")) {
         switches(tokens);
+        copy_options(tokens);
     }
 }
 
@@ -206,6 +208,49 @@ fn switches(tokens: &mut [TokenWithSpan]) {
         if of_switch {
             tokens[at].token = Token::make_word(value, None);
         }
+    }
+}
+
+/// The encoding that stands for MATCH behind COPY's HEADER.
+pub(super) const HEADER_MATCH: &str = "header match";
+/// The column that stands for all of them in COPY's FORCE_QUOTE.
+pub(super) const ALL_COLUMNS: &str = "*";
+
+/// `HEADER MATCH` as `HEADER, ENCODING 'header match'`, and `FORCE_QUOTE *` as
+/// `FORCE_QUOTE ("*")`: nothing else is written so, and the tree shows what is meant.
+fn copy_options(tokens: &mut Vec<TokenWithSpan>) {
+    let mut depth = 0_usize;
+    // What is copied may be a query, whose columns can have any names.
+    let target = tokens.iter().position(|token| {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            token => return depth == 0 && (is(token, "to") || is(token, "from")),
+        }
+        false
+    });
+    let mut at = target.unwrap_or(tokens.len()) + 2;
+    while at < tokens.len() {
+        let (before, token, span) = (&tokens[at - 1].token, &tokens[at].token, tokens[at].span);
+        let is_match = is(token, "match")
+            || matches!(token, Token::SingleQuotedString(text)
+                if text.eq_ignore_ascii_case("match"));
+        let all = || Token::make_word(ALL_COLUMNS, Some('"'));
+        let meant = if is(before, "header") && is_match {
+            let encoding = Token::SingleQuotedString(HEADER_MATCH.to_owned());
+            vec![Token::Comma, Token::make_word("ENCODING", None), encoding]
+        } else if is(before, "force_quote") && *token == Token::Mul {
+            vec![Token::LParen, all(), Token::RParen]
+        } else if is(before, "quote") && *token == Token::Mul {
+            vec![all()]
+        } else {
+            at += 1;
+            continue;
+        };
+        let length = meant.len();
+        let meant = meant.into_iter().map(|token| TokenWithSpan { token, span });
+        tokens.splice(at..=at, meant);
+        at += length;
     }
 }
 

@@ -4,6 +4,7 @@ use lazybase_cluster::{SettleTo, StageName};
 use lazybase_model::{ColumnDefault, Layout};
 
 use super::*;
+use crate::copy::{ForcedColumns, Header};
 
 fn statement(sql: &str) -> Statement {
     parse(sql)
@@ -265,7 +266,37 @@ fn copies_are_read() {
     else {
         panic!()
     };
-    assert_eq!((file.format.as_deref(), file.header), (Some("csv"), true));
+    let read = (file.format.as_deref(), file.header);
+    assert_eq!(read, (Some("csv"), Header::Names));
+    let Statement::CopyFrom { file, .. } =
+        statement("COPY t FROM STDIN (HEADER MATCH, FORCE_NULL (a, \"B\"), FORCE_NOT_NULL (c))")
+    else {
+        panic!()
+    };
+    let named = |names: &[&str]| {
+        ForcedColumns::Named(names.iter().map(|name| (*name).to_owned()).collect())
+    };
+    assert_eq!(file.header, Header::Matched);
+    assert_eq!(file.force_null, named(&["a", "B"]));
+    assert_eq!(file.force_not_null, named(&["c"]));
+    for sql in [
+        "COPY (SELECT header, quote * 2 FROM t) TO STDOUT (FORMAT csv, FORCE_QUOTE *)",
+        "COPY t TO STDOUT CSV FORCE QUOTE *",
+    ] {
+        let Statement::CopyTo { file, .. } = statement(sql) else {
+            panic!("{sql}")
+        };
+        assert_eq!(file.force_quote, ForcedColumns::All);
+        assert_eq!(file.header, Header::None);
+    }
+    for sql in [
+        "COPY t TO STDOUT (HEADER MATCH)",
+        "COPY t TO STDOUT (FORMAT csv, FORCE_NULL (a))",
+        "COPY t TO STDOUT (FORMAT csv, FORCE_NOT_NULL (a))",
+        "COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE (a))",
+    ] {
+        assert_eq!(refused(sql).sqlstate(), "0A000", "{sql}");
+    }
     assert!(matches!(
         statement("COPY t (a, b) FROM 'x.parquet'"),
         Statement::CopyFrom { columns, .. } if columns.len() == 2

@@ -12,7 +12,9 @@ fn dialect() -> Dialect {
         quote: b'"',
         escape: b'"',
         null: Vec::new(),
-        header: false,
+        header: Header::None,
+        force_null: Vec::new(),
+        force_not_null: Vec::new(),
         has_end: false,
     }
 }

@@ -9,7 +9,7 @@ fn rows(text: &str, width: usize) -> Result<Vec<Vec<Option<String>>>> {
     let mut rows = Vec::new();
     // A small buffer, so that lines are cut anywhere.
     let input = std::io::BufReader::with_capacity(3, text.as_bytes());
-    for batch in Lines::new(input, b'\t', "\\N".to_owned(), false, names)? {
+    for batch in Lines::new(input, b'\t', "\\N".to_owned(), Header::None, names)? {
         let batch = batch?;
         for row in 0..batch.num_rows() {
             let cell = |column: &ArrayRef| {
