@@ -249,7 +249,8 @@ impl Connection {
     pub(crate) fn describe_cursor(&mut self, name: &str, formats: &[i16]) -> Result<()> {
         let cursor = self.cursors.get(name).ok_or_else(|| unknown(name))?;
         let formats = if cursor.binary { &[1][..] } else { formats };
-        let description = types::description(&cursor.answer.schema(), formats)?;
+        let answer = &cursor.answer;
+        let description = types::description(&answer.schema(), answer.origins(), formats)?;
         self.wire.put(description);
         Ok(())
     }

@@ -283,7 +283,7 @@ impl Connection {
             Err(error) => return Ok(Err(error)),
         };
         match &columns {
-            Some(columns) => match types::description(&columns.schema, formats) {
+            Some(columns) => match types::description(&columns.schema, &columns.origins, formats) {
                 Ok(description) => self.wire.put(description),
                 Err(error) => return Ok(Err(error)),
             },

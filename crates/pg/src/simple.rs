@@ -89,7 +89,7 @@ impl Connection {
             Err(error) => return Ok(Err(error)),
         };
         if answer.returns_rows() {
-            match types::description(&answer.schema(), &[]) {
+            match types::description(&answer.schema(), answer.origins(), &[]) {
                 Ok(description) => self.wire.put(description),
                 Err(error) => return Ok(Err(error)),
             }

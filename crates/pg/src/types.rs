@@ -3,6 +3,7 @@
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use lazybase_model::{Error, Result};
+use lazybase_query::Origin;
 use pgwire::messages::data::{FieldDescription, RowDescription};
 
 pub(crate) const BOOL: u32 = 16;
@@ -103,11 +104,16 @@ pub(crate) fn is_same(one: &Schema, other: &Schema) -> bool {
     one.fields().len() == other.fields().len() && same.all(|same| same)
 }
 
-/// The columns of an answer; `formats` as a client gives them: none, one for all, or one each.
+/// The columns of an answer, and where they come from, as far as that is known; `formats` as a
+/// client gives them: none, one for all, or one each.
 ///
 /// # Errors
 /// `Invalid` (54011) for too many columns.
-pub(crate) fn description(schema: &Schema, formats: &[i16]) -> Result<RowDescription> {
+pub(crate) fn description(
+    schema: &Schema,
+    origins: &[Origin],
+    formats: &[i16],
+) -> Result<RowDescription> {
     if schema.fields().len() > COLUMNS_MAX {
         return Err(Error::invalid(format!(
             "the answer has {} columns, and clients take {COLUMNS_MAX}",
@@ -121,7 +127,9 @@ pub(crate) fn description(schema: &Schema, formats: &[i16]) -> Result<RowDescrip
         let modifier = modifier(field.data_type());
         let format = format_of(formats, at);
         let name = field.name().replace('\0', "");
-        FieldDescription::new(name, 0, 0, oid, size(oid), modifier, format)
+        let origin = origins.get(at).copied().unwrap_or_default();
+        let (table, column) = (origin.table as i32, origin.column);
+        FieldDescription::new(name, table, column, oid, size(oid), modifier, format)
     });
     Ok(RowDescription::new(fields.collect()))
 }

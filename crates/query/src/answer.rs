@@ -15,6 +15,7 @@ use tracing::Span;
 
 use crate::error::from_datafusion;
 use crate::observe::Watch;
+use crate::origins::Origin;
 use crate::scan::of_its_size;
 use crate::session::Shared;
 
@@ -51,6 +52,8 @@ pub struct Columns {
     pub schema: SchemaRef,
     /// What they follow from.
     pub definitions: Definitions,
+    /// Where they come from; those that it ends before come from nowhere.
+    pub origins: Vec<Origin>,
 }
 
 /// What one statement answers, batch by batch.
@@ -60,6 +63,7 @@ pub struct AnswerStream {
     tag: Tag,
     rows: u64,
     definitions: Definitions,
+    origins: Vec<Origin>,
     snapshot: Option<Snapshot>,
     stamp: Option<Stamp>,
     token: Option<Token>,
@@ -93,6 +97,7 @@ impl AnswerStream {
             tag: Tag::Rows("SELECT"),
             rows: 0,
             definitions: Definitions::default(),
+            origins: Vec::new(),
             snapshot,
             stamp: None,
             token: None,
@@ -111,6 +116,7 @@ impl AnswerStream {
             tag: Tag::Rows(word),
             rows: 0,
             definitions: Definitions::default(),
+            origins: Vec::new(),
             snapshot: None,
             stamp: None,
             token: None,
@@ -129,6 +135,7 @@ impl AnswerStream {
             tag: Tag::Done(tag.into()),
             rows,
             definitions: Definitions::default(),
+            origins: Vec::new(),
             snapshot: None,
             stamp: None,
             token: None,
@@ -175,6 +182,16 @@ impl AnswerStream {
     pub(crate) fn with_definitions(mut self, definitions: Definitions) -> AnswerStream {
         self.definitions = definitions;
         self
+    }
+
+    pub(crate) fn with_origins(mut self, origins: Vec<Origin>) -> AnswerStream {
+        self.origins = origins;
+        self
+    }
+
+    /// Where the columns of the rows come from; those that it ends before come from nowhere.
+    pub fn origins(&self) -> &[Origin] {
+        &self.origins
     }
 
     /// What the columns of the rows follow from.

@@ -274,6 +274,7 @@ impl Schema for StoredSchema {
             Arc::clone(&self.names.notes),
             self.names.gate.clone(),
         );
+        let table = table.with_today(visible.table(name));
         Ok(Some(Arc::new(table.with_new_ids(new_ids))))
     }
 

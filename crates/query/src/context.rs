@@ -35,6 +35,7 @@ use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::memory;
+use crate::origins::{self, Origin};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::planner;
@@ -69,6 +70,13 @@ pub(crate) struct OnePartition;
 pub(crate) struct Context {
     state: SessionState,
     notes: ScanNotes,
+}
+
+/// A query that has begun to run.
+pub(crate) struct Begun {
+    pub(crate) rows: SendableRecordBatchStream,
+    /// Where its columns come from.
+    pub(crate) origins: Vec<Origin>,
 }
 
 impl Context {
@@ -113,42 +121,45 @@ impl Context {
     }
 
     /// Plans a query and begins to run it.
-    pub(crate) async fn run(
-        &self,
-        statement: Statement,
-        sql: &str,
-    ) -> Result<SendableRecordBatchStream> {
+    pub(crate) async fn run(&self, statement: Statement, sql: &str) -> Result<Begun> {
         let statement = planner::rewritten(statement);
         let run = async {
-            let plan = self
+            let (plan, origins) = self
                 .plan(statement)
                 .instrument(tracing::info_span!("plan"))
                 .await?;
-            execute_stream(plan, memory::task_of_one(&self.state))
+            let rows = execute_stream(plan, memory::task_of_one(&self.state));
+            rows.map(|rows| Begun {
+                rows: repeated_names::unmarked_rows(rows),
+                origins,
+            })
         };
-        let rows = run.await.map(repeated_names::unmarked_rows);
-        rows.map_err(|error| from_datafusion(&error, sql))
+        run.await.map_err(|error| from_datafusion(&error, sql))
     }
 
-    /// How a statement would run.
+    /// How a statement would run, and where its columns come from.
     pub(crate) fn plan(
         &self,
         statement: PlannerStatement,
-    ) -> BoxFuture<'_, DataFusionResult<Arc<dyn ExecutionPlan>>> {
+    ) -> BoxFuture<'_, DataFusionResult<(Arc<dyn ExecutionPlan>, Vec<Origin>)>> {
         Box::pin(async {
             let plan = self.state.statement_to_plan(statement).await?;
-            self.physical(&plan).await
+            Ok((self.physical(&plan).await?, origins::of_plan(&plan)))
         })
     }
 
-    /// The columns of the rows that a query gives.
-    pub(crate) async fn columns(&self, statement: Statement, sql: &str) -> Result<SchemaRef> {
+    /// The columns of the rows that a query gives, and where they come from.
+    pub(crate) async fn columns(
+        &self,
+        statement: Statement,
+        sql: &str,
+    ) -> Result<(SchemaRef, Vec<Origin>)> {
         let plan = self
             .state
             .statement_to_plan(planner::rewritten(statement))
             .await;
-        plan.and_then(|plan| self.state.optimize(&plan))
-            .map(|plan| repeated_names::unmarked(plan.schema().inner()))
+        plan.and_then(|plan| Ok((self.state.optimize(&plan)?, origins::of_plan(&plan))))
+            .map(|(plan, origins)| (repeated_names::unmarked(plan.schema().inner()), origins))
             .map_err(|error| from_datafusion(&error, sql))
     }
 

@@ -23,7 +23,7 @@ use crate::activity::Activities;
 use crate::settings::Settings;
 use crate::visible::Visible;
 
-pub(crate) use described::key_name;
+pub(crate) use described::{key_name, oid_of};
 pub(crate) use privileges::role_oid;
 
 mod described;

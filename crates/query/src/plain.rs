@@ -89,7 +89,7 @@ impl PlainTables {
     /// As [`Session::query`](crate::Session::query); `Invalid` for what is no query, or has clauses
     /// that only a database can keep.
     pub async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        let rows = self.context().run(query_of(sql)?, sql).await?;
+        let rows = self.context().run(query_of(sql)?, sql).await?.rows;
         let schema = rows.schema();
         let batches = rows.try_collect().await;
         Ok((
@@ -106,7 +106,7 @@ impl PlainTables {
         let statement = planner::rewritten(query_of(sql)?);
         let context = self.context();
         let plan = context.plan(statement).await;
-        let plan = plan.map_err(|error| from_datafusion(&error, sql))?;
+        let (plan, _) = plan.map_err(|error| from_datafusion(&error, sql))?;
         Ok(displayable(plan.as_ref()).indent(false).to_string())
     }
 

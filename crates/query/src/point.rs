@@ -14,6 +14,7 @@ use lazybase_model::{Result, Table};
 
 use crate::keys::{KeyPattern, NamedKeys, key_pattern};
 use crate::literal::Literal;
+use crate::origins::Origin;
 use crate::parse::{folded, table_name};
 use crate::scan::shown_schema;
 use crate::visible::Visible;
@@ -57,6 +58,12 @@ impl PointPattern {
     /// The columns of the rows that it gives.
     pub(crate) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    /// Where they come from.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        let columns = self.projection.iter();
+        columns.map(|at| Origin::of(&self.table, *at)).collect()
     }
 
     /// The read with these values; `None` leaves it to the planner.

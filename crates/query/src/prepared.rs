@@ -127,13 +127,14 @@ impl Prepared {
                 return Ok(Some(Columns {
                     schema: pattern.schema(),
                     definitions: Definitions::of(&[Arc::clone(pattern.table())], None)?,
+                    origins: pattern.origins(),
                 }));
             }
             let fixed = |schema| {
-                let definitions = Definitions::default();
                 Ok(Some(Columns {
                     schema,
-                    definitions,
+                    definitions: Definitions::default(),
+                    origins: Vec::new(),
                 }))
             };
             let statement = match &self.statement.text {
@@ -160,10 +161,11 @@ impl Prepared {
                     let (context, names) =
                         self.session.context(snapshot, Buffered::default(), None);
                     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
-                    let schema = context.columns(statement, &self.sql).await?;
+                    let (schema, origins) = context.columns(statement, &self.sql).await?;
                     Ok(Some(Columns {
                         schema,
                         definitions,
+                        origins,
                     }))
                 }
                 Statement::Explain(_) => {

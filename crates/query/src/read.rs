@@ -25,6 +25,7 @@ use crate::id_keys::own;
 use crate::key_order;
 use crate::keys::{self, NamedKeys};
 use crate::labels::Sight;
+use crate::origins::Origin;
 use crate::point::{self, PointRead};
 use crate::scan::{Shape, shown_schema};
 use crate::session::{Shared, Target, ours};
@@ -37,6 +38,7 @@ pub(crate) struct Opened {
     pub(crate) snapshot: Option<Snapshot>,
     /// Of the tables that the statement names.
     pub(crate) definitions: Definitions,
+    pub(crate) origins: Vec<Origin>,
     pub(crate) notes: ScanNotes,
 }
 
@@ -75,7 +77,8 @@ pub(crate) async fn query(
     let rows = ours(opened.rows, sql);
     Ok(
         AnswerStream::rows(schema, rows, opened.snapshot, Arc::clone(session))
-            .with_definitions(opened.definitions),
+            .with_definitions(opened.definitions)
+            .with_origins(opened.origins),
     )
 }
 
@@ -133,10 +136,12 @@ pub(crate) async fn run(
     };
     let (context, names) = session.context(snapshot.clone(), buffered, target);
     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+    let begun = context.run(statement, sql).await?;
     Ok(Opened {
-        rows: context.run(statement, sql).await?,
+        rows: begun.rows,
         snapshot,
         definitions: Definitions::default(),
+        origins: begun.origins,
         notes: names.notes,
     })
 }
@@ -159,8 +164,11 @@ pub(crate) async fn point_read(
     let rows = read.instrument(tracing::info_span!("point read")).await?;
     let rows = stream::iter([Ok(rows)]).boxed();
     let definitions = Definitions(vec![(point.table.id, point.table.version)]);
+    let columns = point.projection.iter();
+    let origins = columns.map(|at| Origin::of(&point.table, *at)).collect();
     let answer = AnswerStream::rows(point.schema, rows, Some(snapshot), Arc::clone(session));
-    Ok(Some(answer.with_definitions(definitions).of_keys()))
+    let answer = answer.with_definitions(definitions).with_origins(origins);
+    Ok(Some(answer.of_keys()))
 }
 
 /// Whether the columns of a read of named keys may be read, and those that name the keys.

@@ -26,6 +26,7 @@ use crate::context::OnePartition;
 use crate::error::into_datafusion;
 use crate::id_keys::own;
 use crate::labels::Sight;
+use crate::origins::Origin;
 use crate::prune::{self, Access, PartitionAccess};
 use crate::scan::{LazyScanExec, Order, OtherOrder, Parts, Rows, Shape, shown_field};
 
@@ -69,6 +70,8 @@ pub(crate) struct LazyTable {
     gate: Gate,
     /// Whether its rows may have IDs that are given out at COMMIT.
     new_ids: bool,
+    /// The definition that `pg_catalog` shows, of what the statement names.
+    today: Arc<Table>,
 }
 
 impl LazyTable {
@@ -95,8 +98,13 @@ impl LazyTable {
             Views::Choice(_) => unique_key(&table, &columns),
             Views::Named(_) => Constraints::default(),
         };
+        let today = match &views {
+            Views::Choice(_) => Arc::clone(&table),
+            Views::Named(view) => Arc::clone(view),
+        };
         LazyTable {
             schema: Arc::new(Schema::new(fields)),
+            today,
             constraints,
             table,
             views,
@@ -113,6 +121,20 @@ impl LazyTable {
     pub(crate) fn with_new_ids(mut self, new_ids: bool) -> LazyTable {
         self.new_ids = new_ids;
         self
+    }
+
+    /// The same, whose definition is another one today.
+    pub(crate) fn with_today(mut self, today: Option<Arc<Table>>) -> LazyTable {
+        self.today = today.unwrap_or(self.today);
+        self
+    }
+
+    /// Where one of its columns comes from; nowhere if it is a hidden one, or gone by today.
+    pub(crate) fn origin(&self, at: usize) -> Option<Origin> {
+        let column = self.named().columns.get(*self.columns.get(at)?)?;
+        let shown = &self.today.columns[..self.today.visible_columns()];
+        let place = shown.iter().position(|known| known.id == column.id)?;
+        Some(Origin::of(&self.today, place))
     }
 
     /// GATE-1: what is read, or tested by a filter, may be read.

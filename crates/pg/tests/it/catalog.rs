@@ -91,3 +91,71 @@ async fn tables_columns_and_keys_are_described() {
     );
     served.stop().await;
 }
+
+/// What pgJDBC sends for the base of columns, which it does where it was told of a table.
+const OF_BASE: &str = "SELECT c.oid, a.attnum, a.attname, c.relname, n.nspname, a.attnotnull OR \
+     (t.typtype = 'd' AND t.typnotnull), a.attidentity != '' OR \
+     pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE '%nextval(%' FROM pg_catalog.pg_class c JOIN \
+     pg_catalog.pg_namespace n ON (c.relnamespace = n.oid) JOIN pg_catalog.pg_attribute a ON \
+     (c.oid = a.attrelid) JOIN pg_catalog.pg_type t ON (a.atttypid = t.oid) LEFT JOIN \
+     pg_catalog.pg_attrdef d ON (d.adrelid = a.attrelid AND d.adnum = a.attnum) JOIN (SELECT \
+     $OID AS oid, 1 AS attnum UNION ALL SELECT $OID, 2) vals ON (c.oid = vals.oid AND a.attnum = \
+     vals.attnum)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_say_of_which_table_they_are() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    for sql in [
+        "CREATE TABLE t (k INT PRIMARY KEY, v TEXT, w TEXT)",
+        "CREATE TABLE u (k INT PRIMARY KEY, x INT)",
+        "CREATE MATERIALIZED VIEW by_w AS SELECT w, k FROM t ORDER BY w, k",
+        "ALTER TABLE t DROP COLUMN v",
+    ] {
+        client.batch_execute(sql).await.unwrap();
+    }
+    let oid = async |name: &str| {
+        let sql = format!("SELECT oid FROM pg_class WHERE relname = '{name}'");
+        cells(&client, &sql).await[0][0].parse::<u32>().unwrap()
+    };
+    let (t, u, by_w) = (oid("t").await, oid("u").await, oid("by_w").await);
+    let attnum = "SELECT attnum FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'w'";
+    let w: i16 = cells(&client, attnum).await[0][0].parse().unwrap();
+    for (sql, expected) in [
+        ("SELECT * FROM t", vec![Some((t, 1)), Some((t, w))]),
+        (
+            "SELECT w AS a, k + 1, 'x' FROM t WHERE k > 1",
+            vec![Some((t, w)), None, None],
+        ),
+        ("SELECT w FROM t WHERE k = 1", vec![Some((t, w))]),
+        (
+            "SELECT DISTINCT w FROM t ORDER BY 1 LIMIT 3",
+            vec![Some((t, w))],
+        ),
+        (
+            "SELECT a.w, x, b.k FROM t a LEFT JOIN u b ON a.k = b.k",
+            vec![Some((t, w)), Some((u, 2)), Some((u, 1))],
+        ),
+        (
+            "SELECT w, count(*) FROM (SELECT w, k FROM t) s GROUP BY w",
+            vec![Some((t, w)), None],
+        ),
+        ("SELECT k FROM t UNION ALL SELECT k FROM u", vec![None]),
+        ("SELECT k, _scu FROM t", vec![Some((t, 1)), None]),
+        (
+            "SELECT k, w FROM by_w",
+            vec![Some((by_w, 2)), Some((by_w, 1))],
+        ),
+        ("SELECT relname FROM pg_class", vec![None]),
+    ] {
+        let statement = client.prepare(sql).await.unwrap();
+        let columns = statement.columns().iter();
+        let told = columns.map(|column| column.table_oid().zip(column.column_id()));
+        assert_eq!(told.collect::<Vec<_>>(), expected, "{sql}");
+    }
+    let base = cells(&client, &OF_BASE.replace("$OID", &t.to_string())).await;
+    let mut names: Vec<&str> = base.iter().map(|row| row[2].as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["k", "w"]);
+    served.stop().await;
+}

@@ -99,6 +99,14 @@ fn of_constraint(table: &Table) -> i64 {
     CONSTRAINTS + i64::from(table.id.0)
 }
 
+/// The number of a table or a view.
+pub(crate) fn oid_of(table: &Table) -> i64 {
+    match table.view_of {
+        Some(_) => of_view(table),
+        None => of_table(table),
+    }
+}
+
 /// The name of a table's primary key.
 pub(crate) fn key_name(table: &Table) -> String {
     format!("{}_pkey", table.name)
