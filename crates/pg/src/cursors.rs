@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use futures::StreamExt;
 use lazybase_model::{Error, Result};
-use lazybase_query::AnswerStream;
+use lazybase_query::{AnswerStream, CursorFacts, ListedCursor};
 
 use crate::cells::Rows;
 use crate::connection::{Connection, Outcome};
@@ -52,6 +52,7 @@ pub(crate) struct Cursor {
     batch: Option<(RecordBatch, usize)>,
     held: bool,
     binary: bool,
+    _listed: ListedCursor,
 }
 
 /// The next word of a text, in upper case unless it is quoted, and what follows it.
@@ -194,12 +195,13 @@ fn unknown(name: &str) -> Error {
 }
 
 impl Connection {
-    /// Keeps a query that has begun under its cursor's name; gives the tag.
+    /// Keeps a query that has begun under its cursor's name; `sql` declares it. Gives the tag.
     ///
     /// # Errors
     /// `Invalid`: 25P01 outside of a transaction, 42P03 for a name that is taken.
     pub(crate) fn declare(
         &mut self,
+        sql: &str,
         statement: &CursorStatement,
         answer: AnswerStream,
     ) -> Result<String> {
@@ -227,11 +229,17 @@ impl Connection {
         if self.cursors.len() >= KEPT_MAX {
             return Err(Error::unavailable("too many cursors").with_sqlstate("53400"));
         }
+        let facts = CursorFacts {
+            statement: sql.to_owned(),
+            held,
+            binary,
+        };
         let cursor = Cursor {
             answer,
             batch: None,
             held,
             binary,
+            _listed: self.session.list_cursor(name, facts),
         };
         self.cursors.insert(name.clone(), cursor);
         Ok("DECLARE CURSOR".to_owned())
@@ -351,7 +359,7 @@ impl Connection {
                 let session = Arc::clone(&self.session);
                 let begun = Box::pin(session.query(query));
                 let answer = self.watched(Kind::Read, begun).await?;
-                Ok(answer.and_then(|answer| self.declare(&statement, answer)))
+                Ok(answer.and_then(|answer| self.declare(sql, &statement, answer)))
             }
             CursorStatement::Fetch {
                 name, sends: true, ..

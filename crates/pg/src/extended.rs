@@ -342,7 +342,8 @@ impl Connection {
             && let Some(answer) = portal.answer.take()
         {
             portal.finished = true;
-            return Ok(self.declare(cursor, answer).map(|tag| self.complete(&tag)));
+            let declared = self.declare(&statement.sql, cursor, answer);
+            return Ok(declared.map(|tag| self.complete(&tag)));
         }
         let limit = usize::try_from(rows_max).ok().filter(|limit| *limit > 0);
         let sent = match self.take_rows(portal, limit, true).await? {

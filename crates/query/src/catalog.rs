@@ -27,6 +27,7 @@ use lazybase_model::{Error, ErrorKind, Result, Table, TableId};
 
 use crate::access::{Gate, Identity};
 use crate::activity::Activities;
+use crate::cursors::Cursors;
 use crate::error::into_datafusion;
 use crate::hidden;
 use crate::information_schema::InformationSchema;
@@ -57,6 +58,8 @@ pub(crate) struct Names {
     pub(crate) notes: ScanNotes,
     /// Who is connected.
     pub(crate) activities: Arc<Activities>,
+    /// The session's.
+    pub(crate) cursors: Arc<Cursors>,
     /// The number of the session's own connection, where a server serves it.
     pub(crate) pid: Option<i32>,
 }
@@ -118,6 +121,8 @@ impl Catalogs {
                         gate: names.gate.clone(),
                         settings: settings.clone(),
                         activities: Arc::clone(&names.activities),
+                        cursors: Arc::clone(&names.cursors),
+                        now_micros: instance.env().clock.wall_micros(),
                     },
                 })),
                 system: Arc::new(AtOnce(SystemSchema {

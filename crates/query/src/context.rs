@@ -364,6 +364,7 @@ impl Constants {
                 with_new_ids: None,
                 notes: ScanNotes::default(),
                 activities: Arc::default(),
+                cursors: Arc::default(),
                 pid: None,
             };
             Context::new(self.database.planner(), &settings, names, instance)

@@ -26,6 +26,7 @@ mod changes;
 mod clauses;
 mod context;
 mod copy;
+mod cursors;
 mod database;
 mod ddl;
 mod definition;
@@ -86,6 +87,7 @@ pub use copy::{
     ForcedColumns, JsonColumn, JsonObject, RowFormat, RowsFile, copy_input, csv_texts, json_lines,
     json_objects, json_rows, json_texts,
 };
+pub use cursors::{CursorFacts, ListedCursor};
 pub use database::{Database, OpenOptions, SessionDefaults};
 pub use error::{arrow_fact, nearest, parquet_fact};
 pub use hex::{from_hex, from_uuid, put_hex, put_uuid};

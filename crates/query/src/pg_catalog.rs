@@ -13,13 +13,15 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float32Builder, Int16Builder, Int32Builder, Int64Builder,
-    ListBuilder, RecordBatch, StringBuilder, TimestampMicrosecondArray,
+    IntervalMonthDayNanoBuilder, ListBuilder, RecordBatch, StringBuilder,
+    TimestampMicrosecondArray,
 };
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema};
 use lazybase_model::{Error, Result};
 
 use crate::access::Gate;
 use crate::activity::Activities;
+use crate::cursors::Cursors;
 use crate::settings::Settings;
 use crate::visible::Visible;
 
@@ -40,6 +42,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
+mod zones;
 
 /// Who is connected, and what they do.
 const ACTIVITY: (&str, &str) = (
@@ -48,6 +51,12 @@ const ACTIVITY: (&str, &str) = (
      client_addr t?, client_hostname t?, client_port i?, backend_start m?, xact_start m?, \
      query_start m?, state_change m?, wait_event_type t?, wait_event t?, state t?, \
      backend_xid o?, backend_xmin o?, query_id o?, query t, backend_type t",
+);
+
+/// The session's cursors.
+const CURSORS: (&str, &str) = (
+    "pg_cursors",
+    "name t, statement t, is_holdable b, is_binary b, is_scrollable b, creation_time m",
 );
 
 /// The schema's name.
@@ -60,7 +69,8 @@ pub(crate) fn has(name: &str) -> bool {
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
-        .chain([&ACTIVITY, &fixed::TYPE_FUNCTIONS])
+        .chain(&zones::COLUMNS)
+        .chain([&ACTIVITY, &CURSORS, &fixed::TYPE_FUNCTIONS])
         .any(|(known, _)| *known == name)
         || is_empty(name)
 }
@@ -78,7 +88,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
-        .chain([&ACTIVITY]);
+        .chain(&zones::COLUMNS)
+        .chain([&ACTIVITY, &CURSORS]);
     all.map(|(name, _)| *name)
 }
 
@@ -89,6 +100,9 @@ pub(crate) struct Seen {
     pub(crate) gate: Gate,
     pub(crate) settings: Settings,
     pub(crate) activities: Arc<Activities>,
+    pub(crate) cursors: Arc<Cursors>,
+    /// When the statement began, in microseconds since 1970.
+    pub(crate) now_micros: i64,
 }
 
 /// The rows of a table, if there is one of that name.
@@ -96,6 +110,9 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     let (visible, access) = (&seen.visible, &**seen.gate.access());
     if name == ACTIVITY.0 {
         return batch(ACTIVITY.1, seen.activities.rows(&seen.gate)).map(Some);
+    }
+    if name == CURSORS.0 {
+        return batch(CURSORS.1, seen.cursors.rows()).map(Some);
     }
     if name == fixed::TYPE_FUNCTIONS.0 {
         return batch(fixed::TYPE_FUNCTIONS.1, fixed::type_functions()).map(Some);
@@ -115,6 +132,9 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     }
     if let Some(columns) = found(&shown::COLUMNS) {
         return batch(columns, shown::rows(&seen.settings)).map(Some);
+    }
+    if let Some(columns) = found(&zones::COLUMNS) {
+        return batch(columns, zones::rows(name, seen.now_micros)).map(Some);
     }
     match found(&fixed::EMPTY) {
         Some(columns) => batch(columns, Vec::new()).map(Some),
@@ -163,9 +183,9 @@ impl From<i64> for Cell {
 pub(crate) type Row = Vec<(&'static str, Cell)>;
 
 /// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
-/// `s`mallint, `i`nt, `o`id, `f`loat, `t`ext, `m`oment, `S` and `O` for lists of numbers, `T` for a
-/// list of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is
-/// NULL.
+/// `s`mallint, `i`nt, `l`ong, `o`id, `f`loat, `t`ext, `m`oment, inter`v`al of so many seconds,
+/// `S`, `O` and `F` for lists of numbers, `T` for a list of texts. A cell that a row leaves out is
+/// false, 0 or empty; behind a question mark it is NULL.
 pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
     for column in columns.split(", ") {
@@ -234,7 +254,10 @@ fn array<'c>(
         }),
         "s" => built!(Int16Builder::new(), cell => int(cell).map(|value| value as i16)),
         "i" => built!(Int32Builder::new(), cell => int(cell).map(|value| value as i32)),
-        "o" => built!(Int64Builder::new(), cell => int(cell)),
+        "l" | "o" => built!(Int64Builder::new(), cell => int(cell)),
+        "v" => built!(IntervalMonthDayNanoBuilder::new(), cell => {
+            int(cell).map(|seconds| IntervalMonthDayNano::new(0, 0, seconds * 1_000_000_000))
+        }),
         "f" => built!(Float32Builder::new(), cell => match cell {
             Some(Cell::Float(value)) => Some(*value),
             _ => (!nullable).then_some(0.0),
@@ -249,6 +272,7 @@ fn array<'c>(
         }
         "S" => listed!(Int16Builder::new(), i16),
         "O" => listed!(Int64Builder::new(), i64),
+        "F" => listed!(Float32Builder::new(), f32),
         "T" => {
             let mut builder = ListBuilder::new(StringBuilder::new());
             for cell in cells {

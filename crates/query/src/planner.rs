@@ -81,7 +81,7 @@ pub(crate) mod sql_types;
 mod subquery_columns;
 mod subquery_values;
 mod text_functions;
-mod time_zones;
+pub(crate) mod time_zones;
 mod to_char;
 mod type_names;
 mod unknowns;

@@ -32,6 +32,7 @@ use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
 use crate::context::{Constants, Context};
 use crate::copy::CopyPlan;
+use crate::cursors::Cursors;
 use crate::database::Database;
 use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
@@ -90,6 +91,8 @@ pub(crate) struct Shared {
     progress: Mutex<Option<Progress>>,
     /// How others see it, where a server serves it.
     pub(crate) activity: Mutex<Option<Arc<Activity>>>,
+    /// Those that are kept for it.
+    pub(crate) cursors: Arc<Cursors>,
 }
 
 /// What a session remembers.
@@ -711,6 +714,7 @@ impl Shared {
             with_new_ids,
             notes: Arc::default(),
             activities: Arc::clone(self.database.activities()),
+            cursors: Arc::clone(&self.cursors),
             pid: self.activity().map(|activity| activity.pid()),
         };
         let planner = self.database.planner();

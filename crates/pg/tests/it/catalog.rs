@@ -159,3 +159,62 @@ async fn columns_say_of_which_table_they_are() {
     assert_eq!(names, ["k", "w"]);
     served.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_tools_ask_for_is_there() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    for table in [
+        "information_schema.sequences",
+        "pg_available_extension_versions",
+        "pg_available_extensions",
+        "pg_cursors",
+        "pg_prepared_xacts",
+        "pg_sequences",
+        "pg_statistic_ext",
+        "pg_catalog.pg_stats",
+    ] {
+        assert!(
+            cells(&client, &format!("SELECT * FROM {table}"))
+                .await
+                .is_empty()
+        );
+    }
+    let zones = "SELECT name, abbrev, utc_offset, is_dst FROM pg_timezone_names \
+                 WHERE name IN ('UTC', 'Asia/Tokyo', 'Etc/GMT+5') ORDER BY 1";
+    assert_eq!(
+        cells(&client, zones).await,
+        [
+            ["Asia/Tokyo", "JST", "09:00:00", "f"],
+            ["Etc/GMT+5", "-05", "-05:00:00", "f"],
+            ["UTC", "UTC", "00:00:00", "f"],
+        ]
+    );
+    // DataGrip looks for zones so.
+    let zones = "SELECT name, is_dst FROM pg_catalog.pg_timezone_names UNION DISTINCT \
+                 SELECT abbrev AS name, is_dst FROM pg_catalog.pg_timezone_abbrevs";
+    let zones = cells(&client, zones).await;
+    assert!(zones.contains(&vec!["CEST".to_owned(), "t".to_owned()]));
+    client
+        .batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT 1")
+        .await
+        .unwrap();
+    let held = "DECLARE \"H\" BINARY CURSOR WITH HOLD FOR SELECT 2";
+    client.batch_execute(held).await.unwrap();
+    let cursors = "SELECT name, statement, is_holdable, is_binary, is_scrollable, \
+                   creation_time <= clock_timestamp() FROM pg_cursors ORDER BY 1";
+    assert_eq!(
+        cells(&client, cursors).await,
+        [
+            ["H", held, "t", "t", "f", "t"],
+            ["c", "DECLARE c CURSOR FOR SELECT 1", "f", "f", "f", "t"],
+        ]
+    );
+    client.batch_execute("COMMIT").await.unwrap();
+    let held = "SELECT name FROM pg_cursors";
+    assert_eq!(cells(&client, held).await, [["H"]]);
+    assert!(cells(&served.client().await, held).await.is_empty());
+    client.batch_execute("CLOSE ALL").await.unwrap();
+    assert!(cells(&client, held).await.is_empty());
+    served.stop().await;
+}

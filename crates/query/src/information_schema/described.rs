@@ -8,7 +8,7 @@ use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_
 use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
 
 /// The tables that are made here, with their columns as `pg_catalog::batch` reads them.
-pub(super) const COLUMNS: [(&str, &str); 7] = [
+pub(super) const COLUMNS: [(&str, &str); 8] = [
     (
         "columns",
         "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, \
@@ -45,6 +45,12 @@ pub(super) const COLUMNS: [(&str, &str); 7] = [
     (
         "check_constraints",
         "constraint_catalog t, constraint_schema t, constraint_name t, check_clause t",
+    ),
+    (
+        "sequences",
+        "sequence_catalog t, sequence_schema t, sequence_name t, data_type t, \
+         numeric_precision i, numeric_precision_radix i, numeric_scale i, start_value t, \
+         minimum_value t, maximum_value t, increment t, cycle_option t",
     ),
     // There are materialized views only, and the standard's views are none of these.
     (

@@ -49,7 +49,7 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 46] = [
+pub(super) const EMPTY: [(&str, &str); 50] = [
     (
         "pg_amop",
         "oid o, amopfamily o, amoplefttype o, amoprighttype o, amopstrategy s, amoppurpose t, \
@@ -58,6 +58,15 @@ pub(super) const EMPTY: [(&str, &str); 46] = [
     (
         "pg_amproc",
         "oid o, amprocfamily o, amproclefttype o, amprocrighttype o, amprocnum s, amproc t",
+    ),
+    (
+        "pg_available_extension_versions",
+        "name t, version t, installed b, superuser b, trusted b, relocatable b, schema t?, \
+         requires T?, comment t?",
+    ),
+    (
+        "pg_available_extensions",
+        "name t, default_version t, installed_version t?, comment t?",
     ),
     (
         "pg_cast",
@@ -139,6 +148,10 @@ pub(super) const EMPTY: [(&str, &str); 46] = [
         "oid o, polname t, polrelid o, polcmd t, polpermissive b, polroles O, polqual t?, \
          polwithcheck t?",
     ),
+    (
+        "pg_prepared_xacts",
+        "transaction o, gid t, prepared m, owner t, database t",
+    ),
     ("pg_proc", OF_FUNCTIONS),
     (
         "pg_publication",
@@ -169,13 +182,21 @@ pub(super) const EMPTY: [(&str, &str); 46] = [
     ),
     (
         "pg_sequences",
-        "schemaname t, sequencename t, sequenceowner t, data_type t",
+        "schemaname t, sequencename t, sequenceowner t, data_type t, start_value l, \
+         min_value l, max_value l, increment_by l, cycle b, cache_size l, last_value l?",
     ),
     ("pg_shdescription", "objoid o, classoid o, description t"),
     (
         "pg_statistic_ext",
         "oid o, stxrelid o, stxname t, stxnamespace o, stxowner o, stxstattarget i, stxkeys S, \
          stxkind T",
+    ),
+    (
+        "pg_stats",
+        "schemaname t, tablename t, attname t, inherited b, null_frac f, avg_width i, \
+         n_distinct f, most_common_vals T?, most_common_freqs F?, histogram_bounds T?, \
+         correlation f?, most_common_elems T?, most_common_elem_freqs F?, \
+         elem_count_histogram F?",
     ),
     (
         "pg_subscription",

@@ -70,6 +70,8 @@ fn every_table_has_its_columns() {
         visible,
         settings: Settings::default(),
         activities: Arc::default(),
+        cursors: Arc::default(),
+        now_micros: 0,
     };
     for name in names() {
         let batch = rows(name, &seen).unwrap().expect("it is there");

@@ -43,7 +43,7 @@ const DAY_MICROS: i64 = 24 * HOUR_MICROS;
 const CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Zones that are known by their abbreviations, and how many hours they lie east.
-const ABBREVIATIONS: [(&str, i64); 31] = [
+pub(crate) const ABBREVIATIONS: [(&str, i64); 31] = [
     ("Z", 0),
     ("UT", 0),
     ("UTC", 0),

@@ -32,6 +32,7 @@ impl Session {
                 gate: tokio::sync::Mutex::new(()),
                 progress: Mutex::new(None),
                 activity: Mutex::new(None),
+                cursors: Arc::default(),
             }),
         }
     }
