@@ -142,6 +142,7 @@ impl Connection {
                 self.statements.clear();
                 self.portals.clear();
                 self.cursors.clear();
+                self.session.unlock_all();
                 self.session.reset_role();
                 self.session.reset_settings()?;
                 self.report();

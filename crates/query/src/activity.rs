@@ -158,6 +158,16 @@ impl Activities {
         all.iter().filter_map(|one| row(one, gate)).collect()
     }
 
+    /// The numbers of connections by those that their sessions lock under.
+    pub(crate) fn pids(&self) -> BTreeMap<u64, i32> {
+        let all = self.0.lock();
+        let pids = all.values().filter_map(|one| {
+            let session = one.session.upgrade()?;
+            Some((session.locks.session(), one.peer.pid))
+        });
+        pids.collect()
+    }
+
     /// Ends something of a connection; whether there is one of that number.
     ///
     /// # Errors

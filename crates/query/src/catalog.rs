@@ -27,6 +27,7 @@ use lazybase_model::{Error, ErrorKind, Result, Table, TableId};
 
 use crate::access::{Gate, Identity};
 use crate::activity::Activities;
+use crate::advisory::SpanLocks;
 use crate::cursors::Cursors;
 use crate::error::into_datafusion;
 use crate::hidden;
@@ -60,6 +61,8 @@ pub(crate) struct Names {
     pub(crate) activities: Arc<Activities>,
     /// The session's.
     pub(crate) cursors: Arc<Cursors>,
+    /// What the statement locks.
+    pub(crate) locks: Arc<SpanLocks>,
     /// The number of the session's own connection, where a server serves it.
     pub(crate) pid: Option<i32>,
 }
@@ -122,6 +125,7 @@ impl Catalogs {
                         settings: settings.clone(),
                         activities: Arc::clone(&names.activities),
                         cursors: Arc::clone(&names.cursors),
+                        locks: Arc::clone(&names.locks),
                         now_micros: instance.env().clock.wall_micros(),
                     },
                 })),

@@ -31,6 +31,7 @@ use lazybase_model::{Error, Result, Table, TableId};
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity};
+use crate::advisory::{SessionLocks, SpanLocks};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
@@ -332,12 +333,15 @@ pub(crate) fn stored_tables(
 pub(crate) struct Constants {
     database: Database,
     /// The session's; defaults where there is no session.
-    session: Option<(Settings, Identity)>,
+    session: Option<(Settings, Identity, Arc<SpanLocks>)>,
     context: OnceLock<Context>,
 }
 
 impl Constants {
-    pub(crate) fn new(database: Database, session: Option<(Settings, Identity)>) -> Constants {
+    pub(crate) fn new(
+        database: Database,
+        session: Option<(Settings, Identity, Arc<SpanLocks>)>,
+    ) -> Constants {
         Constants {
             database,
             session,
@@ -348,7 +352,14 @@ impl Constants {
     pub(crate) fn context(&self) -> &Context {
         self.context.get_or_init(|| {
             let instance = self.database.instance();
-            let (settings, identity) = self.session.clone().unwrap_or_default();
+            let (settings, identity, locks) = self.session.clone().unwrap_or_else(|| {
+                let locks = SessionLocks::new(Arc::clone(self.database.locks()));
+                (
+                    Settings::default(),
+                    Identity::default(),
+                    SpanLocks::new(&locks),
+                )
+            });
             let visible = Visible::stored(instance.manifest());
             let names = Names {
                 gate: Gate::new(
@@ -365,6 +376,7 @@ impl Constants {
                 notes: ScanNotes::default(),
                 activities: Arc::default(),
                 cursors: Arc::default(),
+                locks,
                 pid: None,
             };
             Context::new(self.database.planner(), &settings, names, instance)

@@ -14,6 +14,7 @@ use lazybase_engine::env::{Env, LOCK_FILE};
 use lazybase_model::{Column, Error, Result, Table};
 
 use crate::activity::Activities;
+use crate::advisory::AdvisoryLocks;
 use crate::appender::Appender;
 use crate::id_keys::key_names;
 use crate::planner;
@@ -44,6 +45,7 @@ pub struct Database {
     sessions: SessionDefaults,
     folder: Option<LocalStore>,
     activities: Arc<Activities>,
+    locks: Arc<AdvisoryLocks>,
 }
 
 /// The settings that sessions begin with, and come back to.
@@ -183,6 +185,7 @@ impl Database {
             sessions: SessionDefaults::default(),
             folder: None,
             activities: Arc::default(),
+            locks: Arc::default(),
         })
     }
 
@@ -195,6 +198,11 @@ impl Database {
     /// Who is connected.
     pub(crate) fn activities(&self) -> &Arc<Activities> {
         &self.activities
+    }
+
+    /// The numbers that sessions lock.
+    pub(crate) fn locks(&self) -> &Arc<AdvisoryLocks> {
+        &self.locks
     }
 
     /// The pipeline behind the database.

@@ -16,6 +16,7 @@
 
 mod access;
 mod activity;
+mod advisory;
 mod alter;
 mod answer;
 mod appender;

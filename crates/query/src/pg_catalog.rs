@@ -21,6 +21,7 @@ use lazybase_model::{Error, Result};
 
 use crate::access::Gate;
 use crate::activity::Activities;
+use crate::advisory::SpanLocks;
 use crate::cursors::Cursors;
 use crate::settings::Settings;
 use crate::visible::Visible;
@@ -53,6 +54,14 @@ const ACTIVITY: (&str, &str) = (
      backend_xid o?, backend_xmin o?, query_id o?, query t, backend_type t",
 );
 
+/// What is locked: there are advisory locks alone.
+const LOCKS: (&str, &str) = (
+    "pg_locks",
+    "locktype t, database o?, relation o?, page i?, tuple s?, virtualxid t?, transactionid o?, \
+     classid o?, objid o?, objsubid s?, virtualtransaction t, pid i?, mode t, granted b, \
+     fastpath b, waitstart m?",
+);
+
 /// The session's cursors.
 const CURSORS: (&str, &str) = (
     "pg_cursors",
@@ -70,7 +79,7 @@ pub(crate) fn has(name: &str) -> bool {
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
         .chain(&zones::COLUMNS)
-        .chain([&ACTIVITY, &CURSORS, &fixed::TYPE_FUNCTIONS])
+        .chain([&ACTIVITY, &CURSORS, &LOCKS, &fixed::TYPE_FUNCTIONS])
         .any(|(known, _)| *known == name)
         || is_empty(name)
 }
@@ -89,7 +98,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
-        .chain([&ACTIVITY, &CURSORS]);
+        .chain([&ACTIVITY, &CURSORS, &LOCKS]);
     all.map(|(name, _)| *name)
 }
 
@@ -101,6 +110,7 @@ pub(crate) struct Seen {
     pub(crate) settings: Settings,
     pub(crate) activities: Arc<Activities>,
     pub(crate) cursors: Arc<Cursors>,
+    pub(crate) locks: Arc<SpanLocks>,
     /// When the statement began, in microseconds since 1970.
     pub(crate) now_micros: i64,
 }
@@ -110,6 +120,10 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     let (visible, access) = (&seen.visible, &**seen.gate.access());
     if name == ACTIVITY.0 {
         return batch(ACTIVITY.1, seen.activities.rows(&seen.gate)).map(Some);
+    }
+    if name == LOCKS.0 {
+        let rows = seen.locks.all().rows(&seen.activities.pids());
+        return batch(LOCKS.1, rows).map(Some);
     }
     if name == CURSORS.0 {
         return batch(CURSORS.1, seen.cursors.rows()).map(Some);

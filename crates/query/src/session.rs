@@ -15,27 +15,24 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::future::BoxFuture;
 use futures::stream::StreamExt;
 use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
 use lazybase_engine::read::Snapshot;
 use lazybase_model::access::RoleId;
-use lazybase_model::{ColumnId, Error, Freshness, Horizon, Result, Stamp, Table, TableId, Token};
+use lazybase_model::{Error, Freshness, Horizon, Result, Stamp, Table, TableId, Token};
 use parking_lot::Mutex;
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity, of_session, statements};
 use crate::activity::Activity;
+use crate::advisory::SessionLocks;
 use crate::answer::{Answer, AnswerStream};
-use crate::catalog::Names;
 use crate::clauses::{Clauses, PastPoint};
-use crate::context::{Constants, Context};
 use crate::copy::CopyPlan;
 use crate::cursors::Cursors;
 use crate::database::Database;
 use crate::id_keys::lookup;
-use crate::id_keys::own::Buffered;
 use crate::observe::{self, Watch};
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
@@ -50,6 +47,9 @@ use crate::{alter, copy, ddl, dml, explain, read, show, upkeep, views};
 mod acting;
 mod branch;
 mod commit;
+mod planning;
+
+pub(crate) use planning::Target;
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
@@ -93,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) activity: Mutex<Option<Arc<Activity>>>,
     /// Those that are kept for it.
     pub(crate) cursors: Arc<Cursors>,
+    /// What it has locked, together with its branches.
+    pub(crate) locks: Arc<SessionLocks>,
 }
 
 /// What a session remembers.
@@ -682,59 +684,6 @@ impl Shared {
         }
     }
 
-    /// The planner for one statement over a snapshot, and the transaction's own changes.
-    pub(crate) fn context(
-        &self,
-        snapshot: Option<Snapshot>,
-        buffered: Buffered,
-        target: Option<Target>,
-    ) -> (Context, Names) {
-        let mut visible = self.visible();
-        if let Some(snapshot) = &snapshot {
-            visible.manifest = Arc::clone(snapshot.manifest());
-        }
-        let (settings, identity) = {
-            let state = self.state.lock();
-            (state.settings.clone(), state.identity)
-        };
-        let with_hidden_key = target.as_ref().filter(|t| t.hidden_key).map(|t| t.table);
-        let with_new_ids = target.as_ref().filter(|t| t.new_ids).map(|t| t.table);
-        let gate = self.gate_now();
-        let gate = match target {
-            Some(target) => gate.with_free(target.table, target.free),
-            None => gate,
-        };
-        let names = Names {
-            visible,
-            gate,
-            identity,
-            snapshot,
-            buffered,
-            with_hidden_key,
-            with_new_ids,
-            notes: Arc::default(),
-            activities: Arc::clone(self.database.activities()),
-            cursors: Arc::clone(&self.cursors),
-            pid: self.activity().map(|activity| activity.pid()),
-        };
-        let planner = self.database.planner();
-        let context = Context::new(planner, &settings, names.clone(), self.instance());
-        (context, names)
-    }
-
-    /// What counts memory as that of queries.
-    pub(crate) fn reserve(&self, what: &str) -> MemoryReservation {
-        let pool = &self.database.planner().runtime_env().memory_pool;
-        MemoryConsumer::new(what).register(pool)
-    }
-
-    /// What evaluates the constants of a write.
-    pub(crate) fn constants(&self) -> Constants {
-        let state = self.state.lock();
-        let (settings, identity) = (state.settings.clone(), state.identity);
-        Constants::new(self.database.clone(), Some((settings, identity)))
-    }
-
     /// Statements that take longer are logged.
     pub(crate) fn slow_query(&self) -> Option<Duration> {
         self.state.lock().settings.slow_query
@@ -746,19 +695,6 @@ impl Shared {
             transaction.failed = true;
         }
     }
-}
-
-/// What a statement may do with one table of its query: that which UPDATE or DELETE changes, or one
-/// whose IDs are only compared.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) table: TableId,
-    /// Whether its hidden key is shown.
-    pub(crate) hidden_key: bool,
-    /// Columns that the statement itself needs, and shows nobody.
-    pub(crate) free: Vec<ColumnId>,
-    /// Whether the rows may have IDs of natural keys that are new: the statement shows none.
-    pub(crate) new_ids: bool,
 }
 
 /// The snapshot as the transaction sees it.

@@ -28,6 +28,7 @@ use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::limits::TRANSACTION_BYTES_MAX;
 use lazybase_model::{Error, Result, Table, TableId};
 
+use crate::advisory::TransactionLocks;
 use crate::changes::{change_schema, upserts};
 use crate::settings::Settings;
 use crate::visible::{TableChange, TableChanges};
@@ -52,6 +53,8 @@ pub(crate) struct Transaction {
     pub(crate) before: Settings,
     /// The same as COMMIT leaves them: without what was SET LOCAL.
     pub(crate) lasting: Settings,
+    /// What it has locked.
+    pub(crate) locks: Option<TransactionLocks>,
 }
 
 /// What ROLLBACK TO goes back to.

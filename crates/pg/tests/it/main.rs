@@ -7,6 +7,7 @@
 )]
 
 mod activity;
+mod advisory;
 mod catalog;
 mod copying;
 mod cursors;

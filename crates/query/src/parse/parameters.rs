@@ -8,11 +8,13 @@ use std::ops::ControlFlow;
 use arrow::datatypes::{DataType as Stored, TimeUnit};
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr,
-    LimitClause, Query, Statement, TimezoneInfo, TypedString, UnaryOperator, Value as Constant,
+    FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, Statement, TimezoneInfo,
+    TypedString, UnaryOperator, Value as Constant,
 };
 use lazybase_model::{Error, Result};
 
 use super::folded;
+use crate::advisory::functions::PREFIXES;
 use crate::hex::put_hex;
 use crate::moments::spelt_interval;
 use crate::value::Value;
@@ -274,6 +276,33 @@ pub(crate) fn cast(statement: &Statement) -> Vec<(usize, DataType)> {
             && let Some(number) = number_of(expr)
         {
             found.push((number, data_type.clone()));
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(visited.is_continue(), "nothing ends the visit");
+    found
+}
+
+/// The parameters that name advisory locks, with their types: a BIGINT, or two INTs.
+pub(crate) fn locked(statement: &Statement) -> Vec<(usize, Stored)> {
+    let mut found = Vec::new();
+    let visited: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::Function(function) = expr
+            && let Some(name) = function.name.0.last().and_then(|part| part.as_ident())
+            && PREFIXES
+                .iter()
+                .any(|prefix| folded(name).starts_with(prefix))
+            && let FunctionArguments::List(list) = &function.args
+        {
+            let data_type = match list.args.len() {
+                1 => Stored::Int64,
+                _ => Stored::Int32,
+            };
+            let numbers = list.args.iter().filter_map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => number_of(expr),
+                _ => None,
+            });
+            found.extend(numbers.map(|number| (number, data_type.clone())));
         }
         ControlFlow::Continue(())
     });

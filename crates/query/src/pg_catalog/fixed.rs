@@ -49,7 +49,7 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 50] = [
+pub(super) const EMPTY: [(&str, &str); 49] = [
     (
         "pg_amop",
         "oid o, amopfamily o, amoplefttype o, amoprighttype o, amopstrategy s, amoppurpose t, \
@@ -122,10 +122,6 @@ pub(super) const EMPTY: [(&str, &str); 50] = [
          laninline o, lanvalidator o, lanacl T?",
     ),
     ("pg_largeobject_metadata", "oid o, lomowner o, lomacl T?"),
-    (
-        "pg_locks",
-        "locktype t, database o?, relation o?, pid i?, mode t, granted b",
-    ),
     (
         "pg_opclass",
         "oid o, opcmethod o, opcname t, opcnamespace o, opcintype o, opcdefault b",

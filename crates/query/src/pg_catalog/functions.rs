@@ -10,9 +10,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 
 use lazybase_model::Error;
@@ -20,6 +22,7 @@ use lazybase_model::Error;
 use super::described::Numbered;
 use super::{fixed, privileges, shown, types};
 use crate::activity::End;
+use crate::advisory;
 use crate::catalog::Names;
 use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
@@ -36,7 +39,7 @@ pub(super) const REGPROC_NAME: &str = "pg_regproc_name";
 pub(super) const REGTYPE_OID: &str = "pg_regtype_oid";
 pub(super) const REGTYPE_NAME: &str = "pg_regtype_name";
 
-pub(super) type Arguments<'a> = [Option<&'a str>];
+pub(crate) type Arguments<'a> = [Option<&'a str>];
 type Tell = dyn Fn(&Arguments) -> lazybase_model::Result<Option<String>> + Send + Sync;
 
 /// A function from texts to a text, which is then what the function gives.
@@ -84,19 +87,9 @@ impl ScalarUDFImpl for Told {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
-        let failed = |error| DataFusionError::ArrowError(Box::new(error), None);
-        let mut columns: Vec<StringArray> = Vec::with_capacity(args.args.len());
-        for value in args.args {
-            let texts = cast(&value.into_array(rows)?, &DataType::Utf8).map_err(failed)?;
-            columns.push(texts.as_string::<i32>().clone());
-        }
-        let told = (0..rows).map(|row| {
-            let arguments: Vec<Option<&str>> = columns
-                .iter()
-                .map(|column| column.is_valid(row).then(|| column.value(row)))
-                .collect();
-            (self.tell)(&arguments).map_err(into_datafusion)
-        });
+        let columns = texts(args.args, rows)?;
+        let told =
+            (0..rows).map(|row| (self.tell)(&row_of(&columns, row)).map_err(into_datafusion));
         let told: Vec<Option<String>> = told.collect::<Result<_>>()?;
         let array: ArrayRef = match &self.gives {
             DataType::List(_) => {
@@ -118,6 +111,35 @@ impl ScalarUDFImpl for Told {
     }
 }
 
+fn failed(error: ArrowError) -> DataFusionError {
+    DataFusionError::ArrowError(Box::new(error), None)
+}
+
+/// The arguments of a function's rows, as texts.
+pub(crate) fn texts(arguments: Vec<ColumnarValue>, rows: usize) -> Result<Vec<StringArray>> {
+    let texts = |value: ColumnarValue| -> Result<StringArray> {
+        let texts = cast(&value.into_array(rows)?, &DataType::Utf8).map_err(failed)?;
+        Ok(texts.as_string::<i32>().clone())
+    };
+    arguments.into_iter().map(texts).collect()
+}
+
+/// Those of one row.
+pub(crate) fn row_of(columns: &[StringArray], row: usize) -> Vec<Option<&str>> {
+    let row = columns
+        .iter()
+        .map(|column| column.is_valid(row).then(|| column.value(row)));
+    row.collect()
+}
+
+/// Whatever it is given, a function looks at itself.
+pub(crate) fn any_arguments(volatility: Volatility) -> Signature {
+    Signature::one_of(
+        vec![TypeSignature::VariadicAny, TypeSignature::Nullary],
+        volatility,
+    )
+}
+
 pub(super) fn function(
     name: &str,
     gives: DataType,
@@ -128,7 +150,7 @@ pub(super) fn function(
 }
 
 /// A function that may refuse its arguments.
-fn failing(
+pub(crate) fn failing(
     name: &str,
     gives: DataType,
     volatility: Volatility,
@@ -137,13 +159,7 @@ fn failing(
     ScalarUDF::from(Told {
         name: name.to_owned(),
         gives,
-        signature: Signature::one_of(
-            vec![
-                datafusion::logical_expr::TypeSignature::VariadicAny,
-                datafusion::logical_expr::TypeSignature::Nullary,
-            ],
-            volatility,
-        ),
+        signature: any_arguments(volatility),
         tell: Arc::new(tell),
     })
 }
@@ -310,7 +326,6 @@ fn always() -> Vec<ScalarUDF> {
         "pg_get_statisticsobjdef_columns",
         "pg_tablespace_location",
         "shobj_description",
-        "pg_advisory_unlock_all",
     ] {
         all.push(function(name, DataType::Utf8, |_| None));
     }
@@ -401,6 +416,7 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
     let mut all = privileges::functions(names, &numbered);
     all.extend(of_connections(names));
+    all.extend(advisory::functions::over(&names.locks));
     all.extend([
         with(REGCLASS_OID, DataType::Int64, number_of),
         with("to_regclass", DataType::Int64, number_of),

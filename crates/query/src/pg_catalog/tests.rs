@@ -1,6 +1,7 @@
 //! Tests of `pg_catalog`.
 
 use super::*;
+use crate::advisory::SessionLocks;
 use crate::parse::{self, Statement as Ours};
 
 /// The query that a text is planned as.
@@ -71,6 +72,7 @@ fn every_table_has_its_columns() {
         settings: Settings::default(),
         activities: Arc::default(),
         cursors: Arc::default(),
+        locks: SpanLocks::new(&SessionLocks::new(Arc::default())),
         now_micros: 0,
     };
     for name in names() {

@@ -13,6 +13,7 @@ use lazybase_model::{Horizon, Result, Stamp, Token};
 use parking_lot::Mutex;
 
 use super::{Session, Shared, State};
+use crate::advisory::SessionLocks;
 use crate::answer::AnswerStream;
 use crate::database::Database;
 use crate::ingest::{self, Ingest};
@@ -24,6 +25,10 @@ impl Session {
         parent: Option<Arc<Shared>>,
         state: State,
     ) -> Session {
+        let locks = match &parent {
+            Some(parent) => Arc::clone(&parent.locks),
+            None => SessionLocks::new(Arc::clone(database.locks())),
+        };
         Session {
             shared: Arc::new(Shared {
                 database,
@@ -33,6 +38,7 @@ impl Session {
                 progress: Mutex::new(None),
                 activity: Mutex::new(None),
                 cursors: Arc::default(),
+                locks,
             }),
         }
     }

@@ -1,0 +1,102 @@
+//! What a statement of a session needs to be planned and run.
+//!
+//! Reads what the session remembers, and writes nothing of it, but that a transaction has locks of
+//! its own.
+
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use lazybase_engine::read::Snapshot;
+use lazybase_model::{ColumnId, TableId};
+
+use super::{Shared, State};
+use crate::advisory::{SessionLocks, SpanLocks, TransactionLocks};
+use crate::catalog::Names;
+use crate::context::{Constants, Context};
+use crate::id_keys::own::Buffered;
+
+/// What a statement may do with one table of its query: that which UPDATE or DELETE changes, or one
+/// whose IDs are only compared.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) table: TableId,
+    /// Whether its hidden key is shown.
+    pub(crate) hidden_key: bool,
+    /// Columns that the statement itself needs, and shows nobody.
+    pub(crate) free: Vec<ColumnId>,
+    /// Whether the rows may have IDs of natural keys that are new: the statement shows none.
+    pub(crate) new_ids: bool,
+}
+
+impl State {
+    /// What a statement of a session locks for its transaction, or for itself where there is none.
+    fn locks(&mut self, session: &Arc<SessionLocks>) -> Arc<SpanLocks> {
+        match &mut self.transaction {
+            Some(transaction) => {
+                let locks = &mut transaction.locks;
+                locks
+                    .get_or_insert_with(|| TransactionLocks::new(session))
+                    .span()
+            }
+            None => SpanLocks::new(session),
+        }
+    }
+}
+
+impl Shared {
+    /// The planner for one statement over a snapshot, and the transaction's own changes.
+    pub(crate) fn context(
+        &self,
+        snapshot: Option<Snapshot>,
+        buffered: Buffered,
+        target: Option<Target>,
+    ) -> (Context, Names) {
+        let mut visible = self.visible();
+        if let Some(snapshot) = &snapshot {
+            visible.manifest = Arc::clone(snapshot.manifest());
+        }
+        let (settings, identity, locks) = {
+            let mut state = self.state.lock();
+            let locks = state.locks(&self.locks);
+            (state.settings.clone(), state.identity, locks)
+        };
+        let with_hidden_key = target.as_ref().filter(|t| t.hidden_key).map(|t| t.table);
+        let with_new_ids = target.as_ref().filter(|t| t.new_ids).map(|t| t.table);
+        let gate = self.gate_now();
+        let gate = match target {
+            Some(target) => gate.with_free(target.table, target.free),
+            None => gate,
+        };
+        let names = Names {
+            visible,
+            gate,
+            identity,
+            snapshot,
+            buffered,
+            with_hidden_key,
+            with_new_ids,
+            notes: Arc::default(),
+            activities: Arc::clone(self.database.activities()),
+            cursors: Arc::clone(&self.cursors),
+            locks,
+            pid: self.activity().map(|activity| activity.pid()),
+        };
+        let planner = self.database.planner();
+        let context = Context::new(planner, &settings, names.clone(), self.instance());
+        (context, names)
+    }
+
+    /// What counts memory as that of queries.
+    pub(crate) fn reserve(&self, what: &str) -> MemoryReservation {
+        let pool = &self.database.planner().runtime_env().memory_pool;
+        MemoryConsumer::new(what).register(pool)
+    }
+
+    /// What evaluates the constants of a write.
+    pub(crate) fn constants(&self) -> Constants {
+        let mut state = self.state.lock();
+        let locks = state.locks(&self.locks);
+        let (settings, identity) = (state.settings.clone(), state.identity);
+        Constants::new(self.database.clone(), Some((settings, identity, locks)))
+    }
+}
