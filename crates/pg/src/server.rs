@@ -53,6 +53,8 @@ const ASKED_MAX: u32 = 6;
 pub struct Options {
     /// The most connections at a time; others are refused with SQLSTATE 53300.
     pub connections_max: usize,
+    /// How many of these are kept for superusers, half at most.
+    pub superuser_reserved: usize,
     /// How long statements that run may go on after the server was told to stop.
     pub grace: Duration,
     /// Encryption; without it, it is declined.
@@ -68,6 +70,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             connections_max: 500,
+            superuser_reserved: 3,
             grace: Duration::from_secs(10),
             tls: None,
             trusts_loopback: false,
@@ -405,6 +408,11 @@ impl Shared {
         let mut connections = self.connections.lock();
         if connections.len() >= limit {
             return Err(too_many(limit));
+        }
+        let reserved = self.options.superuser_reserved.min(limit / 2);
+        if !who.is_superuser() && connections.len() + reserved >= limit {
+            let detail = format!("the limit is {limit}, and {reserved} of them are for superusers");
+            return Err(too_many(limit).with_detail(detail));
         }
         let own = connections
             .values()

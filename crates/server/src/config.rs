@@ -68,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) trust_loopback: bool,
     /// The most connections at a time.
     pub(crate) max_connections: usize,
+    /// How many of these are kept for superusers.
+    pub(crate) superuser_reserved_connections: usize,
     /// How long statements may go on once the server was told to stop.
     pub(crate) grace: Duration,
     /// How long a statement may take over the wire; zero is no limit.
@@ -108,6 +110,7 @@ impl Default for Config {
             http_client_cert: false,
             trust_loopback: false,
             max_connections: 500,
+            superuser_reserved_connections: 3,
             grace: Duration::from_secs(10),
             statement_timeout: Duration::ZERO,
             log_level: "info".to_owned(),

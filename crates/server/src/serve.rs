@@ -114,6 +114,7 @@ impl Doors {
         if let Some(address) = config.pg_listen {
             let options = Options {
                 connections_max,
+                superuser_reserved: config.superuser_reserved_connections,
                 grace: config.grace,
                 tls: tls.cloned(),
                 trusts_loopback: config.trust_loopback,

@@ -319,3 +319,27 @@ async fn guessing_becomes_slow() {
         begun.elapsed()
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn some_connections_are_kept_for_superusers() {
+    let options = Options {
+        connections_max: 3,
+        superuser_reserved: 1,
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    let owner = served.client().await;
+    let roles = "CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'; \
+                 CREATE USER anna PASSWORD 'secret'";
+    owner.batch_execute(roles).await.unwrap();
+    let (anna, admin) = ("user=anna password=secret", "user=admin password=secret");
+    let first = served.connect(anna).await.unwrap();
+    assert_eq!(sqlstate(served.connect(anna).await.map(drop)), "53300");
+    let second = served.connect(admin).await.unwrap();
+    assert_eq!(sqlstate(served.connect(admin).await.map(drop)), "53300");
+    for client in [&first, &second] {
+        client.batch_execute("SELECT 1").await.unwrap();
+    }
+    drop((owner, first, second));
+    served.stop().await;
+}

@@ -23,6 +23,7 @@ pub struct Authenticated {
     role: Option<RoleId>,
     name: String,
     connection_limit: Option<u32>,
+    superuser: bool,
 }
 
 impl Authenticated {
@@ -34,6 +35,11 @@ impl Authenticated {
     /// The most connections that it may have at a time; `None` is no limit.
     pub fn connection_limit(&self) -> Option<u32> {
         self.connection_limit
+    }
+
+    /// Whether it may do everything, as the folder's owner may.
+    pub fn is_superuser(&self) -> bool {
+        self.superuser
     }
 }
 
@@ -81,6 +87,7 @@ impl Database {
                 role: None,
                 name: user.to_owned(),
                 connection_limit: None,
+                superuser: true,
             }),
             true => self.role_of(user),
         }
@@ -156,6 +163,7 @@ impl Database {
             role: Some(role.id),
             name: role.name.clone(),
             connection_limit: role.connection_limit,
+            superuser: rights.superuser,
         })
     }
 

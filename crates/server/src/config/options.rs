@@ -111,6 +111,14 @@ pub(crate) static OPTIONS: &[Opt] = &[
         field: Field::Count(|config| &mut config.max_connections, 1),
     },
     Opt {
+        key: "superuser_reserved_connections",
+        group: CLIENTS,
+        value: "N",
+        about: "How many of PostgreSQL clients' connections are kept for superusers, so that one \
+            gets in when the others are taken; half of max_connections at most.",
+        field: Field::Count(|config| &mut config.superuser_reserved_connections, 0),
+    },
+    Opt {
         key: "grace",
         group: CLIENTS,
         value: "TIME",

@@ -23,6 +23,7 @@ fn others() -> BTreeMap<&'static str, &'static str> {
         ("http_client_cert", "on"),
         ("trust_loopback", "on"),
         ("max_connections", "17"),
+        ("superuser_reserved_connections", "4"),
         ("grace", "3 min"),
         ("statement_timeout", "1500 ms"),
         ("query_memory", "3 GiB"),
