@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
-//!        |                repeated_names, moment_calls
+//!        |                repeated_names, moment_calls, row_fields
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: whole_rows, determined_groups, grouped_columns, own_orders,
 //!        |                          counted_sets, unknowns, constant_conditions,
@@ -69,6 +69,7 @@ mod patterns;
 mod percentiles;
 pub(crate) mod repeated_names;
 mod rounding;
+mod row_fields;
 mod row_functions;
 mod rows_around;
 mod rule;
@@ -323,6 +324,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     lists_of_rows(&mut statement);
     repeated_names::mark(&mut statement);
     moment_calls::rewrite(&mut statement);
+    row_fields::rewrite(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }
 
@@ -333,6 +335,7 @@ pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
     like_escapes::rewrite(&mut expr);
     lists_of_rows(&mut expr);
     moment_calls::rewrite(&mut expr);
+    row_fields::rewrite(&mut expr);
     expr
 }
 
