@@ -7,6 +7,8 @@
 //!   SELECT count(*) FROM t   ->  SELECT count(*) AS "count" FROM t
 //!   SELECT b AS a FROM t ORDER BY t.a, a
 //!                            ->  SELECT b AS "a{mark}1" FROM t ORDER BY t.a, "a{mark}1"
+//!   SELECT -a AS a FROM t ORDER BY a + 0
+//!                            ->  SELECT -a AS "a{mark}1" FROM t ORDER BY a + 0
 //! ```
 //!
 //! Rewrites sqlparser's tree before it is planned, and the names of what the plan gives. Invariant
@@ -23,13 +25,13 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, VisitorMut,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, Visit, Visitor, VisitorMut,
 };
 use futures::stream::StreamExt;
 
 use crate::parse::folded;
 use crate::planner::column_names::{self, NAMELESS};
-use crate::walk::{visit_expressions, visit_mut};
+use crate::walk::{visit, visit_expressions, visit_mut};
 
 /// Stands between a column's name and the number of its place. No key of a keyboard writes it.
 const MARK: &str = "\u{1}again ";
@@ -179,14 +181,18 @@ fn order_by_places(order: &mut OrderBy, select: &Select) {
     }
 }
 
-/// Names columns apart from those of tables that an ORDER BY names with their table: of two that
-/// share a name the planner knows neither. Where that name stands alone in the ORDER BY, it goes on
-/// meaning the column of the SELECT.
+/// Names columns apart from those of tables that an ORDER BY means: those that it names with their
+/// table, for of two that share a name the planner knows neither, and those in its expressions.
+/// Where that name stands alone in the ORDER BY, it goes on meaning the column of the SELECT.
 fn apart_from_tables(order: &mut OrderBy, select: &mut Select) {
     let OrderByKind::Expressions(all) = &mut order.kind else {
         return;
     };
-    let of_tables = names_of_tables(all);
+    let mut of_tables = names_of_tables(all);
+    // Of what is DISTINCT, rows have no columns but those of the SELECT.
+    if select.distinct.is_none() {
+        of_tables.extend(names_in_expressions(all, select));
+    }
     let mut seen: HashSet<String> = HashSet::new();
     for (at, item) in select.projection.iter_mut().enumerate() {
         let Some(named) = Named::of(item) else {
@@ -222,6 +228,58 @@ fn names_of_tables(all: &[OrderByExpr]) -> HashSet<String> {
         });
     }
     names
+}
+
+/// The names in expressions that the SELECT too takes from what it reads. What else an expression
+/// names may be a column of the SELECT alone, where PostgreSQL knows none.
+fn names_in_expressions(all: &[OrderByExpr], select: &Select) -> HashSet<String> {
+    let alone = |ordered: &&OrderByExpr| matches!(ordered.expr, Expr::Identifier(_));
+    let mut named = HashSet::new();
+    for ordered in all.iter().filter(|ordered| !alone(ordered)) {
+        add_names(&ordered.expr, &mut named);
+    }
+    let mut read = HashSet::new();
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            add_names(expr, &mut read);
+        }
+    }
+    add_names(&select.selection, &mut read);
+    named.retain(|name| read.contains(name));
+    named
+}
+
+/// Adds the names of columns that stand without a table, outside of queries.
+fn add_names(part: &impl Visit, names: &mut HashSet<String>) {
+    struct Outside<'n> {
+        names: &'n mut HashSet<String>,
+        /// In how many queries the visit is.
+        depth: usize,
+    }
+    impl Visitor for Outside<'_> {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if let Expr::Identifier(name) = expr
+                && self.depth == 0
+            {
+                self.names.insert(folded(name));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let done = visit(part, &mut Outside { names, depth: 0 });
+    debug_assert!(done.is_continue(), "nothing ends the visit");
 }
 
 /// Orders the rows of a SELECT DISTINCT by the names of its columns: the planner finds no others.
