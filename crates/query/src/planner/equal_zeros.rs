@@ -1,11 +1,14 @@
 //! Orders of floating-point numbers as `=` and keys have them: -0 is 0, and there is one NaN, after
-//! all numbers. The planner has -0 before 0, and a NaN with a sign before all numbers.
+//! all numbers. The planner has -0 before 0, and a NaN with a sign before all numbers. So it is for
+//! aggregates that take each value once, and in lists, which the planner compares bit by bit.
 //!
 //! ```text
 //!   ORDER BY x, k                   ->  ORDER BY as_in_keys(x), k
 //!   array_agg(k ORDER BY x, k)      ->  array_agg(k ORDER BY as_in_keys(x), k)
 //!   rank() OVER (PARTITION BY x)    ->  rank() OVER (PARTITION BY as_in_keys(x))
 //!   DISTINCT ON (x) ... ORDER BY x  ->  DISTINCT ON (as_in_keys(x)) ... ORDER BY as_in_keys(x)
+//!   count(DISTINCT x)               ->  count(DISTINCT as_in_keys(x))
+//!   x IN (0, 1)                     ->  x IN (0, 1, -0.0)
 //! ```
 //!
 //! A rule of the planner before its own, and its function; pure. Invariant EQZ-1: rows that the
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, internal_err};
+use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::sort_properties::ExprProperties;
@@ -45,6 +48,46 @@ const OF_ORDERS: [&str; 5] = [
 ];
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(plan, listed)?.transform_data(in_orders)
+}
+
+/// A list of constants with both zeros, where it has one.
+fn listed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::InList(mut list) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let scalar: fn(f64) -> ScalarValue = match list.expr.get_type(schema) {
+        Ok(DataType::Float64) => |zero| ScalarValue::Float64(Some(zero)),
+        Ok(DataType::Float32) => |zero| ScalarValue::Float32(Some(zero as f32)),
+        _ => return Ok(Transformed::no(Expr::InList(list))),
+    };
+    let found: Vec<f64> = list.list.iter().filter_map(zero).collect();
+    let is_missing = |wanted: &f64| {
+        let mut signs = found.iter().map(|zero| zero.is_sign_negative());
+        !found.is_empty() && signs.all(|sign| sign != wanted.is_sign_negative())
+    };
+    let missing: Vec<f64> = [0.0, -0.0].into_iter().filter(is_missing).collect();
+    let changed = !missing.is_empty();
+    let constant = |zero| Expr::Literal(scalar(zero), None);
+    list.list.extend(missing.into_iter().map(constant));
+    let list = Expr::InList(list);
+    Ok(Transformed::new(list, changed, TreeNodeRecursion::Continue))
+}
+
+/// The zero that a constant is, if it is one.
+fn zero(expr: &Expr) -> Option<f64> {
+    match expr {
+        Expr::Literal(constant, _) => match constant.cast_to(&DataType::Float64) {
+            Ok(ScalarValue::Float64(Some(number))) if number == 0.0 => Some(number),
+            _ => None,
+        },
+        Expr::Cast(cast) => zero(&cast.expr),
+        Expr::Negative(of) => zero(of).map(|zero| -zero),
+        _ => None,
+    }
+}
+
+fn in_orders(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let (plan, changed) = match plan {
         LogicalPlan::Sort(mut sort) => {
             let changed = ordered(&mut sort.expr, sort.input.schema());
@@ -78,10 +121,15 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn aggregated(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
-        // One that takes each value once may be in no order but that of the values themselves.
-        Expr::AggregateFunction(call)
-            if OF_ORDERS.contains(&call.func.name()) && !call.params.distinct =>
-        {
+        // Those that it takes may be in no order but their own, spelt as they are.
+        Expr::AggregateFunction(call) if call.params.distinct => {
+            let mut changed = ordered(&mut call.params.order_by, schema);
+            for argument in &mut call.params.args {
+                changed |= spelt_once(argument, schema);
+            }
+            changed
+        }
+        Expr::AggregateFunction(call) if OF_ORDERS.contains(&call.func.name()) => {
             ordered(&mut call.params.order_by, schema)
         }
         _ => false,
