@@ -18,7 +18,7 @@
 //!   physical plan         forgetful, open_filters, (its own), whole_orders, patient_joins
 //!
 //!   functions             exact_sum, ordered_floats, percentiles, byte_lengths, bounded, counts,
-//!                         series, date_parts, patterns, to_char, text_functions,
+//!                         series, date_parts, cut_moments, patterns, to_char, text_functions,
 //!                         partial_functions: in the place of its own; other_names, type_names,
 //!                         time_zones, ages, json_functions, and those of `pg_catalog`
 //! ```
@@ -39,6 +39,7 @@ mod comparisons;
 mod constant_conditions;
 mod counted_sets;
 mod counts;
+mod cut_moments;
 mod date_parts;
 mod day_bounds;
 mod determined_groups;
@@ -285,6 +286,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     exact_sum::register(state)?;
     byte_lengths::register(state)?;
     date_parts::register(state)?;
+    cut_moments::register(state)?;
     time_zones::register(state)?;
     ages::register(state)?;
     other_names::register(state)?;

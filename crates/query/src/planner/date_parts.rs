@@ -70,7 +70,7 @@ impl ExprPlanner for Extracts {
 
 /// A part of a moment or of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Year,
     IsoYear,
     /// So many years.
@@ -92,7 +92,8 @@ enum Part {
 }
 
 impl Part {
-    fn named(name: &str) -> Option<Part> {
+    /// The part of a name, or of one of its short forms.
+    pub(super) fn named(name: &str) -> Option<Part> {
         let name = name.trim_matches(['\'', '"']).to_ascii_lowercase();
         Some(match name.as_str() {
             "y" | "yr" | "yrs" | "year" | "years" => Part::Year,

@@ -4,7 +4,6 @@
 //! | written                       | planned                                              |
 //! | ----------------------------- | ---------------------------------------------------- |
 //! | `x AT TIME ZONE z`            | `timezone(z, x)`                                     |
-//! | `date_trunc('decade', x)`     | `date_trunc('year', x) - ... * INTERVAL '1 year'`     |
 //! | `date_trunc(unit, x, z)`      | `timezone(z, date_trunc(unit, clocks_in(z, x)))`     |
 //! | `age(x)`                      | `age(current_date(), x)`                             |
 //! | `now()`, `to_timestamp(x)`    | the same as a TIMESTAMPTZ, in microseconds           |
@@ -136,14 +135,6 @@ fn of_call(function: &Function) -> Option<Expr> {
             let today = call("current_date", Vec::new());
             Some(call("age", vec![today, of.clone()]))
         }
-        ("date_trunc", Some([unit, of])) => {
-            let unit = constant(unit)?.to_lowercase();
-            many_years(&unit, of).or_else(|| {
-                let single = unit.strip_suffix('s')?;
-                let is_known = single.ends_with("second");
-                is_known.then(|| call("date_trunc", vec![text(single), of.clone()]))
-            })
-        }
         ("date_trunc", Some([unit, of, zone])) => {
             let clocks = call(CLOCKS_IN, vec![zone.clone(), of.clone()]);
             let cut = call("date_trunc", vec![unit.clone(), clocks]);
@@ -151,52 +142,6 @@ fn of_call(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
-}
-
-/// The text of a constant.
-fn constant(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn text(text: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
-}
-
-/// The beginning of a decade, a century or a millennium: of its year, less the years before that.
-fn many_years(unit: &str, of: &Expr) -> Option<Expr> {
-    let (first, years) = match unit {
-        "decade" | "decades" => (0, 10),
-        "century" | "centuries" => (1, 100),
-        "millennium" | "millennia" => (1, 1_000),
-        _ => return None,
-    };
-    let number = |number: i32| Expr::Value(Value::Number(number.to_string(), false).into());
-    let binary = |left: Expr, op: BinaryOperator, right: Expr| {
-        Expr::Nested(Box::new(Expr::BinaryOp {
-            left: Box::new(left),
-            op,
-            right: Box::new(right),
-        }))
-    };
-    let year = call("date_part", vec![text("year"), of.clone()]);
-    let since_first = binary(year, BinaryOperator::Minus, number(first));
-    let beyond = binary(since_first, BinaryOperator::Modulo, number(years));
-    let one_year = cast(
-        text("1 year"),
-        SqlType::Interval {
-            fields: None,
-            precision: None,
-        },
-    );
-    let beyond = binary(beyond, BinaryOperator::Multiply, one_year);
-    let begins = call("date_trunc", vec![text("year"), of.clone()]);
-    Some(binary(begins, BinaryOperator::Minus, beyond))
 }
 
 /// The arguments of a call, where there is a list of plain ones.

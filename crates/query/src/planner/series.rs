@@ -1,5 +1,6 @@
 //! `generate_series` with PostgreSQL's types: the planner's own keeps dates dates, reads texts as
-//! dates alone, and does not take every whole number beside every other.
+//! dates alone, counts moments in nanoseconds, which reach from the year 1677 to 2262, and does not
+//! take every whole number beside every other.
 //!
 //! ```text
 //!   generate_series(DATE '2024-01-01', DATE '2024-01-03', INTERVAL '1 day')   of TIMESTAMPs
@@ -12,10 +13,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::timezone::Tz;
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, TimestampMicrosecondBuilder};
 use arrow::datatypes::{
-    DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-    TimeUnit,
+    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::plan_err;
 use datafusion::error::Result;
@@ -28,6 +30,10 @@ use datafusion::logical_expr::{
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
+use crate::planner::intervals::computed;
+use crate::types::UTC;
+
+const DAY_NANOS: i128 = 86_400_000_000_000;
 
 /// The name of the function.
 pub(crate) const SERIES: &str = "generate_series";
@@ -82,11 +88,22 @@ impl ScalarUDFImpl for Series {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
+        match arguments.first() {
+            Some(of @ DataType::Timestamp(..)) => Ok(DataType::new_list(of.clone(), true)),
+            _ => self.inner.return_type(arguments),
+        }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let types = args.arg_fields.iter().map(|field| field.data_type());
+        let types: Vec<DataType> = types.cloned().collect();
+        match types.first() {
+            Some(DataType::Timestamp(..)) => {
+                let gives = self.return_type(&types)?;
+                Ok(Arc::new(Field::new(SERIES, gives, true)))
+            }
+            _ => self.inner.return_field_from_args(args),
+        }
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
@@ -107,7 +124,12 @@ impl ScalarUDFImpl for Series {
                 DataType::Timestamp(_, zone) => zone.clone(),
                 _ => None,
             });
-            let moment = DataType::Timestamp(TimeUnit::Nanosecond, zone);
+            let fine = |of: &DataType| matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _));
+            let unit = match arguments[..2].iter().any(fine) {
+                true => TimeUnit::Nanosecond,
+                false => TimeUnit::Microsecond,
+            };
+            let moment = DataType::Timestamp(unit, zone);
             let step = DataType::Interval(IntervalUnit::MonthDayNano);
             return Ok(vec![moment.clone(), moment, step]);
         }
@@ -127,12 +149,50 @@ impl ScalarUDFImpl for Series {
             let error = Error::invalid("step size cannot equal zero").with_sqlstate("22023");
             return Err(into_datafusion(error));
         }
-        self.inner.invoke_with_args(args)
+        match args.args.first().map(ColumnarValue::data_type) {
+            Some(DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
+                computed(&args, |arrays| moments(arrays, zone.as_deref()))
+            }
+            _ => self.inner.invoke_with_args(args),
+        }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
     }
+}
+
+/// A list of moments a row, from the start to the stop.
+fn moments(arrays: &[ArrayRef], zone: Option<&str>) -> Result<ArrayRef> {
+    let start = arrays[0].as_primitive::<TimestampMicrosecondType>();
+    let stop = arrays[1].as_primitive::<TimestampMicrosecondType>();
+    let step = arrays[2].as_primitive::<IntervalMonthDayNanoType>();
+    let clocks: Tz = zone.unwrap_or(UTC).parse()?;
+    let builder = TimestampMicrosecondBuilder::new();
+    let mut lists = ListBuilder::new(builder.with_data_type(start.data_type().clone()));
+    for row in 0..start.len() {
+        if start.is_null(row) || stop.is_null(row) || step.is_null(row) {
+            lists.append_null();
+            continue;
+        }
+        let (stop, step) = (stop.value(row), step.value(row));
+        let rises = length(step) > 0;
+        let mut at = Some(start.value(row));
+        while let Some(now) = at.filter(|now| if rises { *now <= stop } else { *now >= stop }) {
+            lists.values().append_value(now);
+            let next = TimestampMicrosecondType::add_month_day_nano(now, step, clocks);
+            // Months and days with different signs may come back to where they were.
+            at = next.filter(|next| if rises { *next > now } else { *next < now });
+        }
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// How long a step is in nanoseconds, with 30 days a month, as steps are compared with nothing.
+fn length(step: IntervalMonthDayNano) -> i128 {
+    let days = i128::from(step.months) * 30 + i128::from(step.days);
+    days * DAY_NANOS + i128::from(step.nanoseconds)
 }
 
 /// Whether some row is to go on by nothing.
@@ -154,10 +214,9 @@ fn has_no_step(args: &[ColumnarValue]) -> Result<bool> {
             steps.any(|(row, step)| step == Some(0) && asked(row))
         }
         DataType::Interval(IntervalUnit::MonthDayNano) => {
-            let none = Some(IntervalMonthDayNano::ZERO);
             let steps = steps.as_primitive::<IntervalMonthDayNanoType>().iter();
             let mut steps = steps.enumerate();
-            steps.any(|(row, step)| step == none && asked(row))
+            steps.any(|(row, step)| step.map(length) == Some(0) && asked(row))
         }
         _ => false,
     })
