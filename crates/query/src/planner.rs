@@ -5,8 +5,8 @@
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
 //!        |                repeated_names, moment_calls, row_fields
 //!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: whole_rows, determined_groups, grouped_columns, own_orders,
-//!        |                          counted_sets, unknowns, constant_conditions,
+//!   logical plan          analyzer: whole_rows, determined_groups, grouped_columns, ordered_inputs,
+//!        |                          own_orders, counted_sets, unknowns, constant_conditions,
 //!        |                          subquery_columns, certain_rows, single_rows,
 //!        |                          subquery_values, not_in, rows_around, rounding,
 //!        |                          divisions, intervals, window_peers, meanings,
@@ -62,6 +62,7 @@ mod moment_calls;
 mod not_in;
 mod open_filters;
 mod ordered_floats;
+mod ordered_inputs;
 mod other_names;
 mod own_orders;
 mod partial_functions;
@@ -141,6 +142,7 @@ use like_escapes::SimilarToEscape;
 use meanings::{BareNulls, MEANINGS};
 use not_in::NOT_IN;
 use open_filters::OPEN_FILTERS;
+use ordered_inputs::ORDERED_INPUTS;
 use own_orders::OWN_ORDERS;
 use patient_joins::PATIENT_JOINS;
 use rounding::ROUNDING;
@@ -188,6 +190,7 @@ pub(crate) fn base(
         WHOLE_ROWS,
         DETERMINED_GROUPS,
         GROUPED_COLUMNS,
+        ORDERED_INPUTS,
         OWN_ORDERS,
         COUNTED_SETS,
         UNKNOWNS,
