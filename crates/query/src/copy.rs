@@ -49,6 +49,7 @@ pub(crate) use input::Input;
 pub use json_rows::{JsonColumn, JsonObject, json_objects, json_rows};
 pub use rows_file::{FileForm, RowsFile, json_lines};
 pub use spelling::json_texts;
+pub(crate) use spelling::json_texts_by;
 
 /// What some programs write before UTF-8, at the beginning of a file. Elsewhere it is text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -5,9 +5,9 @@
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
 //!        |                repeated_names, moment_calls, row_fields
 //!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: whole_rows, determined_groups, grouped_columns, ordered_inputs,
-//!        |                          own_orders, counted_sets, unknowns, constant_conditions,
-//!        |                          subquery_columns, certain_rows, single_rows,
+//!   logical plan          analyzer: whole_rows, json_values, determined_groups, grouped_columns,
+//!        |                          ordered_inputs, own_orders, counted_sets, unknowns,
+//!        |                          constant_conditions, subquery_columns, certain_rows, single_rows,
 //!        |                          subquery_values, not_in, rows_around, rounding,
 //!        |                          divisions, intervals, window_peers, meanings,
 //!        |                          exact_constants, fine_moments, equal_zeros, (its own),
@@ -20,7 +20,8 @@
 //!   functions             exact_sum, ordered_floats, percentiles, byte_lengths, bounded, counts,
 //!                         series, date_parts, cut_moments, patterns, to_char, text_functions,
 //!                         partial_functions: in the place of its own; other_names, type_names,
-//!                         time_zones, ages, json_functions, and those of `pg_catalog`
+//!                         time_zones, ages, json_functions, json_values, and those of
+//!                         `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -55,6 +56,7 @@ mod guards;
 mod in_lists;
 mod intervals;
 mod json_functions;
+pub(crate) mod json_values;
 pub(crate) mod like_escapes;
 mod mapped;
 mod meanings;
@@ -138,6 +140,7 @@ use grouped_columns::GROUPED_COLUMNS;
 use guards::{GUARDED_CASES, GUARDED_CONDITIONS};
 use in_lists::IN_LISTS;
 use intervals::{INTERVAL_ORDER, INTERVAL_WINDOWS, IntervalArithmetic};
+use json_values::JSON_VALUES;
 use like_escapes::SimilarToEscape;
 use meanings::{BareNulls, MEANINGS};
 use not_in::NOT_IN;
@@ -303,6 +306,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     partial_functions::register(state)?;
     to_char::register(state)?;
     json_functions::register(state)?;
+    json_values::register(state)?;
     ordered_floats::register(state)?;
     percentiles::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;

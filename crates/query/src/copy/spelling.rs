@@ -92,9 +92,21 @@ fn hexadecimal(column: &ArrayRef) -> ArrayRef {
 /// # Errors
 /// When JSON has no such values: maps whose keys are no texts.
 pub fn json_texts(field: &FieldRef, column: &ArrayRef) -> Result<StringArray, ArrowError> {
+    json_texts_by(field, column, Arc::new(NumbersAsText))
+}
+
+/// The same, spelt by other encoders than Arrow's.
+///
+/// # Errors
+/// As [`json_texts`].
+pub(crate) fn json_texts_by(
+    field: &FieldRef,
+    column: &ArrayRef,
+    encoders: Arc<dyn EncoderFactory>,
+) -> Result<StringArray, ArrowError> {
     let options = EncoderOptions::default()
         .with_explicit_nulls(true)
-        .with_encoder_factory(Arc::new(NumbersAsText));
+        .with_encoder_factory(encoders);
     let mut encoder = make_encoder(field, column, &options)?;
     let (mut texts, mut text) = (StringBuilder::new(), Vec::new());
     for row in 0..column.len() {

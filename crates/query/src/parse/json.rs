@@ -14,18 +14,28 @@
 //! | `json_array_elements_text(j)`        | `unnest(json_element_texts(j))`                 |
 //! | `json_object_keys(j)`                | `unnest(json_keys(j))`                          |
 //! | `json_each(j)` in FROM               | `unnest(json_keys(j), json_values(j))`          |
+//! | `row_to_json(x)`, `to_jsonb(x)`      | `to_json(x)`                                    |
+//! | `to_json(t)`, t a table of FROM      | `to_json(json_row(t.*))`                        |
+//! | `to_json(ROW(a, b))`                 | `to_json(json_row('f1', a, 'f2', b))`           |
+//! | `json_build_array(t::JSON)`          | `json_build_array(json_checked(t::JSON))`       |
+//! | `json_agg(x)`                        | `json_list(array_agg(to_json(x)))`              |
+//! | `json_object_agg(k, v)`              | `json_object_list(array_agg(json_member(k, v)))` |
 //!
 //! A step of a path that is a number means an element of an array, or a key of an object, whatever
 //! is there. Rewrites sqlparser's tree and does nothing else.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, ObjectName, Select, TableFactor, Value,
+};
 
 use lazybase_model::Result;
 
 use super::calls::{case, cast, plain};
 use super::postgres::elements;
-use super::unsupported;
+use super::{folded, outside_queries, unsupported};
 use crate::pg_catalog::rewrite::call;
+use crate::planner::json_values::JSON_ROW;
 
 /// The functions that give rows, those that give the same as lists, and what their columns are
 /// called; nothing where they are called as the function is.
@@ -49,6 +59,19 @@ const TABLES: [(&str, &[&str], &[&str]); 5] = [
     ),
 ];
 
+/// Functions that make JSON of values, rows among them.
+const OF_VALUES: [&str; 7] = [
+    "to_json",
+    "to_jsonb",
+    "row_to_json",
+    "json_agg",
+    "json_build_array",
+    "json_build_object",
+    "json_object_agg",
+];
+
+const ARRAY_AGG: &str = "array_agg";
+
 /// The name of a function for either of PostgreSQL's types of JSON.
 fn of_either(name: &str) -> String {
     match name.strip_prefix("jsonb_") {
@@ -64,10 +87,13 @@ fn of_either(name: &str) -> String {
 pub(super) fn rewrite(expr: &mut Expr) -> Result<()> {
     let rewritten = match expr {
         Expr::BinaryOp { left, op, right } => operator(left, op, right)?,
-        Expr::Function(function) => {
+        Expr::Function(function) => aggregated(function).or_else(|| {
             let call = plain(function);
-            call.and_then(|(name, arguments)| called(&of_either(&name), &arguments))
-        }
+            call.and_then(|(name, arguments)| {
+                let either = of_either(&name);
+                called(&either, &arguments).or_else(|| made(&name, &either, &arguments))
+            })
+        }),
         _ => None,
     };
     if let Some(rewritten) = rewritten {
@@ -114,6 +140,168 @@ fn called(name: &str, arguments: &[Expr]) -> Option<Expr> {
         }
         _ => return None,
     })
+}
+
+/// A call that makes JSON, of one of the planner's functions.
+fn made(name: &str, either: &str, arguments: &[Expr]) -> Option<Expr> {
+    let known = match either {
+        "to_json" | "to_jsonb" | "row_to_json" | "array_to_json" => "to_json",
+        "json_build_array" => "json_build_array",
+        "json_build_object" => "json_build_object",
+        _ => return None,
+    };
+    if let ("array_to_json", [Expr::Nested(list)]) = (name, arguments)
+        && let Some(list) = json_of_list(list)
+    {
+        return Some(list);
+    }
+    let values = arguments.iter().map(known_json);
+    let is_known = name == known && !arguments.iter().any(|of| is_cast(of) || is_row(of));
+    (!is_known).then(|| call(known, values.collect()))
+}
+
+/// `json_agg` and `json_object_agg`, of lists.
+fn aggregated(function: &Function) -> Option<Expr> {
+    let [name] = function.name.0.as_slice() else {
+        return None;
+    };
+    match of_either(&folded(name.as_ident()?)).as_str() {
+        "json_agg" => put_together(function, "to_json", 1, "json_list"),
+        "json_object_agg" => put_together(function, "json_member", 2, "json_object_list"),
+        _ => None,
+    }
+}
+
+/// The JSON of the list that an `array_agg` makes: its elements may be JSON, which a list does not
+/// say of them.
+fn json_of_list(list: &Expr) -> Option<Expr> {
+    match list {
+        Expr::Nested(inner) => json_of_list(inner),
+        Expr::Function(function) => {
+            let [name] = function.name.0.as_slice() else {
+                return None;
+            };
+            let is_list = folded(name.as_ident()?) == ARRAY_AGG;
+            is_list.then(|| put_together(function, "to_json", 1, "json_list"))?
+        }
+        _ => None,
+    }
+}
+
+/// What an aggregate puts together, out of the list of the JSON of each row.
+fn put_together(function: &Function, each: &str, takes: usize, list: &str) -> Option<Expr> {
+    let mut gathered = function.clone();
+    let FunctionArguments::List(arguments) = &mut gathered.args else {
+        return None;
+    };
+    let values = arguments.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(known_json(value)),
+        _ => None,
+    });
+    let values = values.collect::<Option<Vec<Expr>>>()?;
+    if values.len() != takes {
+        return None;
+    }
+    let value = FunctionArgExpr::Expr(call(each, values));
+    arguments.args = vec![FunctionArg::Unnamed(value)];
+    gathered.name = ObjectName::from(vec![Ident::new(ARRAY_AGG)]);
+    Some(call(list, vec![Expr::Function(gathered)]))
+}
+
+/// A value as what it is known to be: JSON where it is cast to that, a row with its names.
+fn known_json(value: &Expr) -> Expr {
+    match value {
+        value if is_cast(value) => call("json_checked", vec![value.clone()]),
+        Expr::Nested(inner) if is_row(inner) => known_json(inner),
+        Expr::Function(function) if is_row(value) => {
+            let (_, elements) = plain(function).unwrap_or_default();
+            let named = elements.into_iter().zip(1..).flat_map(|(element, at)| {
+                let name = Value::SingleQuotedString(format!("f{at}"));
+                [Expr::Value(name.into()), element]
+            });
+            call(JSON_ROW, named.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_cast(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_cast(inner),
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::JSON | DataType::JSONB),
+        _ => false,
+    }
+}
+
+/// Whether a value is `ROW(...)`.
+fn is_row(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_row(inner),
+        Expr::Function(function) => plain(function).is_some_and(|(name, _)| name == "row"),
+        _ => false,
+    }
+}
+
+/// Writes the rows of tables that a SELECT makes JSON of by the names of the tables.
+pub(super) fn in_select(select: &mut Select) {
+    let joined = select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined)
+    });
+    let tables: Vec<Ident> = joined.filter_map(table).collect();
+    outside_queries::rewrite(select, |expr| {
+        if let Expr::Function(function) = expr
+            && let [name] = function.name.0.as_slice()
+            && let Some(name) = name.as_ident()
+            && OF_VALUES.contains(&of_either(&folded(name)).as_str())
+            && let FunctionArguments::List(list) = &mut function.args
+        {
+            for argument in &mut list.args {
+                whole_row(argument, &tables);
+            }
+        }
+    });
+}
+
+/// What a table or a query in FROM is called.
+fn table(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table {
+            alias: Some(alias),
+            args: None,
+            ..
+        }
+        | TableFactor::Derived {
+            alias: Some(alias), ..
+        } => Some(alias.name.clone()),
+        TableFactor::Table {
+            name, args: None, ..
+        } => name.0.last()?.as_ident().cloned(),
+        _ => None,
+    }
+}
+
+/// An argument as the JSON of a table's rows, if it names a table.
+fn whole_row(argument: &mut FunctionArg, tables: &[Ident]) {
+    let name = match &*argument {
+        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => name.clone(),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(name))) => {
+            let is_table = tables.iter().any(|table| folded(table) == folded(name));
+            if !is_table {
+                return;
+            }
+            ObjectName::from(vec![name.clone()])
+        }
+        _ => return,
+    };
+    let mut row = call(JSON_ROW, Vec::new());
+    if let Expr::Function(function) = &mut row
+        && let FunctionArguments::List(list) = &mut function.args
+    {
+        let whole = FunctionArgExpr::QualifiedWildcard(name);
+        list.args.push(FunctionArg::Unnamed(whole));
+    }
+    *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(row));
 }
 
 /// The steps of a path that is written out.

@@ -301,6 +301,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         self.names.enter(select);
+        json::in_select(select);
         checked(ignored::in_select(select))?;
         checked(ambiguous_columns::in_select(select))?;
         checked(windows::in_select(select))?;

@@ -4,6 +4,7 @@
 //! ```text
 //!   t.* IS NULL     stays: planner/whole_rows.rs knows the columns
 //!   count(t.*)      ->  count(t.* IS UNKNOWN), which the same rule reads
+//!   json_row(t.*)   stays: parse/json.rs makes it
 //!   f(t.*), t.* = x     refused
 //! ```
 //!
@@ -16,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::{Error, Result};
 
 use super::{folded, unsupported};
+use crate::planner::json_values::JSON_ROW;
 
 /// The whole rows of a statement that stand where they mean something.
 #[derive(Debug, Default)]
@@ -66,10 +68,14 @@ fn in_call(function: &mut Function) -> Result<()> {
     let FunctionArguments::List(list) = &mut function.args else {
         return Ok(());
     };
-    let is_count = match function.name.0.as_slice() {
-        [part] => part.as_ident().is_some_and(|name| folded(name) == "count"),
+    let is_called = |known: &str| match function.name.0.as_slice() {
+        [part] => part.as_ident().is_some_and(|name| folded(name) == known),
         _ => false,
     };
+    let is_count = is_called("count");
+    if is_called(JSON_ROW) {
+        return Ok(());
+    }
     let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
     for argument in &mut list.args {
         let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = argument else {

@@ -9,7 +9,7 @@
 //! | UInt64, Decimal                    | numeric                                  |
 //! | Float16, Float32; Float64          | float4; float8                           |
 //! | Utf8, Null, everything else        | text                                     |
-//! | Utf8 that is marked as UUID        | uuid                                     |
+//! | Utf8 that is marked as UUID, JSON  | uuid, json                               |
 //! | Binary                             | bytea                                    |
 //! | Date, Time                         | date, time                               |
 //! | Timestamp without, with zone       | timestamp, timestamptz, in microseconds  |
@@ -104,11 +104,17 @@ pub(crate) fn mark(name: &str) -> HashMap<String, String> {
     HashMap::from([(MARK.to_owned(), name.to_owned())])
 }
 
+/// Whether a field's texts are marked as JSON.
+pub(crate) fn is_json_field(field: &Field) -> bool {
+    field.metadata().get(MARK).map(String::as_str) == Some("json")
+}
+
 /// The number of the type that PostgreSQL's clients are told for a column of an answer.
 pub fn pg_type_of(field: &Field) -> u32 {
     let marked = field.metadata().get(MARK).map(String::as_str);
     match (field.data_type(), marked) {
         (DataType::Utf8, Some("uuid")) => 2950,
+        (DataType::Utf8, Some("json")) => 114,
         (DataType::Int64, Some("oid")) => 26,
         (data_type, _) => of_type(data_type),
     }

@@ -130,7 +130,8 @@ impl Part {
     }
 }
 
-fn no_json(text: &str) -> Error {
+/// What is said of a text that is no JSON.
+pub(super) fn no_json(text: &str) -> Error {
     let begin: String = text.chars().take(40).collect();
     Error::invalid(format!("invalid input syntax for type json: {begin:?}")).with_sqlstate("22P02")
 }
@@ -156,6 +157,11 @@ fn kind(text: &str) -> Option<&'static str> {
         b'n' => "null",
         _ => "number",
     })
+}
+
+/// Whether a text is JSON.
+pub(super) fn is_json_text(text: &str) -> bool {
+    kind(text).is_some()
 }
 
 /// A function that gives a list.

@@ -5,19 +5,24 @@
 //! ```text
 //!   t.* IS NULL                                    ->  t.a IS NULL AND t.b IS NULL
 //!   count(t.* IS UNKNOWN), which means count(t.*)  ->  count(t.key)
+//!   json_row(t.*)                                  ->  json_row('a', t.a, 'b', t.b)
 //! ```
 //!
 //! A rule of the planner before all that look at expressions; pure. The form of `count` is made in
 //! `parse/whole_rows.rs`.
 
+use std::sync::Arc;
+
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
+use crate::planner::json_values::JSON_ROW;
 use crate::planner::rule::{NodeRule, rewrite_parts};
 use lazybase_engine::read::HiddenColumn;
 
@@ -27,6 +32,11 @@ pub(crate) const WHOLE_ROWS: NodeRule = NodeRule::new("whole_rows", rewrite);
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let below: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
     rewrite_parts(plan, |expr, schema| {
+        if let Expr::ScalarFunction(call) = &expr
+            && let Some(table) = whole_json(call)
+        {
+            return json_row(call, table, schema).map(Transformed::yes);
+        }
         let (of, test): (_, fn(Box<Expr>) -> Expr) = match &expr {
             Expr::IsNull(of) => (of, Expr::IsNull),
             Expr::IsNotNull(of) => (of, Expr::IsNotNull),
@@ -48,6 +58,33 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             None => Err(unknown(table)),
         }
     })
+}
+
+/// The table whose rows a call makes JSON of.
+fn whole_json(call: &ScalarFunction) -> Option<&TableReference> {
+    match call.args.as_slice() {
+        [whole] if call.func.name() == JSON_ROW => whole_row(whole),
+        _ => None,
+    }
+}
+
+/// A row by the names of its columns. A column that is called as the table is meant itself, where
+/// that name stands alone: rows are asked for so.
+fn json_row(call: &ScalarFunction, table: &TableReference, schema: &DFSchema) -> Result<Expr> {
+    let columns = columns_of(schema, table);
+    if columns.is_empty() {
+        return Err(unknown(table));
+    }
+    let own = columns.iter().find(|column| column.name == table.table());
+    if let Some(own) = own {
+        return Ok(Expr::Column(own.clone()));
+    }
+    let members = columns
+        .into_iter()
+        .flat_map(|column| [lit(column.name.clone()), Expr::Column(column)]);
+    let function = Arc::clone(&call.func);
+    let call = ScalarFunction::new_udf(function, members.collect());
+    Ok(Expr::ScalarFunction(call))
 }
 
 #[expect(deprecated, reason = "the planner reads whole rows as these")]

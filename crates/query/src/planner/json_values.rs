@@ -1,0 +1,407 @@
+//! JSON of values, which stands in texts: `to_json`, `json_agg` and what is like them.
+//!
+//! | function                    | gives                        | for                           |
+//! | --------------------------- | ---------------------------- | ----------------------------- |
+//! | `to_json(x)`                | `[1,2]`, `"a"`, `{"k":1}`    | `row_to_json`, `to_jsonb`     |
+//! | `json_build_array(a, b)`    | `[1, "x"]`                   |                               |
+//! | `json_build_object(k, v)`   | `{"k" : 1}`                  |                               |
+//! | `json_row(k, v)`            | `{"k":1}`                    | rows of a table               |
+//! | `json_list(l)`              | `[1, 2]` of texts of JSON    | `json_agg`, of an `array_agg` |
+//! | `json_member(k, v)`         | `"k" : 1`                    |                               |
+//! | `json_object_list(l)`       | `{ "k" : 1 }` of members     | `json_object_agg`             |
+//! | `json_checked(t)`           | the text, if it is JSON      | `t::JSON` in one of these     |
+//! | `json_text(t)`              | the text, which is JSON      |                               |
+//!
+//! A rule of the planner before its own makes JSON of the values that are none yet, so that the
+//! functions have nothing but JSON to put together:
+//!
+//! ```text
+//!   json_build_array(x, json_list(l))   ->   json_build_array(to_json(x), json_list(l))
+//! ```
+//!
+//! Pure. Invariant JSV-1: what one of these functions made stands in another one as JSON, through
+//! columns of subqueries too, and not as a text.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, StringArray, StringBuilder, make_array, new_null_array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::error::ArrowError;
+use arrow::json::writer::NullableEncoder;
+use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use lazybase_model::Error;
+
+use crate::copy::json_texts_by;
+use crate::error::into_datafusion;
+use crate::pg_catalog::types::{is_json_field, mark};
+use crate::planner::intervals::computed;
+use crate::planner::json_functions::{is_json_text, no_json};
+use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::text_form;
+
+/// The rule.
+pub(crate) const JSON_VALUES: NodeRule = NodeRule::new("json_values", rewrite);
+
+/// The function of a row.
+pub(crate) const JSON_ROW: &str = "json_row";
+
+/// Functions that give one of their arguments.
+const CHOICES: [&str; 4] = ["coalesce", "nullif", "ifnull", "nvl"];
+/// A function of a crate whose texts are JSON.
+const PART_OF_JSON: &str = "json_get_json";
+
+/// Adds the functions.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    for made in ALL {
+        state.register_udf(function(made))?;
+    }
+    Ok(())
+}
+
+/// What a function makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Made {
+    Value,
+    Array,
+    Object,
+    Row,
+    List,
+    Member,
+    ObjectList,
+    Checked,
+    Text,
+}
+
+const ALL: [Made; 9] = [
+    Made::Value,
+    Made::Array,
+    Made::Object,
+    Made::Row,
+    Made::List,
+    Made::Member,
+    Made::ObjectList,
+    Made::Checked,
+    Made::Text,
+];
+
+fn function(made: Made) -> Arc<ScalarUDF> {
+    let any = vec![TypeSignature::VariadicAny, TypeSignature::Nullary];
+    let signature = Signature::one_of(any, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(JsonOf { made, signature }))
+}
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(plan, |expr, schema| Ok(of_json(expr, schema)))
+}
+
+/// A call of one of the functions with JSON in the place of all values.
+fn of_json(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Expr::ScalarFunction(mut call) = expr else {
+        return Transformed::no(expr);
+    };
+    let name = call.func.name();
+    let Some(made) = ALL.into_iter().find(|made| made.name() == name) else {
+        return Transformed::no(Expr::ScalarFunction(call));
+    };
+    let mut changed = false;
+    if made == Made::Value {
+        changed = call.args.iter().any(|of| is_json(of, schema));
+        if changed {
+            call.func = function(Made::Text);
+        }
+    }
+    for (at, value) in call.args.iter_mut().enumerate() {
+        if made.takes_json(at) && !is_json(value, schema) {
+            *value = function(Made::Value).call(vec![std::mem::take(value)]);
+            changed = true;
+        }
+    }
+    let call = Expr::ScalarFunction(call);
+    Transformed::new(call, changed, TreeNodeRecursion::Continue)
+}
+
+/// Whether a value is known to be JSON.
+fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_json(&alias.expr, schema),
+        Expr::Case(case) => {
+            let mut results = case.when_then_expr.iter().map(|(_, result)| result);
+            let otherwise = case.else_expr.as_ref();
+            results.any(|result| is_json(result, schema))
+                || otherwise.is_some_and(|result| is_json(result, schema))
+        }
+        Expr::ScalarFunction(call) if CHOICES.contains(&call.func.name()) => {
+            call.args.iter().any(|choice| is_json(choice, schema))
+        }
+        Expr::ScalarFunction(call) if call.func.name() == PART_OF_JSON => true,
+        other => other
+            .to_field(schema)
+            .is_ok_and(|(_, field)| is_json_field(&field)),
+    }
+}
+
+/// One of the functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct JsonOf {
+    made: Made,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for JsonOf {
+    fn name(&self) -> &str {
+        self.made.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.made.check(args.arg_fields.len())?;
+        let field = Field::new(self.name(), DataType::Utf8, true);
+        // A member is no JSON of its own.
+        Ok(Arc::new(match self.made {
+            Made::Member => field,
+            _ => field.with_metadata(mark("json")),
+        }))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        computed(&args, |arrays| Ok(Arc::new(self.made.of(arrays)?)))
+    }
+}
+
+impl Made {
+    fn name(self) -> &'static str {
+        match self {
+            Made::Value => "to_json",
+            Made::Array => "json_build_array",
+            Made::Object => "json_build_object",
+            Made::Row => JSON_ROW,
+            Made::List => "json_list",
+            Made::Member => "json_member",
+            Made::ObjectList => "json_object_list",
+            Made::Checked => "json_checked",
+            Made::Text => "json_text",
+        }
+    }
+
+    /// Whether an argument is JSON that is put into another one.
+    fn takes_json(self, at: usize) -> bool {
+        match self {
+            Made::Array => true,
+            Made::Object | Made::Row | Made::Member => at % 2 == 1,
+            _ => false,
+        }
+    }
+
+    fn check(self, arguments: usize) -> Result<()> {
+        let fits = match self {
+            Made::Array => true,
+            Made::Object | Made::Row => {
+                // A whole row is one argument until its columns are known.
+                arguments.is_multiple_of(2) || self == Made::Row
+            }
+            Made::Member => arguments == 2,
+            _ => arguments == 1,
+        };
+        match fits {
+            true => Ok(()),
+            false if self == Made::Object => Err(into_datafusion(
+                Error::invalid("argument list must have even number of elements")
+                    .with_hint(
+                        "The arguments of json_build_object() must consist of alternating keys \
+                         and values.",
+                    )
+                    .with_sqlstate("22023"),
+            )),
+            false => {
+                let said = format!("{} of {arguments} arguments", self.name());
+                Err(into_datafusion(Error::invalid(said).with_sqlstate("42883")))
+            }
+        }
+    }
+
+    fn of(self, arrays: &[ArrayRef]) -> Result<StringArray> {
+        match self {
+            Made::Value => of_values(&arrays[0]),
+            Made::Text => texts(&arrays[0]),
+            Made::Checked => {
+                let texts = texts(&arrays[0])?;
+                let wrong = texts.iter().flatten().find(|text| !is_json_text(text));
+                match wrong {
+                    Some(text) => Err(into_datafusion(no_json(text))),
+                    None => Ok(texts),
+                }
+            }
+            Made::Array => array(arrays),
+            Made::Object => object(arrays, ["{", " : ", ", ", "}"]),
+            Made::Row => object(arrays, ["{", ":", ",", "}"]),
+            Made::Member => object(arrays, ["", " : ", "", ""]),
+            Made::List => list(&arrays[0], ["[", ", ", "]"]),
+            Made::ObjectList => list(&arrays[0], ["{ ", ", ", " }"]),
+        }
+    }
+}
+
+fn texts(values: &ArrayRef) -> Result<StringArray> {
+    Ok(cast(values, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+/// Each value as JSON, spelt as clients are sent it.
+fn of_values(values: &ArrayRef) -> Result<StringArray> {
+    if values.data_type().is_null() {
+        return texts(&new_null_array(&DataType::Utf8, values.len()));
+    }
+    let field = Arc::new(Field::new("value", values.data_type().clone(), true));
+    Ok(json_texts_by(&field, values, Arc::new(AsSent))?)
+}
+
+fn array(elements: &[ArrayRef]) -> Result<StringArray> {
+    let rows = elements.first().map_or(1, |first| first.len());
+    let elements = elements.iter().map(texts);
+    let elements = elements.collect::<Result<Vec<StringArray>>>()?;
+    let row = |row: usize| {
+        let all = elements.iter().map(|texts| json_at(texts, row));
+        let all: Vec<&str> = all.collect();
+        Some(format!("[{}]", all.join(", ")))
+    };
+    Ok((0..rows).map(row).collect())
+}
+
+/// Keys and values as they stand in turn, with what is written around them and between.
+fn object(members: &[ArrayRef], around: [&str; 4]) -> Result<StringArray> {
+    let [begin, colon, comma, end] = around;
+    let rows = members.first().map_or(1, |first| first.len());
+    let pairs = members.chunks_exact(2);
+    let pairs = pairs.map(|pair| Ok((text_form::texts(&pair[0])?, texts(&pair[1])?)));
+    let pairs = pairs.collect::<Result<Vec<(StringArray, StringArray)>>>()?;
+    let mut objects = StringBuilder::new();
+    for row in 0..rows {
+        let mut object = begin.to_owned();
+        for (at, (keys, values)) in pairs.iter().enumerate() {
+            if keys.is_null(row) {
+                return Err(no_key(at, comma.is_empty()));
+            }
+            if at > 0 {
+                object.push_str(comma);
+            }
+            object.push_str(&quoted(keys.value(row))?);
+            object.push_str(colon);
+            object.push_str(json_at(values, row));
+        }
+        object.push_str(end);
+        objects.append_value(object);
+    }
+    Ok(objects.finish())
+}
+
+fn no_key(pair: usize, of_aggregate: bool) -> DataFusionError {
+    into_datafusion(match of_aggregate {
+        true => Error::invalid("field name must not be null").with_sqlstate("22023"),
+        false => Error::invalid(format!("argument {} cannot be null", 2 * pair + 1))
+            .with_hint("Object keys should be text.")
+            .with_sqlstate("22023"),
+    })
+}
+
+fn quoted(text: &str) -> Result<String> {
+    serde_json::to_string(text).map_err(|error| into_datafusion(Error::internal(error.to_string())))
+}
+
+/// The texts of lists put together, with what is written around them and between.
+fn list(lists: &ArrayRef, around: [&str; 3]) -> Result<StringArray> {
+    let [begin, comma, end] = around;
+    let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+    let lists = cast(lists, &DataType::List(item))?;
+    let lists = lists.as_list::<i32>();
+    let rows = lists.iter().map(|list| {
+        let list = list?;
+        let elements = list.as_string::<i32>();
+        let all = (0..elements.len()).map(|at| json_at(elements, at));
+        let all: Vec<&str> = all.collect();
+        Some(format!("{begin}{}{end}", all.join(comma)))
+    });
+    Ok(rows.collect())
+}
+
+fn json_at(texts: &StringArray, row: usize) -> &str {
+    match texts.is_null(row) {
+        true => "null",
+        false => texts.value(row),
+    }
+}
+
+/// Spells values in JSON as they are spelt for clients.
+#[derive(Debug)]
+struct AsSent;
+
+/// How a text stands in JSON.
+#[derive(Debug, Clone, Copy)]
+enum Spelling {
+    /// As a number, where it is a finite one.
+    Number,
+    /// As a date and a time behind a `T`.
+    Moment,
+    Text,
+}
+
+impl EncoderFactory for AsSent {
+    fn make_default_encoder<'a>(
+        &self,
+        _: &'a FieldRef,
+        array: &'a dyn Array,
+        _: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        use DataType as D;
+        let spelling = match array.data_type() {
+            D::Float16 | D::Float32 | D::Float64 => Spelling::Number,
+            D::Timestamp(..) => Spelling::Moment,
+            D::Binary | D::LargeBinary | D::BinaryView => Spelling::Text,
+            of if of.is_temporal() => Spelling::Text,
+            _ => return Ok(None),
+        };
+        let texts = text_form::texts(&make_array(array.to_data()))?;
+        let encoder = Box::new(Spelt { texts, spelling });
+        Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
+    }
+}
+
+struct Spelt {
+    texts: StringArray,
+    spelling: Spelling,
+}
+
+impl Encoder for Spelt {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let text = self.texts.value(row);
+        // Writing to memory can't fail.
+        let _ = match self.spelling {
+            Spelling::Number if text.ends_with(|last: char| last.is_ascii_digit()) => {
+                out.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+            Spelling::Moment => {
+                let moment = text.replacen(' ', "T", 1).replacen("+00", "+00:00", 1);
+                serde_json::to_writer(out, &moment)
+            }
+            Spelling::Number | Spelling::Text => serde_json::to_writer(out, text),
+        };
+    }
+}
