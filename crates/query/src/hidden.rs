@@ -31,7 +31,7 @@ use crate::walk::{visit_expressions, visit_expressions_mut, visit_mut};
 const SHOWS: char = '\u{1f}';
 
 /// Looks a stored table up by its name.
-type Find<'f> = dyn Fn(&str) -> Option<Arc<Table>> + 'f;
+pub(crate) type Find<'f> = dyn Fn(&str) -> Option<Arc<Table>> + 'f;
 
 /// Lets the tables of a statement show the hidden columns that it names.
 ///
@@ -127,7 +127,7 @@ fn part_of(function: &Function) -> Option<Expr> {
 }
 
 /// The names that WITH gives to queries, anywhere in the statement.
-fn named_queries(statement: &mut Statement) -> BTreeSet<String> {
+pub(crate) fn named_queries(statement: &mut Statement) -> BTreeSet<String> {
     struct Names(BTreeSet<String>);
     impl VisitorMut for Names {
         type Break = ();

@@ -37,6 +37,7 @@ mod ignored;
 mod json;
 mod kept_names;
 mod merge;
+pub(crate) mod natural_joins;
 mod nested_exists;
 mod outside_queries;
 pub(crate) mod parameters;

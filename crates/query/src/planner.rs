@@ -191,6 +191,7 @@ pub(crate) fn base(
     let mut analyzer = Analyzer::new().rules;
     let before = [
         WHOLE_ROWS,
+        JSON_VALUES,
         DETERMINED_GROUPS,
         GROUPED_COLUMNS,
         ORDERED_INPUTS,

@@ -27,6 +27,7 @@ use crate::id_keys::own::Buffered;
 use crate::literal::Literal;
 use crate::observe::Watch;
 use crate::parse::convert;
+use crate::parse::natural_joins;
 use crate::parse::parameters::{self, number_of};
 use crate::parse::{self, Insert, InsertSource, Statement, Text, Unbound};
 use crate::planner::sql_types;
@@ -160,6 +161,7 @@ impl Prepared {
                     let definitions = Definitions::of(&tables, snapshot.as_ref())?;
                     let (context, names) =
                         self.session.context(snapshot, Buffered::default(), None);
+                    natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
                     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
                     let (schema, origins) = context.columns(statement, &self.sql).await?;
                     Ok(Some(Columns {
@@ -349,6 +351,7 @@ impl Prepared {
                 self.types[number - 1].get_or_insert(types::UUID);
             }
         }
+        natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
         hidden::show(&mut statement, &|name| names.definition(name).ok())?;
         match context.parameter_types(statement, &self.sql).await {
             Ok(found) => {

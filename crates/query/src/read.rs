@@ -26,6 +26,7 @@ use crate::key_order;
 use crate::keys::{self, NamedKeys};
 use crate::labels::Sight;
 use crate::origins::Origin;
+use crate::parse::natural_joins;
 use crate::point::{self, PointRead};
 use crate::scan::{Shape, shown_schema};
 use crate::session::{Shared, Target, ours};
@@ -135,6 +136,7 @@ pub(crate) async fn run(
         None => own::Buffered::default(),
     };
     let (context, names) = session.context(snapshot.clone(), buffered, target);
+    natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
     let begun = context.run(statement, sql).await?;
     Ok(Opened {

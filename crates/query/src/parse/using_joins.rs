@@ -364,7 +364,7 @@ fn in_select(select: &mut Select) -> Result<Vec<Merged>> {
     let chains: Vec<Chain> = chains.collect::<Result<_>>()?;
     let needed = chains.iter().any(|chain| chain.takes_the_right);
     let told = chains.iter().all(|chain| chain.is_told);
-    if needed || (told && chains.len() == 1) {
+    if needed || told {
         wildcards(&mut select.projection, &chains, needed)?;
     }
     let merged: Vec<Merged> = chains.into_iter().flat_map(|chain| chain.merged).collect();
