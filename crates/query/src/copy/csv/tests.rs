@@ -103,8 +103,9 @@ fn the_options_are_kept() {
         quote: b'\'',
         escape: b'\\',
         null: b"n/a".to_vec(),
-        header: true,
+        header: Header::Names,
         has_end: false,
+        ..dialect()
     };
     let rows = rows_of("k;v\n1;n/a\n'n/a';''\n'it\\'s';\n", &other, 2).unwrap();
     let text = |text: &str| Some(text.to_owned());
