@@ -217,6 +217,11 @@ fn default_config() -> SessionConfig {
         .with_information_schema(false);
     // Texts are kept as Utf8: literals of another layout would be cast row by row.
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // Lists are in the order of a subquery (`planner/ordered_inputs.rs`).
+    config
+        .options_mut()
+        .sql_parser
+        .enable_subquery_sort_elimination = false;
     // The planner's own sessions have no zone: now() and to_timestamp() would be no moments.
     config.options_mut().execution.time_zone = Some("UTC".to_owned());
     // What each sort keeps for merging what it spills: it counts before anything is spilt.

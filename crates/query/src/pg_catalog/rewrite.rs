@@ -14,7 +14,6 @@
 //! | `array_upper(x, 1)`                       | `nullif(cardinality(x), 0)`                |
 //! | `information_schema._pg_expandarray(x)`   | `unnest(pg_expanded(x))`                   |
 //! | `(_pg_expandarray(x)).n`                  | as `generate_subscripts(x, 1)`             |
-//! | `(struct).part`                           | `get_field(struct, 'part')`                |
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
@@ -185,8 +184,7 @@ fn rewrite_expr(expr: &mut Expr) {
             }
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            let expanded = part_of_expanded(root, access_chain);
-            if let Some(replaced) = expanded.or_else(|| part_of(root, access_chain)) {
+            if let Some(replaced) = part_of_expanded(root, access_chain) {
                 *expr = replaced;
             }
         }
@@ -232,16 +230,6 @@ fn subscripts(list: Expr) -> Expr {
         right: Box::new(one()),
     };
     call("unnest", vec![call("range", vec![one(), end])])
-}
-
-/// `(struct).part`, which the planner reads as a function.
-fn part_of(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
-    let (Expr::Nested(whole), [AccessExpr::Dot(Expr::Identifier(part))]) = (root, access) else {
-        return None;
-    };
-    let part = Value::SingleQuotedString(folded(part));
-    let whole = whole.as_ref().clone();
-    Some(call("get_field", vec![whole, Expr::Value(part.into())]))
 }
 
 /// The elements of a list, or their numbers, where a part of the two together is asked for.

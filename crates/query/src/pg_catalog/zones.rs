@@ -49,12 +49,23 @@ fn names(now_micros: i64) -> Vec<Row> {
         let there = zone.offset_from_utc_datetime(&now);
         let summer = there.dst_offset();
         let east = (there.base_utc_offset() + summer).num_seconds();
+        let abbreviation = there.abbreviation().filter(|name| !name.is_empty());
+        let abbreviation = abbreviation.map_or_else(|| numbers(east), str::to_owned);
         vec![
             ("name", zone.name().into()),
-            ("abbrev", there.abbreviation().unwrap_or_default().into()),
+            ("abbrev", abbreviation.into()),
             ("utc_offset", east.into()),
             ("is_dst", (summer.num_seconds() != 0).into()),
         ]
     });
     rows.collect()
+}
+
+/// What a zone without letters is called: its hours, and its minutes if there are any.
+fn numbers(east: i64) -> String {
+    let (sign, minutes) = (if east < 0 { '-' } else { '+' }, east.abs() / 60);
+    match (minutes / 60, minutes % 60) {
+        (hours, 0) => format!("{sign}{hours:02}"),
+        (hours, minutes) => format!("{sign}{hours:02}{minutes:02}"),
+    }
 }

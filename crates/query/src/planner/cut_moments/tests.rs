@@ -4,10 +4,8 @@ use super::*;
 use crate::moments::far_timestamp;
 
 fn micros(text: &str) -> i64 {
-    use arrow::compute::kernels::cast_utils::Parser;
-    far_timestamp(text)
-        .or_else(|| TimestampMicrosecondType::parse(text))
-        .unwrap()
+    let near = || chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f");
+    far_timestamp(text).unwrap_or_else(|| near().unwrap().and_utc().timestamp_micros())
 }
 
 /// As PostgreSQL gives them.
