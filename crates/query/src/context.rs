@@ -62,6 +62,9 @@ fn is_mixed_up(error: &DataFusionError) -> bool {
     }
 }
 
+/// How a statement runs, and where its columns come from.
+type Planned = (Arc<dyn ExecutionPlan>, Vec<Origin>);
+
 /// Marks a plan whose scans all have one partition: an extension of the planner's settings.
 #[derive(Debug)]
 pub(crate) struct OnePartition;
@@ -142,7 +145,7 @@ impl Context {
     pub(crate) fn plan(
         &self,
         statement: PlannerStatement,
-    ) -> BoxFuture<'_, DataFusionResult<(Arc<dyn ExecutionPlan>, Vec<Origin>)>> {
+    ) -> BoxFuture<'_, DataFusionResult<Planned>> {
         Box::pin(async {
             let plan = self.state.statement_to_plan(statement).await?;
             Ok((self.physical(&plan).await?, origins::of_plan(&plan)))

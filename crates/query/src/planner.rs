@@ -7,8 +7,8 @@
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: whole_rows, json_values, determined_groups, grouped_columns,
 //!        |                          ordered_inputs, own_orders, counted_sets, unknowns,
-//!        |                          constant_conditions, subquery_columns, certain_rows, single_rows,
-//!        |                          subquery_values, not_in, rows_around, rounding,
+//!        |                          constant_conditions, subquery_columns, certain_rows,
+//!        |                          single_rows, subquery_values, not_in, rows_around, rounding,
 //!        |                          divisions, intervals, window_peers, meanings,
 //!        |                          exact_constants, fine_moments, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,

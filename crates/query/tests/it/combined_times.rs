@@ -217,8 +217,10 @@ impl Write {
     }
 }
 
-/// Predicates, and what they mean in the model.
-const FILTERS: [(&str, fn(i64, &Row) -> bool); 4] = [
+/// A predicate, and what it means in the model.
+type Filter = (&'static str, fn(i64, &Row) -> bool);
+
+const FILTERS: [Filter; 4] = [
     ("", |_, _| true),
     (" WHERE k = 3", |key, _| key == 3),
     (" WHERE _time(hits) > _time(k)", |_, row| {

@@ -113,11 +113,11 @@ pub fn patch(
         bytes: usize::MAX / 8,
     };
     let mut merger = Merger::new(&shape, 2, MergeMode::Rows, all_at_once)?;
-    let mut sources = [vec![rows.clone()].into_iter(), changes.to_vec().into_iter()];
+    let mut sources = [std::slice::from_ref(rows).iter(), changes.iter()];
     let mut patched = None;
     loop {
         match merger.step()? {
-            Step::Need(source) => merger.supply(source, sources[source].next())?,
+            Step::Need(source) => merger.supply(source, sources[source].next().cloned())?,
             Step::Output(batch) if patched.is_none() => patched = Some(batch),
             Step::Output(_) => return Err(Error::internal("an extent was patched in parts")),
             Step::Done => break,
