@@ -6,7 +6,7 @@
 //!     ->  SELECT array_agg(x ORDER BY o) FROM (SELECT x, y AS o FROM t ORDER BY y) AS s
 //! ```
 //!
-//! A rule of the planner before its own; pure. Invariant ORI-1: a list that says its own order, or
+//! A rule of the planner before its own; pure. Invariant OIN-1: a list that says its own order, or
 //! takes each value once, stays as it is.
 
 use std::sync::Arc;
