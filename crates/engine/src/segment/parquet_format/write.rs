@@ -451,9 +451,11 @@ impl ParquetFile {
         group: &EncodedGroup,
         mut replaced: Vec<Replaced>,
     ) -> Result<()> {
-        if self.has_column_scus && !group.has_column_scus && replaced.is_empty() {
+        let versions = self.schema.fields().len() - 1;
+        let lacks_versions = self.has_column_scus && !group.has_column_scus;
+        if lacks_versions && replaced.iter().all(|(at, _)| *at != versions) {
             let nulls = new_null_array(&DataType::Binary, info.rows as usize);
-            replaced.push((self.schema.fields().len() - 1, nulls));
+            replaced.push((versions, nulls));
         }
         let chunks = self.encode(std::slice::from_ref(&replaced))?;
         let mut columns = Vec::with_capacity(chunks.len());
