@@ -244,12 +244,17 @@ impl Segment {
                     .await
             }
         };
+        self.all_there(extent, rows).map(Arc::new)
+    }
+
+    /// The rows of an extent, if they are as many as its index says.
+    fn all_there(&self, extent: usize, rows: Result<ChangeBatch>) -> Result<ChangeBatch> {
         let rows = rows.map_err(|error| self.damaged(extent, error))?;
-        if rows.rows() != info.rows as usize {
+        if rows.rows() != self.body.index().info(extent).rows as usize {
             let error = Error::corrupt("it has another number of rows than its index says");
             return Err(self.damaged(extent, error));
         }
-        Ok(Arc::new(rows))
+        Ok(rows)
     }
 
     /// The rows of an extent's bytes.
@@ -484,9 +489,28 @@ impl Segment {
         })
     }
 
-    /// The rows of an extent that [`Segment::read_encoded`] gave, thin: with only these columns,
-    /// which are rising, and versions that speak of all columns. `None` where columns can't be
-    /// read from it alone: it is no Parquet row group, or of an older definition.
+    /// The rows of an extent that [`Segment::read_encoded`] gave: those of
+    /// [`Segment::read_extent`], without another read.
+    ///
+    /// # Errors
+    /// As [`Segment::read_extent`].
+    pub fn rows_of(&self, extent: usize, encoded: &EncodedExtent) -> Result<ChangeBatch> {
+        let rows = match (&self.body, &encoded.group) {
+            (Body::Parquet(parts), Some(group)) => {
+                let stored = parts.rows_of(&self.stored, extent, group);
+                stored.and_then(|stored| match &self.adapter {
+                    Some(adapter) => adapter.adapt(&stored),
+                    None => Ok(stored),
+                })
+            }
+            _ => self.decoded(&encoded.stored, None),
+        };
+        self.all_there(extent, rows)
+    }
+
+    /// The same rows, thin: with only these columns, which are rising, and versions that speak of
+    /// all columns. `None` where columns can't be read from it alone: it is no Parquet row group,
+    /// or of an older definition.
     ///
     /// # Errors
     /// As [`Segment::read_extent`].

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariant SPARSE-1: what is written is what merging all rows of the stretch gives. Invariant
-//! SPARSE-2: memory is bounded by one extent and the changes of its keys, which are a small part of
-//! what a merge task reads.
+//! SPARSE-2: memory is bounded by one extent, as bytes and as rows, and the changes of its keys,
+//! which are a small part of what a merge task reads.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::KeyRange;
-use lazybase_engine::segment::Segment;
+use lazybase_engine::segment::{EncodedExtent, Segment};
 use lazybase_engine::stages::merge::plan::MergePart;
 use lazybase_engine::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, drive, patch};
 use lazybase_model::Result;
@@ -26,6 +26,13 @@ use lazybase_model::Result;
 use super::Attempt;
 
 type Batches = BoxStream<'static, Result<ChangeBatch>>;
+
+/// An extent as it is stored: read once, whatever becomes of it.
+struct Stored {
+    segment: Arc<Segment>,
+    extent: usize,
+    encoded: EncodedExtent,
+}
 
 /// Changes that rise by key, taken piece by piece.
 struct Rising {
@@ -87,8 +94,14 @@ impl Attempt<'_> {
             self.traffic.went_on();
             let end = Key::after(segment.extents().max_key(extent));
             let here = changes.take_before(&self.layout.codec, &end).await?;
-            if !self.copy_or_patch(&segment, extent, &here, range).await? {
-                self.merge_extent(&segment, extent, here, range).await?;
+            let encoded = segment.read_encoded(extent, &self.counters).await?;
+            let stored = Stored {
+                segment,
+                extent,
+                encoded,
+            };
+            if !self.copy_or_patch(&stored, &here, range).await? {
+                self.merge_extent(&stored, here, range).await?;
             }
         }
         self.merge_rows(vec![changes.rest()], range).await
@@ -98,15 +111,19 @@ impl Attempt<'_> {
     /// columns that the changes touch.
     async fn copy_or_patch(
         &mut self,
-        segment: &Arc<Segment>,
-        extent: usize,
+        stored: &Stored,
         changes: &[ChangeBatch],
         range: &KeyRange,
     ) -> Result<bool> {
-        let extents = segment.extents();
-        let whole = range.encloses(extents.min_key(extent), extents.max_key(extent));
+        let (segment, encoded) = (&stored.segment, &stored.encoded);
+        let whole = range.encloses(&encoded.min_key, &encoded.max_key);
         if !whole || !self.writer()?.is_between_extents() {
             return Ok(false);
+        }
+        if changes.is_empty() {
+            let writer = self.writer()?;
+            writer.push_copied(encoded.clone(), segment.meta()).await?;
+                return Ok(true);
         }
         let Some(touched) = patch::touched(changes) else {
             return Ok(false);
@@ -118,13 +135,7 @@ impl Attempt<'_> {
         if kept.len() == self.layout.schema.fields().len() {
             return Ok(false);
         }
-        let encoded = segment.read_encoded(extent, &self.counters).await?;
-        if changes.is_empty() {
-            let writer = self.writer()?;
-            writer.push_copied(encoded, segment.meta()).await?;
-            return Ok(true);
-        }
-        let Some(rows) = segment.thin_rows(extent, &encoded, &kept)? else {
+        let Some(rows) = segment.thin_rows(stored.extent, encoded, &kept)? else {
             return Ok(false);
         };
         let changes = changes.iter().map(|changes| patch::thin(changes, &kept));
@@ -133,10 +144,10 @@ impl Attempt<'_> {
         let Some(patched) = patch::patch(&shape, &kept, &rows, &changes)? else {
             return Ok(false);
         };
+        let both = (&rows, &patched);
         let writer = self.writer()?;
-        writer
-            .push_patched(encoded, segment.meta(), (&rows, &patched), &touched)
-            .await?;
+        let push = writer.push_patched(encoded.clone(), segment.meta(), both, &touched);
+        push.await?;
         Ok(true)
     }
 
@@ -144,12 +155,11 @@ impl Attempt<'_> {
     /// the extent before.
     async fn merge_extent(
         &mut self,
-        segment: &Arc<Segment>,
-        extent: usize,
+        stored: &Stored,
         changes: Vec<ChangeBatch>,
         range: &KeyRange,
     ) -> Result<()> {
-        let rows = segment.read_extent(extent, &self.counters).await?;
+        let rows = stored.segment.rows_of(stored.extent, &stored.encoded)?;
         let rows = rows.clip(&self.layout.codec, range)?;
         let sources = [vec![rows], changes].map(|batches| {
             let batches = batches.into_iter().map(Ok);
@@ -158,6 +168,7 @@ impl Attempt<'_> {
         let shape = MergeShape::of(self.layout).within(range);
         let merger = Merger::new(&shape, 2, self.target.mode, OutputSize::default())?;
         let merged = drive(merger, sources.into()).try_collect().await?;
-        self.writer()?.push_together(merged).await
+        self.writer()?.push_together(merged).await?;
+        Ok(())
     }
 }

@@ -350,7 +350,19 @@ impl ParquetParts {
         })
     }
 
-    /// The rows of a row group as it is stored, thin: with only these columns, which are rising.
+    /// The rows of a row group as it is stored.
+    pub(in crate::segment) fn rows_of(
+        &self,
+        layout: &RowLayout,
+        group: usize,
+        encoded: &EncodedGroup,
+    ) -> Result<ChangeBatch> {
+        let rows = 0..self.block.index.info(group).rows as usize;
+        let batch = self.decode(encoded.bytes.clone(), group, &rows, self.mask(None))?;
+        self.changes(layout, &batch)
+    }
+
+    /// The same rows, thin: with only these columns, which are rising.
     pub(in crate::segment) fn thin_rows(
         &self,
         layout: &RowLayout,
