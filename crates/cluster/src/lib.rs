@@ -42,7 +42,8 @@ pub use lazybase_engine::stages::ingest::{
 pub use repair::{Damage, Examination, SetAside, examine, set_aside};
 pub use settings::Settings;
 pub use shared::{
-    DamageState, DamageStatus, FinishedTask, SilentAttempts, StageTotals, StageWork, Trouble,
+    DamageState, DamageStatus, FinishedTask, SilentAttempts, SparseWork, StageTotals, StageWork,
+    Trouble,
 };
 pub use status::{HeldPin, StageHoldings, Status};
 pub use task::{StageName, TaskId, TaskStatus};

@@ -193,6 +193,20 @@ pub struct StageWork {
     pub bytes_written: u64,
     /// Stored rows written.
     pub rows_written: u64,
+    /// Row groups of the authority that few changes met.
+    pub sparse: SparseWork,
+}
+
+/// What became of row groups that merges into the authority went through one by one, as the changes
+/// were few beside their rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SparseWork {
+    /// Those that nothing changed, and that were copied as bytes.
+    pub copied: u64,
+    /// Those of which the columns were made anew that changes touched.
+    pub patched: u64,
+    /// Those whose rows were merged.
+    pub merged: u64,
 }
 
 impl StageWork {
@@ -203,6 +217,9 @@ impl StageWork {
         self.bytes_read += report.bytes_read;
         self.bytes_written += report.bytes_written;
         self.rows_written += report.outcome.as_ref().map_or(0, Output::rows);
+        self.sparse.copied += report.sparse.copied;
+        self.sparse.patched += report.sparse.patched;
+        self.sparse.merged += report.sparse.merged;
     }
 }
 

@@ -12,6 +12,8 @@ use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::ttl::Expiry;
 use lazybase_model::{Result, ScuNumber, Span, TableId, ViewId};
 
+use crate::shared::SparseWork;
+
 /// A stage as operators name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StageName {
@@ -267,6 +269,7 @@ pub(crate) struct Report {
     pub(crate) outcome: Result<Output>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
+    pub(crate) sparse: SparseWork,
     pub(crate) elapsed_micros: u64,
 }
 

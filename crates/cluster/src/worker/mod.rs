@@ -25,6 +25,7 @@ use tracing::Instrument;
 
 use crate::coordinator::Event;
 use crate::settings::Settings;
+use crate::shared::SparseWork;
 use crate::task::{Output, Pulse, Report, Task, Work};
 
 /// What an attempt works with.
@@ -44,11 +45,24 @@ pub(crate) struct Traffic {
     pulse: Pulse,
 }
 
-/// Bytes that an attempt moved.
+/// Bytes that an attempt moved, and row groups that a merge went through one by one.
 #[derive(Default)]
 struct Moved {
     read: AtomicU64,
     written: AtomicU64,
+    groups_copied: AtomicU64,
+    groups_patched: AtomicU64,
+    groups_merged: AtomicU64,
+}
+
+impl Moved {
+    fn sparse(&self) -> SparseWork {
+        SparseWork {
+            copied: self.groups_copied.load(Ordering::Relaxed),
+            patched: self.groups_patched.load(Ordering::Relaxed),
+            merged: self.groups_merged.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl Traffic {
@@ -74,6 +88,21 @@ impl Traffic {
     /// A step was done.
     pub(crate) fn went_on(&self) {
         self.pulse.beat();
+    }
+
+    /// A row group was copied as it is.
+    pub(crate) fn copied_group(&self) {
+        self.moved.groups_copied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Columns of a row group were patched.
+    pub(crate) fn patched_group(&self) {
+        self.moved.groups_patched.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The rows of a row group were merged by themselves.
+    pub(crate) fn merged_group(&self) {
+        self.moved.groups_merged.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Remembers a file that was met damaged; what is given up says nothing of files that went
@@ -151,6 +180,7 @@ async fn work(context: WorkerContext, mut inbox: mpsc::UnboundedReceiver<Task>) 
             outcome,
             bytes_read: traffic.moved.read.load(Ordering::Relaxed),
             bytes_written: traffic.moved.written.load(Ordering::Relaxed),
+            sparse: traffic.moved.sparse(),
             elapsed_micros: elapsed.as_micros() as u64,
         };
         drop(task);

@@ -123,7 +123,8 @@ impl Attempt<'_> {
         if changes.is_empty() {
             let writer = self.writer()?;
             writer.push_copied(encoded.clone(), segment.meta()).await?;
-                return Ok(true);
+            self.traffic.copied_group();
+            return Ok(true);
         }
         let Some(touched) = patch::touched(changes) else {
             return Ok(false);
@@ -148,6 +149,7 @@ impl Attempt<'_> {
         let writer = self.writer()?;
         let push = writer.push_patched(encoded.clone(), segment.meta(), both, &touched);
         push.await?;
+        self.traffic.patched_group();
         Ok(true)
     }
 
@@ -169,6 +171,7 @@ impl Attempt<'_> {
         let merger = Merger::new(&shape, 2, self.target.mode, OutputSize::default())?;
         let merged = drive(merger, sources.into()).try_collect().await?;
         self.writer()?.push_together(merged).await?;
+        self.traffic.merged_group();
         Ok(())
     }
 }
