@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use lazybase_engine::segment::WriteOptions;
 use lazybase_engine::stages::ingest::LogCompression;
+use lazybase_engine::stages::merge::plan::SPARSE_PART;
 use lazybase_model::limits;
 
 /// How a database runs. Nothing here changes what an answer is, only what it costs.
@@ -43,6 +45,11 @@ pub struct Settings {
     pub query_spill_bytes: u64,
     /// Whether the log is compressed.
     pub log_compression: LogCompression,
+    /// How large extents, row groups and their files become, and how they are compressed.
+    pub write_options: WriteOptions,
+    /// How many times as many rows as newer runs the authority must have where its row groups are
+    /// gone through one by one.
+    pub sparse_part: u64,
 }
 
 impl Default for Settings {
@@ -65,6 +72,8 @@ impl Default for Settings {
             query_memory: limits::QUERY_MEMORY_BYTES,
             query_spill_bytes: limits::QUERY_SPILL_BYTES,
             log_compression: LogCompression::None,
+            write_options: WriteOptions::default(),
+            sparse_part: SPARSE_PART,
         }
     }
 }

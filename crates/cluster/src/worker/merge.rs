@@ -36,10 +36,12 @@ pub(super) async fn attempt(
     let (Some(first), Some(last)) = (inputs.first(), inputs.last()) else {
         return Err(Error::internal("a merge without inputs"));
     };
-    let target = target_of(layout, kind, expiry);
+    let settings = &context.settings;
+    let target = target_of(layout, kind, (expiry, settings.sparse_part));
     let opened = open_inputs(context, layout, range, inputs, expiry).await?;
     traffic.went_on();
-    let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run)).collect();
+    let options = &settings.write_options;
+    let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run, options)).collect();
     let steps = plan_merge(&summaries, &target, range);
     drop(summaries);
     let mut attempt = Attempt {
@@ -78,7 +80,11 @@ pub(super) async fn attempt(
 }
 
 /// What the joined run is to be.
-fn target_of(layout: &RowLayout, kind: RunKind, expiry: Option<&Expiry>) -> PlanTarget {
+fn target_of(
+    layout: &RowLayout,
+    kind: RunKind,
+    (expiry, sparse_part): (Option<&Expiry>, u64),
+) -> PlanTarget {
     let base = kind == RunKind::Base;
     let format = match layout.table.layout {
         Layout::Scan if base => SegmentFormat::Parquet,
@@ -94,7 +100,7 @@ fn target_of(layout: &RowLayout, kind: RunKind, expiry: Option<&Expiry>) -> Plan
         copies_extents: true,
         move_bytes_min: MOVE_BYTES_MIN,
         // Whether rows have ended is seen on whole rows alone.
-        patches_extents: format == SegmentFormat::Parquet && expiry.is_none(),
+        sparse_part: (format == SegmentFormat::Parquet && expiry.is_none()).then_some(sparse_part),
     }
 }
 
@@ -130,15 +136,20 @@ async fn open_inputs(
     Ok(opened)
 }
 
-fn summary(segments: &[Arc<Segment>]) -> InputRun {
+fn summary(segments: &[Arc<Segment>], options: &WriteOptions) -> InputRun {
     let of_segment = |segment: &Arc<Segment>| {
         let meta = segment.meta();
+        let is_small = |rows: u32, raw_len: u32| {
+            let is_group = meta.format == SegmentFormat::Parquet;
+            is_group && options.is_small_group(rows as usize, raw_len as usize)
+        };
         let extents = segment.extents().iter().map(|extent| ExtentSummary {
             min: Key::new(extent.min_key),
             max: Key::new(extent.max_key),
             all_upserts: extent.all_upserts,
             bytes: u64::from(extent.stored_len),
             rows: u64::from(extent.rows),
+            is_small: is_small(extent.rows, extent.raw_len),
         });
         SegmentSummary {
             min: meta.min_key.clone(),
@@ -284,6 +295,11 @@ impl Attempt<'_> {
         parts.iter().flat_map(of_part).collect()
     }
 
+    /// How large what is written becomes.
+    fn write_options(&self) -> &WriteOptions {
+        &self.context.settings.write_options
+    }
+
     fn writer(&mut self) -> Result<&mut SegmentWriter> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
@@ -291,7 +307,7 @@ impl Attempt<'_> {
                 &self.context.env,
                 self.layout,
                 self.target.format,
-                WriteOptions::default(),
+                *self.write_options(),
             )?,
         };
         Ok(self.writer.insert(writer))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::manifest::{SegmentFormat, SegmentMeta};
 use lazybase_engine::read::Identifier;
-use lazybase_engine::segment::{RowLayout, SegmentWriter, WriteOptions, verify_segment};
+use lazybase_engine::segment::{RowLayout, SegmentWriter, verify_segment};
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::stages::sort::sort_changes;
 use lazybase_model::{Error, Result};
@@ -106,7 +106,7 @@ pub(super) async fn sort_part(
 ) -> Result<Vec<Arc<SegmentMeta>>> {
     let sorted = sort_changes(layout, &changes)?;
     drop(changes);
-    let options = WriteOptions::default();
+    let options = context.settings.write_options;
     let mut writer = SegmentWriter::create(&context.env, layout, SegmentFormat::Extent, options)?;
     for batch in sorted {
         writer.push(batch).await?;

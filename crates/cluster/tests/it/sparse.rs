@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{RecordBatch, StringArray};
 use futures::executor::block_on;
-use lazybase_cluster::{Instance, Settings, SettleTo};
+use lazybase_cluster::{Instance, Settings, SettleTo, SparseWork, TableSpec};
+use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::{RunKind, SegmentFormat};
 use lazybase_engine::segment::{ReadCounters, RowLayout, Segment};
-use lazybase_model::{Freshness, Table};
+use lazybase_model::{Freshness, Layout, Table};
 use proptest::prelude::*;
 
-use crate::harness::{Change, Row, close_whole, commit, create, fresh, open, scan};
+use crate::harness::{Change, Row, changes, close_whole, commit, create, fresh, open, scan, spec};
 use crate::model::Model;
 
 /// Rows of about a kilobyte, so that a row group has 8,192 of them.
@@ -34,9 +36,14 @@ fn row(id: i64) -> Row {
 }
 
 /// A database with rows of the even keys in the authority.
-fn settled(store: &Arc<MemoryStore>) -> (Instance, Arc<Table>, Model) {
+fn settled(store: &Arc<MemoryStore>, layout: Layout) -> (Instance, Arc<Table>, Model) {
     let instance = open(Arc::clone(store) as _, settings()).unwrap();
-    let table = create(&instance, "t");
+    let spec = TableSpec {
+        layout,
+        ..spec("t", &["id"])
+    };
+    let table = block_on(instance.create_table(spec, false)).unwrap();
+    let table = table.unwrap();
     let mut model = Model::default();
     let rows: Vec<Change> = (0..ROWS).map(|at| Change::Upsert(row(2 * at))).collect();
     for batch in rows.chunks(5_000) {
@@ -72,6 +79,11 @@ fn groups(store: &Arc<MemoryStore>, instance: &Instance, table: &Arc<Table>) -> 
     by_key.into_values().flatten().collect()
 }
 
+/// What merges into the authority did to single row groups.
+fn sparse(instance: &Instance) -> SparseWork {
+    instance.status().work["authority"].sparse
+}
+
 fn change() -> impl Strategy<Value = Change> {
     let key = || 0..2 * ROWS + 2_000;
     let count = || proptest::option::of(0..100_i64);
@@ -97,7 +109,7 @@ proptest! {
         updates_alone in any::<bool>(),
     ) {
         let store = Arc::new(MemoryStore::without_history());
-        let (instance, table, mut model) = settled(&store);
+        let (instance, table, mut model) = settled(&store, Layout::Scan);
         for batches in stories {
             for batch in batches {
                 let keeps = |change: &Change| matches!(change, Change::Update(..));
@@ -118,7 +130,7 @@ proptest! {
 #[test]
 fn few_changes_of_a_wide_table_leave_its_other_columns_as_they_are() {
     let store = Arc::new(MemoryStore::without_history());
-    let (instance, table, mut model) = settled(&store);
+    let (instance, table, mut model) = settled(&store, Layout::Scan);
     let before = groups(&store, &instance, &table);
     assert!(before.len() > 2, "{before:?}");
     let mut change = |batch: &[Change]| {
@@ -142,5 +154,124 @@ fn few_changes_of_a_wide_table_leave_its_other_columns_as_they_are() {
         change(&[Change::Delete(4), Change::Upsert(row(second + 2))]),
         after
     );
+    close_whole(&instance);
+}
+
+#[test]
+fn a_row_group_is_read_once_whatever_becomes_of_it() {
+    let store = Arc::new(MemoryStore::without_history());
+    let (instance, table, _) = settled(&store, Layout::Scan);
+    // It makes a row, makes none, patches one, removes one.
+    for change in [
+        Change::UpsertValue(1, Some(1)),
+        Change::Update(3, Some(1)),
+        Change::Update(4, Some(1)),
+        Change::Delete(6),
+    ] {
+        let manifest = instance.manifest();
+        let runs = manifest.runs.values();
+        let bases = runs.filter(|run| run.kind == RunKind::Base);
+        let base = bases.max_by_key(|run| run.span.last).unwrap();
+        let bytes: u64 = base.segments.iter().map(|segment| segment.bytes).sum();
+        let so_far = instance.status().work["authority"].bytes_read;
+        commit(&instance, &[(&table, std::slice::from_ref(&change))]).unwrap();
+        settle(&instance);
+        let read = instance.status().work["authority"].bytes_read - so_far;
+        // Beside the authority there is a run of one change.
+        assert!(read > bytes / 2, "{read} of {bytes}: {change:?}");
+        assert!(read < bytes + 4_096, "{read} of {bytes}: {change:?}");
+    }
+    close_whole(&instance);
+}
+
+#[test]
+fn rows_that_come_few_at_a_time_fill_row_groups() {
+    let store = Arc::new(MemoryStore::without_history());
+    let instance = open(Arc::clone(&store) as _, settings()).unwrap();
+    let table = create(&instance, "t");
+    let mut next = 0;
+    let mut after = |rows: i64| {
+        let upsert = |id| Change::Upsert((id, None, None));
+        let batch: Vec<Change> = (next..next + rows).map(upsert).collect();
+        next += rows;
+        commit(&instance, &[(&table, &batch)]).unwrap();
+        settle(&instance);
+        groups(&store, &instance, &table)
+    };
+    assert_eq!(after(100), [100]);
+    assert_eq!(after(100), [200]);
+    assert_eq!(after(4_800), [5_000]);
+    // That is large enough to stay.
+    assert_eq!(after(100), [5_000, 100]);
+    assert_eq!(after(100), [5_000, 200]);
+    close_whole(&instance);
+}
+
+#[test]
+fn a_row_group_that_lost_nearly_all_rows_joins_its_neighbour() {
+    let store = Arc::new(MemoryStore::without_history());
+    let (instance, table, _) = settled(&store, Layout::Scan);
+    let before = groups(&store, &instance, &table);
+    assert_eq!(before.len(), 3, "{before:?}");
+    let second = i64::from(before[0]);
+    let after = |batch: &[Change]| {
+        commit(&instance, &[(&table, batch)]).unwrap();
+        settle(&instance);
+        groups(&store, &instance, &table)
+    };
+    let deletes: Vec<Change> = (10..second).map(|at| Change::Delete(2 * at)).collect();
+    assert_eq!(after(&deletes), [10, before[1], before[2]]);
+    let update = Change::Update(2 * second, None);
+    assert_eq!(after(&[update]), [10 + before[1], before[2]]);
+    close_whole(&instance);
+}
+
+/// Updates of the last column alone.
+fn notes(table: &Table, rows: &[Row]) -> ChangeBatch {
+    let updates: Vec<Change> = rows.iter().map(|row| Change::Update(row.0, None)).collect();
+    let batch = changes(table, &updates);
+    let notes: StringArray = rows.iter().map(|row| row.2.as_deref()).collect();
+    let mut columns = batch.data.columns().to_vec();
+    columns[2] = Arc::new(notes);
+    let data = RecordBatch::try_new(batch.data.schema(), columns).unwrap();
+    let sets_note = rows.iter().map(|_| Some([0b100_u8]));
+    ChangeBatch {
+        data,
+        masks: Some(sets_note.collect()),
+        ..batch
+    }
+}
+
+#[test]
+fn row_groups_whose_rows_grow_as_they_are_patched_are_cut() {
+    let store = Arc::new(MemoryStore::without_history());
+    let instance = open(Arc::clone(&store) as _, settings()).unwrap();
+    let table = create(&instance, "t");
+    let mut rows: Vec<Row> = (0..ROWS).map(|id| (id, Some(id % 97), None)).collect();
+    let upserts: Vec<Change> = rows.iter().cloned().map(Change::Upsert).collect();
+    for batch in upserts.chunks(5_000) {
+        commit(&instance, &[(&table, batch)]).unwrap();
+    }
+    settle(&instance);
+    assert_eq!(groups(&store, &instance, &table), [ROWS as u32]);
+    for round in 0..6 {
+        let of_round = rows.iter_mut().filter(|row| row.0 % 10 == round);
+        of_round.for_each(|row| row.2 = Some(format!("{:08} ", row.0).repeat(220)));
+        let changed = rows.iter().filter(|row| row.0 % 10 == round);
+        let changed: Vec<Row> = changed.cloned().collect();
+        block_on(async {
+            let mut writer = instance.begin(None);
+            let updates = notes(&table, &changed);
+            writer.append(&table, updates).await.unwrap();
+            writer.commit().await.unwrap();
+        });
+        settle(&instance);
+    }
+    let after = groups(&store, &instance, &table);
+    assert_eq!(after.iter().sum::<u32>(), ROWS as u32);
+    assert!(after.iter().all(|rows| *rows <= 12_288), "{after:?}");
+    assert!(sparse(&instance).patched > 0);
+    let found = scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap();
+    assert!(found == rows);
     close_whole(&instance);
 }

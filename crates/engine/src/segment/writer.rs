@@ -63,6 +63,14 @@ impl Default for WriteOptions {
     }
 }
 
+impl WriteOptions {
+    /// Whether a Parquet row group of so many rows, which take so many bytes uncompressed, is so
+    /// small that it had better be joined with others.
+    pub fn is_small_group(&self, rows: usize, bytes: usize) -> bool {
+        rows.saturating_mul(2) < self.group_rows && bytes.saturating_mul(2) < self.group_bytes
+    }
+}
+
 /// Writes the segments of one run.
 pub struct SegmentWriter {
     env: Env,
@@ -217,13 +225,8 @@ impl SegmentWriter {
         let Some(group) = &extent.group else {
             return Err(Error::internal("columns of an extent were patched"));
         };
-        let (old, new) = (
-            rows_bytes(before, 0, before.rows()),
-            rows_bytes(rows, 0, rows.rows()),
-        );
-        let raw_len = (extent.raw_len as usize + new).saturating_sub(old);
         let extent = EncodedExtent {
-            raw_len: u32::try_from(raw_len)
+            raw_len: u32::try_from(patched_bytes(&extent, before, rows))
                 .map_err(|_| Error::invalid("rows of one row group take more than 4 GiB"))?,
             newest_scu: newest_scu(rows),
             group: None,
@@ -231,6 +234,17 @@ impl SegmentWriter {
         };
         self.append_group(&extent, group, Some((rows, touched)))
             .await
+    }
+
+    /// Whether a row group still is about as large as one should be when its rows, thin, are no
+    /// longer `before` but `rows`: cells that grow would make it larger with each patch.
+    pub fn is_still_one(
+        &self,
+        extent: &EncodedExtent,
+        (before, rows): (&ChangeBatch, &ChangeBatch),
+    ) -> bool {
+        let (bytes, rows) = (patched_bytes(extent, before, rows), extent.rows as usize);
+        rows * 2 <= group_rows(bytes, rows, &self.options) * 3
     }
 
     /// Whether an extent that comes next is not preceded by one that is much too small.
@@ -435,6 +449,15 @@ impl SegmentWriter {
         });
         Ok(())
     }
+}
+
+/// The uncompressed bytes of a row group whose rows, thin, are no longer `before` but `rows`.
+fn patched_bytes(extent: &EncodedExtent, before: &ChangeBatch, rows: &ChangeBatch) -> usize {
+    let (old, new) = (
+        rows_bytes(before, 0, before.rows()),
+        rows_bytes(rows, 0, rows.rows()),
+    );
+    (extent.raw_len as usize + new).saturating_sub(old)
 }
 
 /// Rows that wait until there are enough for an extent or a row group.

@@ -7,6 +7,10 @@
 //!     rows come or go         -> its rows are merged, and written as one extent again
 //! ```
 //!
+//! So are the rows of an extent that is much smaller than others, or would become much larger as it
+//! is patched: row groups stay about as large as those that are written anew, however often few
+//! changes are merged into them.
+//!
 //! Invariant SPARSE-1: what is written is what merging all rows of the stretch gives. Invariant
 //! SPARSE-2: memory is bounded by one extent, as bytes and as rows, and the changes of its keys,
 //! which are a small part of what a merge task reads.
@@ -116,8 +120,10 @@ impl Attempt<'_> {
         range: &KeyRange,
     ) -> Result<bool> {
         let (segment, encoded) = (&stored.segment, &stored.encoded);
+        let (rows, bytes) = (encoded.rows as usize, encoded.raw_len as usize);
+        let is_small = self.write_options().is_small_group(rows, bytes);
         let whole = range.encloses(&encoded.min_key, &encoded.max_key);
-        if !whole || !self.writer()?.is_between_extents() {
+        if !whole || is_small || !self.writer()?.is_between_extents() {
             return Ok(false);
         }
         if changes.is_empty() {
@@ -147,6 +153,9 @@ impl Attempt<'_> {
         };
         let both = (&rows, &patched);
         let writer = self.writer()?;
+        if !writer.is_still_one(encoded, both) {
+            return Ok(false);
+        }
         let push = writer.push_patched(encoded.clone(), segment.meta(), both, &touched);
         push.await?;
         self.traffic.patched_group();

@@ -8,7 +8,7 @@
 //! 3. An atom that touches no other, lies inside the range, and may stand in the output as it is,
 //!    is free. A segment of which all atoms are free, with nothing between them, moves: the output
 //!    names the same file. Other free extents are copied as bytes, where their columns are the
-//!    output's.
+//!    output's; but one that is small is merged together with a neighbour that is merged or small.
 //! 4. All else is merged, in key stretches that begin and end where the steps around them do.
 //! 5. A stretch is sparse if the oldest input's part of it could stand in the output but for what
 //!    newer ones change, and those have few rows beside it.
@@ -26,7 +26,7 @@ use crate::manifest::{KeyRange, SegmentFormat};
 mod tests;
 
 /// How many times as many rows the oldest input has in a sparse stretch as all newer ones.
-const SPARSE_PART: u64 = 8;
+pub const SPARSE_PART: u64 = 8;
 
 /// What an index says about an extent.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub struct ExtentSummary {
     pub bytes: u64,
     /// Its stored rows.
     pub rows: u64,
+    /// Whether it is so small that it had better be joined with others.
+    pub is_small: bool,
 }
 
 /// What the manifest says about a segment, and its index if that was loaded.
@@ -80,8 +82,10 @@ pub struct PlanTarget {
     pub copies_extents: bool,
     /// Segments with fewer bytes don't move, or small files would live for ever.
     pub move_bytes_min: u64,
-    /// Whether extents of the oldest input can be patched, each by itself.
-    pub patches_extents: bool,
+    /// How many times as many rows as all newer inputs the oldest one must have in a stretch for
+    /// its extents to be patched, each by itself; nothing where they can't be. By default
+    /// [`SPARSE_PART`].
+    pub sparse_part: Option<u64>,
 }
 
 /// One step of a merge.
@@ -130,32 +134,23 @@ pub struct MergePart {
 /// The steps that merge the rows of `inputs`, older runs first, inside `range`.
 pub fn plan_merge(inputs: &[InputRun], target: &PlanTarget, range: &KeyRange) -> Vec<PlanStep> {
     let atoms = atoms_of(inputs, target, range);
-    let touching = touching(&atoms);
+    let groups: Vec<&[Atom<'_>]> = touching(&atoms)
+        .into_iter()
+        .map(|group| &atoms[group])
+        .collect();
+    let fates = with_small_joined(&groups, &fates(inputs, target, &groups));
+    let fated: Vec<(Fate, &[Atom<'_>])> = fates.into_iter().zip(groups).collect();
     let mut steps = Steps::new(inputs, target, range);
-    let mut at = 0;
-    while at < touching.len() {
-        let first = &atoms[touching[at].start];
-        if !is_free(&atoms[touching[at].clone()]) {
-            steps.merge(&atoms[touching[at].clone()]);
-            at += 1;
-            continue;
-        }
-        let of_segment = |group: &&Range<usize>| {
-            let atoms = &atoms[(*group).clone()];
-            is_free(atoms) && atoms[0].segment() == first.segment()
-        };
-        let end = at + touching[at..].iter().take_while(of_segment).count();
-        let free = &atoms[touching[at].start..touching[end - 1].end];
-        let segment = &inputs[first.input].segments[first.segment];
-        let whole = segment.extents.as_ref().map_or(1, Vec::len) == free.len();
-        match first.extent {
-            _ if whole && segment.bytes >= target.move_bytes_min => {
-                let (input, segment) = first.segment();
-                steps.add(first.min, PlanStep::MoveSegment { input, segment });
-            }
-            Some(start) if target.copies_extents && segment.same_columns => {
-                let (input, segment) = first.segment();
-                let extents = start..start + free.len();
+    let of_one_segment = |a: &(Fate, &[Atom<'_>]), b: &(Fate, &[Atom<'_>])| {
+        a.0 == b.0 && a.1[0].segment() == b.1[0].segment()
+    };
+    for alike in fated.chunk_by(of_one_segment) {
+        let (fate, first) = (alike[0].0, &alike[0].1[0]);
+        let (input, segment) = first.segment();
+        match (fate, first.extent) {
+            (Fate::Moved, _) => steps.add(first.min, PlanStep::MoveSegment { input, segment }),
+            (Fate::Copied, Some(start)) => {
+                let extents = start..start + alike.len();
                 let step = PlanStep::CopyExtents {
                     input,
                     segment,
@@ -163,11 +158,56 @@ pub fn plan_merge(inputs: &[InputRun], target: &PlanTarget, range: &KeyRange) ->
                 };
                 steps.add(first.min, step);
             }
-            _ => steps.merge(free),
+            (Fate::Copied, None) | (Fate::Merged, _) => {
+                alike.iter().for_each(|(_, group)| steps.merge(group));
+            }
         }
-        at = end;
     }
     steps.finish()
+}
+
+/// What becomes of the atoms of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Moved,
+    Copied,
+    Merged,
+}
+
+/// Rule 3, but for what is small: the fate of each group.
+fn fates(inputs: &[InputRun], target: &PlanTarget, groups: &[&[Atom<'_>]]) -> Vec<Fate> {
+    let free_of = |group: &[Atom<'_>]| is_free(group).then(|| group[0].segment());
+    let mut fates = Vec::with_capacity(groups.len());
+    for of_segment in groups.chunk_by(|a, b| is_free(a) && free_of(a) == free_of(b)) {
+        let first = &of_segment[0][0];
+        let segment = &inputs[first.input].segments[first.segment];
+        let whole = segment.extents.as_ref().map_or(1, Vec::len) == of_segment.len();
+        let copies = target.copies_extents && segment.same_columns && first.extent.is_some();
+        let fate = match is_free(of_segment[0]) {
+            false => Fate::Merged,
+            true if whole && segment.bytes >= target.move_bytes_min => Fate::Moved,
+            true if copies => Fate::Copied,
+            true => Fate::Merged,
+        };
+        fates.extend(of_segment.iter().map(|_| fate));
+    }
+    fates
+}
+
+/// Rule 3 for what is small: copied beside what is merged, or beside another small extent, it would
+/// stay small for ever.
+fn with_small_joined(groups: &[&[Atom<'_>]], fates: &[Fate]) -> Vec<Fate> {
+    let is_small = |at: usize| fates[at] == Fate::Copied && groups[at][0].is_small;
+    let is_joined = |at: usize| fates[at] == Fate::Merged || is_small(at);
+    let of_group = |at: usize| {
+        let before = at.checked_sub(1).is_some_and(is_joined);
+        let after = at + 1 < fates.len() && is_joined(at + 1);
+        match is_small(at) && (before || after) {
+            true => Fate::Merged,
+            false => fates[at],
+        }
+    };
+    (0..fates.len()).map(of_group).collect()
 }
 
 /// The least part that is dealt with alone.
@@ -180,6 +220,8 @@ struct Atom<'a> {
     extent: Option<usize>,
     /// Whether it may stand in the output as it is, if nothing touches it.
     fits: bool,
+    /// Whether it had better be joined with others.
+    is_small: bool,
 }
 
 impl Atom<'_> {
@@ -191,11 +233,12 @@ impl Atom<'_> {
 /// Rule 1: the atoms that the range meets, by least key.
 fn atoms_of<'a>(inputs: &'a [InputRun], target: &PlanTarget, range: &KeyRange) -> Vec<Atom<'a>> {
     let mut atoms = Vec::new();
-    let mut add = |min, max, place: (usize, usize, Option<usize>), content: bool| {
+    let mut add = |min, max, place: (usize, usize, Option<usize>), is: (bool, bool)| {
         let below = |key: &Key| range.low.as_ref().is_some_and(|low| key < low);
         let above = |key: &Key| range.high.as_ref().is_some_and(|high| key >= high);
         if !below(max) && !above(min) {
             let (input, segment, extent) = place;
+            let (content, is_small) = is;
             atoms.push(Atom {
                 min,
                 max,
@@ -203,6 +246,7 @@ fn atoms_of<'a>(inputs: &'a [InputRun], target: &PlanTarget, range: &KeyRange) -
                 segment,
                 extent,
                 fits: content && !below(min) && !above(max),
+                is_small,
             });
         }
     };
@@ -214,13 +258,13 @@ fn atoms_of<'a>(inputs: &'a [InputRun], target: &PlanTarget, range: &KeyRange) -
             };
             match &segment.extents {
                 None => {
-                    let content = may(segment.all_upserts);
-                    add(&segment.min, &segment.max, (input, at, None), content);
+                    let is = (may(segment.all_upserts), false);
+                    add(&segment.min, &segment.max, (input, at, None), is);
                 }
                 Some(extents) => extents.iter().enumerate().for_each(|(place, extent)| {
                     let content = may(segment.all_upserts || extent.all_upserts);
                     let place = (input, at, Some(place));
-                    add(&extent.min, &extent.max, place, content);
+                    add(&extent.min, &extent.max, place, (content, extent.is_small));
                 }),
             }
         }
@@ -308,6 +352,9 @@ impl<'a> Steps<'a> {
 
     /// Rule 5.
     fn is_sparse(&self, atoms: &[Atom<'_>]) -> bool {
+        let Some(part) = self.target.sparse_part else {
+            return false;
+        };
         let (mut kept, mut changes) = (0u64, 0u64);
         for atom in atoms {
             let segment = &self.inputs[atom.input].segments[atom.segment];
@@ -326,7 +373,6 @@ impl<'a> Steps<'a> {
             }
             kept += rows.unwrap_or(0);
         }
-        let few = changes.saturating_mul(SPARSE_PART) <= kept;
-        self.target.patches_extents && changes > 0 && few
+        changes > 0 && changes.saturating_mul(part) <= kept
     }
 }

@@ -15,6 +15,8 @@ struct Run {
     segments: Vec<Vec<Vec<Entry>>>,
     format: SegmentFormat,
     indexed: bool,
+    /// Extents with fewer rows are small.
+    small_below: usize,
 }
 
 fn key(number: u8) -> Key {
@@ -25,15 +27,26 @@ fn any_run() -> impl Strategy<Value = Run> {
     let entries = prop::collection::btree_map(0u8..60, prop::bool::weighted(0.8), 0..40);
     let cuts = prop::collection::vec(1usize..6, 1..4);
     let format = prop::sample::select(vec![SegmentFormat::Extent, SegmentFormat::Parquet]);
-    let run = (entries, cuts.clone(), cuts, format, any::<bool>());
-    run.prop_map(|(entries, extents, segments, format, indexed)| {
-        let entries: Vec<Entry> = entries.into_iter().collect();
-        Run {
-            segments: cut(&cut(&entries, &extents), &segments),
-            format,
-            indexed,
-        }
-    })
+    let small_below = 0usize..5;
+    let run = (
+        entries,
+        cuts.clone(),
+        cuts,
+        format,
+        any::<bool>(),
+        small_below,
+    );
+    run.prop_map(
+        |(entries, extents, segments, format, indexed, small_below)| {
+            let entries: Vec<Entry> = entries.into_iter().collect();
+            Run {
+                segments: cut(&cut(&entries, &extents), &segments),
+                format,
+                indexed,
+                small_below,
+            }
+        },
+    )
 }
 
 fn cut<T: Clone>(items: &[T], lengths: &[usize]) -> Vec<Vec<T>> {
@@ -53,10 +66,15 @@ fn extent(entries: &[Entry]) -> ExtentSummary {
         all_upserts: entries.iter().all(|entry| entry.1),
         bytes: entries.len() as u64,
         rows: entries.len() as u64,
+        is_small: false,
     }
 }
 
 fn summary(run: &Run) -> InputRun {
+    let of_extent = |entries: &Vec<Entry>| ExtentSummary {
+        is_small: entries.len() < run.small_below,
+        ..extent(entries)
+    };
     let segments = run.segments.iter().map(|segment| {
         let all = extent(&segment.concat());
         SegmentSummary {
@@ -66,9 +84,7 @@ fn summary(run: &Run) -> InputRun {
             all_upserts: all.all_upserts,
             format: run.format,
             bytes: all.bytes,
-            extents: run
-                .indexed
-                .then(|| segment.iter().map(|entries| extent(entries)).collect()),
+            extents: run.indexed.then(|| segment.iter().map(of_extent).collect()),
         }
     });
     InputRun {
@@ -169,7 +185,7 @@ proptest! {
             format: SegmentFormat::Extent,
             copies_extents,
             move_bytes_min,
-            patches_extents: rows,
+            sparse_part: rows.then_some(SPARSE_PART),
         };
         let range = KeyRange { low: low.map(key), high: high.map(key) };
         let inputs: Vec<InputRun> = runs.iter().map(summary).collect();
@@ -187,6 +203,7 @@ fn run(extents: &[&[u8]]) -> Run {
         segments: vec![extents.iter().map(upserts).collect()],
         format: SegmentFormat::Extent,
         indexed: true,
+        small_below: 0,
     }
 }
 
@@ -196,7 +213,7 @@ fn steps(runs: &[Run]) -> Vec<PlanStep> {
         format: SegmentFormat::Extent,
         copies_extents: true,
         move_bytes_min: 0,
-        patches_extents: false,
+        sparse_part: None,
     };
     let inputs: Vec<InputRun> = runs.iter().map(summary).collect();
     plan_merge(&inputs, &target, &KeyRange::default())
@@ -246,22 +263,76 @@ fn only_extents_that_touch_are_merged() {
 }
 
 #[test]
+fn small_extents_are_joined_with_what_is_merged_or_small_beside_them() {
+    let copy = |extents| PlanStep::CopyExtents {
+        input: 0,
+        segment: 0,
+        extents,
+    };
+    let merge = |base, newer: Option<Range<usize>>, low, high| {
+        let parts = [(0, Some(base)), (1, newer)];
+        let part = |(input, extents): (usize, Option<Range<usize>>)| MergePart {
+            input,
+            segment: 0,
+            extents,
+        };
+        PlanStep::Merge {
+            parts: parts
+                .into_iter()
+                .filter(|(_, extents)| extents.is_some())
+                .map(part)
+                .collect(),
+            range: KeyRange {
+                low: Some(key(low)),
+                high: Some(key(high)),
+            },
+            sparse: false,
+        }
+    };
+    let extents: &[&[u8]] = &[
+        &[1, 2],
+        &[5],
+        &[10, 11],
+        &[15, 16],
+        &[20],
+        &[25],
+        &[30, 31],
+        &[35],
+        &[40, 41],
+    ];
+    let base = Run {
+        small_below: 2,
+        ..run(extents)
+    };
+    let steps = steps(&[base, run(&[&[10]])]);
+    let wanted = [
+        copy(0..1),
+        merge(1..3, Some(0..1), 5, 15),
+        copy(3..4),
+        merge(4..6, None, 20, 30),
+        copy(6..9),
+    ];
+    assert_eq!(steps, wanted);
+}
+
+#[test]
 fn few_changes_of_many_rows_are_sparse() {
     let base: &[&[u8]] = &[&[1, 2, 3, 4, 5, 6, 7, 8], &[20, 21, 22, 23, 24, 25, 26, 27]];
-    let is_sparse = |changes: &[u8], patches_extents| {
+    let is_sparse = |changes: &[u8], sparse_part| {
         let target = PlanTarget {
             mode: MergeMode::Rows,
             format: SegmentFormat::Extent,
             copies_extents: true,
             move_bytes_min: 0,
-            patches_extents,
+            sparse_part,
         };
         let inputs = [summary(&run(base)), summary(&run(&[changes]))];
         let steps = plan_merge(&inputs, &target, &KeyRange::default());
         assert_eq!(steps.len(), 1);
         matches!(&steps[0], PlanStep::Merge { sparse: true, .. })
     };
-    assert!(is_sparse(&[3, 21], true));
-    assert!(!is_sparse(&[3, 21], false));
-    assert!(!is_sparse(&[3, 10, 21], true));
+    assert!(is_sparse(&[3, 21], Some(8)));
+    assert!(!is_sparse(&[3, 21], None));
+    assert!(!is_sparse(&[3, 10, 21], Some(8)));
+    assert!(is_sparse(&[3, 10, 21], Some(5)));
 }
