@@ -135,6 +135,10 @@ marks! {
     HealedForGood "a file that was damaged for good was made again",
     LostForGood "rows that nothing holds any more were refused by name",
     Throttled "writers had to wait for the stages",
+    // Few changes that are merged into the authority.
+    GroupCopied "a row group between others that few changes met was copied",
+    GroupPatched "columns of a row group were patched",
+    GroupMerged "the rows of a row group were merged by themselves",
     // Attempts that hang.
     AttemptHung "an attempt hung",
     AttemptGivenUp "an attempt that hung was given up, and its work begun again",

@@ -167,10 +167,15 @@ fn look(life: &Life) {
         life.world().violate(what);
     }
     let silent = status.silent;
+    let authority = status.work.get(StageName::Authority.name());
+    let sparse = authority.map(|work| work.sparse).unwrap_or_default();
     let met = [
         (silent.given_up, Mark::AttemptGivenUp),
         (silent.came_back, Mark::ZombieRefused),
         (silent.came_first, Mark::ZombieFirst),
+        (sparse.copied, Mark::GroupCopied),
+        (sparse.patched, Mark::GroupPatched),
+        (sparse.merged, Mark::GroupMerged),
     ];
     for (_, mark) in met.iter().filter(|(times, _)| *times > 0) {
         life.world().meet(*mark);

@@ -171,6 +171,7 @@ impl Story {
         let drawn = Shape::of(Dice::of(seed, 19).permille(RICH_PERMILLE));
         let shape = trim.shape.unwrap_or(drawn);
         let mut settings = draw_settings(&mut Dice::of(seed, 11), shape);
+        draw_row_groups(&mut Dice::of(seed, 23), &mut settings);
         let mut rates = draw_rates(&mut Dice::of(seed, 14), trim);
         if trim.hangs {
             draw_hangs(&mut Dice::of(seed, 18), &mut rates, &mut settings);
@@ -251,6 +252,16 @@ fn draw_rich_settings(dice: &mut Dice) -> Settings {
         workers: dice.between(1, 3) as usize,
         log_compression: *dice.pick(&[LogCompression::None, LogCompression::Lz4]),
         ..Settings::default()
+    }
+}
+
+/// In some stories a table's rows fill several row groups, and merges into the authority go through
+/// them one by one.
+fn draw_row_groups(dice: &mut Dice, settings: &mut Settings) {
+    if dice.percent(20) {
+        settings.write_options.group_rows = *dice.pick(&[4, 4, 8]);
+        settings.write_options.group_bytes = 64;
+        settings.sparse_part = *dice.pick(&[1, 2]);
     }
 }
 
