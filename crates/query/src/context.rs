@@ -24,13 +24,14 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::resolve::resolve_table_references;
-use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement, Visit};
 use futures::future::BoxFuture;
 use lazybase_cluster::Instance;
 use lazybase_model::{Error, Result, Table, TableId};
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity};
+use crate::advisory::functions as of_locks;
 use crate::advisory::{SessionLocks, SpanLocks};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
@@ -74,6 +75,8 @@ pub(crate) struct OnePartition;
 pub(crate) struct Context {
     state: SessionState,
     notes: ScanNotes,
+    /// What calls of advisory locks lock; `None` where there is no session.
+    locks: Option<Arc<SpanLocks>>,
 }
 
 /// A query that has begun to run.
@@ -93,6 +96,7 @@ impl Context {
     ) -> Context {
         let functions = functions::over(&names, settings);
         let notes = Arc::clone(&names.notes);
+        let locks = Arc::clone(&names.locks);
         let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
         let mut context = Context::over(base, settings, Arc::new(catalogs));
         for function in functions {
@@ -100,6 +104,7 @@ impl Context {
             let _ = context.state.register_udf(Arc::new(function));
         }
         context.notes = notes;
+        context.locks = Some(locks);
         context
     }
 
@@ -121,18 +126,35 @@ impl Context {
         Context {
             state,
             notes: ScanNotes::default(),
+            locks: None,
         }
+    }
+
+    /// The planner for a statement or an expression that names functions of advisory locks: it has
+    /// them. The others get on without, for making them takes longer than a short statement.
+    fn with_locks(&self, part: &impl Visit) -> Option<Box<SessionState>> {
+        let locks = self.locks.as_ref()?;
+        if !of_locks::are_named(part) {
+            return None;
+        }
+        let mut state = self.state.clone();
+        for function in of_locks::over(locks) {
+            let _ = state.register_udf(Arc::new(function));
+        }
+        Some(Box::new(state))
     }
 
     /// Plans a query and begins to run it.
     pub(crate) async fn run(&self, statement: Statement, sql: &str) -> Result<Begun> {
+        let own = self.with_locks(&statement);
+        let state = own.as_deref().unwrap_or(&self.state);
         let statement = planner::rewritten(statement);
         let run = async {
             let (plan, origins) = self
-                .plan(statement)
+                .plan_in(state, statement)
                 .instrument(tracing::info_span!("plan"))
                 .await?;
-            let rows = execute_stream(plan, memory::task_of_one(&self.state));
+            let rows = execute_stream(plan, memory::task_of_one(state));
             rows.map(|rows| Begun {
                 rows: repeated_names::unmarked_rows(rows),
                 origins,
@@ -146,9 +168,18 @@ impl Context {
         &self,
         statement: PlannerStatement,
     ) -> BoxFuture<'_, DataFusionResult<Planned>> {
-        Box::pin(async {
-            let plan = self.state.statement_to_plan(statement).await?;
-            Ok((self.physical(&plan).await?, origins::of_plan(&plan)))
+        self.plan_in(&self.state, statement)
+    }
+
+    fn plan_in<'s>(
+        &'s self,
+        state: &'s SessionState,
+        statement: PlannerStatement,
+    ) -> BoxFuture<'s, DataFusionResult<Planned>> {
+        Box::pin(async move {
+            let plan = state.statement_to_plan(statement).await?;
+            let physical = self.physical(state, &plan).await?;
+            Ok((physical, origins::of_plan(&plan)))
         })
     }
 
@@ -158,42 +189,46 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<(SchemaRef, Vec<Origin>)> {
-        let plan = self
-            .state
-            .statement_to_plan(planner::rewritten(statement))
-            .await;
-        plan.and_then(|plan| Ok((self.state.optimize(&plan)?, origins::of_plan(&plan))))
+        let own = self.with_locks(&statement);
+        let state = own.as_deref().unwrap_or(&self.state);
+        let plan = state.statement_to_plan(planner::rewritten(statement)).await;
+        plan.and_then(|plan| Ok((state.optimize(&plan)?, origins::of_plan(&plan))))
             .map(|(plan, origins)| (repeated_names::unmarked(plan.schema().inner()), origins))
             .map_err(|error| from_datafusion(&error, sql))
     }
 
     /// How a query runs. Where the optimizer gets the order of partitions wrong, and says so when
     /// it checks itself, the query runs on one.
-    pub(crate) async fn physical(
+    async fn physical(
         &self,
+        state: &SessionState,
         plan: &LogicalPlan,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         // EXPLAIN would give an error as its answer: it is looked for beforehand.
         if let LogicalPlan::Explain(explain) = plan {
-            let tried = self.state.create_physical_plan(&explain.plan).await;
+            let tried = state.create_physical_plan(&explain.plan).await;
             self.notes.lock().clear();
             return match tried {
-                Err(error) if is_mixed_up(&error) => self.alone(plan).await,
+                Err(error) if is_mixed_up(&error) => self.alone(state, plan).await,
                 Err(error) => Err(error),
-                Ok(_) => self.state.create_physical_plan(plan).await,
+                Ok(_) => state.create_physical_plan(plan).await,
             };
         }
-        match self.state.create_physical_plan(plan).await {
-            Err(error) if is_mixed_up(&error) => self.alone(plan).await,
+        match state.create_physical_plan(plan).await {
+            Err(error) if is_mixed_up(&error) => self.alone(state, plan).await,
             planned => planned,
         }
     }
 
     /// How a query runs on one partition.
-    async fn alone(&self, plan: &LogicalPlan) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    async fn alone(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         // Those of the scans that were planned in vain.
         self.notes.lock().clear();
-        let mut alone = self.state.clone();
+        let mut alone = state.clone();
         let config = alone.config_mut();
         config.options_mut().execution.target_partitions = 1;
         config.set_extension(Arc::new(OnePartition));
@@ -206,10 +241,9 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<HashMap<usize, DataType>> {
-        let plan = self
-            .state
-            .statement_to_plan(planner::rewritten(statement))
-            .await;
+        let own = self.with_locks(&statement);
+        let state = own.as_deref().unwrap_or(&self.state);
+        let plan = state.statement_to_plan(planner::rewritten(statement)).await;
         plan.and_then(planner::parameter_types)
             .map_err(|error| from_datafusion(&error, sql))
     }
@@ -230,9 +264,11 @@ impl Context {
         rows: &RecordBatch,
     ) -> Result<ArrayRef> {
         let evaluate = || {
+            let own = self.with_locks(expr);
+            let state = own.as_deref().unwrap_or(&self.state);
             let expr = planner::rewritten_expr(expr.clone());
             let expr = ExprWithAlias { expr, alias: None };
-            let expr = self.state.create_logical_expr_from_sql_expr(expr, schema)?;
+            let expr = state.create_logical_expr_from_sql_expr(expr, schema)?;
             let expr = self.analyzed(expr, schema)?;
             let context = SimplifyContext::builder()
                 .with_schema(Arc::new(schema.clone()))

@@ -25,6 +25,9 @@ use planner::{UNKNOWN_VALUE, from_execution, from_plan, in_sql};
 /// What the planner says of a subquery that it has made no join of.
 const MISPLACED: &str = "Physical plan does not support logical expression";
 
+/// What is said of a function that waits, where the planner does not wait for it.
+const WAITS_IN_VAIN: &str = "async functions should not be called directly";
+
 /// What is said where the temporary files of queries would pass their limit: an error of a file,
 /// without a kind.
 const SPILT_TOO_MUCH: &str = "The used disk space during the spilling process has exceeded";
@@ -61,6 +64,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
                 .with_hint("say the same by a JOIN, EXISTS (...), or an aggregate in the subquery")
                 .with_sqlstate("0A000")
         }
+        DataFusionError::Internal(message) if message.contains(WAITS_IN_VAIN) => waits_in_vain(),
         DataFusionError::NotImplemented(message) if message.contains("Unsupported CAST") => {
             from_plan(message)
         }
@@ -83,6 +87,14 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::IoError(error) => from_io(&error.to_string(), error),
         other => from_others(&other.to_string()),
     }
+}
+
+/// Of a function that waits for a lock.
+fn waits_in_vain() -> Error {
+    Error::invalid("a function that waits for a lock can't wait here")
+        .with_detail("it waits in the list of a SELECT, and in WHERE")
+        .with_hint("SELECT it in a statement of its own, or call pg_try_advisory_lock instead")
+        .with_sqlstate("0A000")
 }
 
 /// What a library said that has no errors of a known kind.

@@ -8,10 +8,12 @@
 //! | `pg_advisory_unlock_all()`                             | nothing                           |
 //!
 //! Each but the last also as `..._shared`, and of two numbers. They lock once a row. Those that
-//! wait do so without keeping a thread.
+//! wait do so without keeping a thread, where the planner lets them: in the list of a SELECT and in
+//! WHERE.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::StringBuilder;
@@ -23,11 +25,13 @@ use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement, Visit, Visitor};
 use lazybase_model::Error;
 
 use super::{Key, Mode, SpanLocks};
 use crate::error::into_datafusion;
 use crate::pg_catalog::functions::{Arguments, any_arguments, failing, row_of, texts};
+use crate::walk::visit;
 
 /// What all of their names but that of the last begin with.
 pub(crate) const PREFIXES: [&str; 2] = ["pg_advisory_", "pg_try_advisory_"];
@@ -42,6 +46,58 @@ const MODES: [(&str, Mode); 4] = [
 
 const fn mode(shared: bool, spans: bool) -> Mode {
     Mode { shared, spans }
+}
+
+/// The beginning of all their names, and of some others.
+const ALL: &str = "pg_";
+/// The tables of `information_schema` that list functions.
+const LISTS: [&str; 2] = ["routines", "parameters"];
+
+/// Whether a statement or an expression calls one of the functions, or lists all that there are.
+/// What only looks like a call of one counts too, so that a name that is misspelt is met by theirs.
+pub(crate) fn are_named(part: &impl Visit) -> bool {
+    visit(part, &mut Calls).is_break()
+}
+
+/// Breaks off where the functions are named.
+struct Calls;
+
+impl Visitor for Calls {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<()> {
+        ends_where(matches!(statement, Statement::ShowFunctions { .. }))
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        let is_list = |name: &Ident| {
+            let mut lists = LISTS.iter();
+            lists.any(|list| name.value.eq_ignore_ascii_case(list))
+        };
+        ends_where(last_part(relation).is_some_and(is_list))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let Expr::Function(function) = expr else {
+            return ControlFlow::Continue(());
+        };
+        let is_ours = |name: &Ident| {
+            let begin = name.value.get(..ALL.len());
+            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(ALL))
+        };
+        ends_where(last_part(&function.name).is_some_and(is_ours))
+    }
+}
+
+fn ends_where(found: bool) -> ControlFlow<()> {
+    match found {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+fn last_part(name: &ObjectName) -> Option<&Ident> {
+    name.0.last()?.as_ident()
 }
 
 /// The functions for a statement.

@@ -22,7 +22,6 @@ use lazybase_model::Error;
 use super::described::Numbered;
 use super::{fixed, privileges, shown, types};
 use crate::activity::End;
-use crate::advisory;
 use crate::catalog::Names;
 use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
@@ -416,7 +415,6 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         |numbered, a| numbered.oid(argument(a, 0)?).map(|oid| oid.to_string());
     let mut all = privileges::functions(names, &numbered);
     all.extend(of_connections(names));
-    all.extend(advisory::functions::over(&names.locks));
     all.extend([
         with(REGCLASS_OID, DataType::Int64, number_of),
         with("to_regclass", DataType::Int64, number_of),
