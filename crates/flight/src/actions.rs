@@ -213,6 +213,7 @@ impl Service {
         let session = Arc::new(call.caller.session.branch());
         calls::apply(&session, &call.metadata)?;
         session.query("BEGIN").await?;
+        session.shows_transactions();
         let connection = call.unnamed_connection();
         let id = self
             .statements

@@ -121,16 +121,14 @@ impl Server {
             ..
         } = self;
         let (ending, ended) = (watch::Sender::new(false), watch::Sender::new(false));
-        let sessions = Sessions::new(
+        let statements = Arc::new(Statements::new(options.idle, HANDLES_MAX));
+        let sessions = Arc::new(Sessions::new(
             database,
             options.idle,
             SESSIONS_MAX,
             options.trusts_loopback,
-        );
-        let (sessions, statements) = (
-            Arc::new(sessions),
-            Arc::new(Statements::new(options.idle, HANDLES_MAX)),
-        );
+            Arc::clone(&statements),
+        ));
         let service = Service {
             sessions: Arc::clone(&sessions),
             statements: Arc::clone(&statements),

@@ -236,7 +236,7 @@ impl Service {
             });
         }
         let who = self.sessions.let_in(given, &peer).await?;
-        self.sessions.open(&who)
+        self.sessions.open(&who, &peer)
     }
 }
 

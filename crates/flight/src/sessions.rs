@@ -7,7 +7,8 @@
 //!   cookie k<id>, header lazybase-session, Bearer k<id> -> the kept session, or an error
 //! ```
 //!
-//! A client without cookies costs nothing that stays. Invariant FLS-1: a session that a client
+//! A client without cookies costs nothing that stays. Each session is listed in `pg_stat_activity`
+//! for as long as it is there, those of one call too. Invariant FLS-1: a session that a client
 //! knows of is the same with each call, or the call is refused; it never silently begins anew.
 
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::{DecodePaddingMode, Engine};
 use lazybase_model::limits::NAME_BYTES_MAX;
 use lazybase_model::{Error, Result, Token};
-use lazybase_query::{Attempts, Authenticated, Database, Session};
+use lazybase_query::{Attempts, Authenticated, Database, End, Peer as Client, Session};
 use parking_lot::Mutex;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
@@ -27,6 +28,7 @@ use crate::calls;
 use crate::clock::{now, pause};
 use crate::failure::SESSION_GONE;
 use crate::peer::Peer;
+use crate::statements::Statements;
 
 /// The name of the cookie, and of the header.
 const NAME: &str = "lazybase-session";
@@ -72,6 +74,8 @@ pub(crate) struct Sessions {
     trusts: bool,
     attempts: Attempts,
     entries: Mutex<HashMap<Id, Entry>>,
+    /// What goes with them.
+    statements: Arc<Statements>,
 }
 
 /// The session of a call.
@@ -97,6 +101,7 @@ impl Sessions {
         idle: Duration,
         sessions_max: usize,
         trusts: bool,
+        statements: Arc<Statements>,
     ) -> Sessions {
         Sessions {
             database,
@@ -105,6 +110,7 @@ impl Sessions {
             trusts,
             attempts: Attempts::default(),
             entries: Mutex::default(),
+            statements,
         }
     }
 
@@ -114,11 +120,15 @@ impl Sessions {
     /// # Errors
     /// `NotFound` (08003) for a session that has ended, `Invalid` for what is no name of one and
     /// for a caller who is not let in.
-    pub(crate) async fn of_call(&self, metadata: &MetadataMap, peer: &Peer) -> Result<Caller> {
+    pub(crate) async fn of_call(
+        self: &Arc<Self>,
+        metadata: &MetadataMap,
+        peer: &Peer,
+    ) -> Result<Caller> {
         match name(metadata)? {
             Name::None => {
                 let who = self.let_in(credentials(metadata)?, peer).await?;
-                self.begin(&who, Id::random()?, None, false)
+                self.begin(&who, Id::random()?, None, false, peer)
             }
             Name::Kept(id) => self
                 .find(id)
@@ -138,7 +148,7 @@ impl Sessions {
                 }),
                 None => {
                     let who = self.let_in(credentials(metadata)?, peer).await?;
-                    self.begin(&who, id, floor, true)
+                    self.begin(&who, id, floor, true, peer)
                 }
             },
         }
@@ -194,8 +204,8 @@ impl Sessions {
     }
 
     /// A session that is kept from its beginning on, for a client that is told its name.
-    pub(crate) fn open(&self, who: &Authenticated) -> Result<Caller> {
-        self.begin(who, Id::random()?, None, true)
+    pub(crate) fn open(self: &Arc<Self>, who: &Authenticated, peer: &Peer) -> Result<Caller> {
+        self.begin(who, Id::random()?, None, true, peer)
     }
 
     /// The session of a client that does not know it yet, to be kept from now on.
@@ -209,11 +219,12 @@ impl Sessions {
     }
 
     fn begin(
-        &self,
+        self: &Arc<Self>,
         who: &Authenticated,
         id: Id,
         floor: Option<Token>,
         kept: bool,
+        peer: &Peer,
     ) -> Result<Caller> {
         let session = Arc::new(self.database.session_of(who));
         session.set("application_name", "Arrow Flight")?;
@@ -221,6 +232,7 @@ impl Sessions {
         if let Some(floor) = floor {
             session.raise_floor(floor).map_err(|_| gone())?;
         }
+        self.attend(&session, id, peer);
         if kept {
             self.keep(id, &session)?;
         }
@@ -230,6 +242,22 @@ impl Sessions {
             named: kept,
             renamed: kept,
         })
+    }
+
+    /// Lists a session among those that others see and end, for as long as it is there.
+    fn attend(self: &Arc<Self>, session: &Session, id: Id, peer: &Peer) {
+        let sessions = Arc::downgrade(self);
+        session.attend_while_there(Client {
+            pid: self.database.connection_number(),
+            address: peer.address(),
+            // What runs hears itself that it is ended.
+            end: Box::new(move |what| {
+                if let (End::Connection, Some(sessions)) = (what, sessions.upgrade()) {
+                    sessions.close(id);
+                    sessions.statements.close_of(id);
+                }
+            }),
+        });
     }
 
     fn keep(&self, id: Id, session: &Arc<Session>) -> Result<()> {

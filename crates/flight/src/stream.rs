@@ -1,4 +1,5 @@
-//! Running statements: they end when they are cancelled, take too long, or the server stops.
+//! Running statements: they end when they are cancelled, by their client or from another session,
+//! when they take too long, or when the server stops.
 //!
 //! Invariant FLR-1: a statement whose client leaves is dropped with its call or its stream, and
 //! what it wrote in a transaction fails that transaction.
@@ -11,8 +12,9 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use lazybase_model::{Error, ErrorKind, Result};
-use lazybase_query::{AnswerStream, Prepared, Session, TransactionStatus, Value};
+use lazybase_query::{AnswerStream, End, Prepared, Session, TransactionStatus, Value};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -68,6 +70,7 @@ pub(crate) async fn limited<T>(
             begun.0 = None;
             return done;
         }
+        what = session.ended() => ended(what),
         () = deadline(session) => timed_out(),
         () = told(stop.clone()) => stopping(),
     };
@@ -91,6 +94,8 @@ pub(crate) struct Running {
     schema: SchemaRef,
     deadline: Wait,
     cancelled: Wait,
+    /// Somebody else ends it, or its session.
+    ended: BoxFuture<'static, End>,
     stopping: Wait,
     told: Arc<Mutex<Told>>,
     /// Forgets the statement when this ends.
@@ -114,6 +119,7 @@ impl Running {
         let mut running = Running {
             deadline: deadline(&session),
             cancelled: Box::pin(told(fetched.cancel.clone())),
+            ended: session.ended(),
             stopping: Box::pin(told(stop.clone())),
             session,
             prepared,
@@ -141,6 +147,7 @@ impl Running {
         let answer = tokio::select! {
             biased;
             answer = self.prepared.query(&values) => answer,
+            what = &mut self.ended => Err(ended(what)),
             () = &mut self.cancelled => Err(Error::new(ErrorKind::Cancelled, CANCELLED)),
             () = &mut self.deadline => Err(timed_out()),
             () = &mut self.stopping => Err(stopping()),
@@ -165,6 +172,7 @@ impl Running {
             };
             let next = tokio::select! {
                 biased;
+                what = &mut self.ended => Some(Err(ended(what))),
                 () = &mut self.cancelled => Some(Err(Error::new(ErrorKind::Cancelled, CANCELLED))),
                 () = &mut self.deadline => Some(Err(timed_out())),
                 () = &mut self.stopping => Some(Err(stopping())),
@@ -190,6 +198,16 @@ impl Running {
 }
 
 const CANCELLED: &str = "the statement was cancelled";
+
+/// The error of a statement that somebody else has ended.
+fn ended(what: End) -> Error {
+    match what {
+        End::Statement => Error::new(ErrorKind::Cancelled, CANCELLED),
+        End::Connection => Error::new(ErrorKind::Cancelled, "another session has ended this one")
+            .with_detail("by pg_terminate_backend; an open transaction is rolled back")
+            .with_sqlstate("57P01"),
+    }
+}
 
 /// A session in which several runs of a query see the same snapshot.
 async fn one_snapshot(

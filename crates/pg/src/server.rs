@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lazybase_model::{Error, Result};
@@ -91,7 +90,6 @@ pub(crate) struct Shared {
     database: Database,
     options: Options,
     connections: Mutex<HashMap<i32, Entry>>,
-    next_pid: AtomicI32,
     stop: watch::Sender<Stop>,
     attempts: Attempts,
     /// Connections that have not shown yet who they are.
@@ -157,7 +155,6 @@ impl Server {
                 database,
                 options,
                 connections: Mutex::default(),
-                next_pid: AtomicI32::new(1),
                 stop: watch::Sender::new(Stop::NotYet),
                 attempts: Attempts::default(),
                 beginning: AtomicUsize::new(0),
@@ -431,7 +428,7 @@ impl Shared {
             .with_sqlstate("53300"));
         }
         let pid = loop {
-            let pid = self.next_pid.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+            let pid = self.database.connection_number();
             if !connections.contains_key(&pid) {
                 break pid;
             }

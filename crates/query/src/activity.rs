@@ -3,8 +3,11 @@
 //!
 //! ```text
 //!   server -> Session::attend(Peer) -> Attended           listed for as long as that lives
-//!   statement -> Watch -> Activity::begins, ends          text and times of the last one
-//!   pg_cancel_backend, pg_terminate_backend -> Peer::end  done by the server
+//!   server -> Session::attend_while_there(Peer)           listed for as long as the session lives
+//!   statement -> Watch, Shown -> Activity::begins, ends   text and times of the last one
+//!   pg_cancel_backend, pg_terminate_backend
+//!        -> Session::ended                                told to what runs
+//!        -> Peer::end                                     done by the server
 //! ```
 //!
 //! Keeps memory only. Invariant ACT-1: texts of statements are shown with their constants masked,
@@ -13,11 +16,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 
+use futures::future::{self, BoxFuture};
+use lazybase_engine::env::Clock;
 use lazybase_model::access::RoleId;
 use lazybase_model::{Error, Result};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::access::{Gate, Identity, name_of};
 use crate::observe::masked;
@@ -30,13 +37,15 @@ use crate::session::{Session, Shared, TransactionStatus};
 pub enum End {
     /// The statement that runs, if one does.
     Statement,
-    /// The connection.
+    /// The connection, or the session of a protocol that has sessions apart from connections.
     Connection,
 }
 
 /// A client as its server knows it.
 pub struct Peer {
-    /// The number of its connection, which no other has.
+    /// The number of its connection, which no other has: [`Database::connection_number`].
+    ///
+    /// [`Database::connection_number`]: crate::Database::connection_number
     pub pid: i32,
     /// Where it comes from.
     pub address: SocketAddr,
@@ -55,7 +64,11 @@ impl fmt::Debug for Peer {
 
 /// The connections of a database's servers.
 #[derive(Debug, Default)]
-pub(crate) struct Activities(Mutex<BTreeMap<i32, Arc<Activity>>>);
+pub(crate) struct Activities {
+    listed: Mutex<BTreeMap<i32, Arc<Activity>>>,
+    /// The last number that a connection was given.
+    last: AtomicI32,
+}
 
 /// A connection that is listed; no longer once this is dropped.
 #[derive(Debug)]
@@ -66,7 +79,8 @@ pub struct Attended {
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        self.of.0.lock().remove(&self.pid);
+        let removed = self.of.listed.lock().remove(&self.pid);
+        drop(removed);
     }
 }
 
@@ -75,8 +89,12 @@ impl Drop for Attended {
 pub(crate) struct Activity {
     peer: Peer,
     session: Weak<Shared>,
+    /// Branches of the session whose transactions are its own.
+    branches: Mutex<Vec<Weak<Shared>>>,
     began_micros: i64,
     doing: Mutex<Doing>,
+    /// What somebody else has ended last.
+    ended: watch::Sender<End>,
 }
 
 /// What a connection does, or did last.
@@ -120,6 +138,41 @@ impl Activity {
         doing.changed_micros = now_micros;
         doing.running = doing.running.saturating_sub(1);
     }
+
+    /// How the transactions of the session's branches stand: the first that is open, or has failed.
+    fn of_branches(&self) -> TransactionStatus {
+        let branches: Vec<Arc<Shared>> = {
+            let branches = self.branches.lock();
+            branches.iter().filter_map(Weak::upgrade).collect()
+        };
+        let statuses = branches.iter();
+        let mut statuses = statuses.map(|branch| TransactionStatus::of(&branch.state.lock()));
+        let open = statuses.find(|status| *status != TransactionStatus::None);
+        open.unwrap_or(TransactionStatus::None)
+    }
+}
+
+/// A statement that others see run, until this is dropped.
+pub(crate) struct Shown {
+    activity: Arc<Activity>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.activity.ends(self.clock.wall_micros());
+    }
+}
+
+impl Shared {
+    /// Shows others that a statement runs which nothing else watches, where a server serves the
+    /// session.
+    pub(crate) fn shows(&self, statement: impl FnOnce() -> String) -> Option<Shown> {
+        let activity = self.activity()?;
+        let clock = Arc::clone(&self.instance().env().clock);
+        activity.begins(statement().into(), clock.wall_micros());
+        Some(Shown { activity, clock })
+    }
 }
 
 impl Session {
@@ -139,29 +192,79 @@ impl Session {
         let activity = Arc::new(Activity {
             peer,
             session: Arc::downgrade(shared),
+            branches: Mutex::default(),
             began_micros: now,
             doing: Mutex::new(Doing {
                 changed_micros: now,
                 ..Doing::default()
             }),
+            ended: watch::Sender::new(End::Statement),
         });
         *shared.activity.lock() = Some(Arc::clone(&activity));
-        of.0.lock().insert(pid, activity);
+        of.listed.lock().insert(pid, activity);
         Attended { of, pid }
+    }
+
+    /// The same for as long as anything of the session is there, its branches and answers too.
+    pub fn attend_while_there(&self, peer: Peer) {
+        let attended = self.attend(peer);
+        *self.shared().attended.lock() = Some(attended);
+    }
+
+    /// Whoever sees the session that this one is a branch of sees the transactions of this one as
+    /// that one's.
+    pub fn shows_transactions(&self) {
+        if let Some(activity) = self.shared().activity() {
+            let mut branches = activity.branches.lock();
+            branches.retain(|branch| branch.strong_count() > 0);
+            branches.push(Arc::downgrade(self.shared()));
+        }
+    }
+
+    /// Waits until somebody else ends, from now on, what the session runs, or all of it: what a
+    /// server that attends to it gives up then. Whoever nobody sees is ended by nobody.
+    pub fn ended(&self) -> BoxFuture<'static, End> {
+        let activity = self.shared().activity();
+        let told = activity.map(|activity| activity.ended.subscribe());
+        Box::pin(async move {
+            if let Some(mut told) = told
+                && told.changed().await.is_ok()
+            {
+                return *told.borrow();
+            }
+            future::pending().await
+        })
     }
 }
 
 impl Activities {
+    /// A number for a connection, which none that is listed has.
+    pub(crate) fn number(&self) -> i32 {
+        loop {
+            let next = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            let number = next & i32::MAX;
+            if number != 0 && !self.listed.lock().contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
+    /// All that are listed. A session that ends while it is looked at takes itself off the list,
+    /// so nobody looks at one under the list's lock.
+    fn all(&self) -> Vec<Arc<Activity>> {
+        self.listed.lock().values().cloned().collect()
+    }
+
     /// The rows of `pg_stat_activity`, as somebody behind a gate may see them.
     pub(crate) fn rows(&self, gate: &Gate) -> Vec<Row> {
-        let all: Vec<Arc<Activity>> = self.0.lock().values().cloned().collect();
+        let all = self.all();
         all.iter().filter_map(|one| row(one, gate)).collect()
     }
 
     /// The numbers of connections by those that their sessions lock under.
     pub(crate) fn pids(&self) -> BTreeMap<u64, i32> {
-        let all = self.0.lock();
-        let pids = all.values().filter_map(|one| {
+        let all = self.all();
+        let pids = all.iter().filter_map(|one| {
             let session = one.session.upgrade()?;
             Some((session.locks.session(), one.peer.pid))
         });
@@ -174,7 +277,8 @@ impl Activities {
     /// `Invalid` (42501) for a connection of a role that the caller is no member of, and for one of
     /// a superuser where the caller is none.
     pub(crate) fn end(&self, pid: i32, what: End, gate: &Gate) -> Result<bool> {
-        let Some(one) = self.0.lock().get(&pid).cloned() else {
+        let found = self.listed.lock().get(&pid).cloned();
+        let Some(one) = found else {
             return Ok(false);
         };
         let Some(session) = one.session.upgrade() else {
@@ -196,6 +300,7 @@ impl Activities {
                     .with_sqlstate("42501"),
             );
         }
+        one.ended.send_replace(what);
         (one.peer.end)(what);
         Ok(true)
     }
@@ -228,6 +333,10 @@ fn row(one: &Activity, gate: &Gate) -> Option<Row> {
         return Some(row);
     }
     let doing = one.doing.lock().clone();
+    let transaction = match transaction {
+        TransactionStatus::None => one.of_branches(),
+        own => own,
+    };
     let state = match (doing.running > 0, transaction) {
         (true, _) => "active",
         (false, TransactionStatus::None) => "idle",

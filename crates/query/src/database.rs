@@ -195,6 +195,12 @@ impl Database {
         Session::new(self.clone(), None)
     }
 
+    /// A number for a connection of a server, which no other that is listed has, whatever its
+    /// protocol: the `pid` of a [`Peer`](crate::Peer).
+    pub fn connection_number(&self) -> i32 {
+        self.activities.number()
+    }
+
     /// Who is connected.
     pub(crate) fn activities(&self) -> &Arc<Activities> {
         &self.activities

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity, of_session, statements};
-use crate::activity::Activity;
+use crate::activity::{Activity, Attended};
 use crate::advisory::SessionLocks;
 use crate::answer::{Answer, AnswerStream};
 use crate::clauses::{Clauses, PastPoint};
@@ -91,6 +91,8 @@ pub(crate) struct Shared {
     progress: Mutex<Option<Progress>>,
     /// How others see it, where a server serves it.
     pub(crate) activity: Mutex<Option<Arc<Activity>>>,
+    /// It is listed until it ends, where its server does not say until when.
+    pub(crate) attended: Mutex<Option<Attended>>,
     /// Those that are kept for it.
     pub(crate) cursors: Arc<Cursors>,
     /// What it has locked, together with its branches.

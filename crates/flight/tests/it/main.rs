@@ -6,6 +6,7 @@
     reason = "tests make their own worlds, and fail where they stand"
 )]
 
+mod activity;
 mod catalog;
 mod encrypted;
 mod hostile;

@@ -16,6 +16,7 @@ use super::{Session, Shared, State};
 use crate::advisory::SessionLocks;
 use crate::answer::AnswerStream;
 use crate::database::Database;
+use crate::definition::identifier;
 use crate::ingest::{self, Ingest};
 use crate::prepared::Prepared;
 
@@ -37,6 +38,7 @@ impl Session {
                 gate: tokio::sync::Mutex::new(()),
                 progress: Mutex::new(None),
                 activity: Mutex::new(None),
+                attended: Mutex::new(None),
                 cursors: Arc::default(),
                 locks,
             }),
@@ -115,6 +117,8 @@ impl Session {
     ) -> BoxFuture<'a, Result<AnswerStream>> {
         Box::pin(async move {
             let _running = self.shared.gate.lock().await;
+            let into_table = || format!("INGEST INTO {}", identifier(&into.table));
+            let _shown = self.shared.shows(into_table);
             let answer = Box::pin(ingest::ingest(&self.shared, into, &schema, rows)).await;
             if answer.is_err() {
                 self.shared.fail_transaction();
