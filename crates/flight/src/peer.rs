@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use lazybase_model::{Error, Result};
 use lazybase_tls::is_local;
 use tonic::Extensions;
 
@@ -10,11 +11,39 @@ use tonic::Extensions;
 pub(crate) struct Peer {
     address: SocketAddr,
     certified: Option<String>,
+    /// The limit of connections, where there was no place for this one.
+    beyond: Option<usize>,
 }
 
 impl Peer {
     pub(crate) fn new(address: SocketAddr, certified: Option<String>) -> Peer {
-        Peer { address, certified }
+        Peer {
+            address,
+            certified,
+            beyond: None,
+        }
+    }
+
+    /// The same, of a connection beyond the limit: its calls are told so.
+    pub(crate) fn beyond(self, limit: usize) -> Peer {
+        Peer {
+            beyond: Some(limit),
+            ..self
+        }
+    }
+
+    /// Whether the connection has a place.
+    ///
+    /// # Errors
+    /// `Unavailable` (53300) for one beyond the limit.
+    pub(crate) fn check_place(&self) -> Result<()> {
+        match self.beyond {
+            None => Ok(()),
+            Some(limit) => Err(Error::unavailable("too many connections")
+                .with_detail(format!("the limit is {limit}"))
+                .with_hint("close some, or start the server with --max-connections")
+                .with_sqlstate("53300")),
+        }
     }
 
     /// The peer of a call; a call without one is of somebody elsewhere.

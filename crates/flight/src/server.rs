@@ -36,8 +36,12 @@ const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 /// The most calls of a connection at a time.
 const CALLS_MAX: u32 = 256;
-/// The most sessions that are kept for clients.
-const SESSIONS_MAX: usize = 10_000;
+/// The most connections beyond the limit that are told so at a time, and for how long: a client
+/// learns from its first call why it has no place, and holds nothing for longer.
+const BEYOND_MAX: usize = 16;
+const BEYOND: Duration = Duration::from_secs(2);
+/// There are not more of them than this part of the limit: other protocols want open files too.
+const BEYOND_SHARE: usize = 8;
 /// The most statements and transactions that clients have handles of.
 const HANDLES_MAX: usize = 100_000;
 /// How often a silent client is asked whether it is there.
@@ -46,8 +50,11 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How a server serves.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The most connections at a time; others are closed at once.
+    /// The most connections at a time; calls of some others are refused with SQLSTATE 53300, and
+    /// their connections closed soon, and all beyond these are closed at once.
     pub connections_max: usize,
+    /// The most sessions that are kept for clients; no other begins, with SQLSTATE 53300.
+    pub sessions_max: usize,
     /// How long statements that run may go on after the server was told to stop.
     pub grace: Duration,
     /// How long a session, a prepared statement or a transaction that nobody uses is kept.
@@ -65,6 +72,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             connections_max: 500,
+            sessions_max: 10_000,
             grace: Duration::from_secs(10),
             idle: Duration::from_secs(30 * 60),
             tls: None,
@@ -125,7 +133,7 @@ impl Server {
         let sessions = Arc::new(Sessions::new(
             database,
             options.idle,
-            SESSIONS_MAX,
+            options.sessions_max,
             options.trusts_loopback,
             Arc::clone(&statements),
         ));
@@ -198,26 +206,25 @@ fn router(service: Service) -> Router {
         .add_service(service)
 }
 
-/// The connections that come, as long as there is a place for them.
+/// The connections that come, as long as there is a place for them, and some that are told that
+/// there is none.
 fn connections(
     listener: Listener,
     connections_max: usize,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let places = Places {
+        limit: connections_max,
+        within: Arc::new(Semaphore::new(connections_max)),
+        beyond: Arc::new(Semaphore::new(beyond_max(connections_max))),
+    };
     stream::unfold((listener, places), |(mut listener, places)| async move {
         loop {
             match listener.accept().await {
+                // A client without any place sees that the connection is closed.
                 Ok((stream, address)) => {
-                    // A client without a place sees that the connection is closed.
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                        continue;
-                    };
-                    let connection = Connection {
-                        peer: Peer::new(address, stream.certified()),
-                        stream,
-                        _place: place,
-                    };
-                    return Some((Ok(connection), (listener, places)));
+                    if let Some(connection) = places.connection(stream, address) {
+                        return Some((Ok(connection), (listener, places)));
+                    }
                 }
                 // Without files for a connection, others must end first.
                 Err(_) => pause(Duration::from_millis(20)).await,
@@ -226,11 +233,70 @@ fn connections(
     })
 }
 
+/// How many connections are told that they are beyond the limit.
+fn beyond_max(connections_max: usize) -> usize {
+    (connections_max / BEYOND_SHARE).clamp(1, BEYOND_MAX)
+}
+
+/// Where connections are.
+struct Places {
+    limit: usize,
+    within: Arc<Semaphore>,
+    beyond: Arc<Semaphore>,
+}
+
+impl Places {
+    fn connection(
+        &self,
+        stream: lazybase_tls::Connection,
+        address: SocketAddr,
+    ) -> Option<Connection> {
+        let peer = Peer::new(address, stream.certified());
+        if let Ok(place) = Arc::clone(&self.within).try_acquire_owned() {
+            return Some(Connection {
+                stream,
+                peer,
+                end: End::Open,
+                _place: place,
+            });
+        }
+        let place = Arc::clone(&self.beyond).try_acquire_owned().ok()?;
+        Some(Connection {
+            stream,
+            peer: peer.beyond(self.limit),
+            end: End::After(Box::pin(pause(BEYOND))),
+            _place: place,
+        })
+    }
+}
+
 /// A connection with its place.
 struct Connection {
     stream: lazybase_tls::Connection,
     peer: Peer,
+    end: End,
     _place: OwnedSemaphorePermit,
+}
+
+/// When the server ends a connection by itself.
+enum End {
+    /// It does not.
+    Open,
+    /// Once this is done.
+    After(Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// It has: nothing more is read.
+    Over,
+}
+
+impl End {
+    fn has_come(&mut self, cx: &mut Context<'_>) -> bool {
+        if let End::After(wait) = self
+            && wait.as_mut().poll(cx).is_ready()
+        {
+            *self = End::Over;
+        }
+        matches!(self, End::Over)
+    }
 }
 
 impl Connected for Connection {
@@ -247,6 +313,10 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.end.has_come(cx) {
+            // Without a byte: as if the client had closed it.
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }

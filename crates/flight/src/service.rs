@@ -92,6 +92,7 @@ impl Service {
     async fn call<T>(&self, request: &Request<T>) -> Result<Call> {
         let metadata = request.metadata().clone();
         let peer = Peer::of(request.extensions());
+        peer.check_place()?;
         Ok(Call {
             caller: self.sessions.of_call(&metadata, &peer).await?,
             metadata,
@@ -223,6 +224,7 @@ impl Service {
     async fn greet(&self, request: Request<Streaming<HandshakeRequest>>) -> Result<Caller> {
         let metadata = request.metadata().clone();
         let peer = Peer::of(request.extensions());
+        peer.check_place()?;
         let mut given = credentials(&metadata)?;
         if given.is_none() {
             // Older clients send their name in the first message.

@@ -11,7 +11,10 @@ use arrow_flight::sql::{
 use bytes::Bytes;
 use lazybase_flight::Options;
 use prost::Message;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tonic::metadata::MetadataMap;
+use tonic::transport::Endpoint;
 use tonic::{Code, Request};
 
 use crate::served::{
@@ -447,7 +450,7 @@ async fn options_are_settings() {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_closed() {
+async fn a_connection_too_many_is_told_so() {
     let served = Served::start_with(Options {
         connections_max: 1,
         ..Options::default()
@@ -455,23 +458,62 @@ async fn a_connection_too_many_is_closed() {
     .await;
     let mut first = served.client().await;
     assert_eq!(text(&mut first, "SELECT 1").await, "1");
-    let endpoint =
-        tonic::transport::Endpoint::from_shared(format!("http://{}", served.address)).unwrap();
-    let refused_at_once = match endpoint.connect().await {
-        Err(_) => true,
-        Ok(channel) => query(&mut Client::new(channel), "SELECT 1").await.is_err(),
-    };
-    assert!(refused_at_once);
+    let mut beyond = served.client().await;
+    let (code, sqlstate, message) = failure(query(&mut beyond, "SELECT 1").await);
+    assert_eq!(
+        (code, sqlstate.as_str()),
+        (Code::ResourceExhausted, "53300")
+    );
+    assert!(message.contains("too many connections"), "{message}");
+    let greeted = beyond.handshake("somebody", "").await.unwrap_err();
+    assert!(greeted.to_string().contains("53300"), "{greeted}");
     assert_eq!(text(&mut first, "SELECT 1").await, "1");
-    drop(first);
+    drop((first, beyond));
     for _ in 0..100 {
-        let mut next = served.client().await;
-        if query(&mut next, "SELECT 1").await.is_ok() {
+        let endpoint = Endpoint::from_shared(format!("http://{}", served.address)).unwrap();
+        if let Ok(channel) = endpoint.connect().await
+            && query(&mut Client::new(channel), "SELECT 1").await.is_ok()
+        {
             return served.stop().await;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("the place is not given back");
+}
+
+#[tokio::test]
+async fn what_is_beyond_the_limit_is_closed_soon() {
+    let served = Served::start_with(Options {
+        connections_max: 1,
+        ..Options::default()
+    })
+    .await;
+    let mut first = served.client().await;
+    assert_eq!(text(&mut first, "SELECT 1").await, "1");
+    // It says nothing, and waits for the end: of some bytes that the server may have said.
+    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    let mut said = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_secs(30), silent.read_to_end(&mut said));
+    assert!(closed.await.is_ok(), "it is still open");
+    assert_eq!(text(&mut first, "SELECT 1").await, "1");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_too_many_does_not_begin() {
+    let served = Served::start_with(Options {
+        sessions_max: 1,
+        ..Options::default()
+    })
+    .await;
+    let mut first = served.named().await;
+    let mut second = served.client().await;
+    let refused = second.handshake("somebody", "").await.unwrap_err();
+    assert!(refused.to_string().contains("53300"), "{refused}");
+    // What needs no session of its own goes on.
+    assert_eq!(text(&mut second, "SELECT 1").await, "1");
+    assert_eq!(text(&mut first, "SELECT 1").await, "1");
+    served.stop().await;
 }
 
 #[tokio::test]

@@ -106,8 +106,9 @@ pub(crate) static OPTIONS: &[Opt] = &[
         group: CLIENTS,
         value: "N",
         about: "The most connections at a time, of each protocol; others are refused with SQLSTATE \
-            53300. Less where the system lets the process open few files (ulimit -n): 9 at 64 \
-            files, 36 at 256, 500 at 1024; those of all protocols share these files.",
+            53300, by Flight as RESOURCE_EXHAUSTED. Less where the system lets the process open \
+            few files (ulimit -n): 9 at 64 files, 36 at 256, 500 at 1024; those of all protocols \
+            share these files.",
         field: Field::Count(|config| &mut config.max_connections, 1),
     },
     Opt {
