@@ -11,12 +11,13 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use arrow_flight::FlightDescriptor;
 use arrow_flight::encode::FlightDataEncoderBuilder;
-use arrow_flight::sql::ProstMessageExt;
+use arrow_flight::error::FlightError;
+use arrow_flight::sql::{CommandStatementIngest, DoPutUpdateResult, ProstMessageExt};
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use tonic::{Code, Request};
 
-use crate::served::{Served, failure, ingest, ingest_into, pairs, query, sqlstate, text};
+use crate::served::{Client, Served, failure, ingest, ingest_into, pairs, query, sqlstate, text};
 
 #[tokio::test]
 async fn each_mode_does_what_it_says() {
@@ -52,6 +53,75 @@ async fn each_mode_does_what_it_says() {
     let none = ingest(&mut client, ingest_into("e", "create"), vec![pairs(0..0)]).await;
     assert_eq!(none.unwrap(), 0);
     assert_eq!(text(&mut client, "SELECT count(*) FROM e").await, "0");
+    served.stop().await;
+}
+
+/// Ingests a schema, and no batch; how many rows the server says that it has written.
+async fn ingest_schema(
+    client: &mut Client,
+    command: CommandStatementIngest,
+    schema: Schema,
+) -> i64 {
+    let command = command.as_any().encode_to_vec();
+    let messages: Vec<_> = FlightDataEncoderBuilder::new()
+        .with_schema(Arc::new(schema))
+        .with_flight_descriptor(Some(FlightDescriptor::new_cmd(command)))
+        .build(stream::empty::<Result<RecordBatch, FlightError>>())
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(messages.len(), 1);
+    let messages = Request::new(stream::iter(messages));
+    let put = client.inner_mut().do_put(messages).await.unwrap();
+    let result = put.into_inner().message().await.unwrap().unwrap();
+    let told = DoPutUpdateResult::decode(result.app_metadata).unwrap();
+    told.record_count
+}
+
+#[tokio::test]
+async fn without_rows_a_table_is_made_all_the_same() {
+    let served = Served::start().await;
+    let mut client = served.client().await;
+    let empty = pairs(0..0);
+    let schema = || empty.schema().as_ref().clone();
+    let columns = async |table: &str| {
+        let table = served.database.session().table(table).unwrap();
+        let columns = table.columns[..table.visible_columns()].iter();
+        let columns = columns.map(|column| format!("{} {}", column.name, column.data_type));
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    for (table, batches) in [("without_batches", 0), ("without_rows", 1), ("twice", 2)] {
+        for mode in ["create", "append", "replace", "create_append"] {
+            let into = ingest_into(table, mode);
+            let written = match batches {
+                0 => ingest_schema(&mut client, into, schema()).await,
+                _ => ingest(&mut client, into, vec![empty.clone(); batches])
+                    .await
+                    .unwrap(),
+            };
+            assert_eq!(written, 0, "{table}, {mode}");
+        }
+        assert_eq!(columns(table).await, "k Int64, v Utf8");
+        let count = format!("SELECT count(*) FROM {table}");
+        assert_eq!(served.read(&count).await, "0");
+    }
+    // Where it replaces a table, its rows go, and its columns.
+    let some = ingest_into("without_batches", "append");
+    assert_eq!(
+        ingest(&mut client, some, vec![pairs(0..3)]).await.unwrap(),
+        3
+    );
+    let other = Schema::new(vec![Field::new("other", DataType::Int32, true)]);
+    let anew = ingest_into("without_batches", "replace");
+    assert_eq!(ingest_schema(&mut client, anew, other).await, 0);
+    assert_eq!(columns("without_batches").await, "other Int32");
+    let count = "SELECT count(*) FROM without_batches";
+    assert_eq!(served.read(count).await, "0");
+    // A client that does not even send a schema is told what to do.
+    let nothing = ingest(&mut client, ingest_into("t", "create"), vec![]).await;
+    let (code, _, message) = failure(nothing);
+    assert_eq!(code, Code::InvalidArgument);
+    assert!(message.contains("nothing is put"), "{message}");
     served.stop().await;
 }
 
