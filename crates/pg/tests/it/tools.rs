@@ -33,10 +33,13 @@ async fn a_binary_copy_may_end_without_its_mark() {
         .unwrap();
     let head = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".as_slice();
     let row = b"\0\x01\0\0\0\x02\0\x07".as_slice();
-    for (bytes, ok) in [
-        ([head, row, row].concat(), true),
-        ([head, row, &row[..5]].concat(), false),
-        (head[..12].to_vec(), false),
+    // Without rows too: ADBC's driver makes empty tables so.
+    for (bytes, wanted) in [
+        ([head, row, row].concat(), Some(2)),
+        ([head, row, &row[..5]].concat(), None),
+        (head[..12].to_vec(), None),
+        (head.to_vec(), Some(0)),
+        ([head, b"\xff\xff"].concat(), Some(0)),
     ] {
         let sink = client
             .copy_in::<_, Bytes>("COPY b FROM STDIN (FORMAT binary)")
@@ -45,8 +48,8 @@ async fn a_binary_copy_may_end_without_its_mark() {
         let mut sink = Box::pin(sink);
         sink.send(Bytes::from(bytes)).await.unwrap();
         match sink.as_mut().finish().await {
-            Ok(rows) => assert!(ok && rows == 2),
-            failed => assert!(!ok && sqlstate(failed) == "22P04"),
+            Ok(rows) => assert_eq!(Some(rows), wanted),
+            failed => assert!(wanted.is_none() && sqlstate(failed) == "22P04"),
         }
     }
     assert_eq!(one(&client, "SELECT count(*) FROM b").await, "2");
