@@ -33,6 +33,11 @@ impl Model {
         }
     }
 
+    pub(crate) fn row(&self, id: i64) -> Option<Row> {
+        let (count, note) = self.0.get(&id)?;
+        Some((id, *count, note.clone()))
+    }
+
     pub(crate) fn rows(&self) -> Vec<Row> {
         self.0
             .iter()

@@ -16,6 +16,7 @@ use lazybase_engine::segment::{ReadCounters, RowLayout, Segment};
 use lazybase_model::{Freshness, Layout, Table};
 use proptest::prelude::*;
 
+use crate::damage::points;
 use crate::harness::{Change, Row, changes, close_whole, commit, create, fresh, open, scan, spec};
 use crate::model::Model;
 
@@ -155,6 +156,43 @@ fn few_changes_of_a_wide_table_leave_its_other_columns_as_they_are() {
         after
     );
     close_whole(&instance);
+}
+
+/// Keys all over the table and past its ends, those that are not there too; patched ones and those
+/// beside them.
+fn asked() -> Vec<i64> {
+    let anywhere = (-3..2 * ROWS + 600).step_by(241);
+    let patched = (0..ROWS / 50).step_by(20);
+    let around = patched.flat_map(|at| 100 * at - 2..100 * at + 4);
+    anywhere.chain(around).collect()
+}
+
+#[test]
+fn single_keys_of_patched_row_groups_are_read_by_their_pages() {
+    for layout in [Layout::Scan, Layout::Point] {
+        let store = Arc::new(MemoryStore::without_history());
+        let (instance, table, mut model) = settled(&store, layout);
+        let updates = |step: i64, from: i64| -> Vec<Change> {
+            let ids = (from..2 * ROWS).step_by(step as usize);
+            ids.map(|id| Change::Update(id, Some(-id))).collect()
+        };
+        // Some rows are patched again, beside one that goes and one that comes.
+        let mut again = [updates(200, 2), updates(2_000, 0)].concat();
+        again.extend([Change::Delete(4), Change::Upsert(row(7))]);
+        for batch in [updates(100, 0), again] {
+            commit(&instance, &[(&table, &batch)]).unwrap();
+            model.apply(&batch);
+            settle(&instance);
+            for id in asked().into_iter().chain([4, 7]) {
+                let found = points(&instance, &table, &[id]).unwrap();
+                let wanted: Vec<Row> = model.row(id).into_iter().collect();
+                assert_eq!(found, wanted, "key {id}, {layout:?}");
+            }
+        }
+        let is_patched = sparse(&instance).patched > 2;
+        assert_eq!(is_patched, layout == Layout::Scan);
+        close_whole(&instance);
+    }
 }
 
 #[test]
