@@ -185,6 +185,10 @@ async fn make_as(
     let given: Vec<usize> = (0..table.visible_columns()).collect();
     let mut sink = Sink::of(session);
     sink.change_table(TableChange::Create(Arc::clone(&table)))?;
+    if create.without_rows {
+        let token = sink.finish(session).await?;
+        return Ok(AnswerStream::done("CREATE TABLE AS", 0).with_token(token));
+    }
     let rows = ours(opened.rows, sql);
     let rows = write_rows(session, &table, &given, rows, &Conflict::Replace, &mut sink).await?;
     let token = sink.finish(session).await?;

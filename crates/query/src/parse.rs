@@ -270,6 +270,8 @@ pub(crate) struct Unbound {
 pub(crate) struct Extras {
     /// UNLOGGED.
     unlogged: bool,
+    /// WITH NO DATA.
+    without_rows: bool,
     /// PARTITION BY.
     partitions: Option<Box<PartitionClause>>,
     /// Codecs and encodings of columns.
@@ -302,6 +304,7 @@ pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statem
         Statement::CreateTable(create) => {
             create.partitions = extras.partitions;
             create.unlogged = extras.unlogged;
+            create.without_rows = extras.without_rows;
             create.set_storage(&extras.storage)?;
         }
         Statement::AlterTable(alter) => alter.set_storage(&extras.storage)?,
@@ -400,8 +403,8 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         casts: Vec::new(),
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
+        without_rows: with_data::take(&mut tokens)?,
     };
-    with_data::take(&mut tokens)?;
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);
     merge::hide(&mut tokens)?;

@@ -33,6 +33,8 @@ pub(crate) struct CreateTable {
     pub(crate) comment: Option<String>,
     /// AS SELECT.
     pub(crate) query: Option<Box<Query>>,
+    /// Whether only the columns of the query are wanted.
+    pub(crate) without_rows: bool,
     pub(crate) partitions: Option<Box<PartitionClause>>,
     /// How long rows live, in microseconds, and the column whose moment it counts from.
     pub(crate) ttl: (Option<u64>, Option<String>),
@@ -128,6 +130,7 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         layout: Layout::default(),
         comment: create.comment.as_ref().map(comment_text),
         query: create.query,
+        without_rows: false,
         partitions: None,
         ttl: (None, None),
         freshness_target_micros: None,

@@ -9,14 +9,15 @@ use lazybase_model::Result;
 use super::unsupported;
 use super::words::spelt;
 
-/// Takes WITH DATA out of the tokens of a statement: that is what it does anyway.
+/// Takes WITH DATA and WITH NO DATA out of the tokens of a statement; tells whether a table is to
+/// be made without the rows of its query.
 ///
 /// # Errors
-/// `Invalid` (0A000) for WITH NO DATA.
-pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
+/// `Invalid` (0A000) for WITH NO DATA of a view.
+pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<bool> {
     let first = tokens.first().map(|first| spelt(&first.token));
     if !first.is_some_and(|first| first.eq_ignore_ascii_case("create")) {
-        return Ok(());
+        return Ok(false);
     }
     let words = tokens.iter().map(|token| spelt(&token.token));
     let words: Vec<String> = words.map(|word| word.to_ascii_uppercase()).collect();
@@ -24,7 +25,7 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     let is_view = words.starts_with(&["CREATE", "MATERIALIZED", "VIEW"]);
     let is_table = words.contains(&"TABLE") && words.contains(&"AS");
     if !is_view && !is_table {
-        return Ok(());
+        return Ok(false);
     }
     match words.as_slice() {
         [.., "WITH", "NO", "DATA"] if is_view => {
@@ -32,12 +33,14 @@ pub(super) fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
                 .with_detail("it is built in the background, and its table answers until then")
                 .with_hint("leave WITH NO DATA out"))
         }
-        [.., "WITH", "NO", "DATA"] => Err(unsupported("WITH NO DATA is not supported")
-            .with_hint("LIMIT 0 behind the query makes the table without rows")),
+        [.., "WITH", "NO", "DATA"] => {
+            tokens.truncate(tokens.len() - 3);
+            Ok(true)
+        }
         [.., "WITH", "DATA"] => {
             tokens.truncate(tokens.len() - 2);
-            Ok(())
+            Ok(false)
         }
-        _ => Ok(()),
+        _ => Ok(false),
     }
 }
