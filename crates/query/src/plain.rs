@@ -20,7 +20,7 @@ use lazybase_model::{Error, Result};
 
 use crate::context::Context;
 use crate::error::from_datafusion;
-use crate::parse::{self, CATALOG, SCHEMA, Statement};
+use crate::parse::{self, CATALOG, SCHEMA, Statement, natural_joins};
 use crate::planner;
 use crate::settings::Settings;
 
@@ -120,7 +120,11 @@ impl PlainTables {
 fn query_of(sql: &str) -> Result<ast::Statement> {
     let parsed = parse::parse(sql)?;
     match parsed.statement {
-        Statement::Query(query) if parsed.clauses.is_empty() => Ok(ast::Statement::Query(query)),
+        Statement::Query(query) if parsed.clauses.is_empty() => {
+            let mut statement = ast::Statement::Query(query);
+            natural_joins::spell(&mut statement, &|_| None)?;
+            Ok(statement)
+        }
         _ => Err(Error::invalid(
             "only queries without clauses can be asked here",
         )),

@@ -31,12 +31,33 @@ use super::{folded, outside_queries, unsupported};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::column_names;
 
-/// Rewrites the SELECTs of a query.
+/// Rewrites the SELECTs of a query, but those with a NATURAL JOIN: what that merges is known only
+/// where the tables are.
 ///
 /// # Errors
 /// `Invalid` (0A000) for merged columns that can't be told.
 pub(super) fn in_query(query: &mut Query) -> Result<()> {
+    rewritten(query, |select| !select.from.iter().any(is_natural))
+}
+
+/// Rewrites all SELECTs of a query whose NATURAL JOINs were written as others, where they could.
+///
+/// # Errors
+/// `Invalid` (0A000) for merged columns that can't be told.
+pub(super) fn in_spelt_query(query: &mut Query) -> Result<()> {
+    rewritten(query, |_| true)
+}
+
+fn is_natural(from: &TableWithJoins) -> bool {
+    let is_natural = |join: &Join| matches!(kind(join), Some((_, JoinConstraint::Natural)));
+    from.joins.iter().any(is_natural)
+}
+
+fn rewritten(query: &mut Query, counts: fn(&Select) -> bool) -> Result<()> {
     if let SetExpr::Select(select) = query.body.as_mut() {
+        if !counts(select) {
+            return Ok(());
+        }
         let merged = in_select(select)?;
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(all) = &mut order.kind
@@ -47,15 +68,15 @@ pub(super) fn in_query(query: &mut Query) -> Result<()> {
         }
         return Ok(());
     }
-    each_select(&mut query.body)
+    each_select(&mut query.body, counts)
 }
 
-fn each_select(body: &mut SetExpr) -> Result<()> {
+fn each_select(body: &mut SetExpr, counts: fn(&Select) -> bool) -> Result<()> {
     match body {
-        SetExpr::Select(select) => in_select(select).map(drop),
+        SetExpr::Select(select) if counts(select) => in_select(select).map(drop),
         SetExpr::SetOperation { left, right, .. } => {
-            each_select(left)?;
-            each_select(right)
+            each_select(left, counts)?;
+            each_select(right, counts)
         }
         _ => Ok(()),
     }
