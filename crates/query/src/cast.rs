@@ -8,14 +8,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray, Date32Array, FixedSizeBinaryBuilder,
-    Int64Array, ListArray, PrimitiveArray, StringArray, StructArray, make_array, new_null_array,
+    Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeBinaryBuilder, ListArray, PrimitiveArray,
+    StringArray, StructArray, new_null_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::kernels::cmp::neq;
-use arrow::compute::kernels::zip::zip;
 use arrow::compute::{CastOptions, cast_with_options, concat};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use lazybase_engine::stages::ingest::{first_no_label, first_too_long};
@@ -24,10 +23,12 @@ use lazybase_model::{Column, Error, Result, Table};
 
 use crate::array_text::array_elements;
 use crate::hex::{from_hex, from_uuid, put_uuid};
-use crate::moments::{far_date, far_timestamp, has_fields, local_moment, spelt_interval};
+use crate::moments::{has_fields, local_moment, spelt_interval};
 use crate::planner::spelt_moments::all_spelt;
 use crate::text_form;
 use crate::types::{self, UUID};
+
+pub(crate) mod far;
 
 #[cfg(test)]
 mod tests;
@@ -152,32 +153,17 @@ pub(crate) fn from_text(texts: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef>
         }
         DataType::Date32 => {
             let days = all_spelt(&without_zones(&local(strings)));
-            far(&days, place, far_date, Date32Array::from)
+            far::moments(&days, place.data_type(), |near| checked_cast(near, place))
         }
         DataType::Time32(_) | DataType::Time64(_) => {
             checked_cast(&(Arc::new(without_zones(strings)) as ArrayRef), place)
         }
-        DataType::Timestamp(unit, zone) => {
-            let per = match unit {
-                TimeUnit::Second => (1, 1_000_000),
-                TimeUnit::Millisecond => (1, 1_000),
-                TimeUnit::Microsecond => (1, 1),
-                TimeUnit::Nanosecond => (1_000, 1),
-            };
-            let read = |text: &str| {
-                let micros = far_timestamp(text)?;
-                Some(micros.checked_mul(per.0)?.div_euclid(per.1))
-            };
-            let made = |values: Vec<Option<i64>>| {
-                let data = Int64Array::from(values).into_data().into_builder();
-                let data = data.data_type(DataType::Timestamp(*unit, zone.clone()));
-                make_array(data.build().expect("a timestamp is a number of 64 bits"))
-            };
+        DataType::Timestamp(_, zone) => {
             let texts = match zone {
                 Some(_) => all_spelt(strings),
                 None => all_spelt(&local(strings)),
             };
-            far(&texts, place, read, made)
+            far::moments(&texts, place.data_type(), |near| checked_cast(near, place))
         }
         _ => checked_cast(texts, place),
     }
@@ -244,32 +230,6 @@ pub fn texts_as(texts: &ArrayRef, column: &Column, first_row: u64) -> Result<Arr
         first_row,
     };
     to_column(texts, &place)
-}
-
-/// Moments from their texts; those that only `read` knows are read by it.
-fn far<T: Clone, A: Array + 'static>(
-    texts: &StringArray,
-    place: &Place<'_>,
-    read: impl Fn(&str) -> Option<T>,
-    made: impl Fn(Vec<Option<T>>) -> A,
-) -> Result<ArrayRef> {
-    let looks_far = |text: &str| {
-        let has_sign = text.starts_with(['+', '-']);
-        has_sign || text.ends_with("BC") || text.find('-').is_some_and(|at| at > 4)
-    };
-    let all = || Arc::new(texts.clone()) as ArrayRef;
-    if !texts.iter().flatten().any(looks_far) {
-        return checked_cast(&all(), place);
-    }
-    let known: Vec<Option<T>> = texts.iter().map(|text| text.and_then(&read)).collect();
-    let is_near = known.iter().map(|known| Some(known.is_none()));
-    let is_near: BooleanArray = is_near.collect();
-    let nothing: ArrayRef = Arc::new(StringArray::new_null(texts.len()));
-    let failed = |error: ArrowError| Error::internal(error.to_string());
-    let near = zip(&is_near, &all(), &nothing).map_err(failed)?;
-    let near = checked_cast(&near, place)?;
-    let known: ArrayRef = Arc::new(made(known));
-    zip(&is_near, &near, &known).map_err(failed)
 }
 
 /// Whether one of the texts is an array as PostgreSQL writes it; JSON's begin otherwise.

@@ -19,26 +19,76 @@ mod tests;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// The days since 1970 of a date before year 1 or after 9999; `None` for every other text.
-pub(crate) fn far_date(text: &str) -> Option<i32> {
+/// Whether a text may be a moment before year 1 or after 9999.
+pub(crate) fn looks_far(text: &str) -> bool {
     let (text, before) = era(text);
-    days(text, before)
+    let has_sign = text.starts_with(['+', '-']);
+    before || has_sign || text.find('-').is_some_and(|at| at > 4)
 }
 
-/// The microseconds since 1970 of a timestamp of such a day, in UTC; `None` for every other text.
-pub(crate) fn far_timestamp(text: &str) -> Option<i64> {
+/// The days since 1970 of a date before year 1 or after 9999, or of a timestamp of such a day;
+/// `None` for every other text.
+pub(crate) fn far_date(text: &str) -> Option<i32> {
     let (text, before) = era(text);
-    let (date, time) = match text.split_once([' ', 'T']) {
-        Some((date, time)) => (date, time.trim()),
-        None => (text, "00:00:00"),
-    };
-    let time = ["+00:00", "+00", "Z"]
-        .iter()
-        .find_map(|zone| time.strip_suffix(zone))
-        .unwrap_or(time);
+    let (date, time) = split_day(text);
+    if let Some(time) = time {
+        clock(time)?;
+    }
+    days(date, before)
+}
+
+/// The microseconds since 1970 of a timestamp of such a day; `None` for every other text. The zone
+/// that is written behind it counts where `zoned`, and says nothing otherwise.
+pub(crate) fn far_timestamp(text: &str, zoned: bool) -> Option<i64> {
+    let (text, before) = era(text);
+    let (date, time) = split_day(text);
+    let (micros, offset) = time.map_or(Some((0, 0)), clock)?;
+    let offset = if zoned { offset } else { 0 };
     let days = i64::from(days(date, before)?);
-    let micros = Time64MicrosecondType::parse(time)?;
-    days.checked_mul(DAY_MICROS)?.checked_add(micros)
+    let midnight = days.checked_mul(DAY_MICROS)?;
+    midnight.checked_add(micros)?.checked_sub(offset)
+}
+
+/// The day of a moment, and its time if it has one.
+fn split_day(text: &str) -> (&str, Option<&str>) {
+    match text.split_once([' ', 'T', 't']) {
+        Some((date, time)) => (date, Some(time.trim())),
+        None => (text, None),
+    }
+}
+
+/// A time of day and how far its zone is from UTC, both in microseconds.
+fn clock(time: &str) -> Option<(i64, i64)> {
+    let end = time.find(|c: char| !matches!(c, '0'..='9' | ':' | '.'));
+    let (clock, zone) = time.split_at(end.unwrap_or(time.len()));
+    if !clock.contains(':') {
+        return None;
+    }
+    let micros = Time64MicrosecondType::parse(clock)?;
+    Some((micros, offset(zone.trim())?))
+}
+
+/// How far a zone is from UTC, in microseconds, of one that is written as such an offset.
+fn offset(zone: &str) -> Option<i64> {
+    let is_utc = |name: &&str| zone.eq_ignore_ascii_case(name);
+    if ["", "Z", "UTC", "GMT"].iter().any(is_utc) {
+        return Some(0);
+    }
+    let (sign, shown) = match zone.strip_prefix('-') {
+        Some(shown) => (-1, shown),
+        None => (1, zone.strip_prefix('+')?),
+    };
+    let figures: String = shown.chars().filter(|c| *c != ':').collect();
+    let all_digits = figures.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits || !matches!(figures.len(), 2 | 4 | 6) {
+        return None;
+    }
+    let pair = |at: usize| match figures.get(at..at + 2) {
+        Some(pair) => pair.parse::<i64>().ok(),
+        None => Some(0),
+    };
+    let seconds = pair(0)? * 3_600 + pair(2)? * 60 + pair(4)?;
+    Some(sign * seconds * 1_000_000)
 }
 
 /// A date or timestamp in full, of one that lacks seconds or the leading zeros of a number, as
@@ -106,7 +156,7 @@ pub(crate) fn rounded_fraction(text: &str) -> Option<String> {
 /// Whether a text has the form of a moment, so that what it lacks is a day, or a time, of such
 /// numbers.
 pub(crate) fn has_fields(text: &str) -> bool {
-    let text = text.trim();
+    let (text, _) = era(text);
     let begins = text.starts_with(|c: char| c.is_ascii_digit());
     let plain =
         |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | ' ' | 'T' | '+' | 'Z');
@@ -138,9 +188,10 @@ fn digits(text: &str, most: usize) -> Option<u32> {
 /// A text without the word that says it is before year 1.
 fn era(text: &str) -> (&str, bool) {
     let text = text.trim();
-    match text.strip_suffix("BC") {
-        Some(rest) => (rest.trim_end(), true),
-        None => (text, false),
+    let era = text.len().saturating_sub("BC".len());
+    match text.split_at_checked(era) {
+        Some((rest, era)) if era.eq_ignore_ascii_case("BC") => (rest.trim_end(), true),
+        _ => (text, false),
     }
 }
 
@@ -151,7 +202,7 @@ fn days(date: &str, before: bool) -> Option<i32> {
     }
     let (year, rest) = date.split_once('-')?;
     let digits = year.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits || year.len() < 4 || !(before || year.len() > 4) {
+    if !digits || year.len() < 3 || !(before || year.len() > 4) {
         return None;
     }
     let year: i64 = year.parse().ok()?;

@@ -158,7 +158,9 @@ pub fn intervals(durations: &ArrayRef) -> Result<IntervalMonthDayNanoArray, Arro
 pub(crate) fn is_spelt_otherwise(of: &DataType) -> bool {
     matches!(
         of,
-        DataType::Timestamp(..)
+        DataType::Date32
+            | DataType::Date64
+            | DataType::Timestamp(..)
             | DataType::Duration(_)
             | DataType::Interval(_)
             | DataType::Float16

@@ -9,18 +9,55 @@ fn far_days_are_read() {
     assert_eq!(far_date("0044-02-30 BC"), None);
     assert_eq!(far_date("2013-01-01"), None, "Arrow reads it");
     assert_eq!(far_date("0000-01-01 BC"), None);
-    let end = far_timestamp("0001-12-31 23:59:59.999999 BC");
-    assert_eq!(end, Some(-719_162 * DAY_MICROS - 1));
+    assert_eq!(far_date("44-03-15 BC"), None, "a month in PostgreSQL");
+    assert_eq!(far_date("044-03-15 bc"), far_date("0044-03-15 BC"));
     assert_eq!(
-        far_timestamp("10000-01-01 00:00:00+00"),
-        Some(2_932_897 * DAY_MICROS)
+        far_date("0001-12-31 23:00:00+02 BC"),
+        Some(-719_163),
+        "its day as it is written"
     );
-    assert_eq!(far_timestamp("10000-01-01 00:00:00+02"), None);
+    assert_eq!(far_date("0001-12-31 soon BC"), None);
+    let end = far_timestamp("0001-12-31 23:59:59.999999 BC", false);
+    assert_eq!(end, Some(-719_162 * DAY_MICROS - 1));
+    for zone in ["", "+00", "+00:00", "Z", " UTC"] {
+        let text = format!("10000-01-01 00:00:00{zone}");
+        let begin = Some(2_932_897 * DAY_MICROS);
+        assert_eq!(far_timestamp(&text, true), begin, "{text}");
+    }
     assert_eq!(
-        far_timestamp("999999-01-01"),
+        far_timestamp("999999-01-01", true),
         None,
         "no microseconds count so far"
     );
+}
+
+#[test]
+fn zones_of_far_days_count_where_they_may() {
+    let hours = |text, zoned| {
+        let micros = far_timestamp(text, zoned)? - 2_932_897 * DAY_MICROS;
+        Some(micros as f64 / 3.6e9)
+    };
+    assert_eq!(hours("10000-01-01 00:00:00+02", true), Some(-2.0));
+    assert_eq!(hours("10000-01-01 00:00:00+02", false), Some(0.0));
+    assert_eq!(hours("10000-01-01T06:00:00-05:30", true), Some(11.5));
+    assert_eq!(hours("10000-01-01 06:00:00 +0130", true), Some(4.5));
+    assert_eq!(hours("10000-01-01 06:00:00 soon", true), None);
+    assert_eq!(hours("10000-01-01 06", true), None);
+}
+
+#[test]
+fn far_moments_are_known_by_their_looks() {
+    for text in [
+        "0044-03-15 BC",
+        "0044-03-15 10:00:00 bc",
+        "12026-01-01",
+        "-0043-03-15",
+    ] {
+        assert!(looks_far(text), "{text}");
+    }
+    for text in ["2013-01-01", "2013-01-01 10:00:00-05", "", "é"] {
+        assert!(!looks_far(text), "{text}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ use datafusion::logical_expr::{
 
 use crate::planner::checked_integers::is_checked;
 use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::planner::spelt_moments::reads_moments;
 
 /// The rule for CASE and for filters of aggregates, before the planner's own rules take them apart
 /// and compute what they have in common.
@@ -215,7 +216,7 @@ fn part_can_fail(part: &Expr, schema: &DFSchema) -> bool {
             _ => false,
         },
         Expr::Negative(negated) => !is_literal(negated) && is_integer(negated),
-        Expr::ScalarFunction(function) => is_checked(&function.func),
+        Expr::ScalarFunction(function) => is_checked(&function.func) || reads_moments(function),
         Expr::Cast(cast) => {
             let to = cast.field.data_type();
             let narrows = |from: &DataType| match to.is_integer() {

@@ -1,33 +1,36 @@
-//! Texts that are cast to dates, timestamps, intervals and bytes, spelt as the planner's casts read
-//! them: without seconds and with single digits too, as people and PostgreSQL write them. A zone
+//! Texts that are cast to dates, timestamps, intervals and bytes, read as people and PostgreSQL
+//! write them: without seconds and with single digits too, before year 1 and after 9999. A zone
 //! says nothing where the type has none.
 //!
 //! ```text
 //!   at >= '2013-01-01 5:00'      ->  at >= '2013-01-01 05:00:00'
 //!   bytes = '\x00ff'            ->  bytes = X'00ff'
-//!   arrived::TIMESTAMPTZ         ->  spelt_moment(arrived)::TIMESTAMPTZ
-//!   arrived::TIMESTAMP           ->  spelt_local_moment(arrived)::TIMESTAMP
+//!   DATE '0044-03-15 BC'        ->  the number of that day
+//!   arrived::TIMESTAMP           ->  moment_of_text(arrived)
 //!   took::INTERVAL               ->  spelt_interval(took)::INTERVAL
 //! ```
 //!
 //! A rule of the planner and its functions; pure. Invariant SPM-1: a text that is no moment, or one
-//! in full, stays as it is.
+//! in full, goes to the planner's cast as it is.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::error::ArrowError;
+use arrow::util::display::FormatOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use crate::cast::far;
 use crate::hex::from_hex;
 use crate::moments::{local_moment, spelt_interval, spelt_moment};
 use crate::planner::rule::{NodeRule, rewrite_parts};
@@ -72,13 +75,9 @@ impl Spelling {
         }
     }
 
-    /// The name of the function that spells texts so.
-    fn function(self) -> &'static str {
-        match self {
-            Spelling::Zoned => "spelt_moment",
-            Spelling::Local => "spelt_local_moment",
-            Spelling::Interval => "spelt_interval",
-        }
+    /// Whether texts are those of a day or of a moment.
+    fn is_of_moments(self) -> bool {
+        matches!(self, Spelling::Zoned | Spelling::Local)
     }
 }
 
@@ -88,11 +87,16 @@ fn spelt_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         return Transformed::no(expr);
     };
     if let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = inner.as_ref()
-        && let Some(bytes) = bytes_of(text, field.data_type())
+        && let Some(value) = value_of(text, field.data_type())
     {
-        return Transformed::yes(Expr::Literal(bytes, None));
+        return Transformed::yes(Expr::Literal(value, None));
     }
+    let is_constant = matches!(inner.as_ref(), Expr::Literal(..));
     let spelling = Spelling::of(field.data_type());
+    if spelling.is_some_and(Spelling::is_of_moments) && !is_constant && is_text(&inner, schema) {
+        let function = MomentOfText::new(field.data_type().clone());
+        return Transformed::yes(call(function, *inner));
+    }
     let spelt = match (*inner, spelling) {
         (inner, None) => Transformed::no(inner),
         (Expr::Literal(ScalarValue::Utf8(Some(text)), metadata), Some(spelling)) => {
@@ -103,10 +107,8 @@ fn spelt_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             Transformed::new(literal, is_spelt, TreeNodeRecursion::Continue)
         }
         (constant @ Expr::Literal(..), _) => Transformed::no(constant),
-        (inner, Some(spelling)) if is_text(&inner, schema) => {
-            let function = Arc::new(ScalarUDF::from(Spelt::new(spelling)));
-            let call = ScalarFunction::new_udf(function, vec![inner]);
-            Transformed::yes(Expr::ScalarFunction(call))
+        (inner, Some(_)) if is_text(&inner, schema) => {
+            Transformed::yes(call(SpeltIntervals::new(), inner))
         }
         (inner, _) => Transformed::no(inner),
     };
@@ -115,6 +117,25 @@ fn spelt_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             expr: Box::new(inner),
             field,
         })
+    })
+}
+
+fn call(function: impl ScalarUDFImpl + 'static, argument: Expr) -> Expr {
+    let function = Arc::new(ScalarUDF::from(function));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![argument]))
+}
+
+/// Whether a call reads moments from texts: it fails where one is none.
+pub(crate) fn reads_moments(call: &ScalarFunction) -> bool {
+    call.func.inner().is::<MomentOfText>()
+}
+
+/// The value of a text that the planner's cast does not read.
+fn value_of(text: &str, wanted: &DataType) -> Option<ScalarValue> {
+    bytes_of(text, wanted).or_else(|| {
+        let spelling = Spelling::of(wanted).filter(|spelling| spelling.is_of_moments())?;
+        let spelt = spelling.spell(text);
+        far::constant(spelt.as_deref().unwrap_or(text), wanted)
     })
 }
 
@@ -130,7 +151,8 @@ fn bytes_of(text: &str, wanted: &DataType) -> Option<ScalarValue> {
 }
 
 fn is_text(expr: &Expr, schema: &DFSchema) -> bool {
-    let is_call = matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Spelt>());
+    let is_call = matches!(expr, Expr::ScalarFunction(call)
+        if call.func.inner().is::<SpeltIntervals>());
     let of = expr.get_type(schema);
     let is_text = |of: &DataType| {
         matches!(
@@ -141,25 +163,23 @@ fn is_text(expr: &Expr, schema: &DFSchema) -> bool {
     !is_call && of.is_ok_and(|of| is_text(&of))
 }
 
-/// Texts with those that are moments, or intervals, spelt in full.
+/// Texts with those that are intervals spelt in full.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Spelt {
-    spelling: Spelling,
+struct SpeltIntervals {
     signature: Signature,
 }
 
-impl Spelt {
-    fn new(spelling: Spelling) -> Spelt {
-        Spelt {
-            spelling,
+impl SpeltIntervals {
+    fn new() -> SpeltIntervals {
+        SpeltIntervals {
             signature: Signature::string(1, Volatility::Immutable),
         }
     }
 }
 
-impl ScalarUDFImpl for Spelt {
-    fn name(&self) -> &str {
-        self.spelling.function()
+impl ScalarUDFImpl for SpeltIntervals {
+    fn name(&self) -> &'static str {
+        "spelt_interval"
     }
 
     fn signature(&self) -> &Signature {
@@ -171,17 +191,82 @@ impl ScalarUDFImpl for Spelt {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
-        let texts = ColumnarValue::values_to_arrays(&args.args)?;
-        let texts = cast(&texts[0], &DataType::Utf8)
-            .map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
-        let spelt: ArrayRef = Arc::new(spelt_by(self.spelling, texts.as_string::<i32>()));
-        match constant && !spelt.is_empty() {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-                &spelt, 0,
-            )?)),
-            false => Ok(ColumnarValue::Array(spelt)),
+        of_texts(&args, |texts| {
+            Ok(Arc::new(spelt_by(Spelling::Interval, texts)))
+        })
+    }
+}
+
+/// Texts as dates or timestamps.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct MomentOfText {
+    wanted: DataType,
+    signature: Signature,
+}
+
+impl MomentOfText {
+    fn new(wanted: DataType) -> MomentOfText {
+        MomentOfText {
+            wanted,
+            signature: Signature::string(1, Volatility::Immutable),
         }
+    }
+}
+
+impl ScalarUDFImpl for MomentOfText {
+    fn name(&self) -> &'static str {
+        "moment_of_text"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.wanted.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        let field = Field::new(self.name(), self.wanted.clone(), nullable);
+        Ok(Arc::new(field))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        const CHECKED: CastOptions<'static> = CastOptions {
+            safe: false,
+            format_options: FormatOptions::new(),
+        };
+        of_texts(&args, |texts| {
+            let spelt = match Spelling::of(&self.wanted) {
+                Some(spelling) => spelt_by(spelling, texts),
+                None => texts.clone(),
+            };
+            far::moments(&spelt, &self.wanted, |near| {
+                cast_with_options(near, &self.wanted, &CHECKED).map_err(failed)
+            })
+        })
+    }
+}
+
+fn failed(error: ArrowError) -> DataFusionError {
+    DataFusionError::ArrowError(Box::new(error), None)
+}
+
+/// What a function makes of the texts that it is called with.
+fn of_texts(
+    args: &ScalarFunctionArgs,
+    made: impl FnOnce(&StringArray) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
+    let texts = ColumnarValue::values_to_arrays(&args.args)?;
+    let texts = cast(&texts[0], &DataType::Utf8).map_err(failed)?;
+    let values = made(texts.as_string::<i32>())?;
+    match constant && !values.is_empty() {
+        true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+            &values, 0,
+        )?)),
+        false => Ok(ColumnarValue::Array(values)),
     }
 }
 
