@@ -330,7 +330,7 @@ impl Prepared {
         let (context, names) = self.session.context(None, Buffered::default(), None);
         let mut statement = ast::Statement::Query(query);
         let tables = stored_tables(&statement, &self.session, target)?;
-        for (number, data_type) in parameters::locked(&statement) {
+        for (number, data_type) in parameters::in_calls(&statement) {
             self.types[number - 1].get_or_insert(data_type);
         }
         for (number, name) in parameters::lists(&statement) {

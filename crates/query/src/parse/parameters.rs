@@ -283,31 +283,42 @@ pub(crate) fn cast(statement: &Statement) -> Vec<(usize, DataType)> {
     found
 }
 
-/// The parameters that name advisory locks, with their types: a BIGINT, or two INTs.
-pub(crate) fn locked(statement: &Statement) -> Vec<(usize, Stored)> {
+/// The parameters of calls whose names tell their types: those that name advisory locks, and
+/// those that say which row of a window is meant.
+pub(crate) fn in_calls(statement: &Statement) -> Vec<(usize, Stored)> {
     let mut found = Vec::new();
     let visited: ControlFlow<()> = visit_expressions(statement, |expr| {
         if let Expr::Function(function) = expr
             && let Some(name) = function.name.0.last().and_then(|part| part.as_ident())
-            && PREFIXES
-                .iter()
-                .any(|prefix| folded(name).starts_with(prefix))
             && let FunctionArguments::List(list) = &function.args
         {
-            let data_type = match list.args.len() {
-                1 => Stored::Int64,
-                _ => Stored::Int32,
-            };
-            let numbers = list.args.iter().filter_map(|argument| match argument {
+            let (name, count) = (folded(name), list.args.len());
+            let numbers = list.args.iter().map(|argument| match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => number_of(expr),
                 _ => None,
             });
-            found.extend(numbers.map(|number| (number, data_type.clone())));
+            let typed = numbers.enumerate().filter_map(|(at, number)| {
+                let data_type = type_of_argument(&name, at, count)?;
+                Some((number?, data_type))
+            });
+            found.extend(typed);
         }
         ControlFlow::Continue(())
     });
     debug_assert!(visited.is_continue(), "nothing ends the visit");
     found
+}
+
+/// The type of an argument by its place in a call of so many: an advisory lock is a BIGINT, or
+/// two INTs.
+fn type_of_argument(function: &str, at: usize, count: usize) -> Option<Stored> {
+    let is_lock = PREFIXES.iter().any(|prefix| function.starts_with(prefix));
+    match (function, at) {
+        _ if is_lock && count == 1 => Some(Stored::Int64),
+        _ if is_lock => Some(Stored::Int32),
+        ("lag" | "lead" | "nth_value", 1) | ("ntile", 0) => Some(Stored::Int32),
+        _ => None,
+    }
 }
 
 /// The numbers of the parameters that say how many rows a query gives, or leaves out.

@@ -8,6 +8,7 @@
 //!   done = 't'                 ->  done = TRUE
 //!   took IN ('1 day', '36:00') ->  took IN (INTERVAL '1 day', INTERVAL '36 hours')
 //!   coalesce($1, n)            ->  $1 is of the type of n
+//!   lag(at, 1, '2020-01-01')   ->  lag(at, 1, TIMESTAMP '2020-01-01')
 //! ```
 //!
 //! A rule of the planner and its form for single operators, which also tell the types of
@@ -109,6 +110,8 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Functions whose arguments and result have one type.
 const ALIKE: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
+/// Windows whose third argument stands for a value that no row has.
+const WITH_DEFAULT: [&str; 2] = ["lag", "lead"];
 
 fn rewritten(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let of = |expr: &Expr| match is_unknown(expr) {
@@ -167,6 +170,12 @@ fn rewritten(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let results = case.when_then_expr.iter_mut().map(|(_, then)| then);
             for result in results.chain(&mut case.else_expr) {
                 as_wanted(result, &wanted)?;
+            }
+        }
+        Expr::WindowFunction(call) if WITH_DEFAULT.contains(&call.fun.name()) => {
+            if let [value, _, default] = call.params.args.as_mut_slice() {
+                let wanted = of(value);
+                as_wanted(default, &wanted)?;
             }
         }
         Expr::ScalarFunction(function) => {

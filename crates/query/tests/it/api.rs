@@ -478,6 +478,43 @@ async fn parameters_get_their_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_windows_have_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    session
+        .execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+        .await
+        .unwrap();
+    for (call, types) in [
+        ("lag(n, $1)", vec![DataType::Int32]),
+        ("lead(n, $1, $2)", vec![DataType::Int32, DataType::Int64]),
+        ("nth_value(v, $1)", vec![DataType::Int32]),
+        ("ntile($1)", vec![DataType::Int32]),
+    ] {
+        let sql = format!("SELECT {call} OVER (ORDER BY k) FROM t");
+        let windows = session.prepare(&sql).await.unwrap();
+        let types: Vec<Option<DataType>> = types.into_iter().map(Some).collect();
+        assert_eq!(windows.parameter_types(), types, "{call}");
+    }
+    let windows = session
+        .prepare("SELECT k, lag(v, $1, $2) OVER (ORDER BY k) FROM t ORDER BY k")
+        .await
+        .unwrap();
+    assert_eq!(
+        windows.parameter_types(),
+        [Some(DataType::Int32), Some(DataType::Utf8)]
+    );
+    let values = [Value::Int(2), "none".into()];
+    let answer = windows.execute(&values).await.unwrap();
+    assert_eq!(
+        pairs(&answer),
+        expected(&[(1, "none"), (2, "none"), (3, "a")])
+    );
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_prepared_read_by_key_passes_the_planner() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;
