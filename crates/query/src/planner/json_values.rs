@@ -19,6 +19,12 @@
 //!   json_build_array(x, json_list(l))   ->   json_build_array(to_json(x), json_list(l))
 //! ```
 //!
+//! A column of an answer that chooses among such JSON says that it is JSON, too:
+//!
+//! ```text
+//!   SELECT coalesce(json_list(l), '[]')   ->   SELECT json_text(coalesce(json_list(l), '[]'))
+//! ```
+//!
 //! Pure. Invariant JSV-1: what one of these functions made stands in another one as JSON, through
 //! columns of subqueries too, and not as a text.
 
@@ -37,6 +43,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -48,7 +55,7 @@ use crate::error::into_datafusion;
 use crate::pg_catalog::types::{is_json_field, mark};
 use crate::planner::intervals::computed;
 use crate::planner::json_functions::{is_json_text, no_json};
-use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::planner::rule::{NodeRule, rewrite_named, rewrite_parts};
 use crate::text_form;
 
 /// The rule.
@@ -103,7 +110,48 @@ fn function(made: Made) -> Arc<ScalarUDF> {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| Ok(of_json(expr, schema)))
+    let plan = rewrite_parts(plan, |expr, schema| Ok(of_json(expr, schema)))?;
+    let chooses = match &plan.data {
+        LogicalPlan::Projection(projection) => projection.expr.iter().any(is_choice),
+        _ => false,
+    };
+    if !chooses {
+        return Ok(plan);
+    }
+    plan.transform_data(|plan| {
+        let schema = merge_schema(&plan.inputs());
+        rewrite_named(plan, |expr| Ok(shown(expr, &schema)))
+    })
+}
+
+/// Whether an expression gives one of some values.
+fn is_choice(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_choice(&alias.expr),
+        Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => CHOICES.contains(&call.func.name()),
+        _ => false,
+    }
+}
+
+/// A column that chooses among JSON of these functions as JSON: neither CASE nor what is like it
+/// says so of what it gives.
+fn shown(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    // The planner takes a cast to TEXT for one that leaves a value what it is.
+    let is_made = |of: &Expr| !matches!(of, Expr::Cast(_)) && is_marked(of, schema);
+    match expr {
+        Expr::Alias(mut alias) => {
+            let of = std::mem::take(alias.expr.as_mut());
+            shown(of, schema).update_data(|of| {
+                *alias.expr = of;
+                Expr::Alias(alias)
+            })
+        }
+        expr if is_choice(&expr) && gives(&expr, &is_made) => {
+            Transformed::yes(function(Made::Text).call(vec![expr]))
+        }
+        expr => Transformed::no(expr),
+    }
 }
 
 /// A call of one of the functions with JSON in the place of all values.
@@ -134,22 +182,33 @@ fn of_json(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 
 /// Whether a value is known to be JSON.
 fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
+    gives(expr, &|of| match of {
+        Expr::ScalarFunction(call) if call.func.name() == PART_OF_JSON => true,
+        other => is_marked(other, schema),
+    })
+}
+
+/// Whether a value is JSON, or one of those that it is chosen from.
+fn gives(expr: &Expr, is_json: &dyn Fn(&Expr) -> bool) -> bool {
     match expr {
-        Expr::Alias(alias) => is_json(&alias.expr, schema),
+        Expr::Alias(alias) => gives(&alias.expr, is_json),
         Expr::Case(case) => {
             let mut results = case.when_then_expr.iter().map(|(_, result)| result);
             let otherwise = case.else_expr.as_ref();
-            results.any(|result| is_json(result, schema))
-                || otherwise.is_some_and(|result| is_json(result, schema))
+            results.any(|result| gives(result, is_json))
+                || otherwise.is_some_and(|result| gives(result, is_json))
         }
         Expr::ScalarFunction(call) if CHOICES.contains(&call.func.name()) => {
-            call.args.iter().any(|choice| is_json(choice, schema))
+            call.args.iter().any(|choice| gives(choice, is_json))
         }
-        Expr::ScalarFunction(call) if call.func.name() == PART_OF_JSON => true,
-        other => other
-            .to_field(schema)
-            .is_ok_and(|(_, field)| is_json_field(&field)),
+        other => is_json(other),
     }
+}
+
+/// Whether a value says of itself that it is JSON.
+fn is_marked(expr: &Expr, schema: &DFSchema) -> bool {
+    let field = expr.to_field(schema);
+    field.is_ok_and(|(_, field)| is_json_field(&field))
 }
 
 /// One of the functions.
