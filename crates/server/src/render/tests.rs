@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, ListArray, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, Date32Array, Int32Array, ListArray, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Int32Type, TimeUnit};
 
-use super::{ResultWriter, TableStyle, print_rows, sql_type};
+use super::{ResultWriter, TableStyle, cell_texts, print_rows, sql_type};
 use crate::cli::Format;
 
 fn sample() -> RecordBatch {
@@ -36,6 +39,24 @@ fn null_never_looks_like_a_text() {
 (3 rows)
 ";
     assert_eq!(written(Format::Table, &[sample()]), expected);
+}
+
+#[test]
+fn years_before_1_and_after_9999_are_spelt_as_postgresql_does() {
+    let days = vec![-719_163, -719_162, 2_932_896, 2_932_897];
+    let days: ArrayRef = Arc::new(Date32Array::from(days));
+    let texts: Vec<String> = cell_texts(&days).unwrap().into_iter().flatten().collect();
+    let expected = ["0001-12-31 BC", "0001-01-01", "9999-12-31", "10000-01-01"];
+    assert_eq!(texts, expected);
+    let moments = vec![-719_162 * 86_400_000_000 - 1, 0];
+    let moments: ArrayRef = Arc::new(TimestampMicrosecondArray::from(moments));
+    let texts: Vec<String> = cell_texts(&moments)
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .collect();
+    let expected = ["0001-12-31 23:59:59.999999 BC", "1970-01-01 00:00:00"];
+    assert_eq!(texts, expected);
 }
 
 #[test]
