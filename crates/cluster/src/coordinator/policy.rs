@@ -38,6 +38,7 @@ use lazybase_model::limits::{
 };
 use lazybase_model::{ScuNumber, ViewId};
 
+use crate::settings::Settings;
 use chain::{Chain, Link};
 use targets::Late;
 
@@ -77,6 +78,19 @@ pub struct PolicySettings {
     pub unsorted_bytes_max: u64,
     /// Runs over a range beyond which writers wait.
     pub runs_per_range_max: usize,
+}
+
+impl PolicySettings {
+    /// As the database's settings say.
+    pub(crate) fn of(settings: &Settings) -> PolicySettings {
+        PolicySettings {
+            fan_in: settings.merge_fan_in.max(2),
+            task_bytes: settings.merge_task_bytes,
+            split_bytes: settings.range_split_bytes,
+            unsorted_bytes_max: settings.unsorted_bytes_max,
+            ..PolicySettings::default()
+        }
+    }
 }
 
 impl Default for PolicySettings {
@@ -260,14 +274,23 @@ pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
 
 /// Why writers have to wait, if they have to.
 pub fn throttle(manifest: &Manifest, load: &Load<'_>) -> Option<String> {
-    let settings = load.settings;
-    if load.unsorted_bytes > settings.unsorted_bytes_max {
-        return Some(format!(
+    too_much_unsorted(load).or_else(|| too_many_runs(manifest, load.settings))
+}
+
+/// Why writers have to wait for sorts, if they have to.
+pub(super) fn too_much_unsorted(load: &Load<'_>) -> Option<String> {
+    let most = load.settings.unsorted_bytes_max;
+    (load.unsorted_bytes > most).then(|| {
+        format!(
             "{} MiB are not sorted yet, {} MiB may be",
             load.unsorted_bytes >> 20,
-            settings.unsorted_bytes_max >> 20,
-        ));
-    }
+            most >> 20,
+        )
+    })
+}
+
+/// Why writers have to wait for merges, if they have to.
+pub(super) fn too_many_runs(manifest: &Manifest, settings: &PolicySettings) -> Option<String> {
     let ranges = manifest.tables.values().flat_map(|table| {
         let name = table.table.name.as_str();
         table.ranges.iter().map(move |range| (name, range))

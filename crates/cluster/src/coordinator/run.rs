@@ -7,13 +7,16 @@ use std::time::Duration;
 use lazybase_engine::manifest::collect::Sweep;
 use lazybase_engine::manifest::{Edit, Manifest};
 use lazybase_engine::stages::ingest::{HeldBack, Sealed};
+use lazybase_model::error::DISK_FULL;
 use lazybase_model::{Error, Result, ScuNumber, limits};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ddl::PendingDdl;
 use super::event::{Command, Event};
 use super::heal::Healing;
-use super::policy::{Look, PolicySettings, Proposal, RunningTask};
+use super::policy::{
+    Look, PolicySettings, Proposal, RunningTask, too_many_runs, too_much_unsorted,
+};
 use super::silent::Watch;
 use super::tasks::{SORT_FAILURES, work_name};
 use crate::adopt::seal_edit;
@@ -91,6 +94,8 @@ pub(crate) struct Coordinator {
     pub(super) policy: PolicySettings,
     /// What the policy said last.
     look: Option<Arc<Look>>,
+    /// Why writers wait for merges, if they do, and of which manifest that is true.
+    crowd: Option<(Arc<Manifest>, Option<String>)>,
     pub(super) paused: HashSet<StageName>,
     /// How many backups search their boundary.
     sealing_held: usize,
@@ -116,13 +121,7 @@ impl Running {
 impl Coordinator {
     pub(crate) fn new(parts: CoordinatorParts) -> Self {
         let settings = &parts.shared.settings;
-        let policy = PolicySettings {
-            fan_in: settings.merge_fan_in.max(2),
-            task_bytes: settings.merge_task_bytes,
-            split_bytes: settings.range_split_bytes,
-            unsorted_bytes_max: settings.unsorted_bytes_max,
-            ..PolicySettings::default()
-        };
+        let policy = PolicySettings::of(settings);
         let context = parts.context;
         let workers = (0..settings.workers.max(1))
             .map(|number| WorkerHandle::spawn(number, context.clone()))
@@ -146,6 +145,7 @@ impl Coordinator {
             ddl: VecDeque::new(),
             hurry: Hurry::default(),
             look: None,
+            crowd: None,
             paused: HashSet::new(),
             sealing_held: 0,
             next_task: 1,
@@ -250,7 +250,9 @@ impl Coordinator {
     /// Everything that the new state allows. An error here means that the store refused an edit:
     /// what could not be committed stays queued and is tried again at the next tick.
     async fn act(&mut self) {
-        if let Err(error) = self.try_act().await {
+        let done = self.try_act().await;
+        self.hold_back(done.as_ref().err());
+        if let Err(error) = done {
             self.shared.report_trouble(&error);
             self.refuse_ddl_when_full(&error);
         }
@@ -457,6 +459,38 @@ impl Coordinator {
         rest.given_up += 1;
     }
 
+    /// Has writers wait where too much is there already, whatever can be done about it now: most
+    /// of all while every worker is busy, or the store takes no edit. On a full disk nobody can say
+    /// for how long: they are refused, as batches are that find no room in the log.
+    fn hold_back(&mut self, met: Option<&Error>) {
+        let manifest = self.shared.manifests.current();
+        let unsorted = too_much_unsorted(&self.load(&manifest, &[]));
+        let why = unsorted.or_else(|| self.crowded(&manifest));
+        let refusal = self.never_sorted(&manifest, manifest.sealed_through);
+        let refusal = refusal.filter(|_| self.is_full_of_lost(&manifest));
+        let full = met.filter(|error| error.sqlstate() == DISK_FULL);
+        let refusal = refusal.or_else(|| full.cloned());
+        self.shared
+            .ingest
+            .set_throttle(why.map(|why| HeldBack { why, refusal }));
+    }
+
+    /// Why writers have to wait for merges: found out once for each manifest.
+    fn crowded(&mut self, manifest: &Arc<Manifest>) -> Option<String> {
+        // A table that can't be merged any more must not hold up the writers of all others.
+        if !self.healing.lost_tables.is_empty() {
+            return too_many_runs(&self.without_lost(manifest), &self.policy);
+        }
+        match &self.crowd {
+            Some((of, why)) if Arc::ptr_eq(of, manifest) => why.clone(),
+            _ => {
+                let why = too_many_runs(manifest, &self.policy);
+                self.crowd = Some((Arc::clone(manifest), why.clone()));
+                why
+            }
+        }
+    }
+
     /// Turns proposals into tasks while workers are free.
     async fn decide(&mut self) -> Result<()> {
         if self.workers.iter().all(|worker| worker.busy) {
@@ -465,19 +499,8 @@ impl Coordinator {
         let manifest = self.shared.manifests.current();
         let outstanding = self.outstanding();
         let load = self.load(&manifest, &outstanding);
-        // A table that can't be merged any more must not hold up the writers of all others.
-        let held_up = match self.healing.lost_tables.is_empty() {
-            true => None,
-            false => Some(self.without_lost(&manifest)),
-        };
-        let look = Look::again(self.look.as_ref(), &manifest, &load, held_up.as_ref());
+        let look = Look::again(self.look.as_ref(), &manifest, &load);
         self.look = Some(Arc::clone(&look));
-        let refusal = self.never_sorted(&manifest, manifest.sealed_through);
-        let refusal = refusal.filter(|_| self.is_full_of_lost(&manifest));
-        let held = look.throttle.clone();
-        self.shared
-            .ingest
-            .set_throttle(held.map(|why| HeldBack { why, refusal }));
         for proposal in &look.proposals {
             if let Proposal::Split { view, low, at } = proposal.clone() {
                 self.commit(Edit::SplitRange { view, low, at }).await?;

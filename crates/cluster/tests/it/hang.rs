@@ -1,10 +1,16 @@
 //! A worker whose disk does not answer: its work is given to another one, and what it brings when
-//! the disk answers at last is refused.
+//! the disk answers at last is refused. Meanwhile writers wait.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a writer beside a worker that hangs is a thread of the machine's own"
+)]
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -204,4 +210,52 @@ fn a_database_is_closed_though_a_worker_hangs() {
     block_on(instance.close()).unwrap();
     assert_eq!(instance.status().silent.came_back, 0);
     gate.open();
+}
+
+/// While every worker is busy the stages fall behind most of all.
+#[test]
+fn writers_wait_while_the_only_worker_hangs() {
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 1,
+        seal_age: Duration::from_millis(20),
+        unsorted_bytes_max: 16 << 10,
+        ..settings()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let table = create(&instance, "t");
+    gate.state.lock().0 = 1;
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    wait_for(&instance, "it hangs", |_| gate.state.lock().1 == 1);
+    let writer = {
+        let (instance, table) = (instance.clone(), Arc::clone(&table));
+        thread::spawn(move || {
+            for round in 1..100 {
+                commit(&instance, &[(&table, &batch(round))]).unwrap();
+            }
+        })
+    };
+    wait_for(&instance, "they are held back", |status| {
+        let why = status.throttle.as_deref().unwrap_or_default();
+        why.contains("not sorted yet")
+    });
+    let later = {
+        let (instance, table) = (instance.clone(), Arc::clone(&table));
+        thread::spawn(move || commit(&instance, &[(&table, &batch(100))]))
+    };
+    wait_for(&instance, "a writer waits", |status| {
+        !status.waiting.is_empty()
+    });
+    gate.open();
+    writer.join().unwrap();
+    later.join().unwrap().unwrap();
+    wait_for(&instance, "nobody is held back", |status| {
+        status.throttle.is_none()
+    });
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    close_whole(&instance);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lazybase_engine::manifest::Manifest;
 
 use super::targets::Late;
-use super::{IDLE_FACTOR, Load, Proposal, RunningTask, propose, throttle};
+use super::{IDLE_FACTOR, Load, Proposal, RunningTask, propose};
 
 /// What the policy said of a manifest and a load.
 #[derive(Debug)]
@@ -14,8 +14,6 @@ pub struct Look {
     manifest: Arc<Manifest>,
     running: Vec<RunningTask>,
     sight: Sight,
-    /// Why writers have to wait, if they have to.
-    pub throttle: Option<String>,
     /// What should be done, most urgent first.
     pub proposals: Vec<Proposal>,
 }
@@ -27,7 +25,6 @@ struct Sight {
     is_open: bool,
     idle_steps: u8,
     pressure: u64,
-    mib_too_much: Option<u64>,
     late: Late,
 }
 
@@ -36,39 +33,31 @@ impl Sight {
         let settings = load.settings;
         let steps = [settings.idle_after, settings.idle_after * IDLE_FACTOR];
         let passed = steps.iter().filter(|step| load.idle_for >= **step);
-        let too_much = load.unsorted_bytes > settings.unsorted_bytes_max;
         Sight {
             is_open: load.open_batches > 0,
             idle_steps: passed.count() as u8,
             pressure: load.pressure(),
-            mib_too_much: too_much.then_some(load.unsorted_bytes >> 20),
             late: Late::of(manifest, load),
         }
     }
 }
 
 impl Look {
-    /// Looks, unless `last` saw the same. Tables that `held_up` lacks hold up no writers.
-    pub fn again(
-        last: Option<&Arc<Look>>,
-        manifest: &Arc<Manifest>,
-        load: &Load<'_>,
-        held_up: Option<&Manifest>,
-    ) -> Arc<Look> {
+    /// Looks, unless `last` saw the same.
+    pub fn again(last: Option<&Arc<Look>>, manifest: &Arc<Manifest>, load: &Load<'_>) -> Arc<Look> {
         let sight = Sight::of(manifest, load);
         let is_same = |last: &&Arc<Look>| {
             Arc::ptr_eq(&last.manifest, manifest)
                 && last.sight == sight
                 && last.running == load.running
         };
-        if let Some(last) = last.filter(is_same).filter(|_| held_up.is_none()) {
+        if let Some(last) = last.filter(is_same) {
             return Arc::clone(last);
         }
         Arc::new(Look {
             manifest: Arc::clone(manifest),
             running: load.running.to_vec(),
             sight,
-            throttle: throttle(held_up.unwrap_or(manifest), load),
             proposals: propose(manifest, load),
         })
     }

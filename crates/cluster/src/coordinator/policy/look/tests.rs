@@ -64,9 +64,8 @@ proptest! {
                 unsorted_bytes: unsorted_mib << 20,
                 settings: &settings,
             };
-            let look = Look::again(kept.as_ref(), &manifest, &load, None);
+            let look = Look::again(kept.as_ref(), &manifest, &load);
             prop_assert_eq!(&look.proposals, &propose(&manifest, &load));
-            prop_assert_eq!(&look.throttle, &throttle(&manifest, &load));
             kept = Some(look);
         }
     }
@@ -84,15 +83,14 @@ fn nothing_new_is_not_looked_at_again() {
         unsorted_bytes: 0,
         settings: &settings,
     };
-    let first = Look::again(None, &manifest, &load(0, 1), None);
-    let is_again = |manifest: &Arc<Manifest>, load: Load<'_>, held_up: Option<&Manifest>| {
-        let second = Look::again(Some(&first), manifest, &load, held_up);
+    let first = Look::again(None, &manifest, &load(0, 1));
+    let is_again = |manifest: &Arc<Manifest>, load: Load<'_>| {
+        let second = Look::again(Some(&first), manifest, &load);
         !Arc::ptr_eq(&first, &second)
     };
-    assert!(!is_again(&manifest, load(50, 7), None));
-    assert!(is_again(&manifest, load(0, 0), None));
-    assert!(is_again(&manifest, load(900, 1), None));
-    assert!(is_again(&manifest, load(0, 1), Some(&manifest)));
+    assert!(!is_again(&manifest, load(50, 7)));
+    assert!(is_again(&manifest, load(0, 0)));
+    assert!(is_again(&manifest, load(900, 1)));
     let next = Arc::new(Manifest::clone(&manifest));
-    assert!(is_again(&next, load(0, 1), None));
+    assert!(is_again(&next, load(0, 1)));
 }
