@@ -7,7 +7,8 @@ use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::{Edit, collect};
 use lazybase_engine::read::read_times;
-use lazybase_model::{Result, ScuNumber, limits};
+use lazybase_model::error::DISK_FULL;
+use lazybase_model::{Error, Result, ScuNumber, limits};
 
 use super::run::Coordinator;
 use crate::task::Output;
@@ -20,14 +21,37 @@ const SEGMENTS: &str = "segments/";
 impl Coordinator {
     /// Once in a while: retires runs, logs and times; deletes files that nothing names.
     pub(super) async fn housekeep(&mut self) -> Result<()> {
-        let now = self.shared.now();
-        if now - self.housekept_micros < HOUSEKEEPING_EVERY.as_micros() as i64 {
+        if !self.is_due() {
             return Ok(());
         }
-        self.housekept_micros = now;
-        self.retire(now).await?;
+        self.retire(self.shared.now()).await?;
         self.archive_times().await?;
         self.sweep_files().await
+    }
+
+    /// On a full disk no edit is written, and nothing is done that comes after one. What nobody
+    /// names goes all the same, and makes room for them.
+    pub(super) async fn make_room(&mut self, error: &Error) {
+        if error.sqlstate() != DISK_FULL || !self.is_due() {
+            return;
+        }
+        // An edit in doubt may name files that nothing else does.
+        if self.shared.manifests.settle_pending().await.is_err() {
+            return;
+        }
+        if let Err(error) = self.sweep_files().await {
+            self.shared.report_trouble(&error);
+        }
+    }
+
+    /// Whether it is time to look over files again.
+    fn is_due(&mut self) -> bool {
+        let now = self.shared.now();
+        let is_due = now - self.housekept_micros >= HOUSEKEEPING_EVERY.as_micros() as i64;
+        if is_due {
+            self.housekept_micros = now;
+        }
+        is_due
     }
 
     async fn retire(&self, now_micros: i64) -> Result<()> {

@@ -255,6 +255,7 @@ impl Coordinator {
         if let Err(error) = done {
             self.shared.report_trouble(&error);
             self.refuse_ddl_when_full(&error);
+            self.make_room(&error).await;
         }
     }
 

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::executor::block_on;
 use lazybase_cluster::{AsOf, Instance, Settings, SettleTo, SnapshotRequest};
+use lazybase_engine::env::Store;
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_model::{Result, ScuNumber, Table};
 
-use crate::harness::{Row, commit, create, open, scan, settings};
+use crate::damage::wait_for;
+use crate::harness::{Row, close_whole, commit, create, open, scan, settings};
 use crate::heal::{batch, create_view, entries, shown};
 use crate::model::Model;
 
@@ -104,4 +108,26 @@ fn each_horizon_inside_the_retention_is_exact_while_the_rest_goes() {
     let last = past.values().next_back().unwrap();
     assert_eq!(entries(&last.model).len(), last.model.rows().len());
     block_on(instance.close()).unwrap();
+}
+
+/// No edit can be written before there is room, and files of attempts that failed take it.
+#[test]
+fn what_nobody_names_goes_from_a_full_disk() {
+    let store = MemoryStore::new();
+    let faults = Faults::none();
+    let full = FaultyStore::over(Arc::new(store.clone()), faults.clone());
+    let instance = open(Arc::new(full), settings()).unwrap();
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    faults.add(Rule::every(Operation::Put, Fault::Refused { full: true }).named("manifest/"));
+    let sealed = block_on(instance.seal()).unwrap();
+    let left = "segments/00112233445566778899aabbccddeeff.ext";
+    block_on(store.put_if_absent(left, Bytes::from_static(b"left"))).unwrap();
+    wait_for(&instance, "a file that nobody names", |_| {
+        block_on(store.len(left)).is_err()
+    });
+    assert!(instance.manifest().sealed_through < sealed);
+    faults.clear();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    close_whole(&instance);
 }
