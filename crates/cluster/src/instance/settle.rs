@@ -1,12 +1,14 @@
 //! SETTLE: waiting until the pipeline has come as far as was asked for, or is known not to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use lazybase_engine::manifest::{Manifest, RangeState, RunKind};
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber, TableId};
+use lazybase_engine::manifest::{Manifest, RangeState, RunKind, TableState};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, TableId, ViewId};
 
 use super::Instance;
+use crate::coordinator::policy::{Load, PolicySettings, Proposal, propose};
 use crate::coordinator::{Command, Event};
 use crate::shared::{DamageState, DamageStatus, FailingWork, is_log};
 use crate::task::StageName;
@@ -60,6 +62,7 @@ impl Instance {
                 return Ok(());
             }
             self.refuse_paused(to)?;
+            self.refuse_paused_merges(table, to)?;
             self.refuse_lost(table, to)?;
             self.refuse_failing(table, to, began)?;
             tokio::select! {
@@ -124,17 +127,53 @@ impl Instance {
         };
         match needed.iter().find(|stage| board.paused.contains(stage)) {
             None => Ok(()),
-            Some(stage) => Err(
-                Error::unavailable(format!("stage {} is paused", stage.name()))
-                    .with_detail("what waits for the pipeline would wait for ever")
-                    .with_hint(format!(
-                        "RESUME STAGE {}",
-                        stage.name().to_ascii_uppercase()
-                    ))
-                    .with_sqlstate("55000"),
-            ),
+            Some(stage) => Err(paused(*stage)),
         }
     }
+
+    /// Few runs go to the authority at once. Of many, some are merged with each other before: by a
+    /// stage that may be paused.
+    fn refuse_paused_merges(&self, table: Option<TableId>, to: SettleTo) -> Result<()> {
+        let manifest = self.shared.manifests.current();
+        let is_paused = self.shared.tasks.lock().paused.contains(&StageName::Merge);
+        // What is merged how is decided once all is sorted.
+        let is_sorted = manifest.sorted_through == manifest.sealed_through;
+        if to != SettleTo::Authority || !is_paused || !is_sorted {
+            return Ok(());
+        }
+        let load = Load {
+            running: &[],
+            idle_for: Duration::MAX,
+            now_micros: self.shared.now(),
+            open_batches: 0,
+            unsorted_bytes: 0,
+            settings: &PolicySettings::of(&self.shared.settings),
+        };
+        let waited_for: Vec<ViewId> = states_of(&manifest, table)
+            .map(|state| state.table.primary.id)
+            .collect();
+        let comes_before = |proposal: &Proposal| match proposal {
+            Proposal::Merge { view, output, .. } => {
+                *output != RunKind::Base && waited_for.contains(view)
+            }
+            _ => false,
+        };
+        match propose(&manifest, &load).iter().any(comes_before) {
+            true => Err(paused(StageName::Merge)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What waits for a stage that is paused is told.
+fn paused(stage: StageName) -> Error {
+    Error::unavailable(format!("stage {} is paused", stage.name()))
+        .with_detail("what waits for the pipeline would wait for ever")
+        .with_hint(format!(
+            "RESUME STAGE {}",
+            stage.name().to_ascii_uppercase()
+        ))
+        .with_sqlstate("55000")
 }
 
 /// How many ranges (or SCUs) are settled, and how many there are.
@@ -149,15 +188,23 @@ fn settled_share(
         let extra = u64::from(to == SettleTo::Authority);
         return (sorted, through.0 + extra);
     }
-    let wanted = |id| table.is_none_or(|table| table == id);
-    let states = manifest.tables.values().chain(manifest.views.values());
-    let states = states.filter(|state| wanted(state.table.view_of.unwrap_or(state.table.id)));
+    let states = states_of(manifest, table);
     let ranges: Vec<_> = states.flat_map(|state| &state.ranges).collect();
     let done = ranges
         .iter()
         .filter(|range| is_settled(manifest, range, through))
         .count();
     (done as u64, ranges.len() as u64)
+}
+
+/// A table with its views, or all tables and views.
+fn states_of(
+    manifest: &Manifest,
+    table: Option<TableId>,
+) -> impl Iterator<Item = &Arc<TableState>> {
+    let wanted = move |id| table.is_none_or(|table| table == id);
+    let states = manifest.tables.values().chain(manifest.views.values());
+    states.filter(move |state| wanted(state.table.view_of.unwrap_or(state.table.id)))
 }
 
 /// Whether one base run answers a range at a boundary and everything newer it holds.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Fields};
 use futures::executor::block_on;
-use lazybase_cluster::{SettleTo, TableSpec};
+use lazybase_cluster::{SettleTo, StageName, TableSpec};
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Column, ErrorKind, Freshness};
 
-use crate::harness::{Change, close_whole, commit, create, fresh, open, scan, settings};
+use crate::harness::{Change, close_whole, commit, create, fresh, open, pause, scan, settings};
 use crate::heal::create_view;
 
 fn row(id: i64) -> Change {
@@ -103,4 +103,38 @@ fn a_type_that_no_authority_holds_is_refused() {
         assert!(error.message().contains("\"strange\""), "{error}");
     }
     block_on(instance.close()).unwrap();
+}
+
+/// Many runs are merged with each other before they go to the authority.
+#[test]
+fn a_paused_stage_is_told_where_it_is_needed() {
+    let instance = open(Arc::new(MemoryStore::new()), settings()).unwrap();
+    let table = create(&instance, "t");
+    let quiet = create(&instance, "quiet");
+    let to_authority = |table| block_on(instance.settle(table, SettleTo::Authority, &|_| {}));
+    let sorted_only = [StageName::Merge, StageName::Authority];
+    let write = |rounds: i64| {
+        pause(&instance, &sorted_only);
+        for round in 0..rounds {
+            commit(&instance, &[(&table, &[row(round), row(1000)])]).unwrap();
+            block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+        }
+        pause(&instance, &[StageName::Merge]);
+    };
+    // A few go there at once.
+    write(3);
+    to_authority(None).unwrap();
+    write(40);
+    for waited_for in [None, Some(table.id)] {
+        let error = to_authority(waited_for).unwrap_err();
+        assert_eq!(error.message(), "stage merge is paused");
+        assert_eq!(error.sqlstate(), "55000");
+        assert_eq!(error.hint(), Some("RESUME STAGE MERGE"));
+    }
+    to_authority(Some(quiet.id)).unwrap();
+    pause(&instance, &[]);
+    to_authority(None).unwrap();
+    let rows = scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap();
+    assert_eq!(rows.len(), 41);
+    close_whole(&instance);
 }
