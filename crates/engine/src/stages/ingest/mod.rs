@@ -293,6 +293,20 @@ impl Shared {
         Arc::clone(live.last().expect("there is always an open SCU"))
     }
 
+    /// The horizon that contains every acknowledged batch. What a transaction has reserved is not
+    /// in it: should the transaction fail, other batches come there.
+    fn acknowledged(&self) -> Horizon {
+        let live = self.live.load();
+        let mut newest_first = live.iter().rev();
+        let open = newest_first.next().expect("there is always an open SCU");
+        match newest_first.next() {
+            Some(reserved) if reserved.is_reserved() && open.acknowledged() == 0 => {
+                reserved.horizon()
+            }
+            _ => open.horizon(),
+        }
+    }
+
     /// The writers that wait, with why.
     fn waiting_writers(&self, hold: Option<&str>) -> Vec<WaitingWriter> {
         let free = self.queue.available_permits() as u64;
@@ -448,7 +462,7 @@ impl Ingest {
 
     /// The horizon that contains every acknowledged batch.
     pub fn horizon(&self) -> Horizon {
-        self.shared.open_scu().horizon()
+        self.shared.acknowledged()
     }
 
     /// The sealed SCUs that were not forgotten, oldest first, and the open one behind them: one

@@ -217,7 +217,7 @@ impl BatchWriter {
         self.encode_all_pending()?;
         if self.rows == 0 && self.producer.is_none() {
             return Ok(Acknowledgement {
-                horizon: self.shared.open_scu().horizon(),
+                horizon: self.shared.acknowledged(),
                 ack_micros: 0,
                 duplicate: false,
                 rows: 0,

@@ -184,3 +184,25 @@ fn a_log_that_fails_refuses_the_batch_for_certain() {
         }
     }
 }
+
+/// A session that wrote nothing meanwhile must not wait for batches that may never come.
+#[test]
+fn an_empty_batch_stands_before_an_scu_that_is_reserved() {
+    let world = World::new(small());
+    world.upload([1], 5).unwrap();
+    let (ingest, hold) = (world.ingest.clone(), world.hold());
+    let (hold, reserved) = world.run(async move {
+        let reserved = ingest.reserve(&hold).await;
+        (hold, reserved)
+    });
+    reserved.unwrap();
+    let nothing = world.write(Vec::new()).unwrap();
+    let nothing = world.commit(nothing).unwrap().horizon;
+    assert_eq!(nothing, Horizon::end_of(ScuNumber(1)));
+    assert_eq!(world.ingest.horizon(), nothing);
+    // The transaction is given up: the SCU takes the next batch, which the token does not have.
+    drop(hold);
+    let next = world.upload([2], 5).unwrap().horizon;
+    assert_eq!(next, Horizon::inside(ScuNumber(2), 1));
+    assert!(nothing < next);
+}
