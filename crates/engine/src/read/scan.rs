@@ -205,7 +205,10 @@ impl Snapshot {
         let own = own_changes(&layout, request);
         let memory = self.memory_sources(&layout, &own).await;
         let memory = memory.map_err(|error| {
-            self.inner.reader.damaged.note(&error);
+            // Without its pin the log may be gone by right.
+            if self.check_pin().is_ok() {
+                self.inner.reader.damaged.note(&error);
+            }
             self.placed(error)
         })?;
         let pieces = self.pieces(&layout, ranges, &memory).await?;

@@ -132,6 +132,18 @@ struct World {
 
 impl World {
     async fn open() -> World {
+        World::with(World::settings()).await
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            retention: Duration::ZERO,
+            cache_bytes: 1 << 20,
+            ..Settings::default()
+        }
+    }
+
+    async fn with(settings: Settings) -> World {
         let store = MemoryStore::without_history();
         let system = Env::system(Arc::new(store.clone()));
         let clock = Arc::new(Hurried {
@@ -141,11 +153,6 @@ impl World {
         let env = Env {
             clock: clock.clone(),
             ..system
-        };
-        let settings = Settings {
-            retention: Duration::ZERO,
-            cache_bytes: 1 << 20,
-            ..Settings::default()
         };
         World {
             database: Database::open_env(env, settings).await.unwrap(),
@@ -308,6 +315,33 @@ async fn a_reader_that_lost_its_pin_is_told_so() {
         [["200000"]]
     );
     world.database.close().await.unwrap();
+}
+
+/// Files that are gone by right are nobody's damage.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_a_reader_lost_with_its_pin_is_not_called_damaged() {
+    let world = World::with(Settings {
+        unsorted_memory: 0,
+        ..World::settings()
+    })
+    .await;
+    let writer = world.database.session();
+    let sql = "CREATE TABLE t (k INT PRIMARY KEY); CREATE TABLE u (k INT PRIMARY KEY);
+        PAUSE STAGE SORT; INSERT INTO t VALUES (1)";
+    writer.execute(sql).await.unwrap();
+    let reader = world.database.session();
+    let sql = "BEGIN READ ONLY; SELECT count(*) FROM u";
+    reader.execute(sql).await.unwrap();
+    world.hurry(PIN_LIFETIME * 3);
+    // As if all was sorted long ago, and its log not needed by anybody.
+    for (log, _) in world.store.list("log/").await.unwrap() {
+        world.store.delete(&log).await.unwrap();
+    }
+    let lost = reader.execute("SELECT * FROM t").await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::SnapshotTooOld, "{lost:?}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let damage = world.database.instance().status().damage;
+    assert!(damage.is_empty(), "{damage:?}");
 }
 
 /// What sorts past its memory spills into the database's folder, and nothing stays there.
