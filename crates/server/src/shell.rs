@@ -14,6 +14,7 @@ mod copy_data;
 mod execute;
 mod feed;
 mod interactive;
+mod interrupt;
 mod meta;
 mod pointer;
 mod target;

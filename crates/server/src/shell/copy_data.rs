@@ -8,7 +8,8 @@
 //!   SELECT count(*) FROM t; <- a statement again
 //! ```
 //!
-//! Reads lines; memory holds one at a time.
+//! Reads lines; memory holds one at a time. Invariant COPY-1: after Ctrl-C data have no end but an
+//! error, so that nothing of them is kept.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lazybase_model::{Error, Result};
 use lazybase_query::CopyInput;
 
+use super::interrupt::Interrupt;
 use crate::failure;
 
 /// The line that ends the data.
@@ -73,11 +75,11 @@ impl Script {
         Ok(Some((line, input.lines)))
     }
 
-    /// The data that follow a statement.
+    /// The data that follow a statement, up to their end or an interrupt.
     ///
     /// # Errors
     /// `Invalid` for data that are no lines amid a script.
-    pub(super) fn copy_data(&self, kind: CopyInput) -> Result<CopyData> {
+    pub(super) fn copy_data(&self, kind: CopyInput, interrupt: &Interrupt) -> Result<CopyData> {
         if kind == CopyInput::Bytes && !self.standard_input {
             return Err(
                 Error::invalid("Parquet and Arrow data can't stand in a script")
@@ -86,6 +88,7 @@ impl Script {
         }
         Ok(CopyData {
             script: self.clone(),
+            interrupt: interrupt.clone(),
             lines: kind == CopyInput::Lines,
             buffer: Vec::new(),
             at: 0,
@@ -94,11 +97,12 @@ impl Script {
     }
 
     /// Leaves out what is left of the data.
-    pub(super) fn skip_copy_data(&self, kind: CopyInput) -> Result<()> {
-        let mut data = self.copy_data(kind)?;
-        io::copy(&mut data, &mut io::sink())
-            .map(drop)
-            .map_err(|error| failure::io("script", &error))
+    pub(super) fn skip_copy_data(&self, kind: CopyInput, interrupt: &Interrupt) -> Result<()> {
+        let mut data = self.copy_data(kind, interrupt)?;
+        match io::copy(&mut data, &mut io::sink()) {
+            Err(error) if !interrupt.is_set() => Err(failure::io("script", &error)),
+            _ => Ok(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Input> {
@@ -109,6 +113,7 @@ impl Script {
 /// The data of one `COPY ... FROM STDIN`.
 pub(super) struct CopyData {
     script: Script,
+    interrupt: Interrupt,
     /// Whether a line may end them.
     lines: bool,
     buffer: Vec<u8>,
@@ -121,6 +126,25 @@ impl CopyData {
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.clear();
         self.at = 0;
+        self.uninterrupted()?;
+        self.interrupt.waits(true);
+        let taken = self.next_stretch();
+        self.interrupt.waits(false);
+        taken?;
+        // What came since is the line that was waited for, or an end that nobody meant.
+        self.uninterrupted().inspect_err(|_| self.buffer.clear())?;
+        self.ended = self.buffer.is_empty();
+        Ok(())
+    }
+
+    fn uninterrupted(&self) -> io::Result<()> {
+        match self.interrupt.is_set() {
+            true => Err(io::Error::other("cancelled by the user")),
+            false => Ok(()),
+        }
+    }
+
+    fn next_stretch(&mut self) -> io::Result<()> {
         let mut input = self.script.lock();
         if self.lines {
             input.bytes.read_until(b'\n', &mut self.buffer)?;
@@ -136,7 +160,6 @@ impl CopyData {
             let taken = stretch.len();
             input.bytes.consume(taken);
         }
-        self.ended = self.buffer.is_empty();
         Ok(())
     }
 }

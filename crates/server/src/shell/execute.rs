@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use lazybase_model::{Error, ErrorKind, Result};
 use lazybase_query::{CopyInput, split_script};
 
+use super::interrupt::Interrupt;
 use super::target::Answered;
 use super::{Shell, Target, pointer};
 use crate::cli::Format;
@@ -105,14 +106,20 @@ impl Shell {
 
     /// Sends what follows the statement, up to the line that ends it.
     async fn copy_from(&self, statement: &str, kind: CopyInput) -> Result<Answered> {
-        if self.data.is_terminal() {
+        let typed = self.data.is_terminal();
+        if typed {
             self.remark("give the rows, a line each; a line with \\. alone ends them");
         }
-        let data = self.data.copy_data(kind)?;
+        let interrupt = Interrupt::default();
+        let _listening = interrupt.listen(typed)?;
+        let data = self.data.copy_data(kind, &interrupt)?;
         let copied = self.target.copy_from(statement, data).await;
-        if copied.is_err() && self.data.is_terminal() {
+        if copied.is_err() && interrupt.is_set() {
+            return Err(failure::cancelled());
+        }
+        if copied.is_err() && typed {
             // What is still to come are rows, and no statements.
-            self.data.skip_copy_data(kind)?;
+            self.data.skip_copy_data(kind, &interrupt)?;
         }
         copied
     }

@@ -1,5 +1,9 @@
 //! `sql`, `export`, `status`, `inspect`, `verify`.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use crate::run::{Place, alone, text};
 
 const CREATE: &str = "CREATE TABLE t (id BIGINT, name TEXT, PRIMARY KEY (id))";
@@ -160,7 +164,6 @@ fn standard_output_that_is_full_is_an_error() {
 #[test]
 fn data_that_nobody_reads_any_more_end_without_a_word() {
     use std::io::Read;
-    use std::process::Stdio;
     let place = filled();
     let query = "SELECT x, x * 7 FROM generate_series(1, 1000000) AS s (x)";
     let copy = format!("COPY ({query}) TO '/dev/stdout'");
@@ -493,6 +496,30 @@ fn data_follow_copy_from_stdin() {
     );
     place.ok(&["sql", "-f", &file]);
     assert_eq!(place.rows("SELECT id, name FROM t"), "8,h\n");
+}
+
+#[test]
+fn an_interrupted_copy_keeps_nothing() {
+    let place = filled();
+    let mut command = place.command(&["sql", "-c", "COPY t FROM STDIN"]);
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // More than a pipe and a buffer hold: once they are taken, the next ones are waited for.
+    let rows = (10..5_000).map(|id| format!("{id},{}\n", "x".repeat(40)));
+    input
+        .write_all(rows.collect::<String>().as_bytes())
+        .unwrap();
+    let id = child.id().to_string();
+    let told = Command::new("kill").args(["-INT", &id]).status();
+    assert!(told.unwrap().success());
+    std::thread::sleep(Duration::from_millis(500));
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("error: cancelled by the user"), "{err}");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
 }
 
 #[test]
