@@ -94,7 +94,7 @@ pub use error::{arrow_fact, nearest, parquet_fact};
 pub use hex::{from_hex, from_uuid, put_hex, put_uuid};
 pub use ingest::{IfAbsent, IfPresent, Ingest};
 pub use origins::Origin;
-pub use parse::redacted;
+pub use parse::{checked_name, redacted};
 pub use pg_catalog::types::{pg_array_of, pg_element_of, pg_type_of};
 pub use prepared::Prepared;
 pub use session::{Session, TransactionStatus};

@@ -70,6 +70,7 @@ pub(crate) use convert::{
     ChangedRows, CopyFile, CopyPlace, CopySource, Delete, Insert, InsertSource, OnConflict, Update,
 };
 pub(crate) use create::CreateTable;
+pub use create::checked_name;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
 pub(crate) use postgres::formats;
 pub(crate) use roles::AccessStatement;

@@ -524,8 +524,11 @@ fn ordered_instead(of: &DataType) -> &'static str {
     }
 }
 
-/// A name that fits.
-pub(crate) fn checked_name(name: String) -> Result<String> {
+/// A name that a table or a column may have.
+///
+/// # Errors
+/// `Invalid` for one that is empty, too long, or that of a temporary table.
+pub fn checked_name(name: String) -> Result<String> {
     match name.len() {
         1..=NAME_BYTES_MAX if temporary::is_stored(&name) || temporary::named(&name).is_some() => {
             Err(Error::invalid(format!("the name {name:?} is reserved")).with_sqlstate("42939"))

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_cluster::TableSpec;
 use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, Table};
-use lazybase_query::{Database, may_fit};
+use lazybase_query::{Database, checked_name, may_fit};
 
 use super::columns::{listed, listed_schema};
 use crate::failure;
@@ -15,7 +15,8 @@ use crate::render::sql_type;
 /// Makes a table unless there is one of that name. `key` may be empty: a hidden key.
 ///
 /// # Errors
-/// `NotFound` for a key column that is not among the columns.
+/// `NotFound` for a key column that is not among the columns, `Invalid` for a name that SQL could
+/// not give.
 pub(crate) async fn create_table(
     database: &Database,
     name: &str,
@@ -30,13 +31,14 @@ pub(crate) async fn create_table(
                 .with_detail(format!("the columns are {}", listed(columns))),
         );
     }
+    let name = checked_name(name.to_owned())?;
     let column = |field: &Arc<Field>| Column {
         nullable: field.is_nullable() && !key.contains(field.name()),
         ..Column::new(field.name(), field.data_type().clone())
     };
     let columns = schema.fields().iter().map(column).collect();
     let key: Vec<&str> = key.iter().map(String::as_str).collect();
-    let spec = TableSpec::new(name, columns, &key);
+    let spec = TableSpec::new(&name, columns, &key);
     database.instance().create_table(spec, true).await.map(drop)
 }
 

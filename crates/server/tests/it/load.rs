@@ -234,6 +234,24 @@ fn what_a_producer_skips_is_told() {
 }
 
 #[test]
+fn a_table_is_made_under_a_name_that_sql_can_give() {
+    let place = Place::new();
+    let file = place.file("a.csv", "n\n1\n");
+    let long = "n".repeat(256);
+    for (name, fact) in [
+        ("", "a name can't be empty"),
+        (long.as_str(), "the name is too long"),
+        // That of a session which ends: the rows would be gone when the database is next opened.
+        ("pg_temp_1.t", "the name \"pg_temp_1.t\" is reserved"),
+        ("pg_temp.t", "the name \"pg_temp.t\" is reserved"),
+    ] {
+        let err = place.fails(&["load", name, &file]);
+        assert!(err.contains(fact), "{name:?}: {err}");
+    }
+    assert_eq!(place.rows("SELECT count(*) FROM lazybase.tables"), "0\n");
+}
+
+#[test]
 fn an_interrupted_load_goes_on() {
     let place = Place::new();
     let lines: String = (0..200_000)
