@@ -41,7 +41,7 @@ mod text;
 
 pub use client::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
 pub(crate) use client::{copy_to_client, plan};
-pub use csv::csv_texts;
+pub use csv::{LinesBefore, csv_texts};
 pub use csv_rows::{CsvSpelling, CsvWriter};
 pub use forced::ForcedColumns;
 pub(crate) use header::Header;

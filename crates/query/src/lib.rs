@@ -85,8 +85,8 @@ pub use array_text::{array_elements, put_array_element};
 pub use cast::texts_as;
 pub use copy::{
     BYTE_ORDER_MARK, CopyInput, CopyPlan, CopyStyle, CsvSpelling, CsvWriter, FileForm,
-    ForcedColumns, JsonColumn, JsonObject, RowFormat, RowsFile, copy_input, csv_texts, json_lines,
-    json_objects, json_rows, json_texts,
+    ForcedColumns, JsonColumn, JsonObject, LinesBefore, RowFormat, RowsFile, copy_input, csv_texts,
+    json_lines, json_objects, json_rows, json_texts,
 };
 pub use cursors::{CursorFacts, ListedCursor};
 pub use database::{Database, OpenOptions, SessionDefaults};

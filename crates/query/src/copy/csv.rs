@@ -44,8 +44,18 @@ pub(super) struct Dialect {
     pub(super) has_end: bool,
 }
 
+/// What comes before some lines of a file, for errors that say where something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinesBefore {
+    /// Rows.
+    pub rows: u64,
+    /// Lines, the header's among them.
+    pub lines: u64,
+}
+
 /// The rows of whole lines of CSV, which stand after a header, as texts in columns of these names.
-/// An empty value is NULL; one in quotes is an empty text.
+/// An empty value is NULL; one in quotes is an empty text. Errors count rows and lines on from
+/// `before`.
 ///
 /// # Errors
 /// Each batch: `Invalid` for a line that is no CSV or has another number of values.
@@ -53,6 +63,7 @@ pub fn csv_texts(
     lines: &[u8],
     delimiter: u8,
     names: Vec<String>,
+    before: LinesBefore,
 ) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
     let dialect = Dialect {
         delimiter,
@@ -64,7 +75,10 @@ pub fn csv_texts(
         force_not_null: Vec::new(),
         has_end: false,
     };
-    Records::after(b"", lines, dialect, names)
+    let mut records = Records::after(b"", lines, dialect, names)?;
+    records.rows = before.rows;
+    records.line = before.lines + 1;
+    Ok(records)
 }
 
 /// One record: its fields' bytes one after the other.

@@ -1,4 +1,5 @@
-//! Cuts a text file into chunks that end where a record ends, and hashes every byte it gives out.
+//! Cuts a text file into chunks that end where a record ends; hashes what was taken, and counts its
+//! lines.
 //!
 //! A CSV record may hold line ends inside quotes; a JSON record never holds a bare one. Reads in
 //! steps and holds one chunk.
@@ -20,6 +21,7 @@ const RECORD_BYTES_MAX: usize = 256 << 20;
 pub(super) struct PrefixHash {
     hasher: XxHash3_128,
     bytes: u64,
+    lines: u64,
 }
 
 impl PrefixHash {
@@ -28,6 +30,7 @@ impl PrefixHash {
         PrefixHash {
             hasher: XxHash3_128::with_seed(0),
             bytes: 0,
+            lines: 0,
         }
     }
 
@@ -35,11 +38,17 @@ impl PrefixHash {
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.hasher.write(bytes);
         self.bytes += bytes.len() as u64;
+        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     }
 
     /// How many bytes were hashed.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How many lines ended among them.
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
     }
 
     /// The hash as 32 hex digits.

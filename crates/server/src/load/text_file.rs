@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use lazybase_model::{Column, Error, Result, Table};
-use lazybase_query::{BYTE_ORDER_MARK, JsonColumn, csv_texts, json_rows, texts_as};
+use lazybase_model::{Column, Error, ErrorKind, Result, Table};
+use lazybase_query::{BYTE_ORDER_MARK, JsonColumn, LinesBefore, csv_texts, json_rows, texts_as};
 use regex::Regex;
 
 use super::chunk::{CHUNK_BYTES, Chunks, PrefixHash};
@@ -73,6 +73,9 @@ impl TextFile {
         let path = input.path().to_owned();
         let mut chunks = Chunks::new(input.into_reader(), csv, CHUNK_BYTES);
         let mut first = chunks.next()?.unwrap_or_default();
+        if let Some(error) = no_text(&first) {
+            return Err(error);
+        }
         let header = match csv {
             true => header_length(&first),
             false if first.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
@@ -82,8 +85,7 @@ impl TextFile {
             return Err(Error::invalid("the file is empty: it has no header line"));
         }
         let schema = match (csv, known) {
-            (true, true) => csv_names(&first, options)?,
-            (true, false) => csv_columns(&first, options)?,
+            (true, known) => csv_schema(&first, header, options, known)?,
             (false, true) => json_names(&first[header..])?,
             (false, false) => json_columns(&first[header..])?,
         };
@@ -158,7 +160,12 @@ impl TextFile {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Piece>> {
-        let Some(chunk) = self.chunks.next()? else {
+        let chunk = self.chunks.next();
+        let chunk = chunk.map_err(|error| match error.kind() {
+            ErrorKind::Invalid => error.within(format!("line {}", self.hash.lines() + 1)),
+            _ => error,
+        })?;
+        let Some(chunk) = chunk else {
             return Ok(None);
         };
         let batches = match self.csv {
@@ -186,11 +193,14 @@ impl TextFile {
     fn csv_rows(&self, chunk: &[u8]) -> Result<Vec<RecordBatch>> {
         let fields = self.schema.fields().iter();
         let names = fields.map(|field| field.name().clone()).collect();
-        let after = |error: Error| error.within(format!("after row {}", self.rows));
+        let before = LinesBefore {
+            rows: self.rows,
+            lines: self.hash.lines(),
+        };
         let mut first_row = self.rows + 1;
         let mut batches = Vec::new();
-        for texts in csv_texts(chunk, self.options.delimiter, names).map_err(after)? {
-            let texts = texts.map_err(after)?;
+        for texts in csv_texts(chunk, self.options.delimiter, names, before)? {
+            let texts = texts?;
             let blank = |field: &Field, key: &Option<Vec<String>>| match field.data_type() {
                 DataType::Utf8 if key.is_none() => None,
                 _ => Some(""),
@@ -259,6 +269,54 @@ fn without(texts: &ArrayRef, null: Option<&str>) -> ArrayRef {
     };
     let kept = strings.iter().map(|text| text.filter(|text| *text != null));
     Arc::new(kept.collect::<StringArray>())
+}
+
+/// How files begin that hold text in another form, what they are, and what makes text of them.
+const OTHER_FORMS: [(&[u8], &str, &str); 6] = [
+    (b"\x1f\x8b", "compressed by gzip", "gzip -dc"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -dc"),
+    (b"\xfd7zXZ\0", "compressed by xz", "xz -dc"),
+    (b"PK\x03\x04", "a zip archive", "unzip -p"),
+    (b"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+];
+
+/// The error of a file that can't be read as text.
+fn no_text(first: &[u8]) -> Option<Error> {
+    let mut forms = OTHER_FORMS.iter();
+    let (_, form, command) = forms.find(|(begin, ..)| first.starts_with(begin))?;
+    let error = Error::invalid(format!("the file is {form}, and no text in UTF-8"));
+    Some(error.with_hint(format!(
+        "pipe its text in: {command} FILE | lazybase load TABLE - --format ..."
+    )))
+}
+
+/// The columns of a CSV file by its first records, which stand behind `header` bytes.
+fn csv_schema(first: &[u8], header: usize, options: &TextOptions, known: bool) -> Result<Schema> {
+    if std::str::from_utf8(&first[..header]).is_err() {
+        return Err(Error::invalid("the header is not UTF-8")
+            .with_hint("iconv makes UTF-8 of other encodings")
+            .with_sqlstate("22021"));
+    }
+    let named = csv_names(first, options)?;
+    if known {
+        return Ok(named);
+    }
+    csv_columns(first, options).map_err(|error| {
+        // The reader that takes the records says where they are broken.
+        let mut hash = PrefixHash::new();
+        hash.write(&first[..header]);
+        let before = LinesBefore {
+            rows: 0,
+            lines: hash.lines(),
+        };
+        let names = named.fields().iter().map(|field| field.name().clone());
+        let texts = csv_texts(&first[header..], options.delimiter, names.collect(), before);
+        match texts.map(|mut texts| texts.find_map(Result::err)) {
+            Ok(Some(broken)) => broken,
+            _ => error,
+        }
+    })
 }
 
 /// The bytes of the first record with its line end.

@@ -320,7 +320,45 @@ fn a_file_that_is_not_what_its_name_says_is_refused_in_plain_words() {
     assert!(err.contains(fact), "{err}");
     let file = place.file("a.csv", "n,m\n1,2\n3\n");
     let err = place.fails(&["load", "t", &file]);
-    assert!(err.contains("a.csv: columns: Encountered unequal"), "{err}");
+    let fact = "a.csv: row 2 (line 3) has 1 values for 2 columns";
+    assert!(err.contains(fact), "{err}");
+    for (begin, fact) in [
+        (
+            &b"\x1f\x8b\x08\0"[..],
+            "a.csv: the file is compressed by gzip",
+        ),
+        (&b"\xff\xfen\0,\0m\0\n\0"[..], "a.csv: the file is UTF-16"),
+        (&b"n,\xe4\n1,2\n"[..], "a.csv: the header is not UTF-8"),
+    ] {
+        let path = place.path("a.csv");
+        std::fs::write(&path, begin).unwrap();
+        let err = place.fails(&["load", "t", &file]);
+        assert!(err.contains(fact), "{err}");
+    }
+}
+
+#[test]
+fn an_error_says_where_in_the_file_it_is() {
+    let place = Place::new();
+    place.ok(&["sql", "-c", "CREATE TABLE t (n BIGINT, text TEXT)"]);
+    let load = |broken: &str| {
+        // More than is read at once; each record has two lines.
+        let good = format!(",\"{}\n{}\"\n", "x".repeat(40), "y".repeat(40));
+        let records: String = (1..=60_000).map(|n| format!("{n}{good}")).collect();
+        let file = place.file("a.csv", &format!("n,text\n{records}{broken}\n"));
+        place.fails(&["load", "t", &file])
+    };
+    let err = load("60001");
+    let fact = "a.csv: row 60001 (line 120002) has 1 values for 2 columns";
+    assert!(err.contains(fact), "{err}");
+    let err = load("60001,\"open");
+    assert!(
+        err.contains("a.csv: a quoted value is never closed"),
+        "{err}"
+    );
+    assert!(err.contains("record of line 120002"), "{err}");
+    let err = load("many,a");
+    assert!(err.contains("a.csv: column \"n\", row 60001: "), "{err}");
 }
 
 /// What is exported is loaded as it was, whatever the types and the values.

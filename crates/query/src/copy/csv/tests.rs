@@ -91,7 +91,8 @@ fn a_mark_is_none_of_the_text_only_where_the_file_begins() {
     assert!(shown("\u{feff}", 2).is_empty());
     let lines = "\u{feff}1,a\n";
     let names = vec!["k".to_owned(), "v".to_owned()];
-    let mut batches = csv_texts(lines.as_bytes(), b',', names).unwrap();
+    let before = LinesBefore::default();
+    let mut batches = csv_texts(lines.as_bytes(), b',', names, before).unwrap();
     let batch = batches.next().unwrap().unwrap();
     assert_eq!(batch.column(0).as_string::<i32>().value(0), "\u{feff}1");
 }
@@ -131,6 +132,11 @@ fn what_is_broken_is_named() {
     assert!(error("1,\"2\n").message().contains("never closed"));
     let bytes: &[u8] = b"a,\xff\n";
     let names = vec!["a".to_owned(), "b".to_owned()];
+    let (rows, lines) = (7, 9);
+    let before = LinesBefore { rows, lines };
+    let mut records = csv_texts(b"1,2\n3\n", b',', names.clone(), before).unwrap();
+    let error = records.next().unwrap().unwrap_err();
+    assert!(error.message().contains("row 9 (line 11) has 1 values"));
     let mut records = Records::new(bytes, dialect(), names).unwrap();
     let error = records.next().unwrap().unwrap_err();
     assert_eq!(error.sqlstate(), "22021");

@@ -32,12 +32,13 @@ fn chunks_end_where_records_end_and_lose_nothing() {
 
 #[test]
 fn the_hash_of_a_prefix_does_not_depend_on_the_steps() {
-    let text = b"some bytes of a file";
+    let text = b"some bytes\nof\na file";
     let mut whole = PrefixHash::new();
     whole.write(text);
     let mut steps = PrefixHash::new();
     assert_eq!(steps.read(&mut &text[..], 7).unwrap(), Some(b'y'));
     steps.write(&text[7..]);
     assert_eq!((whole.hex(), whole.bytes()), (steps.hex(), steps.bytes()));
+    assert_eq!((whole.lines(), steps.lines()), (2, 2));
     assert_eq!(PrefixHash::new().read(&mut &text[..], 100).unwrap(), None);
 }
