@@ -37,6 +37,10 @@ fn data_goes_to_standard_output_and_stamps_to_standard_error() {
     assert_eq!(json, "{\"id\":2,\"name\":null}\n");
     let table = place.ok(&["sql", "-c", "SELECT count(*) AS n FROM t"]);
     assert_eq!(table, " n\n---\n 3\n(1 row)\n");
+    let nested = "SELECT ARRAY['', NULL, 'NULL', 'a, b'] AS l, named_struct('x', NULL) AS s";
+    let table = place.ok(&["sql", "-c", nested]);
+    let row = "\n [\"\",null,\"NULL\",\"a, b\"] | {\"x\":null}\n";
+    assert!(table.contains(row), "{table}");
 }
 
 #[test]
