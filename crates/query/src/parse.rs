@@ -164,7 +164,11 @@ pub(crate) enum Statement {
     },
     /// RESET name; `None` stands for ALL.
     Reset(Option<String>),
-    Describe(String),
+    /// The columns of a table, a view, or a system table, whose schema is said.
+    Describe {
+        schema: Option<String>,
+        name: String,
+    },
     Settle {
         table: Option<String>,
         to: lazybase_cluster::SettleTo,
@@ -499,6 +503,14 @@ pub(crate) fn read_name(name: &ObjectName) -> Result<Vec<String>> {
         Some(SYSTEM_SCHEMA | PG_CATALOG | "information_schema") if parts.len() == 2 => Ok(parts),
         _ => table_name(name).map(|name| vec![name]),
     }
+}
+
+/// The statement that gives the columns of what is named.
+fn described(name: &ObjectName) -> Result<Statement> {
+    let mut parts = read_name(name)?;
+    let name = parts.pop().unwrap_or_default();
+    let schema = parts.pop();
+    Ok(Statement::Describe { schema, name })
 }
 
 /// The parts of a name, folded; none of one that is no plain name.

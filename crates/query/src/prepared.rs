@@ -180,7 +180,7 @@ impl Prepared {
                 | Statement::ShowTables
                 | Statement::ShowViews
                 | Statement::ShowCreate { .. }
-                | Statement::Describe(_) => {
+                | Statement::Describe { .. } => {
                     let parsed = parse::known(statement, clauses)?;
                     let answer = dispatch(&self.session, parsed, &self.sql, None).await?;
                     fixed(answer.schema())

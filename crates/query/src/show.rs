@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use lazybase_model::{ColumnDefault, Error, Freshness, Result, Table};
+use lazybase_model::{Column, ColumnDefault, Error, Freshness, Result, Table};
 
 use crate::access::name_of;
 use crate::answer::AnswerStream;
 use crate::definition;
-use crate::error::from_arrow;
-use crate::parse::{SCHEMA, Statement};
+use crate::error::{from_arrow, unknown_table};
+use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
 use crate::settings::{READ_ONLY, Shown};
+use crate::system_tables;
 use crate::transaction::Transaction;
 use crate::types;
 
@@ -22,7 +23,12 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
     match statement {
         Statement::ShowTables => return show_tables(session),
         Statement::ShowViews => return show_views(session),
-        Statement::Describe(name) => return describe(session, &name),
+        Statement::Describe { schema, name } => {
+            return match schema {
+                Some(schema) => describe_system(session, &schema, &name),
+                None => describe(session, &name),
+            };
+        }
         Statement::ShowCreate { name, of_view } => return show_create(session, &name, of_view),
         _ => {}
     }
@@ -290,17 +296,40 @@ fn show_all(all: Vec<Shown>) -> Result<AnswerStream> {
     )
 }
 
+/// The columns of a table or a view.
 fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
-    let name = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
-    let table = session.table(name).or_else(|error| {
-        let folded = name.to_lowercase();
-        let visible = session.visible();
-        let view = visible.view(name).or_else(|| visible.view(&folded));
-        view.map_or_else(|| session.table(&folded).map_err(|_| error), Ok)
-    })?;
+    let table = session
+        .table(name)
+        .or_else(|error| session.visible().view(name).ok_or(error))?;
     session.gate_now().look(&table)?;
-    let key = table.key_indices();
     let columns = &table.columns[..table.visible_columns()];
+    columns_answer(columns, &table.key_indices(), table.view_of.is_some())
+}
+
+/// The columns of a system table.
+fn describe_system(session: &Arc<Shared>, schema: &str, name: &str) -> Result<AnswerStream> {
+    if schema != SYSTEM_SCHEMA {
+        return Err(
+            Error::invalid(format!("DESCRIBE is not for tables of {schema}"))
+                .with_hint(format!(
+                    "SELECT column_name, data_type FROM information_schema.columns \
+                 WHERE table_schema = '{schema}' AND table_name = '{name}'"
+                ))
+                .with_sqlstate("0A000"),
+        );
+    }
+    let gate = session.gate_now();
+    system_tables::check(name, &gate)?;
+    let settings = session.state.lock().settings.clone();
+    let rows = system_tables::rows(name, session.instance(), &settings, &gate)?;
+    let rows = rows.ok_or_else(|| unknown_table(name, system_tables::NAMES.into_iter()))?;
+    let column = |field: &Arc<Field>| Column::new(field.name(), field.data_type().clone());
+    let columns: Vec<Column> = rows.schema().fields().iter().map(column).collect();
+    columns_answer(&columns, &[], false)
+}
+
+/// Columns as DESCRIBE shows them, with the positions of the key among them.
+fn columns_answer(columns: &[Column], key: &[usize], of_view: bool) -> Result<AnswerStream> {
     let place = |at: usize| key.iter().position(|index| *index == at);
     answer(
         vec![
@@ -329,9 +358,7 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
             ("default", {
                 // Nobody writes to a view: what its table says there is for new rows.
                 let defaults = columns.iter().map(|column| match &column.default {
-                    ColumnDefault::Expression(text) if table.view_of.is_none() => {
-                        Some(text.clone())
-                    }
+                    ColumnDefault::Expression(text) if !of_view => Some(text.clone()),
                     _ => None,
                 });
                 texts(defaults.collect())

@@ -10,8 +10,8 @@ use lazybase_model::{Error, Result};
 
 use super::postgres::{ALL_COLUMNS, HEADER_MATCH};
 use super::{
-    Statement, alter, column_name, create, explained, folded, ignored, read_name, table_name,
-    taken, unsupported, view, words,
+    Statement, alter, column_name, create, described, explained, folded, ignored, read_name,
+    table_name, taken, unsupported, view, words,
 };
 use crate::copy::{ForcedColumns, Header};
 
@@ -128,7 +128,7 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
         Ast::Explain { .. } => Statement::Explain(Box::new(explained::plain(statement)?)),
         Ast::ExplainTable {
             table_name: name, ..
-        } => Statement::Describe(name.to_string()),
+        } => described(&name)?,
         Ast::CreateTable(table) => Statement::CreateTable(Box::new(create::create_table(table)?)),
         Ast::Drop {
             object_type: ObjectType::Table,

@@ -232,7 +232,21 @@ fn settings_are_read() {
     assert!(matches!(shown, Statement::Show(name) if name == "lazybase.last_answer"));
     assert!(matches!(statement("RESET ALL"), Statement::Reset(None)));
     assert!(matches!(statement("SHOW TABLES"), Statement::ShowTables));
-    assert!(matches!(statement("DESCRIBE t"), Statement::Describe(_)));
+    for (sql, expected) in [
+        ("DESCRIBE T", (None, "t")),
+        ("DESCRIBE public.\"a.b\"", (None, "a.b")),
+        ("SHOW COLUMNS FROM \"T\"", (None, "T")),
+        ("DESCRIBE \"q\"\"q\"", (None, "q\"q")),
+        (
+            "SHOW COLUMNS IN LazyBase.tables",
+            (Some("lazybase"), "tables"),
+        ),
+    ] {
+        let Statement::Describe { schema, name } = statement(sql) else {
+            panic!("{sql}");
+        };
+        assert_eq!((schema.as_deref(), name.as_str()), expected, "{sql}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_cluster::{SettleTo, StageName};
 use lazybase_model::{Error, Result};
 
-use super::{Statement, table_name, unsupported};
+use super::{Statement, described, table_name, unsupported};
 
 /// The statement, if it is one of these.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
@@ -283,21 +283,19 @@ pub(crate) fn serializable() -> Error {
 fn show(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Option<Statement>> {
     match rest {
         ["CREATE", "TABLE", ..] => Ok(Some(Statement::ShowCreate {
-            name: name(&tokens[2..])?,
+            name: table_name(&name(&tokens[2..])?)?,
             of_view: false,
         })),
         ["CREATE", "VIEW", ..] | ["CREATE", "MATERIALIZED", "VIEW", ..] => {
             let skipped = if rest[1] == "VIEW" { 2 } else { 3 };
             Ok(Some(Statement::ShowCreate {
-                name: name(&tokens[skipped..])?,
+                name: table_name(&name(&tokens[skipped..])?)?,
                 of_view: true,
             }))
         }
         ["TABLES"] => Ok(Some(Statement::ShowTables)),
         ["VIEWS"] | ["MATERIALIZED", "VIEWS"] => Ok(Some(Statement::ShowViews)),
-        ["COLUMNS", "FROM" | "IN", ..] => Ok(Some(Statement::Describe(
-            words[2..].concat().to_lowercase(),
-        ))),
+        ["COLUMNS", "FROM" | "IN", ..] => described(&name(&tokens[2..])?).map(Some),
         [
             "COLUMNS" | "CREATE" | "FUNCTIONS" | "DATABASES" | "SCHEMAS",
             ..,
@@ -315,8 +313,9 @@ fn show(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Opt
     }
 }
 
-/// The name of a table or view, as SQL folds it, without the schema that all of them live in.
-fn name(tokens: &[TokenWithSpan]) -> Result<String> {
+/// The name of a table or view.
+fn name(tokens: &[TokenWithSpan]) -> Result<ObjectName> {
+    const USAGE: &str = "SHOW COLUMNS FROM t | CREATE TABLE t | CREATE VIEW v";
     let mut parts = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         match &token.token {
@@ -324,12 +323,12 @@ fn name(tokens: &[TokenWithSpan]) -> Result<String> {
                 parts.push(ObjectNamePart::Identifier(word.to_ident(token.span)));
             }
             Token::Period if at % 2 == 1 => {}
-            _ => return Err(usage("SHOW CREATE TABLE t | VIEW v")),
+            _ => return Err(usage(USAGE)),
         }
     }
     match tokens.len() % 2 {
-        1 => table_name(&ObjectName(parts)),
-        _ => Err(usage("SHOW CREATE TABLE t | VIEW v")),
+        1 => Ok(ObjectName(parts)),
+        _ => Err(usage(USAGE)),
     }
 }
 

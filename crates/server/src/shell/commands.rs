@@ -24,6 +24,7 @@ impl Shell {
                 Target::Here(here) => failure::write_data(&told(here, &asked).await?)?,
                 Target::There(_) => self.told_there(&asked).await?,
             },
+            Meta::DescribeSystem(name) => self.run_sql(&format!("DESCRIBE {name}")).await?,
             Meta::Quit => return Ok(Next::Quit),
             Meta::Help => failure::write_data(meta::HELP)?,
             Meta::Status => match &self.target {

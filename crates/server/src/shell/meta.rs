@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use lazybase_model::{Error, Freshness, Result};
 
 use crate::cli::Format;
-use crate::names::table_name;
+use crate::names::{readable, system_table, table_name};
 
 /// What `\?` shows.
 pub(super) const HELP: &str = "\
@@ -38,6 +38,8 @@ pub(super) enum Meta {
     Tables { all: bool },
     /// `\d TABLE`; with a plus all that is known.
     Describe { table: String, all: bool },
+    /// `\d lazybase.TABLE`: the name as SQL takes it.
+    DescribeSystem(String),
     /// `\dv`.
     Views,
     /// `\l`.
@@ -71,6 +73,9 @@ pub(super) fn parse(line: &str) -> Result<Meta> {
     match (name, rest) {
         ("\\dv", "") => Ok(Meta::Views),
         ("\\l", "") => Ok(Meta::Databases),
+        ("\\d" | "\\d+", table) if system_table(table).is_some() => {
+            Ok(Meta::DescribeSystem(readable(table)))
+        }
         ("\\d" | "\\dt" | "\\d+" | "\\dt+", table) => {
             let all = name.ends_with('+');
             Ok(match table_name(table) {

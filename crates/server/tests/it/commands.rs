@@ -269,6 +269,8 @@ fn the_inside_can_be_looked_at() {
     assert!(place.ok(&["status", "--format", "json"]).starts_with('{'));
     assert!(place.ok(&["inspect"]).contains("table t "));
     assert!(place.ok(&["verify"]).contains("whole"));
+    let system = place.ok(&["sql", "-c", "\\d lazybase.lag"]);
+    assert!(system.contains("seconds_behind"), "{system}");
     let described = place.ok(&["sql", "-c", "\\d t"]);
     assert!(described.contains("primary key: id"), "{described}");
     let mut files = 0;

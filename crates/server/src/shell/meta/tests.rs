@@ -22,6 +22,11 @@ fn commands_are_read() {
         ("\\d \"Fl\"\"x\"", describe("Fl\"x", false)),
         ("\\d+ Flights;", describe("flights", true)),
         ("\\dt+ Flights", describe("flights", true)),
+        (
+            "\\d LazyBase.lag",
+            Meta::DescribeSystem("\"lazybase\".\"lag\"".to_owned()),
+        ),
+        ("\\d \"lazybase.lag\"", describe("lazybase.lag", false)),
         ("\\dv", Meta::Views),
         ("\\l", Meta::Databases),
         ("\\x", Meta::Records(None)),
