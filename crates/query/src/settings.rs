@@ -28,6 +28,11 @@ pub(crate) struct Shown {
     pub(crate) description: String,
 }
 
+/// The names of LazyBase's own settings, for SET, SHOW and RESET.
+pub fn own_settings() -> impl Iterator<Item = &'static str> {
+    OURS.iter().map(|(name, _)| *name)
+}
+
 /// Our own settings, with what they do. Those that only tell something are told by the session.
 const OURS: [(&str, &str); 18] = [
     (

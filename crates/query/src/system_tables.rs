@@ -27,8 +27,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-/// Their names.
-pub(crate) const NAMES: [&str; 17] = [
+/// Their names, in the schema `lazybase`.
+pub const NAMES: [&str; 17] = [
     "back_pressure",
     "columns",
     "grants",

@@ -1,11 +1,12 @@
-//! What Tab offers: keywords, tables, columns, the shell's commands.
+//! What Tab offers: keywords, tables, columns, settings, the shell's commands.
 
 use lazybase_engine::manifest::Manifest;
 use lazybase_model::Result;
-use lazybase_query::Database;
+use lazybase_query::{Database, SYSTEM_TABLES, own_settings};
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 use super::{Shell, Target};
+use crate::names::quoted;
 use crate::render::cell_texts;
 
 /// Words that begin or join clauses; those of freshness first.
@@ -34,6 +35,9 @@ const COMMANDS: [&str; 13] = [
     "\\?",
     "\\help",
 ];
+
+/// What system tables and settings begin with.
+const SYSTEM: &str = "lazybase.";
 
 /// Words behind which the name of a table stands.
 const BEFORE_TABLES: [&str; 8] = [
@@ -115,36 +119,110 @@ fn names(manifest: &Manifest) -> Names {
 
 /// Where the word before the cursor begins, and what it may become.
 fn offered(before: &str, names: &Names) -> (usize, Vec<String>) {
-    let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '\\';
-    let start = before
-        .char_indices()
-        .rev()
-        .take_while(|(_, c)| inside(*c))
-        .last()
-        .map_or(before.len(), |(at, _)| at);
-    let word = before[start..].to_lowercase();
-    let starts = |candidate: &&str| candidate.to_lowercase().starts_with(&word);
-    let pick = |candidates: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        candidates.filter(starts).map(str::to_owned).collect()
+    let quote = open_quote(before);
+    let start = quote.unwrap_or_else(|| word_start(before));
+    let word = match quote {
+        Some(at) => before[at + 1..].replace("\"\"", "\"").to_lowercase(),
+        None => before[start..].to_lowercase(),
     };
-    let mut tables = pick(&mut names.tables.iter().map(String::as_str));
+    let starts = |candidate: &str| candidate.to_lowercase().starts_with(&word);
+    let named = |names: &[String]| -> Vec<String> {
+        let names = names.iter().filter(|name| starts(name));
+        names.map(|name| written(name, quote.is_some())).collect()
+    };
+    let picked = |candidates: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+        let candidates = candidates.filter(|candidate| starts(candidate));
+        candidates.map(str::to_owned).collect()
+    };
     if word.starts_with('\\') {
-        return (start, pick(&mut COMMANDS.iter().copied()));
+        return (start, picked(&mut COMMANDS.iter().copied()));
     }
+    let sets = is_about_settings(before);
+    let system = system_names(sets);
+    let mut system = system.iter().map(String::as_str);
+    if quote.is_none() && before[..start].to_lowercase().ends_with(SYSTEM) {
+        let mut members = system.filter_map(|name| name.strip_prefix(SYSTEM));
+        return (start, picked(&mut members));
+    }
+    let mut tables = named(&names.tables);
     let previous = before[..start].trim_end().to_lowercase();
     let wants_table = BEFORE_TABLES
         .iter()
         .any(|keyword| previous.ends_with(keyword));
     if wants_table {
+        if quote.is_none() && !word.is_empty() {
+            tables.append(&mut picked(&mut system));
+        }
         return (start, tables);
     }
     if word.is_empty() {
         return (start, Vec::new());
     }
-    let mut words = pick(&mut names.columns.iter().map(String::as_str));
+    let mut words = named(&names.columns);
     words.append(&mut tables);
-    words.append(&mut pick(&mut KEYWORDS.split('|')));
+    if quote.is_none() {
+        if sets {
+            words.append(&mut picked(&mut system));
+        }
+        words.append(&mut picked(&mut KEYWORDS.split('|')));
+    }
     (start, words)
+}
+
+fn word_start(before: &str) -> usize {
+    let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '\\';
+    before
+        .char_indices()
+        .rev()
+        .take_while(|(_, c)| inside(*c))
+        .last()
+        .map_or(before.len(), |(at, _)| at)
+}
+
+/// Where the name in double quotes begins that is not ended yet.
+fn open_quote(before: &str) -> Option<usize> {
+    let (mut open, mut in_text) = (None, false);
+    let mut characters = before.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '\'' if open.is_none() => in_text = !in_text,
+            '"' if in_text => {}
+            '"' if open.is_none() => open = Some(at),
+            // Two of them inside of a name stand for one.
+            '"' if characters.next_if(|(_, next)| *next == '"').is_none() => open = None,
+            _ => {}
+        }
+    }
+    open
+}
+
+/// A name as it has to be written to be meant.
+fn written(name: &str, in_quotes: bool) -> String {
+    let plain = |c: char| c == '_' || (c.is_alphanumeric() && !c.is_uppercase());
+    let begins = name.starts_with(|c: char| !c.is_numeric());
+    match in_quotes || !begins || !name.chars().all(plain) {
+        true => quoted(name),
+        false => name.to_owned(),
+    }
+}
+
+/// Whether the last statement sets or shows a setting.
+fn is_about_settings(before: &str) -> bool {
+    let statement = before.rsplit(';').next().unwrap_or_default();
+    let first = statement.split_whitespace().next().unwrap_or_default();
+    let mut words = ["set", "show", "reset"].iter();
+    words.any(|word| first.eq_ignore_ascii_case(word))
+}
+
+/// The settings, or the system tables, with their schema.
+fn system_names(settings: bool) -> Vec<String> {
+    match settings {
+        true => own_settings().map(str::to_owned).collect(),
+        false => {
+            let names = SYSTEM_TABLES.iter();
+            names.map(|name| format!("{SYSTEM}{name}")).collect()
+        }
+    }
 }
 
 #[cfg(test)]
