@@ -8,8 +8,9 @@
 //!   logical plan          analyzer: whole_rows, json_values, determined_groups, grouped_columns,
 //!        |                          ordered_inputs, own_orders, counted_sets, unknowns,
 //!        |                          constant_conditions, subquery_columns, certain_rows,
-//!        |                          single_rows, subquery_values, not_in, rows_around, rounding,
-//!        |                          divisions, intervals, window_peers, meanings,
+//!        |                          single_rows, subquery_values, not_in, rows_around,
+//!        |                          dates_beside_numbers, rounding, divisions, intervals,
+//!        |                          window_peers, meanings,
 //!        |                          exact_constants, fine_moments, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
@@ -42,6 +43,7 @@ mod counted_sets;
 mod counts;
 mod cut_moments;
 mod date_parts;
+mod dates_beside_numbers;
 mod day_bounds;
 mod determined_groups;
 mod divisions;
@@ -129,6 +131,7 @@ use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
 use constant_conditions::CONSTANT_CONDITIONS;
 use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
+use dates_beside_numbers::DATES_BESIDE_NUMBERS;
 use day_bounds::DAY_BOUNDS;
 use determined_groups::DETERMINED_GROUPS;
 use divisions::DIVISIONS;
@@ -205,6 +208,7 @@ pub(crate) fn base(
         SUBQUERY_VALUES,
         NOT_IN,
         ROWS_AROUND,
+        DATES_BESIDE_NUMBERS,
         ROUNDING,
         DIVISIONS,
         INTERVAL_WINDOWS,
