@@ -339,7 +339,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) scu_age: Option<f64>,
     /// Replay only the first days of the year.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
 }
 

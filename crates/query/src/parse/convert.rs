@@ -204,17 +204,25 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
 
 fn refused(statement: &Ast) -> Error {
     let text = statement.to_string();
-    let words: Vec<&str> = text.split_whitespace().take(2).collect();
-    let error = unsupported(format!(
-        "{} is not supported",
-        words.join(" ").to_uppercase()
-    ));
+    let is_keyword = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default().to_uppercase();
+    // What else there is may be a name.
+    let what = match words.next().filter(is_keyword) {
+        Some(second) => format!("{first} {second}"),
+        None => first,
+    };
+    let error = unsupported(format!("{what} is not supported"));
     match statement {
         Ast::CreateView(_) => error.with_hint(
             "CREATE MATERIALIZED VIEW v AS SELECT ... FROM t ORDER BY ... keeps a table in another \
              order; CREATE TABLE ... AS SELECT keeps a query's rows",
         ),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
+        Ast::Prepare { .. } | Ast::Execute { .. } | Ast::Deallocate { .. } => error.with_hint(
+            "clients of PostgreSQL's protocol prepare statements, and so does session.prepare in \
+             Rust",
+        ),
         _ => error,
     }
 }

@@ -25,6 +25,12 @@ fn one_shape_for_all() {
 }
 
 #[test]
+fn a_demo_has_a_day_at_least() {
+    let days = |days: &str| Cli::try_parse_from(["lazybase", "demo", "--days", days]).is_ok();
+    assert_eq!((days("0"), days("1")), (false, true));
+}
+
+#[test]
 fn export_takes_a_table_or_a_query() {
     let parse = |text: &[&str]| Cli::try_parse_from(text.iter().copied());
     let Command::Export(args) = parse(&["lazybase", "export", "t", "f.csv"])
