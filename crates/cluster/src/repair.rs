@@ -113,7 +113,7 @@ pub async fn examine(env: &Env) -> Result<Examination> {
             scus: None,
             keys: None,
             current: false,
-            what: format!("{error}; newer files of the manifest hold what it says"),
+            what: format!("{error}; newer files of the manifest stand for it"),
         }));
     for (_, bytes) in store.list("manifest/").await? {
         found.files += 1;
@@ -274,8 +274,25 @@ fn keys_of(layout: &RowLayout, meta: &SegmentMeta) -> Option<(String, String)> {
 pub struct SetAside {
     /// The files, as they were named; they are below `set-aside/` now.
     pub files: Vec<String>,
-    /// Why, a line for each step.
+    /// Why, a line for each step: also where the file that kept the database from opening is gone,
+    /// and none was moved.
     pub why: Vec<String>,
+    /// The newest checkpoint of the history that began.
+    begun: Option<u64>,
+}
+
+impl SetAside {
+    /// Whether something was given up, moved or not.
+    pub fn is_something(&self) -> bool {
+        !self.why.is_empty()
+    }
+
+    /// Whether damage is of a file of the manifest below the history that began: what it said was
+    /// given up, or is in the checkpoint. Nothing makes it again.
+    pub fn is_given_up(&self, damage: &Damage) -> bool {
+        let number = FileKind::of_name(&damage.file).map(|(_, number)| number);
+        number.is_some_and(|number| self.begun.is_some_and(|begun| number <= begun))
+    }
 }
 
 /// Moves files of the manifest's and the log's end aside until the rest opens: the damaged one,
@@ -307,7 +324,7 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
             Some((_, number)) => {
                 let files = manifest_files_from(&*env.store, number).await?;
                 let manifest = manifest_without(env, &files, &error).await?;
-                begin_history(env, manifest, &mut history, number).await?;
+                done.begun = Some(begin_history(env, manifest, &mut history, number).await?);
                 for file in files {
                     move_aside(&*env.store, &file).await?;
                     done.files.push(file);
@@ -322,7 +339,8 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
                     ..manifest
                 };
                 if no_batch || history.is_none() {
-                    begin_history(env, manifest.clone(), &mut history, 0).await?;
+                    let begun = begin_history(env, manifest.clone(), &mut history, 0).await?;
+                    done.begun = Some(begun);
                 }
                 if !no_batch {
                     cut_logs(&*env.store, &manifest, (&file, error.offset()), &mut done).await?;
@@ -360,13 +378,14 @@ async fn manifest_without(env: &Env, files: &[String], error: &Error) -> Result<
 }
 
 /// Writes a checkpoint of another history above all numbers that there are, and above `number`:
-/// from then on the database is what it says, whatever becomes of the files below.
+/// from then on the database is what it says, whatever becomes of the files below. Returns its
+/// number.
 async fn begin_history(
     env: &Env,
     manifest: Manifest,
     history: &mut Option<u32>,
     number: u64,
-) -> Result<()> {
+) -> Result<u64> {
     let old = manifest.database.history;
     let history = *history.get_or_insert_with(|| other_history(env, old));
     let listed = env.store.list("manifest/").await?;
@@ -381,7 +400,7 @@ async fn begin_history(
     let name = FileKind::Checkpoint.file_name(manifest.number);
     let bytes = encode_checkpoint(env.random.next_u64(), &manifest)?;
     env.store.put_if_absent(&name, bytes).await?;
-    Ok(())
+    Ok(manifest.number)
 }
 
 /// The number of a history that no token of the old one fits.

@@ -37,6 +37,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         let store = LocalStore::open(&folder)?;
         aside = set_aside(&Env::system(Arc::new(store))).await?;
         before = look().await?;
+        before.healable.retain(|damage| !aside.is_given_up(damage));
     }
     let mut healed = Vec::new();
     let mut after = before.clone();
@@ -58,7 +59,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         ReportFormat::Json => format!("{}\n", report(&aside, &healed, &after)),
     };
     failure::write_data(&text)?;
-    let lost = after.closed.is_some() || !after.lost.is_empty() || !aside.files.is_empty();
+    let lost = after.closed.is_some() || !after.lost.is_empty() || aside.is_something();
     Ok(match (lost, after.healable.is_empty()) {
         (true, _) => ExitCode::from(LOST),
         (false, false) => ExitCode::from(HEALABLE),
@@ -90,7 +91,7 @@ fn line(damage: &Damage) -> String {
 fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
     let mut text = String::new();
     for why in &aside.why {
-        text += &format!("set aside: {why}\n");
+        text += &format!("did not open: {why}\n");
     }
     for file in &aside.files {
         text += &format!("set aside: {file}\n");
@@ -111,10 +112,10 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
         "read {}, {}: {}\n",
         counted(found.files, "file"),
         bytes(found.bytes),
-        match (&found.closed, found.is_whole(), aside.files.is_empty()) {
+        match (&found.closed, found.is_whole(), aside.is_something()) {
             (Some(_), ..) => "more can't be told until it opens",
-            (None, true, true) => "all of it is whole",
-            (None, true, false) => "all that is left is whole",
+            (None, true, false) => "all of it is whole",
+            (None, true, true) => "all that is left is whole",
             (None, false, _) => "the rest is whole",
         }
     );
@@ -138,6 +139,7 @@ fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
         "files": found.files,
         "bytes": found.bytes,
         "closed": found.closed.as_ref().map(ToString::to_string),
+        "did_not_open": aside.why,
         "set_aside": aside.files,
         "healed": all(healed),
         "healable": all(&found.healable),

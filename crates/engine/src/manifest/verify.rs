@@ -65,7 +65,7 @@ impl Chain<'_> {
     fn miss(&mut self, number: u64) {
         let name = FileKind::Edit.file_name(number);
         let error = Error::corrupt(format!("{name}: the file is missing"));
-        self.found.push(error);
+        self.found.push(error.with_file(name));
         self.manifest = None;
     }
 
@@ -96,7 +96,7 @@ impl Chain<'_> {
                 if made.is_some_and(|made| *made != checkpoint) {
                     let name = FileKind::Checkpoint.file_name(number);
                     let message = format!("{name}: differs from what the edits make");
-                    self.found.push(Error::corrupt(message));
+                    self.found.push(Error::corrupt(message).with_file(name));
                 }
                 self.manifest = Some(checkpoint);
             }

@@ -692,6 +692,62 @@ fn a_database_that_does_not_open_is_opened_by_setting_aside() {
     assert_eq!(status(&place, &["repair"]), Some(0));
 }
 
+/// The names of the manifest's files, oldest first.
+fn edits(place: &Place) -> Vec<String> {
+    let listed = std::fs::read_dir(place.path("db/manifest")).unwrap();
+    let mut names: Vec<String> = listed
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
+    let given_up = |place: &Place, edit: &str| {
+        let dry = place.run(&["repair", "--dry-run"]);
+        let missing = format!("manifest/{edit}: the file is missing");
+        let told = format!("does not open: {missing}");
+        assert!(dry.out.contains(&told), "{}", dry.out);
+        let args = ["repair", "--set-aside"];
+        let done = place.command(&args).output().unwrap();
+        let out = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(done.status.code(), Some(4), "{out}");
+        assert!(out.contains(&format!("did not open: {missing}")), "{out}");
+        assert!(out.contains("all that is left is whole"), "{out}");
+        assert!(!out.contains("healed: manifest/"), "{out}");
+        assert_eq!(status(place, &["repair"]), Some(0));
+        out
+    };
+    // One of which a newer one is there, which is moved. There is a checkpoint before them.
+    let place = filled();
+    let pairs = (0..130).map(|n| format!("CREATE TABLE u{n} (a INT); DROP TABLE u{n};"));
+    place.ok(&["sql", "-c", &pairs.collect::<String>()]);
+    place.ok(&["sql", "-c", "INSERT INTO t VALUES (1, 'b')"]);
+    let all = edits(&place);
+    assert!(all.iter().any(|name| name.ends_with(".checkpoint")));
+    let (gone, newest) = (&all[all.len() - 2], &all[all.len() - 1]);
+    std::fs::remove_file(place.path("db/manifest").join(gone)).unwrap();
+    let out = given_up(&place, gone);
+    assert!(
+        out.contains(&format!("set aside: manifest/{newest}")),
+        "{out}"
+    );
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+    // The newest ones, of which the log alone tells: there is nothing to move.
+    let place = filled();
+    let before = edits(&place);
+    place.ok(&["sql", "-c", "INSERT INTO t VALUES (4, 'd')"]);
+    let mut gone = edits(&place);
+    gone.retain(|edit| !before.contains(edit));
+    for edit in &gone {
+        std::fs::remove_file(place.path("db/manifest").join(edit)).unwrap();
+    }
+    let out = given_up(&place, &gone[0]);
+    assert!(!out.contains("set aside: "), "{out}");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "4\n");
+}
+
 #[test]
 fn repair_names_who_has_the_database_and_looks_at_nothing() {
     let place = filled();
