@@ -46,12 +46,14 @@ pub(crate) fn backup_columns() -> SchemaRef {
 
 /// VERIFY TABLE.
 pub(crate) async fn verify(session: &Arc<Shared>, table: &str, share: f64) -> Result<AnswerStream> {
-    session.table(table)?;
+    let id = session.table(table)?.id;
+    let instance = session.instance();
+    let manifest = instance.manifest();
+    // A temporary table is stored under another name than the one that its session sees.
+    let stored = manifest.tables.get(&id);
+    let stored = stored.map_or(table, |state| state.table.name.as_str());
     let teller = session.teller();
-    let report = session
-        .instance()
-        .verify_table(table, share, &teller)
-        .await?;
+    let report = instance.verify_table(stored, share, &teller).await?;
     if let Some(error) = difference(table, &report) {
         return Err(error);
     }

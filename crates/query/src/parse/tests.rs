@@ -263,6 +263,22 @@ fn statements_for_operators_are_read() {
         Statement::Settle { table: Some(t), to: SettleTo::Sorted } if t == "t"
     ));
     assert!(matches!(
+        statement("SETTLE TABLE public.\"A b\""),
+        Statement::Settle { table: Some(t), to: SettleTo::Authority } if t == "A b"
+    ));
+    assert!(matches!(
+        statement("VERIFY TABLE \"A b\" SAMPLE 50"),
+        Statement::VerifyTable { table, share } if table == "A b" && share == 0.5
+    ));
+    for sql in [
+        "SETTLE TABLE",
+        "SETTLE TABLE a.",
+        "VERIFY TABLE t u",
+        "VERIFY TABLE 't'",
+    ] {
+        assert_eq!(refused(sql).sqlstate(), "42601", "{sql}");
+    }
+    assert!(matches!(
         statement("PAUSE STAGE sort"),
         Statement::Pause(StageName::Sort)
     ));

@@ -19,8 +19,8 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
     };
     let words = &words[1..];
     match *first {
-        "SETTLE" => settle(rest, words).map(Some),
-        "VERIFY" => verify(rest, words).map(Some),
+        "SETTLE" => settle(rest, &tokens[1..]).map(Some),
+        "VERIFY" => verify(rest, &tokens[1..]).map(Some),
         "BACKUP" => backup(rest, &tokens[1..], words).map(Some),
         "PAUSE" => Ok(Some(Statement::Pause(stage(rest)?))),
         "RESUME" => Ok(Some(Statement::Resume(stage(rest)?))),
@@ -46,27 +46,35 @@ pub(super) fn spelt(token: &Token) -> String {
     }
 }
 
-fn settle(rest: &[&str], words: &[String]) -> Result<Statement> {
+fn settle(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
+    let wrong = || usage("SETTLE [TABLE t] [TO SORTED | AUTHORITY]");
     let (table, rest) = match rest {
-        ["TABLE", _, rest @ ..] => (Some(words[1].to_lowercase()), rest),
+        ["TABLE", ..] => {
+            let (table, length) = leading_name(&tokens[1..], wrong)?;
+            (Some(table), &rest[1 + length..])
+        }
         rest => (None, rest),
     };
     let to = match rest {
         [] | ["TO", "AUTHORITY"] => SettleTo::Authority,
         ["TO", "SORTED"] => SettleTo::Sorted,
-        _ => return Err(usage("SETTLE [TABLE t] [TO SORTED | AUTHORITY]")),
+        _ => return Err(wrong()),
     };
     Ok(Statement::Settle { table, to })
 }
 
-fn verify(rest: &[&str], words: &[String]) -> Result<Statement> {
-    let (table, percent) = match rest {
-        ["TABLE", _] => (&words[1], 100.0),
-        ["TABLE", _, "SAMPLE", percent] | ["TABLE", _, "SAMPLE", percent, "%" | "PERCENT"] => {
-            let percent: f64 = percent.parse().unwrap_or(f64::NAN);
-            (&words[1], percent)
+fn verify(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
+    let wrong = || usage("VERIFY TABLE t [SAMPLE percent]");
+    let ["TABLE", ..] = rest else {
+        return Err(wrong());
+    };
+    let (table, length) = leading_name(&tokens[1..], wrong)?;
+    let percent: f64 = match &rest[1 + length..] {
+        [] => 100.0,
+        ["SAMPLE", percent] | ["SAMPLE", percent, "%" | "PERCENT"] => {
+            percent.parse().unwrap_or(f64::NAN)
         }
-        _ => return Err(usage("VERIFY TABLE t [SAMPLE percent]")),
+        _ => return Err(wrong()),
     };
     if !(percent > 0.0 && percent <= 100.0) {
         return Err(Error::invalid(
@@ -75,7 +83,7 @@ fn verify(rest: &[&str], words: &[String]) -> Result<Statement> {
         .with_sqlstate("2202H"));
     }
     Ok(Statement::VerifyTable {
-        table: table.to_lowercase(),
+        table,
         share: percent / 100.0,
     })
 }
@@ -330,6 +338,18 @@ fn name(tokens: &[TokenWithSpan]) -> Result<ObjectName> {
         1 => Ok(ObjectName(parts)),
         _ => Err(usage(USAGE)),
     }
+}
+
+/// The name of a table that the tokens begin with, and how many of them it takes.
+fn leading_name(tokens: &[TokenWithSpan], wrong: impl Fn() -> Error) -> Result<(String, usize)> {
+    let points = tokens.iter().skip(1).step_by(2);
+    let points = points.take_while(|token| token.token == Token::Period);
+    let length = (1 + 2 * points.count()).min(tokens.len());
+    let name = name(&tokens[..length]).map_err(|error| match error.sqlstate() {
+        "42601" => wrong(),
+        _ => error,
+    })?;
+    Ok((name, length))
 }
 
 /// A name of parts with points between them, in lower case.
