@@ -7,6 +7,7 @@
 //!   copy each segment that is not there yet   read back in full, checksum kept; those that are
 //!                                             there are compared with their checksum
 //!   put backups/{number}.backup               last: from here on the backup is there
+//!   read what only earlier ones need          what rotted of it is told
 //! ```
 //!
 //! No log belongs to a backup: what is acknowledged is sorted first, by the pipeline itself.
@@ -143,6 +144,9 @@ pub(crate) async fn take(
     };
     let name = Backup::file_name(backup.number);
     target.store.put_if_absent(&name, backup.encode()?).await?;
+    // What only earlier backups need is in no snapshot.
+    drop(pin);
+    look_at_older(&*target.store, &known, &backup, &mut notes).await;
     Ok(BackupReport {
         number: backup.number,
         newest: backup.newest(),
@@ -181,6 +185,29 @@ async fn known_files(
         known.extend(backup.files);
     }
     Ok(known)
+}
+
+/// Says what is damaged in the folder of what earlier backups alone need: the database may hold it
+/// no more, so it is not copied again.
+async fn look_at_older(
+    store: &dyn Store,
+    known: &BTreeMap<String, CopiedFile>,
+    backup: &Backup,
+    notes: &mut Vec<String>,
+) {
+    for (file, copied) in known {
+        if backup.files.contains_key(file) {
+            continue;
+        }
+        let what = match checksum_of(store, file, *copied).await {
+            Ok(crc) if crc == copied.crc32c => continue,
+            Ok(_) => format!("{file}: not what was copied"),
+            Err(error) => error.to_string(),
+        };
+        notes.push(format!(
+            "{what}; earlier backups need it, as `lazybase backup verify` says"
+        ));
+    }
 }
 
 /// Pins a manifest in which everything that is sealed is sorted, and everything that was
@@ -264,8 +291,9 @@ impl Copying<'_> {
         if let Some(error) = self.instance.condemned(file) {
             return Err(self.damaged(part, error));
         }
+        let known = self.known.get(file);
         if let Some(length) = self.present.get(file) {
-            if let Some(known) = self.known.get(file) {
+            if let Some(known) = known {
                 match checksum_of(store, file, *known).await {
                     Ok(crc) if crc == known.crc32c && *length == part.bytes() => {
                         return Ok(Copied::There(*known));
@@ -276,6 +304,8 @@ impl Copying<'_> {
             }
             // Damaged there, or of a backup that was broken off.
             store.delete(file).await?;
+        } else if known.is_some() {
+            notes.push(format!("{file}: missing in the folder, and copied again"));
         }
         match (self.copy(part).await, part) {
             (Ok(copied), _) => Ok(Copied::Now(copied)),
@@ -355,6 +385,12 @@ async fn copy(
     Ok(CopiedFile { bytes, crc32c })
 }
 
+/// There is nothing to read or to restore.
+fn no_backup() -> Error {
+    Error::not_found("there is no backup in the folder")
+        .with_hint("name the folder that `lazybase backup --to` or BACKUP TO wrote")
+}
+
 /// What a folder of backups holds.
 #[derive(Debug, Clone)]
 pub struct ListedBackup {
@@ -382,7 +418,7 @@ pub async fn list_backups(store: &dyn Store) -> Result<Vec<ListedBackup>> {
 /// each problem, and how many files and bytes were read.
 ///
 /// # Errors
-/// The store's; `NotFound` when there is no such backup.
+/// The store's; `NotFound` when there is no such backup, or none at all.
 #[boxed]
 pub async fn verify_backups(
     store: &dyn Store,
@@ -395,6 +431,9 @@ pub async fn verify_backups(
         Some(number) => vec![number],
         None => Backup::numbers(store).await?,
     };
+    if numbers.is_empty() {
+        return Err(no_backup());
+    }
     for number in numbers {
         match Backup::read(store, number).await {
             Ok(backup) => {

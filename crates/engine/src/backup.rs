@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use arrow::temporal_conversions::timestamp_us_to_datetime;
 use bytes::Bytes;
 use lazybase_model::{Error, Result, ScuNumber};
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,24 @@ impl Backup {
     /// The newest SCU: everything acknowledged up to its end is there.
     pub fn newest(&self) -> ScuNumber {
         self.manifest.sorted_through
+    }
+
+    /// The SCUs and the times that it can be restored to, in words.
+    pub fn reach(&self) -> String {
+        let moment = |micros| match timestamp_us_to_datetime(micros) {
+            Some(moment) => moment.to_string(),
+            None => format!("{micros} us since 1970"),
+        };
+        // By then all of the oldest SCU had been acknowledged; without batches it has no time.
+        let oldest = self.manifest.times.get(&self.oldest);
+        let from = oldest.map(|time| format!("from {} ", moment(time.last_ack_micros)));
+        format!(
+            "SCUs {} to {}, {}to {} UTC",
+            self.oldest,
+            self.newest(),
+            from.unwrap_or_default(),
+            moment(self.taken_micros),
+        )
     }
 
     /// The bytes of its file.

@@ -64,10 +64,9 @@ async fn list(from: &Path) -> Result<()> {
     for listed in &listed {
         text += &match &listed.backup {
             Ok(backup) => format!(
-                "backup {}: SCUs {} to {}, {}, {}\n",
+                "backup {}: {}, {}, {}\n",
                 listed.number,
-                backup.oldest,
-                backup.newest(),
+                backup.reach(),
                 counted(backup.files.len() as u64, "file"),
                 bytes(backup.files.values().map(|file| file.bytes).sum()),
             ),

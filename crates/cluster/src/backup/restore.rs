@@ -19,7 +19,7 @@ use lazybase_engine::manifest::Manifest;
 use lazybase_engine::manifest::file::{FileKind, encode_checkpoint};
 use lazybase_model::{Error, Result, ScuNumber};
 
-use super::copy;
+use super::{copy, no_backup};
 use crate::instance::AsOf;
 use crate::parts::{Part, parts_of};
 use crate::repair::other_history;
@@ -153,7 +153,11 @@ async fn write(
         let known = backup.files.get(file).ok_or_else(|| {
             Error::corrupt(format!("backup {} does not list {file}", backup.number))
         })?;
-        let copied = copy(source, &*target.store, part, &|| Ok(())).await?;
+        let copied = copy(source, &*target.store, part, &|| Ok(())).await;
+        let copied = copied.map_err(|error| match error.damaged_file() {
+            Some(_) => of_backup(error, backup),
+            None => error,
+        })?;
         if copied != *known {
             return Err(not_as_backed_up(file, backup));
         }
@@ -178,9 +182,14 @@ async fn clear(target: &dyn Store) {
 }
 
 fn not_as_backed_up(file: &str, backup: &Backup) -> Error {
-    let message = format!("{file}: not what backup {} copied", backup.number);
-    Error::corrupt(message)
-        .with_file(file)
+    let message = format!("{file}: not what was copied");
+    of_backup(Error::corrupt(message).with_file(file), backup)
+}
+
+/// A file of a backup can't be restored.
+fn of_backup(error: Error, backup: &Backup) -> Error {
+    error
+        .within(format_args!("backup {}", backup.number))
         .with_hint("restore another backup, or to another SCU: it may not need the file")
 }
 
@@ -192,8 +201,7 @@ async fn choose(source: &dyn Store, request: &RestoreRequest) -> Result<(Backup,
         None => Backup::numbers(source).await?,
     };
     let Some(newest) = numbers.last() else {
-        return Err(Error::not_found("there is no backup in the folder")
-            .with_hint("name the folder that `lazybase backup --to` or BACKUP TO wrote"));
+        return Err(no_backup());
     };
     let Some(at) = request.at else {
         let backup = Backup::read(source, *newest).await?;
@@ -211,15 +219,15 @@ async fn choose(source: &dyn Store, request: &RestoreRequest) -> Result<(Backup,
             }
             Err(error) => return Err(error),
         };
-        let (oldest, newest) = (backup.oldest, backup.newest());
+        let reach = backup.oldest..=backup.newest();
         let boundary = match at {
-            AsOf::Scu(scu) => Some(scu).filter(|scu| oldest <= *scu && *scu <= newest),
+            AsOf::Scu(scu) => Some(scu).filter(|scu| reach.contains(scu)),
             AsOf::Timestamp { micros } => boundary_at(&backup, micros),
         };
         // Written by an older version, `oldest` may stand before a gap.
         match boundary.filter(|boundary| backup.manifest.is_readable_at(*boundary)) {
             Some(boundary) => return Ok((backup, boundary)),
-            None => kept.push(format!("{number}: SCUs {oldest} to {newest}")),
+            None => kept.push(format!("{number}: {}", backup.reach())),
         }
     }
     Err(Error::not_found("no backup reaches that point")

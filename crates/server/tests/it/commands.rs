@@ -802,6 +802,14 @@ fn a_backup_is_restored_to_an_scu_and_to_a_time() {
         listed.err
     );
     assert!(alone(&["backup", "verify", "--from", backups]).ok);
+    // A folder without backups is no folder whose backups are whole.
+    let database = place.path("db");
+    let none = alone(&["backup", "verify", "--from", text(&database)]);
+    assert!(
+        !none.ok && none.err.contains("no backup in the folder"),
+        "{}",
+        none.err
+    );
     let counts = |name: &str, more: &[&str]| {
         let folder = place.path(name);
         let folder = text(&folder);
@@ -822,6 +830,13 @@ fn a_backup_is_restored_to_an_scu_and_to_a_time() {
     assert_eq!(counts("newest", &[]), "n\n4\n");
     assert_eq!(counts("first", &["--number", "1"]), "n\n3\n");
     assert_eq!(counts("scu", &["--as-of", "1"]), "n\n3\n");
+    // The times that `list` shows are those that can be asked for.
+    let first = listed.out.lines().next().unwrap();
+    let (times, _) = first.split_once(" UTC").expect(first);
+    let (from, to) = times.rsplit_once(" to ").expect(first);
+    let (_, from) = from.split_once("from ").expect(first);
+    assert_eq!(counts("from", &["--as-of", from]), "n\n3\n");
+    assert_eq!(counts("to", &["--as-of", to]), "n\n3\n");
     let folder = place.path("newest");
     let again = alone(&["--db", text(&folder), "restore", "--from", backups]);
     assert!(
@@ -840,7 +855,7 @@ fn a_backup_is_restored_to_an_scu_and_to_a_time() {
         "1999-01-01",
     ]);
     assert!(
-        !never.ok && never.err.contains("no backup reaches"),
+        !never.ok && never.err.contains("no backup reaches") && never.err.contains(from),
         "{}",
         never.err
     );
