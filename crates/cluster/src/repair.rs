@@ -113,7 +113,7 @@ pub async fn examine(env: &Env) -> Result<Examination> {
             scus: None,
             keys: None,
             current: false,
-            what: format!("{error}; newer files of the manifest stand for it"),
+            what: format!("{}; newer files of the manifest stand for it", error.fact()),
         }));
     for (_, bytes) in store.list("manifest/").await? {
         found.files += 1;
@@ -129,7 +129,7 @@ pub async fn examine(env: &Env) -> Result<Examination> {
                 scus: Some(Span::new(times.first, times.last)),
                 keys: None,
                 current: false,
-                what: format!("{error}: when these SCUs came to be"),
+                what: format!("{}: when these SCUs came to be", error.fact()),
             });
         }
     }
@@ -177,7 +177,7 @@ async fn look_at_logs(
             scus: Some(Span::single(*scu)),
             keys: None,
             current: *scu > manifest.sorted_through,
-            what: error.to_string(),
+            what: error.fact(),
         };
         if *scu <= manifest.sorted_through {
             // Unless a run was lost with it, which is told with the runs.
@@ -249,7 +249,7 @@ fn damages(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Result<Vec
             scus: Some(run.span),
             keys: keys_of(&layout, meta),
             current,
-            what: error.to_string(),
+            what: error.fact(),
         });
     }
     Ok(damages)
@@ -319,7 +319,7 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
         if !met.insert((file.clone(), error.offset())) {
             return Err(error);
         }
-        done.why.push(error.to_string());
+        done.why.push(error.fact());
         match FileKind::of_name(&file) {
             Some((_, number)) => {
                 let files = manifest_files_from(&*env.store, number).await?;
@@ -432,7 +432,8 @@ async fn cut_logs(
         let is_kept = match keep_whole_frames(store, manifest, (file, cut), &copy).await {
             Ok(is_kept) => is_kept,
             Err(error) if error.damaged_file().is_some() || error.sqlstate() == UNREADABLE => {
-                done.why.push(format!("{error}: nothing of it can be kept"));
+                done.why
+                    .push(format!("{}: nothing of it can be kept", error.fact()));
                 store.delete(&copy).await?;
                 false
             }

@@ -137,7 +137,12 @@ fn note(
     let Err(error) = checked else {
         return;
     };
-    let line = format!("{place}: {error}");
+    // Of a log the hint is to ask repair, which tells no more than this.
+    let told = match error.damaged_file().is_some_and(is_log) {
+        true => error.fact(),
+        false => error.to_string(),
+    };
+    let line = format!("{place}: {told}");
     match error.damaged_file() {
         Some(file) => {
             shared.reader.damaged.note(&error);

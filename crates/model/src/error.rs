@@ -161,6 +161,15 @@ impl Error {
         self.0.hint.as_deref()
     }
 
+    /// The short fact with its detail in one line, and without the hint: for reports of many errors,
+    /// which say themselves what can be done.
+    pub fn fact(&self) -> String {
+        match &self.0.detail {
+            Some(detail) => format!("{} ({detail})", self.0.message),
+            None => self.0.message.clone(),
+        }
+    }
+
     /// The stored file that it concerns, where one does.
     pub fn file(&self) -> Option<&str> {
         self.0.file.as_deref()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lazybase_cluster::{Damage, Examination, Instance, SetAside, examine, set_aside};
 use lazybase_engine::env::Env;
 use lazybase_engine::env::local::LocalStore;
-use lazybase_model::Result;
+use lazybase_model::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::cli::{RepairArgs, ReportFormat};
@@ -97,7 +97,7 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
         text += &format!("set aside: {file}\n");
     }
     if let Some(error) = &found.closed {
-        text += &format!("does not open: {error}\n");
+        text += &format!("does not open: {}\n", error.fact());
     }
     for damage in healed {
         text += &format!("healed: {}\n", line(damage));
@@ -113,7 +113,10 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
         counted(found.files, "file"),
         bytes(found.bytes),
         match (&found.closed, found.is_whole(), aside.is_something()) {
-            (Some(_), ..) => "more can't be told until it opens",
+            (Some(_), ..) => {
+                "more can't be told until it opens: restore the file, or a backup; or give up \
+                 what it said with --set-aside"
+            }
             (None, true, false) => "all of it is whole",
             (None, true, true) => "all that is left is whole",
             (None, false, _) => "the rest is whole",
@@ -138,7 +141,7 @@ fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
     json!({
         "files": found.files,
         "bytes": found.bytes,
-        "closed": found.closed.as_ref().map(ToString::to_string),
+        "closed": found.closed.as_ref().map(Error::fact),
         "did_not_open": aside.why,
         "set_aside": aside.files,
         "healed": all(healed),

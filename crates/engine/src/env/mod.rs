@@ -126,6 +126,23 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// What happened, without the file's name: for messages that begin with it.
+    pub fn reason(&self) -> String {
+        match self {
+            StoreError::NotFound(_) => "no such file".to_owned(),
+            StoreError::AlreadyExists(_) => "already exists".to_owned(),
+            StoreError::DefinitelyNot { reason, .. } | StoreError::Read { reason, .. } => {
+                reason.clone()
+            }
+            StoreError::Maybe { reason, .. } => format!("{reason} (may have happened)"),
+            StoreError::TooShort { end, .. } => {
+                format!("the file ends before byte {end}, to which it is read")
+            }
+        }
+    }
+}
+
 /// The result of a store operation.
 pub type StoreResult<T> = Result<T, StoreError>;
 

@@ -692,6 +692,18 @@ fn a_database_that_does_not_open_is_opened_by_setting_aside() {
     assert_eq!(status(&place, &["repair"]), Some(0));
 }
 
+#[test]
+fn repair_names_a_log_once_and_does_not_send_to_itself() {
+    let place = filled();
+    let log = "log/0000000000000001.log";
+    std::fs::remove_file(place.path("db").join(log)).unwrap();
+    let dry = place.run(&["repair", "--dry-run"]);
+    let line = dry.out.lines().next().unwrap_or_default();
+    assert!(line.starts_with("can be healed: SCUs 1..=1: "), "{line}");
+    assert!(line.ends_with(": no such file"), "{line}");
+    assert_eq!(line.matches(log).count(), 1, "{line}");
+}
+
 /// The names of the manifest's files, oldest first.
 fn edits(place: &Place) -> Vec<String> {
     let listed = std::fs::read_dir(place.path("db/manifest")).unwrap();
@@ -709,6 +721,7 @@ fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
         let missing = format!("manifest/{edit}: the file is missing");
         let told = format!("does not open: {missing}");
         assert!(dry.out.contains(&told), "{}", dry.out);
+        assert!(!dry.out.contains("hint: "), "{}", dry.out);
         let args = ["repair", "--set-aside"];
         let done = place.command(&args).output().unwrap();
         let out = String::from_utf8_lossy(&done.stdout).into_owned();

@@ -106,7 +106,10 @@ pub(super) struct FolderLock {
 
 impl FolderLock {
     pub(super) fn take(root: &Path) -> Result<FolderLock> {
-        let file = open_lock(root, true).map_err(|error| cannot_open(root, &error))?;
+        let file = open_lock(root, true).map_err(|error| {
+            // What stands in the way may be the lock's own file.
+            cannot_open(root, &error).with_detail(format!("{LOCK_FILE}: {error}"))
+        })?;
         lock(root, &file)?;
         write_owner(root, None);
         Ok(FolderLock {
@@ -137,8 +140,8 @@ fn in_use(root: &Path) -> Error {
         detail.push(format!("on host {host}"));
     }
     let root = root.display();
-    let error = Error::conflict(format!("database folder {root} is in use by {owner}"))
-        .with_sqlstate("55006");
+    let error =
+        Error::conflict(format!("folder {root} is in use by {owner}")).with_sqlstate("55006");
     let error = match &owner.address {
         None => error.with_hint("one process at a time has a database: end that one first"),
         Some(address) => {
@@ -208,7 +211,7 @@ pub(super) fn check_root(root: &Path) -> Result<()> {
             root.display()
         ))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let message = format!("there is no database folder {}", root.display());
+            let message = format!("there is no folder {}", root.display());
             Err(Error::not_found(message))
         }
         Err(error) => Err(cannot_open(root, &error)),
@@ -216,10 +219,19 @@ pub(super) fn check_root(root: &Path) -> Result<()> {
 }
 
 pub(super) fn cannot_open(root: &Path, error: &io::Error) -> Error {
-    let message = format!("can't open database folder {}", root.display());
-    Error::unavailable(message)
+    if root.as_os_str().is_empty() {
+        return Error::invalid("a folder's name is empty");
+    }
+    let refused = Error::unavailable(format!("can't open folder {}", root.display()))
         .with_detail(error.to_string())
-        .with_sqlstate("58030")
+        .with_sqlstate("58030");
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => refused.with_hint(
+            "to open a folder is to write in it; `lazybase repair --dry-run` and `lazybase \
+             inspect FILE` read a database as it is",
+        ),
+        _ => refused,
+    }
 }
 
 /// Makes the entries of a folder durable.

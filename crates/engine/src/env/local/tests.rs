@@ -39,10 +39,7 @@ fn second_opener_is_told_the_owner() {
     let error = LocalStore::open(root).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     let pid = std::process::id();
-    let start = format!(
-        "database folder {} is in use by process {pid} (",
-        root.display()
-    );
+    let start = format!("folder {} is in use by process {pid} (", root.display());
     assert!(error.message().starts_with(&start), "{error}");
     let detail = error.detail().unwrap();
     assert!(detail.ends_with("which serves 127.0.0.1:5432"), "{error}");
@@ -110,6 +107,18 @@ fn a_file_is_no_folder() {
     );
     let below = LocalStore::open(&path.join("below")).unwrap_err();
     assert_eq!(below.kind(), ErrorKind::Unavailable);
+    let nameless = LocalStore::open_own(Path::new(""), &[], None).unwrap_err();
+    assert_eq!(nameless.kind(), ErrorKind::Invalid, "{nameless}");
+}
+
+#[test]
+fn a_lock_that_is_no_file_is_named() {
+    let folder = folder();
+    fs::create_dir(folder.path().join(name::LOCK_FILE)).unwrap();
+    let error = LocalStore::open(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let detail = error.detail().unwrap_or_default();
+    assert!(detail.starts_with("LOCK: "), "{error}");
 }
 
 #[test]

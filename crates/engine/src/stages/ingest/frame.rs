@@ -517,7 +517,7 @@ pub(crate) async fn read_frame(
         }
         Err(error @ StoreError::TooShort { .. }) => {
             let what = "a frame can't be read";
-            return Err(damaged(&name, place.offset, what).with_detail(error.to_string()));
+            return Err(damaged(&name, place.offset, what).with_detail(error.reason()));
         }
         Err(StoreError::Read { reason, .. }) => {
             return Err(damaged(&name, place.offset, "a frame can't be read").with_detail(reason));
@@ -581,7 +581,7 @@ pub(crate) async fn check_header(store: &dyn Store, number: u64) -> Result<()> {
     let name = log_name(number);
     let first = match store.read(&name, 0..FILE_HEADER_BYTES).await {
         Ok(first) => first,
-        Err(error) => return Err(damaged(&name, 0, &error.to_string())),
+        Err(error) => return Err(damaged(&name, 0, &error.reason())),
     };
     match FileHeader::decode(&first, number) {
         HeaderState::Valid(_) => Ok(()),

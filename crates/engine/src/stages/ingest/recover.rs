@@ -125,7 +125,7 @@ async fn read_log(
     }
     check_order(manifest, &commits)?;
     check_ddl_batch(manifest, &scans, &commits)?;
-    check_parts(store, &scans, &commits).await?;
+    check_parts(store, manifest, &scans, &commits).await?;
     Ok((scans, commits))
 }
 
@@ -423,7 +423,12 @@ fn check_ddl_batch(manifest: &Manifest, scans: &[FileScan], commits: &[FoundComm
 }
 
 /// Checks that every data frame that a batch names is there, whole.
-async fn check_parts(store: &dyn Store, scans: &[FileScan], commits: &[FoundCommit]) -> Result<()> {
+async fn check_parts(
+    store: &dyn Store,
+    manifest: &Manifest,
+    scans: &[FileScan],
+    commits: &[FoundCommit],
+) -> Result<()> {
     let scanned: BTreeMap<u64, &FileScan> = scans
         .iter()
         .map(|scan| (scan.header.identity, scan))
@@ -438,8 +443,10 @@ async fn check_parts(store: &dyn Store, scans: &[FileScan], commits: &[FoundComm
             if good {
                 continue;
             }
-            let context =
-                |error: Error| error.within(format!("SCU {}, table {}", found.scu, part.table));
+            let context = |error: Error| {
+                let table = manifest.table_name(part.table);
+                error.within(format!("SCU {}, table {table:?}", found.scu))
+            };
             let (header, _) = read_frame(store, place).await.map_err(context)?;
             if header.kind != FrameKind::Data || header.batch != found.batch {
                 let name = place.file_name();
@@ -560,7 +567,7 @@ async fn header_at(
     let end = offset + FRAME_HEADER_BYTES as u64;
     let bytes = match read_again(store, &name, offset..end).await {
         Ok(bytes) => bytes,
-        Err(error) => return Err(damaged(&name, offset, &error.to_string())),
+        Err(error) => return Err(damaged(&name, offset, &error.reason())),
     };
     FrameHeader::decode(&bytes, number, offset)
         .filter(|header| header.identity == identity)
