@@ -37,6 +37,9 @@ struct Arguments {
     /// How many runs at once; as many as there are cores if not given.
     #[arg(long)]
     threads: Option<usize>,
+    /// Prints a line for each seed too: what was done in it.
+    #[arg(long)]
+    each: bool,
     /// Runs this seed alone and prints everything that happens.
     #[arg(long)]
     show: Option<u64>,
@@ -69,19 +72,22 @@ impl Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(seed) = arguments.show {
-        return show(seed);
-    }
-    let tell = |done: u64| {
-        if !arguments.json && done.is_multiple_of(1000) {
-            eprintln!("{done} seeds");
-        }
-    };
     let trim = match arguments.trim() {
         Ok(trim) => trim,
         Err(what) => {
             eprintln!("{what}");
             return ExitCode::from(2);
+        }
+    };
+    if let Some(seed) = arguments.show {
+        return show(seed, trim);
+    }
+    let tell = |outcome: &Outcome, done: u64| {
+        if arguments.each {
+            println!("{}", one_line(outcome, arguments.json));
+        }
+        if !arguments.json && done.is_multiple_of(1000) {
+            eprintln!("{done} seeds");
         }
     };
     let plan = Plan {
@@ -107,6 +113,40 @@ fn main() -> ExitCode {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
+}
+
+/// What was done in a run.
+fn one_line(outcome: &Outcome, as_json: bool) -> String {
+    let Outcome { seed, tally, .. } = outcome;
+    if as_json {
+        return serde_json::json!({
+            "seed": seed,
+            "counted": outcome.counts(),
+            "violation": outcome.violation,
+            "batches": tally.batches,
+            "queries": tally.queries,
+            "queries_of_several_stages": tally.mixed,
+            "crashes": tally.crashes,
+            "restarts": tally.restarts,
+            "authority_merges": tally.authority_merges,
+        })
+        .to_string();
+    }
+    format!(
+        "seed {seed}: {} batches, {} queries ({} from several stages), {} crashes, {} restarts, {} \
+         merges to the authority{}",
+        tally.batches,
+        tally.queries,
+        tally.mixed,
+        tally.crashes,
+        tally.restarts,
+        tally.authority_merges,
+        match (&outcome.violation, outcome.counts()) {
+            (Some(_), _) => ", violated",
+            (None, true) => "",
+            (None, false) => ", not counted",
+        },
+    )
 }
 
 fn as_json(report: &Report) -> String {
@@ -157,8 +197,8 @@ fn print(report: &Report) {
 }
 
 /// Runs one seed and prints everything that happens.
-fn show(seed: u64) -> ExitCode {
-    let outcome = run_caught(seed, Trim::NOTHING, true);
+fn show(seed: u64, trim: Trim) -> ExitCode {
+    let outcome = run_caught(seed, trim, true);
     outcome.lines.iter().for_each(|line| println!("{line}"));
     finish(&outcome)
 }

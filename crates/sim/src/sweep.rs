@@ -98,12 +98,12 @@ pub struct Plan {
     pub trim: Trim,
 }
 
-/// Runs seeds; `told` hears how many are done.
+/// Runs seeds; `told` hears of each, and how many are done with it, one after the other.
 #[expect(
     clippy::disallowed_methods,
     reason = "the command line measures, and spreads whole runs over cores; no run sees it"
 )]
-pub fn sweep(plan: Plan, told: &(dyn Fn(u64) + Sync)) -> Report {
+pub fn sweep(plan: Plan, told: &(dyn Fn(&Outcome, u64) + Sync)) -> Report {
     let Plan {
         from,
         seeds,
@@ -120,13 +120,14 @@ pub fn sweep(plan: Plan, told: &(dyn Fn(u64) + Sync)) -> Report {
             scope.spawn(|| {
                 while !enough.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= from + seeds {
+                    // The counter goes on behind the last number with the first.
+                    if !(from..from.saturating_add(seeds)).contains(&seed) {
                         break;
                     }
                     let outcome = run_caught(seed, trim, false);
                     let mut report = report.lock();
+                    told(&outcome, report.seeds + 1);
                     report.add(outcome);
-                    told(report.seeds);
                     if report.violations.len() >= violations_max {
                         enough.store(true, Ordering::Relaxed);
                     }

@@ -38,3 +38,35 @@ fn a_seed_is_shown_with_everything_that_happens() {
         assert!(text.contains(word), "{word}");
     }
 }
+
+#[test]
+fn each_seed_is_told_and_all_of_them_add_up() {
+    let output = run(&["--seeds", "3", "--from", "40", "--each", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let mut lines: Vec<serde_json::Value> = lines.collect();
+    let report = lines.pop().unwrap();
+    let mut seeds: Vec<u64> = lines
+        .iter()
+        .map(|line| line["seed"].as_u64().unwrap())
+        .collect();
+    seeds.sort_unstable();
+    assert_eq!(seeds, [40, 41, 42]);
+    for what in ["batches", "queries", "crashes", "restarts"] {
+        let each = lines.iter().map(|line| line[what].as_u64().unwrap());
+        assert_eq!(each.sum::<u64>(), report[what].as_u64().unwrap(), "{what}");
+    }
+    let told = run(&["--seeds", "1", "--from", "40", "--each"]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.starts_with("seed 40: "), "{told}");
+}
+
+#[test]
+fn the_last_seeds_there_are_can_be_asked_for() {
+    let first = (u64::MAX - 1).to_string();
+    let output = run(&["--seeds", "3", "--from", &first, "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["seeds"], 1);
+}

@@ -40,7 +40,7 @@ fn each_planted_fault_is_found_within_two_thousand_seeds() {
                 ..Trim::NOTHING
             },
         };
-        let report = sweep(plan, &|_| {});
+        let report = sweep(plan, &|_, _| {});
         match report.violations.first() {
             Some((seed, what)) => {
                 println!("{}: seed {seed}: {what}", fault.name());
