@@ -32,7 +32,7 @@ use lazybase_engine::read::remedy::outlook;
 use lazybase_engine::read::{DamagedFiles, read_times};
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::{
-    SET_ASIDE, examine as examine_log, keep_whole_frames, open_sealed,
+    KeptFrames, SET_ASIDE, examine as examine_log, keep_whole_frames, open_sealed,
 };
 use lazybase_model::error::UNREADABLE;
 use lazybase_model::{Error, Result, Span};
@@ -277,6 +277,9 @@ pub struct SetAside {
     /// Why, a line for each step: also where the file that kept the database from opening is gone,
     /// and none was moved.
     pub why: Vec<String>,
+    /// The rows of batches that were acknowledged, most likely, and stand behind the damage of a
+    /// log: as far as what is left of it tells.
+    pub lost: Vec<Damage>,
     /// The newest checkpoint of the history that began.
     begun: Option<u64>,
 }
@@ -322,8 +325,7 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
         done.why.push(error.fact());
         match FileKind::of_name(&file) {
             Some((_, number)) => {
-                let files = manifest_files_from(&*env.store, number).await?;
-                let manifest = manifest_without(env, &files, &error).await?;
+                let (manifest, files) = manifest_before(env, number, &error, &mut done.why).await?;
                 done.begun = Some(begin_history(env, manifest, &mut history, number).await?);
                 for file in files {
                     move_aside(&*env.store, &file).await?;
@@ -331,7 +333,7 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
                 }
             }
             None if file.starts_with(LOG) => {
-                let manifest = manifest_without(env, &[], &error).await?;
+                let manifest = manifest_without(env, &[]).await?;
                 // A batch that came with DDL and is gone: where it stood is not known.
                 let no_batch = error.offset().is_none() && manifest.ddl_batch.is_some();
                 let manifest = Manifest {
@@ -362,8 +364,31 @@ async fn manifest_files_from(store: &dyn Store, from: u64) -> Result<Vec<String>
     Ok(files.into_values().rev().collect())
 }
 
-/// The manifest that is left without some files: there must be an older state to go back to.
-async fn manifest_without(env: &Env, files: &[String], error: &Error) -> Result<Manifest> {
+/// The newest manifest that can be read before a number, and the files that come after it: what is
+/// left of the one damaged file may not open for an older one.
+async fn manifest_before(
+    env: &Env,
+    number: u64,
+    error: &Error,
+    why: &mut Vec<String>,
+) -> Result<(Manifest, Vec<String>)> {
+    let mut from = number;
+    loop {
+        let files = manifest_files_from(&*env.store, from).await?;
+        let met = match manifest_without(env, &files).await {
+            Ok(manifest) => return Ok((manifest, files)),
+            Err(met) => met,
+        };
+        match met.file().and_then(FileKind::of_name) {
+            Some((_, older)) if older < from => from = older,
+            _ => return Err(error.clone()),
+        }
+        why.push(met.fact());
+    }
+}
+
+/// The manifest that is left without some files.
+async fn manifest_without(env: &Env, files: &[String]) -> Result<Manifest> {
     let without = Env {
         store: Arc::new(Without {
             inner: Arc::clone(&env.store),
@@ -371,10 +396,8 @@ async fn manifest_without(env: &Env, files: &[String], error: &Error) -> Result<
         }),
         ..env.clone()
     };
-    match ManifestStore::open_read_only(&without).await {
-        Ok(manifests) => Ok(manifests.current().as_ref().clone()),
-        Err(_) => Err(error.clone()),
-    }
+    let manifests = ManifestStore::open_read_only(&without).await?;
+    Ok(manifests.current().as_ref().clone())
 }
 
 /// Writes a checkpoint of another history above all numbers that there are, and above `number`:
@@ -429,21 +452,30 @@ async fn cut_logs(
     for (file, bytes) in files {
         let copy = format!("{CUTS}{}", file.trim_start_matches(LOG));
         let cut = cut.filter(|_| file == first);
-        let is_kept = match keep_whole_frames(store, manifest, (file, cut), &copy).await {
-            Ok(is_kept) => is_kept,
+        let kept = match keep_whole_frames(store, manifest, (file, cut), &copy).await {
+            Ok(kept) => kept,
             Err(error) if error.damaged_file().is_some() || error.sqlstate() == UNREADABLE => {
                 done.why
                     .push(format!("{}: nothing of it can be kept", error.fact()));
                 store.delete(&copy).await?;
-                false
+                KeptFrames::default()
             }
             Err(error) => return Err(error),
         };
         move_aside(store, file).await?;
-        if is_kept {
+        if kept.is_copied {
             store.create_log(file, *bytes, Some(&copy)).await?;
         }
         done.files.push(file.clone());
+        let lost = kept.given_up.iter();
+        done.lost.extend(lost.map(|((scu, table), rows)| Damage {
+            file: file.clone(),
+            table: Some(manifest.table_name(*table)),
+            scus: Some(Span::single(*scu)),
+            keys: None,
+            current: true,
+            what: format!("stored rows that were set aside with {file}: {rows}"),
+        }));
     }
     Ok(())
 }

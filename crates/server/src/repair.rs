@@ -105,7 +105,7 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
     for damage in &found.healable {
         text += &format!("can be healed: {}\n", line(damage));
     }
-    for damage in &found.lost {
+    for damage in aside.lost.iter().chain(&found.lost) {
         text += &format!("lost: {}\n", line(damage));
     }
     text += &format!(
@@ -138,6 +138,7 @@ fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
         })
     };
     let all = |damages: &[Damage]| damages.iter().map(of).collect::<Vec<_>>();
+    let lost = [&aside.lost[..], &found.lost[..]].concat();
     json!({
         "files": found.files,
         "bytes": found.bytes,
@@ -146,6 +147,6 @@ fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
         "set_aside": aside.files,
         "healed": all(healed),
         "healable": all(&found.healable),
-        "lost": all(&found.lost),
+        "lost": all(&lost),
     })
 }

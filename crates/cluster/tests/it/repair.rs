@@ -12,7 +12,7 @@ use lazybase_cluster::{
 };
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
-use lazybase_model::{ErrorKind, Freshness, ScuNumber};
+use lazybase_model::{ErrorKind, Freshness, ScuNumber, Span};
 
 use crate::damage::files;
 use crate::harness::{at, commit, create, fresh, keeping, open, pause, scan, settings};
@@ -467,6 +467,15 @@ fn a_log_is_cut_at_the_damage_and_what_the_manifest_has_sealed_stays() {
     );
     let aside = block_on(set_aside(&env(&image))).unwrap();
     assert!(aside.files.contains(&piece.file), "{aside:?}");
+    // Both batches behind the damage are told, by table and SCU.
+    let [lost] = &aside.lost[..] else {
+        panic!("{aside:?}");
+    };
+    assert_eq!(lost.table.as_deref(), Some("t"));
+    assert_eq!(lost.scus, Some(Span::single(token.scu)));
+    let (what, rows) = lost.what.rsplit_once(": ").unwrap();
+    assert!(what.ends_with(&piece.file), "{lost:?}");
+    assert!(rows.parse::<u64>().unwrap() >= 80, "{lost:?}");
     let examined = looked_at(&image);
     assert!(examined.is_whole(), "{examined:?}");
     for _ in 0..2 {

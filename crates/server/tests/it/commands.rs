@@ -716,21 +716,8 @@ fn edits(place: &Place) -> Vec<String> {
 
 #[test]
 fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
-    let given_up = |place: &Place, edit: &str| {
-        let dry = place.run(&["repair", "--dry-run"]);
-        let missing = format!("manifest/{edit}: the file is missing");
-        let told = format!("does not open: {missing}");
-        assert!(dry.out.contains(&told), "{}", dry.out);
-        assert!(!dry.out.contains("hint: "), "{}", dry.out);
-        let args = ["repair", "--set-aside"];
-        let done = place.command(&args).output().unwrap();
-        let out = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert_eq!(done.status.code(), Some(4), "{out}");
-        assert!(out.contains(&format!("did not open: {missing}")), "{out}");
-        assert!(out.contains("all that is left is whole"), "{out}");
-        assert!(!out.contains("healed: manifest/"), "{out}");
-        assert_eq!(status(place, &["repair"]), Some(0));
-        out
+    let remove = |place: &Place, edit: &str| {
+        std::fs::remove_file(place.path("db/manifest").join(edit)).unwrap();
     };
     // One of which a newer one is there, which is moved. There is a checkpoint before them.
     let place = filled();
@@ -739,26 +726,53 @@ fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
     place.ok(&["sql", "-c", "INSERT INTO t VALUES (1, 'b')"]);
     let all = edits(&place);
     assert!(all.iter().any(|name| name.ends_with(".checkpoint")));
-    let (gone, newest) = (&all[all.len() - 2], &all[all.len() - 1]);
-    std::fs::remove_file(place.path("db/manifest").join(gone)).unwrap();
-    let out = given_up(&place, gone);
-    assert!(
-        out.contains(&format!("set aside: manifest/{newest}")),
-        "{out}"
-    );
+    let newest = &all[all.len() - 1];
+    remove(&place, &all[all.len() - 2]);
+    let out = given_up(&place, &all[all.len() - 2..]);
+    let moved = format!("set aside: manifest/{newest}\n");
+    assert!(out.contains(&moved), "{out}");
     assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+    // Two of them: what is left of the one does not open for the other.
+    let place = filled();
+    place.ok(&["sql", "-c", "INSERT INTO t VALUES (4, 'd')"]);
+    let all = edits(&place);
+    let (older, gone) = (&all[all.len() - 3], &all[all.len() - 2]);
+    remove(&place, gone);
+    std::fs::write(place.path("db/manifest").join(older), b"nothing").unwrap();
+    let out = given_up(&place, &all[all.len() - 2..]);
+    let moved = format!("set aside: manifest/{older}\n");
+    assert!(out.contains(&moved), "{out}");
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "4\n");
     // The newest ones, of which the log alone tells: there is nothing to move.
     let place = filled();
     let before = edits(&place);
     place.ok(&["sql", "-c", "INSERT INTO t VALUES (4, 'd')"]);
     let mut gone = edits(&place);
     gone.retain(|edit| !before.contains(edit));
-    for edit in &gone {
-        std::fs::remove_file(place.path("db/manifest").join(edit)).unwrap();
-    }
-    let out = given_up(&place, &gone[0]);
+    gone.iter().for_each(|edit| remove(&place, edit));
+    let out = given_up(&place, &gone);
     assert!(!out.contains("set aside: "), "{out}");
     assert_eq!(place.rows("SELECT count(*) FROM t"), "4\n");
+}
+
+/// Sets aside what keeps a database from opening: one of the edits `gone` is missing. What repair
+/// says.
+fn given_up(place: &Place, gone: &[String]) -> String {
+    let dry = place.run(&["repair", "--dry-run"]).out;
+    let missing = gone
+        .iter()
+        .map(|edit| format!("manifest/{edit}: the file is missing"))
+        .find(|missing| dry.contains(&format!("does not open: {missing}")))
+        .expect(&dry);
+    assert!(!dry.contains("hint: "), "{dry}");
+    let done = place.command(&["repair", "--set-aside"]).output().unwrap();
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(4), "{out}");
+    assert!(out.contains(&format!("did not open: {missing}")), "{out}");
+    assert!(out.contains("all that is left is whole"), "{out}");
+    assert!(!out.contains("healed: manifest/"), "{out}");
+    assert_eq!(status(place, &["repair"]), Some(0));
+    out
 }
 
 #[test]

@@ -48,7 +48,7 @@ use crate::manifest::file::FileKind;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry};
 use scan::{FileScan, scan_file};
 
-pub use keep::keep_whole_frames;
+pub use keep::{KeptFrames, keep_whole_frames};
 
 /// What recovery found.
 #[derive(Debug)]

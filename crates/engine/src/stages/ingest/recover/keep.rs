@@ -2,21 +2,35 @@
 //! before the damage, and behind it those of sealed SCUs, at the places where they stood.
 //!
 //! Reads the damaged file and writes the copy. In the log that begins again behind the copy nothing
-//! counts that stood behind the damage; what the manifest has sealed stays readable by its places.
+//! counts that stood behind the damage, and it is told whose rows that were; what the manifest has
+//! sealed stays readable by its places.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lazybase_model::Result;
+use bytes::Bytes;
+use lazybase_model::{Result, ScuNumber, TableId};
 
+use super::super::frame::commit::Commit;
 use super::super::frame::{
-    FILE_HEADER_BYTES, FRAME_ALIGNMENT, FileHeader, FrameHeader, HeaderState, log_number,
+    FILE_HEADER_BYTES, FRAME_ALIGNMENT, FileHeader, FrameHeader, FrameKind, HeaderState,
+    log_number, payload_of,
 };
 use super::scan::{Found, walk};
 use crate::env::Store;
 use crate::manifest::state::Manifest;
 
+/// What becomes of a log file that is set aside.
+#[derive(Debug, Default)]
+pub struct KeptFrames {
+    /// Whether there is a copy: something of the file counts.
+    pub is_copied: bool,
+    /// The stored rows of batches that count no more, as far as their commit frames are whole.
+    pub given_up: BTreeMap<(ScuNumber, TableId), u64>,
+}
+
 /// Writes to `copy` what is to be kept of a log file whose frames count up to the offset `cut`;
-/// where nothing of it counts, `None`, only frames of sealed SCUs. Whether there is anything.
+/// where nothing of it counts, `None`, only frames of sealed SCUs. What it holds beside that is
+/// given up.
 ///
 /// # Errors
 /// The store's: a file that can't be read can't be cut.
@@ -25,13 +39,14 @@ pub async fn keep_whole_frames(
     manifest: &Manifest,
     (file, cut): (&str, Option<u64>),
     copy: &str,
-) -> Result<bool> {
+) -> Result<KeptFrames> {
+    let mut told = KeptFrames::default();
     let Some(number) = log_number(file) else {
-        return Ok(false);
+        return Ok(told);
     };
     let length = store.len(file).await?;
     if length < FILE_HEADER_BYTES {
-        return Ok(false);
+        return Ok(told);
     }
     let content = store.read(file, 0..length).await?;
     let valid = match FileHeader::decode(&content, number) {
@@ -52,16 +67,22 @@ pub async fn keep_whole_frames(
             durable: FILE_HEADER_BYTES,
         };
         for found in walk(&content, &header, 0) {
-            if let Found::Good(offset, frame) = found
-                && offset >= cut
-                && frame.scu <= manifest.sealed_through
-            {
-                kept.push(offset..offset + frame.frame_length());
+            let Found::Good(offset, frame) = found else {
+                continue;
+            };
+            match offset >= cut {
+                true if frame.scu <= manifest.sealed_through => {
+                    kept.push(offset..offset + frame.frame_length());
+                }
+                true if frame.kind == FrameKind::Commit => {
+                    told.give_up(&content, offset, &frame, manifest);
+                }
+                _ => {}
             }
         }
     }
     if counts.is_none() && kept.is_empty() {
-        return Ok(false);
+        return Ok(told);
     }
     let mut log = store.create_log(copy, length, None).await?;
     if let Some(header) = counts {
@@ -77,7 +98,26 @@ pub async fn keep_whole_frames(
         log.write_at(range.start, bytes).await?;
     }
     log.sync().await?;
-    Ok(true)
+    told.is_copied = true;
+    Ok(told)
+}
+
+impl KeptFrames {
+    /// Counts the rows of a batch, if the frame at `offset` is a commit that would count.
+    fn give_up(&mut self, content: &Bytes, offset: u64, frame: &FrameHeader, manifest: &Manifest) {
+        let end = offset + frame.frame_length();
+        let whole = content.slice(offset as usize..end as usize);
+        let payload = payload_of(&whole, frame);
+        // One that can't be read tells nothing: the file itself is named.
+        let Ok(commit) = payload.and_then(|payload| Commit::decode(&payload)) else {
+            return;
+        };
+        if manifest.counts(frame.scu, commit.ddl_batch) {
+            for part in &commit.parts {
+                *self.given_up.entry((frame.scu, part.table)).or_default() += part.rows;
+            }
+        }
+    }
 }
 
 /// The identities that frames of file `number` carry, whatever its header says.
