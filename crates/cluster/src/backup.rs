@@ -26,7 +26,7 @@ use lazybase_engine::env::{BACKUP_FOLDERS, Env, Store};
 use lazybase_engine::manifest::check::check_loaded;
 use lazybase_engine::manifest::{Edit, Manifest, Pin, RunId};
 use lazybase_engine::read::remedy::outlook;
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, TableId};
 use tokio::sync::oneshot;
 
 use crate::coordinator::{Command, Event};
@@ -249,7 +249,31 @@ fn leave_out(
         check_loaded(&manifest)?;
         notes.push(format!("table {name:?} was left out, with its views"));
     }
+    refuse_orphans(&manifest)?;
     Ok(manifest)
+}
+
+/// A table that holds IDs goes with the one that they are of: without it nothing tells their keys,
+/// and no table can be made or altered.
+fn refuse_orphans(manifest: &Manifest) -> Result<()> {
+    let is_there = |table: &TableId| manifest.tables.contains_key(table);
+    for state in manifest.tables.values() {
+        let table = &state.table;
+        let mut id_keys = table.id_keys();
+        let orphan = id_keys.find(|(_, key)| !is_there(&key.owner) || !is_there(&key.map));
+        if let Some((at, _)) = orphan {
+            return Err(Error::conflict(format!(
+                "column {:?} of table {:?} holds IDs of a table that is left out",
+                table.columns[at].name, table.name
+            ))
+            .with_hint(format!(
+                "leave it out too: --without {:?}; `lazybase export` writes its rows",
+                table.name
+            ))
+            .with_sqlstate("2BP01"));
+        }
+    }
+    Ok(())
 }
 
 fn refuse_lost(manifest: &Manifest) -> Result<()> {

@@ -809,6 +809,35 @@ fn a_backup_goes_into_a_folder_of_its_own() {
 }
 
 #[test]
+fn a_table_with_ids_is_left_out_with_the_one_that_they_are_of() {
+    let place = filled();
+    let owner = "CREATE TABLE owners (id IDKEY, host TEXT, PRIMARY KEY (host))";
+    let sizes = "CREATE TABLE sizes (host IDKEY REFERENCES owners, n BIGINT, PRIMARY KEY (host))";
+    let insert = "INSERT INTO sizes VALUES (IDKEY('a'), 1)";
+    place.ok(&["sql", "-c", &format!("{owner}; {sizes}; {insert}")]);
+    let backups = place.path("backups");
+    let backups = text(&backups);
+    let without = ["backup", "--to", backups, "--without", "owners"];
+    let refused = place.fails(&without);
+    assert!(refused.contains("--without \"sizes\""), "{refused}");
+    let both = [&without[..], &["--without", "sizes"]].concat();
+    place.ok(&both);
+    let folder = place.path("restored");
+    let folder = text(&folder);
+    let restored = alone(&["--db", folder, "restore", "--from", backups]);
+    assert!(restored.ok, "{}", restored.err);
+    // Tables can be made and read there.
+    let sql = "CREATE TABLE more (k INT PRIMARY KEY); SELECT count(*) AS n FROM t";
+    let said = alone(&["--db", folder, "sql", "--format", "csv", "-c", sql]);
+    assert!(
+        said.ok && said.out.ends_with("n\n3\n"),
+        "{}{}",
+        said.out,
+        said.err
+    );
+}
+
+#[test]
 fn a_backup_is_restored_to_an_scu_and_to_a_time() {
     let place = filled();
     place.ok(&["sql", "-c", "SETTLE"]);
