@@ -249,7 +249,9 @@ fn leave_out(
         check_loaded(&manifest)?;
         notes.push(format!("table {name:?} was left out, with its views"));
     }
-    refuse_orphans(&manifest)?;
+    if !without.is_empty() {
+        refuse_orphans(&manifest)?;
+    }
     Ok(manifest)
 }
 

@@ -161,8 +161,8 @@ impl Error {
         self.0.hint.as_deref()
     }
 
-    /// The short fact with its detail in one line, and without the hint: for reports of many errors,
-    /// which say themselves what can be done.
+    /// The short fact with its detail in one line, and without the hint: for reports of many
+    /// errors, which say themselves what can be done.
     pub fn fact(&self) -> String {
         match &self.0.detail {
             Some(detail) => format!("{} ({detail})", self.0.message),
