@@ -2,7 +2,8 @@
 //! column and row; bad input rejects the batch whole.
 //!
 //! Reads and gives arrays; one decision a column, loops over arrays. Invariant CAST-1: a value
-//! is stored as given or refused, but for rounding to the column's scale and precision.
+//! is stored as given or refused, but for rounding to the column's scale and precision, and the
+//! sign of NaN.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -560,8 +561,9 @@ fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {
     let wanted = types::name(place.data_type());
     let is_text = *values.data_type() == DataType::Utf8;
     let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
-    let overflows = place.data_type().is_numeric()
-        && (!is_text || (is_number && !value.contains(['.', 'e', 'E'])));
+    // A decimal rounds what it has no digits for: what it does not take is too great.
+    let is_whole = place.data_type().is_decimal() || !value.contains(['.', 'e', 'E']);
+    let overflows = place.data_type().is_numeric() && (!is_text || (is_number && is_whole));
     let sqlstate = match place.data_type() {
         _ if overflows => "22003",
         DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)
@@ -592,8 +594,8 @@ pub(crate) fn shown(value: &str) -> String {
 }
 
 /// Checks the values of a column of rows that are made or replaced: NULL only where it is
-/// allowed, no cell above the limit, no text longer than its column takes. Floating-point keys get
-/// the one spelling of each value.
+/// allowed, no cell above the limit, no text longer than its column takes. Floating-point numbers
+/// get the one spelling that NaN has, those of a key also that of zero.
 ///
 /// # Errors
 /// `Invalid` for the first value that may not stand there.
@@ -660,32 +662,33 @@ fn checked_values(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<A
         let fact = format!("the value is longer than {limit} bytes");
         return Err(place.error(row, &fact, "54000"));
     }
-    Ok(match (is_key, values.data_type()) {
-        (true, DataType::Float32) => {
+    Ok(one_spelling(values, is_key))
+}
+
+/// Floating-point numbers with one NaN, which is after all numbers; of a key with one zero too.
+pub(crate) fn one_spelling(values: ArrayRef, is_key: bool) -> ArrayRef {
+    // Adding zero turns negative zero into zero and leaves the rest.
+    match values.data_type() {
+        DataType::Float32 => {
             let one = |value: f32| match value {
                 value if value.is_nan() => f32::NAN,
-                // Adding zero turns negative zero into zero and leaves the rest.
-                value => value + 0.0,
+                value if is_key => value + 0.0,
+                value => value,
             };
-            Arc::new(
-                values
-                    .as_primitive::<Float32Type>()
-                    .unary::<_, Float32Type>(one),
-            )
+            let numbers = values.as_primitive::<Float32Type>();
+            Arc::new(numbers.unary::<_, Float32Type>(one))
         }
-        (true, DataType::Float64) => {
+        DataType::Float64 => {
             let one = |value: f64| match value {
                 value if value.is_nan() => f64::NAN,
-                value => value + 0.0,
+                value if is_key => value + 0.0,
+                value => value,
             };
-            Arc::new(
-                values
-                    .as_primitive::<Float64Type>()
-                    .unary::<_, Float64Type>(one),
-            )
+            let numbers = values.as_primitive::<Float64Type>();
+            Arc::new(numbers.unary::<_, Float64Type>(one))
         }
         _ => values,
-    })
+    }
 }
 
 fn first_longer_than(values: &ArrayRef, limit: usize) -> Option<usize> {

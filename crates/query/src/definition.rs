@@ -201,14 +201,17 @@ fn reads_back(name: &str) -> bool {
     if !plain {
         return false;
     }
-    let table = format!("CREATE TABLE {name} ({name} INT, k INT, PRIMARY KEY (k, {name}))");
+    // A column beside it, of another name.
+    let other = if name == "k" { "l" } else { "k" };
+    let table =
+        format!("CREATE TABLE {name} ({name} INT, {other} INT, PRIMARY KEY ({other}, {name}))");
     let table = match parse::parse(&table).map(|parsed| parsed.statement) {
         Ok(Statement::CreateTable(create)) => {
             create.name == name && create.columns[0].name == name && create.key[1] == name
         }
         _ => false,
     };
-    let query = format!("SELECT {name}, k FROM {name} ORDER BY {name}, k");
+    let query = format!("SELECT {name}, {other} FROM {name} ORDER BY {name}, {other}");
     let view = format!("CREATE MATERIALIZED VIEW {name} AS {query}");
     let view = match parse::parse(&view).map(|parsed| parsed.statement) {
         Ok(Statement::CreateView(view)) => {

@@ -137,6 +137,21 @@ fn floating_keys_have_one_spelling() {
     assert_eq!(stored.value(1).to_bits(), f64::NAN.to_bits());
 }
 
+#[test]
+fn other_numbers_have_one_nan_and_keep_the_sign_of_zero() {
+    let floats = column(DataType::Float64, false);
+    let place = Place {
+        table: "t",
+        column: &floats,
+        first_row: 1,
+    };
+    let values: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, -f64::NAN, -1.5]));
+    let stored = checked_cells(values, false, &place).unwrap();
+    let stored = stored.as_primitive::<Float64Type>().values().iter();
+    let stored: Vec<u64> = stored.map(|number| number.to_bits()).collect();
+    assert_eq!(stored, [-0.0, f64::NAN, -1.5].map(f64::to_bits));
+}
+
 /// The values of texts, as texts again.
 fn read(text: &str, data_type: DataType) -> Result<String> {
     let values = cast(Arc::new(StringArray::from(vec![text])), data_type)?;

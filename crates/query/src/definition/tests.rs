@@ -14,6 +14,8 @@ fn names_are_quoted_where_they_must_be() {
     for name in [
         "t",
         "_a1",
+        "k",
+        "l",
         "at",
         "value",
         "name",

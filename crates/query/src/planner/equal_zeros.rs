@@ -9,7 +9,11 @@
 //!   DISTINCT ON (x) ... ORDER BY x  ->  DISTINCT ON (as_in_keys(x)) ... ORDER BY as_in_keys(x)
 //!   count(DISTINCT x)               ->  count(DISTINCT as_in_keys(x))
 //!   x IN (0, 1)                     ->  x IN (0, 1, -0.0)
+//!   x - y > 5                       ->  as_in_keys(x - y) > 5
 //! ```
+//!
+//! Stored numbers have a NaN without a sign (`crates/query/src/cast.rs`): those that are computed
+//! may have one with a sign.
 //!
 //! A rule of the planner before its own, and its function; pure. Invariant EQZ-1: rows that the
 //! planner knows to be in the order of such a number are in that of keys. So it is told that they
@@ -25,12 +29,13 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::sort_properties::ExprProperties;
 use datafusion::logical_expr::{
-    ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use crate::planner::intervals::computed;
 use crate::planner::rule::{NodeRule, change_windows, rewrite_parts};
+use crate::planner::uuid_literals::is_comparison;
 
 #[cfg(test)]
 mod tests;
@@ -47,8 +52,79 @@ const OF_ORDERS: [&str; 5] = [
     "nth_value",
 ];
 
+/// The functions that give NaN a sign only where an argument has it.
+const OF_SIGNS: [&str; 7] = [
+    "abs", "ceil", "coalesce", "floor", "nullif", "round", "trunc",
+];
+
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, listed)?.transform_data(in_orders)
+    let in_predicates = |expr: Expr, schema: &DFSchema| {
+        listed(expr, schema)?.transform_data(|expr| compared(expr, schema))
+    };
+    rewrite_parts(plan, in_predicates)?.transform_data(in_orders)
+}
+
+/// A comparison in which NaN has no sign.
+fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let sides: Vec<&mut Expr> = match &mut expr {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
+            vec![binary.left.as_mut(), binary.right.as_mut()]
+        }
+        Expr::Between(between) => vec![
+            between.expr.as_mut(),
+            between.low.as_mut(),
+            between.high.as_mut(),
+        ],
+        Expr::InList(list) => {
+            let of = std::iter::once(list.expr.as_mut());
+            of.chain(list.list.iter_mut()).collect()
+        }
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let mut changed = false;
+    for side in sides {
+        changed |= may_have_sign(side) && spelt_once(side, schema);
+    }
+    Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
+}
+
+/// Whether a number may be a NaN with a sign: what is computed may, what is stored is not.
+fn may_have_sign(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(constant, _) => may_read_as_nan(constant),
+        Expr::Alias(alias) => may_have_sign(&alias.expr),
+        Expr::Cast(cast) => may_have_sign(&cast.expr),
+        Expr::TryCast(cast) => may_have_sign(&cast.expr),
+        Expr::Negative(of) => match of.as_ref() {
+            Expr::Literal(constant, _) => may_read_as_nan(constant),
+            _ => true,
+        },
+        Expr::BinaryExpr(binary) => matches!(
+            binary.op,
+            Operator::Plus
+                | Operator::Minus
+                | Operator::Multiply
+                | Operator::Divide
+                | Operator::Modulo
+        ),
+        Expr::ScalarFunction(call) if OF_SIGNS.contains(&call.name()) => {
+            call.args.iter().any(may_have_sign)
+        }
+        Expr::ScalarFunction(_) | Expr::Case(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a constant, or the number that a text says, is a NaN.
+fn may_read_as_nan(constant: &ScalarValue) -> bool {
+    match constant {
+        ScalarValue::Float64(Some(number)) => number.is_nan(),
+        ScalarValue::Float32(Some(number)) => number.is_nan(),
+        ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
+            text.trim().parse::<f64>().is_ok_and(f64::is_nan)
+        }
+        _ => false,
+    }
 }
 
 /// A list of constants with both zeros, where it has one.
