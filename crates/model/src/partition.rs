@@ -160,6 +160,12 @@ impl RangeRule {
         let mut partitions = partitions;
         partitions.sort_by(|a, b| a.low.cmp(&b.low));
         for bounds in partitions {
+            let mut before = rule.partitions.iter();
+            if before.any(|partition| partition.bounds.overlaps(&bounds)) {
+                return Err(Error::invalid("two range partitions overlap")
+                    .with_hint("each begins where another ends, or after it; SPLIT AT (...) rises")
+                    .with_sqlstate("42P17"));
+            }
             rule.add(&bounds)?;
         }
         Ok(rule)

@@ -58,6 +58,10 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::SQL(error, _) => from_parser(error, sql),
         DataFusionError::SchemaError(error, _) => from_schema(error, sql),
         DataFusionError::Plan(message) => from_plan(message),
+        // The planner takes bounds of another type for a mistake of its own.
+        DataFusionError::Internal(message) if message.contains("in BETWEEN expression") => {
+            from_plan(message)
+        }
         DataFusionError::NotImplemented(message) if message.contains(MISPLACED) => {
             Error::invalid("a subquery is not supported here")
                 .with_detail("it depends on rows around it, or is the value of IN (SELECT ...)")

@@ -61,7 +61,10 @@ pub(super) fn from_plan(message: &str) -> Error {
         "42P01"
     } else if lower.contains("unsupported cast") {
         "42846"
-    } else if lower.contains("arithmetic expression") || lower.contains("comparison operation") {
+    } else if lower.contains("arithmetic expression")
+        || lower.contains("comparison operation")
+        || lower.contains("in between expression")
+    {
         "42883"
     } else if lower.contains("coerc") || lower.contains("non-boolean") {
         "42804"
