@@ -330,9 +330,29 @@ impl Visible {
             !of_dropped && !self.changes.has_dropped_view(view.id)
         };
         let views = stored.filter(there).chain(self.changes.created_views());
-        let mut views: Vec<Arc<Table>> = views.map(Arc::clone).collect();
+        let mut views: Vec<Arc<Table>> = views.map(|view| self.with_lengths(view)).collect();
         views.sort_by_key(|view| view.id);
         views
+    }
+
+    /// A view with the lengths of texts that its table has now: a longer VARCHAR leaves views as
+    /// they are stored.
+    fn with_lengths(&self, view: &Arc<Table>) -> Arc<Table> {
+        let mut columns = view.columns.iter();
+        let table = match columns.any(|column| column.characters_max.is_some()) {
+            true => view.view_of.and_then(|table| self.by_id(table)),
+            false => None,
+        };
+        let Some(table) = table else {
+            return Arc::clone(view);
+        };
+        let mut view = Table::clone(view);
+        for column in &mut view.columns {
+            if let Some(now) = table.columns.iter().find(|now| now.id == column.id) {
+                column.characters_max = now.characters_max;
+            }
+        }
+        Arc::new(view)
     }
 
     /// The secondary view of a name.
