@@ -354,19 +354,19 @@ impl Instance {
         define_view(table, spec, id, view).map(Arc::new)
     }
 
-    /// Whether all these numbers of a key map were given out.
+    /// The first of these numbers that a key map never gave out, if there is one.
     ///
     /// # Errors
     /// `NotFound` when the map is gone; `Corrupt` when the log is damaged.
     #[boxed]
-    pub async fn has_given(&self, map: TableId, ids: &[i64]) -> Result<bool> {
-        let all = |next: &NextIds| ids.iter().all(|id| next.has_given(*id));
+    pub async fn first_not_given(&self, map: TableId, ids: &[i64]) -> Result<Option<i64>> {
+        let missing = |next: &NextIds| ids.iter().copied().find(|id| !next.has_given(*id));
         let known = self.manifest().next_ids_at(map, ScuNumber(u64::MAX));
-        if known.as_ref().is_some_and(all) {
-            return Ok(true);
+        if known.as_ref().is_some_and(|next| missing(next).is_none()) {
+            return Ok(None);
         }
         let (ids_of, _) = self.identifier("ID keys");
-        Ok(all(&ids_of.next_ids(map).await?))
+        Ok(missing(&ids_of.next_ids(map).await?))
     }
 
     /// What gives numbers to natural keys of the SCUs that are not sorted, and those SCUs, oldest

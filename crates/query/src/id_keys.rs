@@ -426,7 +426,7 @@ pub(crate) fn numbers(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> 
 /// Whether the numbers that changes hold in ID columns were given out.
 ///
 /// # Errors
-/// `Invalid` (23503), naming the column.
+/// `Invalid` (23503), naming the column and the number.
 pub(crate) async fn check_numbers(
     instance: &Instance,
     table: &Table,
@@ -452,18 +452,18 @@ pub(crate) async fn check_cells<'a>(
         let cells = cells.as_primitive::<Int64Type>();
         let numbers = cells.iter().flatten();
         let numbers: Vec<i64> = numbers.filter(|id| *id > 0 && *id != NO_ID).collect();
-        if numbers.is_empty() {
+        let Some(first) = numbers.first() else {
             continue;
-        }
-        let given = match instance.has_given(id_key.map, &numbers).await {
-            // The map is made by this very transaction: it has given out nothing.
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            given => given?,
         };
-        if !given {
+        let missing = match instance.first_not_given(id_key.map, &numbers).await {
+            // The map is made by this very transaction: it has given out nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => Some(*first),
+            missing => missing?,
+        };
+        if let Some(id) = missing {
             let place = place(table, at, 1);
             return Err(Error::invalid(format!(
-                "table {:?}, column {:?}: an ID was never given out",
+                "table {:?}, column {:?}: the ID {id} was never given out",
                 table.name, place.column.name
             ))
             .with_hint("give the natural key: IDKEY(...)")
