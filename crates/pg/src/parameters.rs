@@ -6,7 +6,7 @@
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
-use lazybase_query::{Value, from_hex, put_uuid, text_form};
+use lazybase_query::{Value, from_hex, from_uuid, put_uuid, text_form};
 
 use crate::messages::broken;
 use crate::{decimal, types};
@@ -56,12 +56,20 @@ fn from_text(oid: u32, text: &str) -> Result<Value> {
         types::FLOAT8 => float(trimmed, false)?,
         types::NUMERIC => number(trimmed)?,
         types::BYTEA => Value::Bytes(bytea(text).ok_or_else(|| wrong(text, "bytea"))?),
+        types::UUID => uuid(&from_uuid(text).ok_or_else(|| wrong(text, "uuid"))?),
         types::DATE | types::TIME | types::TIMESTAMP | types::TIMESTAMPTZ | types::INTERVAL => {
             typed(oid, trimmed.to_owned())
         }
         array if types::element_of(array).is_some() => array::from_text(array, text)?,
         _ => Value::Text(text.to_owned()),
     })
+}
+
+/// A UUID in the one spelling in which SQL compares it, however the client spelt it.
+fn uuid(bytes: &[u8]) -> Value {
+    let mut text = String::with_capacity(36);
+    put_uuid(bytes, &mut text);
+    Value::Text(text)
 }
 
 /// A text of a type whose texts alone don't tell it.
@@ -168,11 +176,7 @@ pub(crate) fn from_binary(oid: u32, bytes: &Bytes) -> Result<Value> {
         types::FLOAT8 => Value::Float(f64::from_be_bytes(fixed(bytes)?)),
         types::NUMERIC => number(&decimal::text(bytes)?)?,
         types::BYTEA => Value::Bytes(bytes.to_vec()),
-        types::UUID => {
-            let mut text = String::with_capacity(36);
-            put_uuid(&fixed::<16>(bytes)?, &mut text);
-            Value::Text(text)
-        }
+        types::UUID => uuid(&fixed::<16>(bytes)?),
         types::DATE => {
             let days = days(bytes)?;
             moment(&|out| text_form::date(days, out))

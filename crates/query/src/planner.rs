@@ -316,6 +316,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     percentiles::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(UuidOf::of_lists())))?;
     state.register_udf(Arc::new(ScalarUDF::from(SimilarToEscape::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(Expanded::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(OrEmpty::new())))?;

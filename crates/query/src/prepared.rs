@@ -336,10 +336,11 @@ impl Prepared {
         for (number, name) in parameters::lists(&statement) {
             let mut of = tables.iter().filter_map(|table| {
                 let at = table.column_index(&name)?;
-                Some(types::shown(&table.columns[at].data_type))
+                Some(types::shown_list(&table.columns[at].data_type))
             });
-            let element = of.next().unwrap_or(DataType::Utf8);
-            self.types[number - 1].get_or_insert(DataType::new_list(element, true));
+            let list = of.next();
+            self.types[number - 1]
+                .get_or_insert_with(|| list.unwrap_or_else(|| types::shown_list(&DataType::Utf8)));
         }
         for (number, name) in parameters::compared(&statement) {
             // The planner takes a UUID for its text, and clients have a type for it.

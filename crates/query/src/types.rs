@@ -278,6 +278,12 @@ pub(crate) fn shown_field(name: &str, stored: &DataType, nullable: bool) -> Fiel
     }
 }
 
+/// A list of values of a stored type as SQL sees it.
+pub(crate) fn shown_list(stored: &DataType) -> DataType {
+    let item = shown_field(Field::LIST_FIELD_DEFAULT_NAME, stored, true);
+    DataType::List(Arc::new(item))
+}
+
 /// Whether a field's text is a UUID's.
 pub(crate) fn is_uuid(field: &Field) -> bool {
     field.metadata().get(UUID_MARK.0).map(String::as_str) == Some(UUID_MARK.1)

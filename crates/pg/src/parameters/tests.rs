@@ -39,8 +39,20 @@ fn texts_become_values_of_their_types() {
         text(1009, "{\"a,b\",c,\"NULL\"}").unwrap(),
         Value::List(vec!["a,b".into(), "c".into(), "NULL".into()])
     );
+    let spelt = Value::from("0a0b0c0d-0e0f-1011-1213-141516171819");
+    for given in [
+        "0A0B0C0D0e0f10111213141516171819",
+        "{0a0b0c0d-0e0f-1011-1213-141516171819}",
+    ] {
+        assert_eq!(text(types::UUID, given).unwrap(), spelt);
+    }
+    assert_eq!(
+        text(2951, "{0A0B0C0D0e0f10111213141516171819,NULL}").unwrap(),
+        Value::List(vec![spelt, Value::Null])
+    );
     for (oid, wrong) in [
         (types::INT4, "x"),
+        (types::UUID, "0a0b"),
         (types::BOOL, "perhaps"),
         (types::NUMERIC, "1.2.3"),
         (types::BYTEA, "\\x0"),

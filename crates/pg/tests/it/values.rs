@@ -151,6 +151,86 @@ async fn a_cast_says_the_type_of_its_parameter() {
     served.stop().await;
 }
 
+/// Clients spell UUIDs as they like, alone and in lists, and are told of UUIDs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uuids_are_found_in_any_spelling() {
+    use tokio_postgres::types::Type;
+    let served = Served::start().await;
+    let client = served.client().await;
+    client
+        .batch_execute("CREATE TABLE u (k INT PRIMARY KEY, id UUID, note TEXT)")
+        .await
+        .unwrap();
+    client
+        .batch_execute(
+            "INSERT INTO u (k, id) VALUES (1, '0a0b0c0d-0e0f-1011-1213-141516171819'),
+                (2, '0a0b0c0d-0e0f-1011-1213-141516171820'), (3, NULL)",
+        )
+        .await
+        .unwrap();
+    for (sql, of) in [
+        ("SELECT k FROM u WHERE id = $1", Type::UUID),
+        ("SELECT k FROM u WHERE id = ANY($1)", Type::UUID_ARRAY),
+        (
+            "SELECT k FROM u WHERE id = ANY($1::uuid[])",
+            Type::UUID_ARRAY,
+        ),
+        ("SELECT k FROM u WHERE note = ANY($1)", Type::TEXT_ARRAY),
+    ] {
+        assert_eq!(client.prepare(sql).await.unwrap().params(), [of], "{sql}");
+    }
+    let cast = client
+        .prepare("SELECT $1::uuid, $2::uuid[], id::uuid FROM u")
+        .await
+        .unwrap();
+    let told = cast
+        .columns()
+        .iter()
+        .map(|column| (column.name(), column.type_()));
+    let told: Vec<_> = told.collect();
+    assert_eq!(
+        told,
+        [
+            ("uuid", &Type::UUID),
+            ("uuid", &Type::UUID_ARRAY),
+            ("id", &Type::UUID),
+        ]
+    );
+    let mut raw = Raw::new(&served).await;
+    for (sql, of, value, rows) in [
+        ("id = $1", 2950_u32, "0A0B0C0D0E0F10111213141516171819", 1),
+        (
+            "id = ANY($1)",
+            2951,
+            "{0a0b0c0d0e0f10111213141516171819}",
+            1,
+        ),
+        (
+            "id = ANY($1::uuid[])",
+            2951,
+            "{0A0B0C0D0E0F10111213141516171820,0a0b0c0d0e0f10111213141516171819}",
+            2,
+        ),
+        (
+            "id <> ALL($1)",
+            2951,
+            "{0a0b0c0d0e0f10111213141516171819}",
+            1,
+        ),
+    ] {
+        let mut parse = format!("\0SELECT k FROM u WHERE {sql}\0\0\x01").into_bytes();
+        parse.extend_from_slice(&of.to_be_bytes());
+        let mut bind = b"\0\0\0\0\0\x01".to_vec();
+        bind.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        bind.extend_from_slice(value.as_bytes());
+        bind.extend_from_slice(&[0, 0]);
+        raw.put(b'P', &parse).put(b'B', &bind).execute("", 0).sync();
+        let told = raw.ready().await;
+        assert_eq!(told.rows().len(), rows, "{sql}: {told:?}");
+    }
+    served.stop().await;
+}
+
 /// A value in its binary form, as the server sent it.
 struct Sent(Vec<u8>);
 

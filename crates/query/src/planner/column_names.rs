@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::parse::folded;
+use crate::planner::sql_types::cast_to_uuid;
 
 /// The name of what has none.
 pub(crate) const NAMELESS: &str = "?column?";
@@ -61,6 +62,9 @@ fn found(expr: &Expr) -> Found {
             _ => found(root),
         },
         Expr::Function(function) => {
+            if let Some(cast) = cast_to_uuid(function) {
+                return found(cast).or_type(|| "uuid".to_owned());
+            }
             let last = function.name.0.last().and_then(|part| part.as_ident());
             last.map_or(Found::Nothing, |name| Found::Name(folded(name)))
         }

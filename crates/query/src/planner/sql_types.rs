@@ -4,6 +4,7 @@
 //! | written                     | planned                                        |
 //! | --------------------------- | ---------------------------------------------- |
 //! | `x::UUID`, `UUID '...'`     | `uuid_of(x)`: lower-case text, marked as UUID  |
+//! | `x::UUID[]`                 | `uuids_of(x::TEXT[])`: the same, in a list     |
 //! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
 //! | `x::TIMESTAMP`              | as such a column, in microseconds              |
 //! | `x::TIMESTAMPTZ`            | the same, of UTC                               |
@@ -18,7 +19,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::error::{DataFusionError, Result};
@@ -27,8 +28,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TimezoneInfo, TypedString, Value,
-    VisitMut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, TimezoneInfo, TypedString, Value, VisitMut,
 };
 use lazybase_model::Error;
 
@@ -45,6 +46,8 @@ use crate::walk::visit_expressions_mut;
 
 /// The name of the function that casts to UUID become.
 const UUID_OF: &str = "uuid_of";
+/// The name of the function that casts to lists of UUIDs become.
+const UUIDS_OF: &str = "uuids_of";
 
 /// Writes all casts to UUID as calls of a function, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
@@ -61,6 +64,12 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
                 value,
                 ..
             }) => Expr::Value(value.clone()),
+            Expr::Cast { data_type, .. } if is_uuids(data_type) => {
+                *data_type = text_list();
+                let texts = expr.clone();
+                *expr = call(UUIDS_OF, vec![texts]);
+                return ControlFlow::Continue(());
+            }
             _ => return ControlFlow::Continue(()),
         };
         *expr = uuid_of(inner);
@@ -137,6 +146,33 @@ fn uuid_of(expr: Expr) -> Expr {
     call(UUID_OF, vec![expr])
 }
 
+/// What a call casts that a cast to UUID, or to a list of them, became.
+pub(crate) fn cast_to_uuid(function: &Function) -> Option<&Expr> {
+    let name = function.name.0.last().and_then(|part| part.as_ident())?;
+    if name.value != UUID_OF && name.value != UUIDS_OF {
+        return None;
+    }
+    match &function.args {
+        FunctionArguments::List(list) => match list.args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => Some(expr),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_uuids(sql: &SqlType) -> bool {
+    matches!(sql, SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _))
+        if **element == SqlType::Uuid)
+}
+
+fn text_list() -> SqlType {
+    SqlType::Array(ArrayElemTypeDef::SquareBracket(
+        Box::new(SqlType::Text),
+        None,
+    ))
+}
+
 fn is_oid(sql: &SqlType) -> bool {
     match sql {
         SqlType::Custom(name, _) => {
@@ -153,6 +189,7 @@ pub(crate) fn of_parameter(sql: &SqlType) -> Option<DataType> {
         return Some(DataType::Int64);
     }
     match sql {
+        uuids if is_uuids(uuids) => Some(types::shown_list(&UUID)),
         SqlType::Array(ArrayElemTypeDef::SquareBracket(element, _)) if is_oid(element) => {
             let item = Field::new_list_field(DataType::Int64, true).with_metadata(mark("oid"));
             Some(DataType::List(Arc::new(item)))
@@ -187,23 +224,35 @@ impl TypePlanner for StoredTypes {
     }
 }
 
-/// A UUID in any spelling as the text that SQL shows of it.
+/// A UUID in any spelling as the text that SQL shows of it; or each of a list of them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UuidOf {
     signature: Signature,
+    of_lists: bool,
 }
 
 impl UuidOf {
     pub(crate) fn new() -> UuidOf {
         UuidOf {
             signature: Signature::any(1, Volatility::Immutable),
+            of_lists: false,
+        }
+    }
+
+    pub(crate) fn of_lists() -> UuidOf {
+        UuidOf {
+            of_lists: true,
+            ..UuidOf::new()
         }
     }
 }
 
 impl ScalarUDFImpl for UuidOf {
     fn name(&self) -> &str {
-        UUID_OF
+        match self.of_lists {
+            true => UUIDS_OF,
+            false => UUID_OF,
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -211,18 +260,27 @@ impl ScalarUDFImpl for UuidOf {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
+        Ok(match self.of_lists {
+            true => types::shown_list(&UUID),
+            false => DataType::Utf8,
+        })
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(Arc::new(types::shown_field(UUID_OF, &UUID, true)))
+        Ok(Arc::new(match self.of_lists {
+            true => Field::new(UUIDS_OF, types::shown_list(&UUID), true),
+            false => types::shown_field(UUID_OF, &UUID, true),
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
         let values = ColumnarValue::values_to_arrays(&args.args)?;
-        let spelt = spelt(&values[0])?;
+        let spelt = match self.of_lists {
+            true => spelt_lists(&values[0])?,
+            false => spelt(&values[0])?,
+        };
         match constant && rows != spelt.len() {
             true => Ok(ColumnarValue::Scalar(
                 datafusion::common::ScalarValue::try_from_array(&spelt, 0)?,
@@ -230,6 +288,27 @@ impl ScalarUDFImpl for UuidOf {
             false => Ok(ColumnarValue::Array(spelt)),
         }
     }
+}
+
+fn spelt_lists(values: &ArrayRef) -> Result<ArrayRef> {
+    let failed = |error| DataFusionError::ArrowError(Box::new(error), None);
+    let texts = DataType::new_list(DataType::Utf8, true);
+    let lists = cast(values, &texts).map_err(failed)?;
+    let item = Arc::new(types::shown_field(
+        Field::LIST_FIELD_DEFAULT_NAME,
+        &UUID,
+        true,
+    ));
+    let mut spelt_lists = ListBuilder::new(StringBuilder::new()).with_field(item);
+    for list in lists.as_list::<i32>().iter() {
+        if let Some(list) = &list {
+            for text in spelt(list)?.as_string::<i32>() {
+                spelt_lists.values().append_option(text);
+            }
+        }
+        spelt_lists.append(list.is_some());
+    }
+    Ok(Arc::new(spelt_lists.finish()))
 }
 
 fn spelt(values: &ArrayRef) -> Result<ArrayRef> {

@@ -7,7 +7,7 @@
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator};
 
 use crate::hex::{from_uuid, put_uuid};
@@ -49,6 +49,13 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
                 ..between
             }))
         }
+        // `u = ANY (ARRAY[...])`
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if func.name() == "array_has" && args.iter().any(|arg| names_uuid(arg, schema)) =>
+        {
+            let args = args.into_iter().map(spelt_list).collect();
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+        }
         other => Transformed::no(other),
     }
 }
@@ -86,6 +93,17 @@ fn spelt(expr: Expr) -> Expr {
                 None => spelling = text,
             }
             Expr::Literal(ScalarValue::Utf8(Some(spelling)), metadata)
+        }
+        other => other,
+    }
+}
+
+/// A list with its constants spelt so; anything else as it is.
+fn spelt_list(expr: Expr) -> Expr {
+    match expr {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "make_array" => {
+            let args = args.into_iter().map(spelt).collect();
+            Expr::ScalarFunction(ScalarFunction { func, args })
         }
         other => other,
     }
