@@ -68,6 +68,7 @@ mod system_tables;
 mod table;
 mod temporary;
 pub mod text_form;
+mod told;
 mod transaction;
 mod types;
 mod upkeep;

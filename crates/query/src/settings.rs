@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
 use crate::parse::{CATALOG, SCHEMA, serializable};
+use crate::told::Told;
 
 #[cfg(test)]
 mod tests;
@@ -178,6 +179,8 @@ pub(crate) struct Settings {
     pub(crate) config: SessionConfig,
     /// What a query has asked to be set, by set_config: it holds from the next statement on.
     asked: Arc<Mutex<Vec<Asked>>>,
+    /// What only the session can tell, where a statement is to see it.
+    told: Option<Arc<Told>>,
 }
 
 impl Default for Settings {
@@ -208,6 +211,15 @@ impl Settings {
             authorizations: None,
             config: default_config(),
             asked: Arc::default(),
+            told: None,
+        }
+    }
+
+    /// These, and what only the session can tell.
+    pub(crate) fn with_told(self, told: Told) -> Settings {
+        Settings {
+            told: Some(Arc::new(told)),
+            ..self
         }
     }
 }
@@ -390,11 +402,14 @@ impl Settings {
         std::mem::take(&mut *self.asked.lock())
     }
 
-    /// The value of a setting that the session does not tell itself.
+    /// The value of a setting; that of one which only the session can tell as far as it was told.
     ///
     /// # Errors
     /// `NotFound` (42704) for an unknown name.
     pub(crate) fn show(&self, name: &str) -> Result<String> {
+        if let Some(told) = self.told.as_ref().and_then(|told| told.value(name)) {
+            return Ok(told);
+        }
         Ok(match name {
             "lazybase.freshness" => self.freshness.to_string(),
             "lazybase.on_miss" => self.on_miss.to_string(),

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use lazybase_model::{Column, ColumnDefault, Error, Freshness, Result, Table};
+use lazybase_model::{Column, ColumnDefault, Error, Result, Table};
 
-use crate::access::name_of;
 use crate::answer::AnswerStream;
 use crate::definition;
 use crate::error::{from_arrow, unknown_table};
@@ -15,6 +14,7 @@ use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
 use crate::settings::{READ_ONLY, Shown};
 use crate::system_tables;
+use crate::told::Told;
 use crate::transaction::Transaction;
 use crate::types;
 
@@ -81,19 +81,13 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             state.reset()?;
             Ok(AnswerStream::done("RESET", 0))
         }
-        Statement::Show(name) if name == "all" => {
-            let told = state
-                .settings
-                .all()
-                .into_iter()
-                .map(|shown| told(session, &state, shown));
-            show_all(told.collect())
-        }
         Statement::Show(name) => {
-            let value = match session_value(session, &state, &name) {
-                Some(value) => value,
-                None => state.settings.show(&name)?,
-            };
+            let told = Told::of(&state, session.instance());
+            let settings = state.settings.clone().with_told(told);
+            if name == "all" {
+                return show_all(settings.all());
+            }
+            let value = settings.show(&name)?;
             let column = name.rsplit('.').next().unwrap_or(&name).to_owned();
             answer(vec![(column.as_str(), texts(vec![Some(value)]))], "SHOW")
         }
@@ -229,54 +223,6 @@ fn no_transaction(statement: &str) -> Error {
 fn transaction<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Transaction> {
     let open = state.transaction.as_mut();
     open.ok_or_else(|| no_transaction(statement))
-}
-
-/// What only the session can tell.
-fn session_value(session: &Shared, state: &State, name: &str) -> Option<String> {
-    match name {
-        "lazybase.retention" => {
-            let retention = session.instance().settings().retention;
-            Some(Freshness::Within(retention).to_string())
-        }
-        "lazybase.last_answer" => Some(
-            state
-                .last_stamp
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-        ),
-        "is_superuser" => {
-            let manifest = session.instance().manifest();
-            let rights = manifest.access.rights_of(state.identity.current);
-            Some(if rights.superuser { "on" } else { "off" }.to_owned())
-        }
-        "role" => Some(match state.identity.current == state.identity.session {
-            true => "none".to_owned(),
-            false => {
-                let manifest = session.instance().manifest();
-                name_of(&manifest.access, state.identity.current)
-            }
-        }),
-        "session_authorization" => {
-            let manifest = session.instance().manifest();
-            Some(name_of(&manifest.access, state.identity.session))
-        }
-        "transaction_read_only" => Some(if state.is_read_only() { "on" } else { "off" }.to_owned()),
-        "lazybase.last_token" => Some(
-            state
-                .last_token
-                .map(|token| token.to_string())
-                .unwrap_or_default(),
-        ),
-        _ => None,
-    }
-}
-
-fn told(session: &Shared, state: &State, mut shown: Shown) -> Shown {
-    if let Some(value) = session_value(session, state, &shown.name) {
-        shown.value = value;
-    }
-    shown
 }
 
 fn show_all(all: Vec<Shown>) -> Result<AnswerStream> {

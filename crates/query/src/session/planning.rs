@@ -14,6 +14,8 @@ use crate::advisory::{SessionLocks, SpanLocks, TransactionLocks};
 use crate::catalog::Names;
 use crate::context::{Constants, Context};
 use crate::id_keys::own::Buffered;
+use crate::settings::Settings;
+use crate::told::Told;
 
 /// What a statement may do with one table of its query: that which UPDATE or DELETE changes, or one
 /// whose IDs are only compared.
@@ -58,7 +60,7 @@ impl Shared {
         let (settings, identity, locks) = {
             let mut state = self.state.lock();
             let locks = state.locks(&self.locks);
-            (state.settings.clone(), state.identity, locks)
+            (self.settings_of(&state), state.identity, locks)
         };
         let with_hidden_key = target.as_ref().filter(|t| t.hidden_key).map(|t| t.table);
         let with_new_ids = target.as_ref().filter(|t| t.new_ids).map(|t| t.table);
@@ -86,6 +88,12 @@ impl Shared {
         (context, names)
     }
 
+    /// The settings as a statement sees them.
+    fn settings_of(&self, state: &State) -> Settings {
+        let told = Told::of(state, self.instance());
+        state.settings.clone().with_told(told)
+    }
+
     /// What counts memory as that of queries.
     pub(crate) fn reserve(&self, what: &str) -> MemoryReservation {
         let pool = &self.database.planner().runtime_env().memory_pool;
@@ -96,7 +104,7 @@ impl Shared {
     pub(crate) fn constants(&self) -> Constants {
         let mut state = self.state.lock();
         let locks = state.locks(&self.locks);
-        let (settings, identity) = (state.settings.clone(), state.identity);
+        let (settings, identity) = (self.settings_of(&state), state.identity);
         Constants::new(self.database.clone(), Some((settings, identity, locks)))
     }
 }

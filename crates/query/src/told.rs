@@ -1,0 +1,60 @@
+//! What only the session can tell of its settings: as whom it acts, and what was answered last.
+//!
+//! Values as a statement finds them; no I/O.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazybase_cluster::Instance;
+use lazybase_model::access::Access;
+use lazybase_model::{Freshness, Stamp, Token};
+
+use crate::access::{Identity, name_of};
+use crate::session::State;
+
+/// A session as it is when a statement begins.
+#[derive(Debug)]
+pub(crate) struct Told {
+    access: Arc<Access>,
+    identity: Identity,
+    reads_only: bool,
+    retention: Duration,
+    stamp: Option<Stamp>,
+    token: Option<Token>,
+}
+
+impl Told {
+    pub(crate) fn of(state: &State, instance: &Instance) -> Told {
+        Told {
+            access: Arc::clone(&instance.manifest().access),
+            identity: state.identity,
+            reads_only: state.is_read_only(),
+            retention: instance.settings().retention,
+            stamp: state.last_stamp.clone(),
+            token: state.last_token,
+        }
+    }
+
+    /// The value of a setting, where it is one of these.
+    pub(crate) fn value(&self, name: &str) -> Option<String> {
+        let on_off = |value: bool| if value { "on" } else { "off" }.to_owned();
+        let Identity { session, current } = self.identity;
+        Some(match name {
+            "is_superuser" => on_off(self.access.rights_of(current).superuser),
+            "role" if session == current => "none".to_owned(),
+            "role" => name_of(&self.access, current),
+            "session_authorization" => name_of(&self.access, session),
+            "transaction_read_only" => on_off(self.reads_only),
+            "lazybase.retention" => Freshness::Within(self.retention).to_string(),
+            "lazybase.last_answer" => {
+                let stamp = self.stamp.as_ref().map(ToString::to_string);
+                stamp.unwrap_or_default()
+            }
+            "lazybase.last_token" => {
+                let token = self.token.map(|token| token.to_string());
+                token.unwrap_or_default()
+            }
+            _ => return None,
+        })
+    }
+}
