@@ -128,7 +128,7 @@ impl Doors {
                 "PostgreSQL clients: psql -h {} -p {} -d lazybase ({})",
                 address.ip(),
                 address.port(),
-                who(database)
+                who(database, config)
             ));
             self.serving.spawn(server.serve(self.told_to_stop()));
         }
@@ -183,10 +183,13 @@ impl Doors {
 }
 
 /// Who is let in, in words.
-fn who(database: &Database) -> &'static str {
+fn who(database: &Database, config: &Config) -> &'static str {
+    let shows_certificates = config.tls_client_ca.is_some();
     match database.asks_for_passwords() {
-        true => "roles, with a password",
         false => "any user, this machine only",
+        true if config.trust_loopback => "roles; from this machine without a password",
+        true if shows_certificates => "roles, with a password or a certificate",
+        true => "roles, with a password",
     }
 }
 

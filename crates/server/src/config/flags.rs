@@ -53,7 +53,11 @@ impl clap::Args for Given {
                 .value_name(option.value)
                 .help(help)
                 .help_heading(option.group);
-            command.arg(arg)
+            command.arg(match option.is_switch() {
+                // The flag alone switches on.
+                true => arg.num_args(0..=1).default_missing_value("on"),
+                false => arg,
+            })
         })
     }
 

@@ -124,6 +124,23 @@ fn switches_are_also_booleans_of_the_file() {
 }
 
 #[test]
+fn a_switch_is_on_where_its_flag_stands_alone() {
+    let given_as = |args: &[&str]| {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Config::of(Some(&given(&args)), &nothing, None).unwrap()
+    };
+    let config = given_as(&["--trust-loopback", "--workers", "3"]);
+    assert!(config.trust_loopback && config.settings.workers == 3);
+    assert!(given_as(&["--workers", "3", "--http-client-cert"]).http_client_cert);
+    assert!(!given_as(&["--trust-loopback", "off"]).trust_loopback);
+}
+
+#[test]
+fn a_level_is_read_in_capitals_too() {
+    assert_eq!(of_file("log_level = \"DEBUG\"").unwrap().log_level, "debug");
+}
+
+#[test]
 fn what_is_printed_reads_back() {
     let text: String = others()
         .iter()
@@ -158,6 +175,8 @@ fn what_is_not_known_or_no_value_is_an_error_with_a_hint() {
         ),
         ("log_file_bytes = \"5 GiB\"", "is too much", "4 GiB"),
         ("pg_listen = \"here\"", "no address", "off"),
+        ("log_level = \"inof\"", "is no log level", "info"),
+        ("log_level = \"warn,lazybase=inof\"", "is no log level", ""),
         ("log_level = \"loud\"\n[x]\n", "", ""),
         ("a = 1\nb = ", "line 2", ""),
     ] {

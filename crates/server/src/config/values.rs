@@ -208,16 +208,23 @@ fn shown_time(time: Duration) -> String {
     }
 }
 
+/// The levels of log lines.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A level, or directives of levels. A word that is no level would be the name of a part of the
+/// program, and only lines of that part would be logged.
 fn filter(text: &str) -> Result<String, Wrong> {
-    EnvFilter::builder()
-        .parse(text)
-        .map(|_| text.to_owned())
-        .map_err(|_| {
-            wrong(
-                "no log level",
-                "write off, error, warn, info, debug or trace",
-            )
-        })
+    let level = text.to_ascii_lowercase();
+    if LEVELS.contains(&level.as_str()) {
+        return Ok(level);
+    }
+    match text.contains(['=', ',']) && EnvFilter::builder().parse(text).is_ok() {
+        true => Ok(text.to_owned()),
+        false => Err(wrong(
+            "no log level",
+            "write off, error, warn, info, debug or trace",
+        )),
+    }
 }
 
 fn log_format(text: &str) -> Result<LogFormat, Wrong> {
