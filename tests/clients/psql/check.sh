@@ -31,7 +31,7 @@ told 'CREATE TABLE' 'COMMENT' 'COPY 2' '1 | one' '(2 rows)'
 diff "$scratch/written" <(printf 'k,t\n1,one\n2,\n')
 
 ask "$url" -c '\d' -c '\dt+' -c '\d ps' -c '\d+ ps' -c '\di' -c '\l' -c '\dn' -c '\du' -c '\dT' \
-    -c '\df' -c '\dv' -c '\dm' -c '\ds' -c '\dp' -c '\db' -c '\dx' -c '\conninfo'
+    -c '\df' -c '\dv' -c '\dm' -c '\ds' -c '\dp' -c '\db' -c '\dx' -c '\dd' -c '\ddp' -c '\conninfo'
 told 'told by psql' 'ps_pkey' 'character varying(20)' 'numeric(8,2)' 'integer[]' 'lazybase' \
     'public' 'PRIMARY KEY' 'You are connected to database'
 

@@ -43,7 +43,7 @@ pub(super) const COLUMNS: [(&str, &str); 10] = [
     ),
     (
         "pg_constraint",
-        "oid o, conname t, connamespace o, contype t, condeferrable b, condeferred b, \
+        "oid o, tableoid o, conname t, connamespace o, contype t, condeferrable b, condeferred b, \
          convalidated b, conrelid o, contypid o, conindid o, conparentid o, confrelid o, \
          confupdtype t, confdeltype t, confmatchtype t, conislocal b, coninhcount i, \
          connoinherit b, conkey S?, confkey S?, conpfeqop O?, conppeqop O?, conffeqop O?, \

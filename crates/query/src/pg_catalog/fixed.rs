@@ -49,7 +49,7 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 49] = [
+pub(super) const EMPTY: [(&str, &str); 47] = [
     (
         "pg_amop",
         "oid o, amopfamily o, amoplefttype o, amoprighttype o, amopstrategy s, amoppurpose t, \
@@ -81,14 +81,6 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
         "pg_conversion",
         "oid o, tableoid o, conname t, connamespace o, conowner o, conforencoding i, \
          contoencoding i, conproc t, condefault b",
-    ),
-    (
-        "pg_db_role_setting",
-        "setdatabase o, setrole o, setconfig T?",
-    ),
-    (
-        "pg_default_acl",
-        "oid o, defaclrole o, defaclnamespace o, defaclobjtype t, defaclacl T?",
     ),
     (
         "pg_depend",
@@ -124,7 +116,7 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
     ("pg_largeobject_metadata", "oid o, lomowner o, lomacl T?"),
     (
         "pg_opclass",
-        "oid o, opcmethod o, opcname t, opcnamespace o, opcintype o, opcdefault b",
+        "oid o, tableoid o, opcmethod o, opcname t, opcnamespace o, opcintype o, opcdefault b",
     ),
     (
         "pg_operator",
@@ -165,7 +157,7 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
     ),
     (
         "pg_rewrite",
-        "oid o, rulename t, ev_class o, ev_type t, ev_enabled t, is_instead b",
+        "oid o, tableoid o, rulename t, ev_class o, ev_type t, ev_enabled t, is_instead b",
     ),
     (
         "pg_rules",
@@ -206,7 +198,7 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
     ),
     (
         "pg_trigger",
-        "oid o, tgrelid o, tgparentid o, tgname t, tgfoid o, tgtype s, tgenabled t, \
+        "oid o, tableoid o, tgrelid o, tgparentid o, tgname t, tgfoid o, tgtype s, tgenabled t, \
          tgisinternal b, tgconstrrelid o, tgconstrindid o, tgconstraint o, tgdeferrable b, \
          tginitdeferred b",
     ),
@@ -271,7 +263,11 @@ pub(super) fn rows(name: &str) -> Vec<Row> {
                 row
             })
             .collect(),
-        "pg_tablespace" => vec![named(1663, "spcname", "pg_default")],
+        "pg_tablespace" => {
+            let mut row = named(1663, "spcname", "pg_default");
+            row.push(("spcowner", OWNER.into()));
+            vec![row]
+        }
         _ => Vec::new(),
     }
 }

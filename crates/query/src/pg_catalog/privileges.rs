@@ -1,6 +1,7 @@
 //! Roles and privileges as PostgreSQL shows them: `pg_roles` and its like, lists of privileges such
 //! as `anna=r/owner`, and the functions that ask what somebody may do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -23,7 +24,7 @@ pub(super) const MEMBER_OF: &str = "pg_member_of";
 /// Where the numbers of roles begin.
 const ROLES: i64 = 1 << 27;
 
-pub(super) const COLUMNS: [(&str, &str); 5] = [
+pub(super) const COLUMNS: [(&str, &str); 7] = [
     (
         "pg_database",
         "oid o, datname t, datdba o, encoding i, datlocprovider t, datistemplate b, \
@@ -51,7 +52,18 @@ pub(super) const COLUMNS: [(&str, &str); 5] = [
         "pg_auth_members",
         "roleid o, member o, grantor o, admin_option b",
     ),
+    (
+        "pg_db_role_setting",
+        "setdatabase o, setrole o, setconfig T?",
+    ),
+    (
+        "pg_default_acl",
+        "oid o, defaclrole o, defaclnamespace o, defaclobjtype t, defaclacl T?",
+    ),
 ];
+
+/// The number of the database.
+const DATABASE: i64 = 1;
 
 /// The number of a role; whoever owns the folder has one too.
 pub(crate) fn role_oid(role: Option<RoleId>) -> i64 {
@@ -90,13 +102,42 @@ pub(super) fn rows(name: &str, access: &Access) -> Vec<Row> {
             })
             .collect()
         }
+        "pg_db_role_setting" => {
+            let of_all = (DATABASE, 0, &access.settings);
+            let of_roles = access.roles.values();
+            let of_roles = of_roles.map(|role| (0, role_oid(Some(role.id)), &role.settings));
+            let all = std::iter::once(of_all).chain(of_roles);
+            all.filter_map(|(database, role, settings)| {
+                Some(vec![
+                    ("setdatabase", database.into()),
+                    ("setrole", role.into()),
+                    ("setconfig", listed_settings(settings)?),
+                ])
+            })
+            .collect()
+        }
+        "pg_default_acl" => {
+            let makers = access.defaults.iter();
+            makers
+                .map(|(maker, grants)| {
+                    let all = &Privilege::OF_TABLES;
+                    let acl = listed(access, Some(*maker), (grants, None), all);
+                    vec![
+                        ("oid", role_oid(Some(*maker)).into()),
+                        ("defaclrole", role_oid(Some(*maker)).into()),
+                        ("defaclobjtype", "r".into()),
+                        ("defaclacl", acl),
+                    ]
+                })
+                .collect()
+        }
         _ => Vec::new(),
     }
 }
 
 fn database(access: &Access) -> Row {
     let mut row: Row = vec![
-        ("oid", 1.into()),
+        ("oid", DATABASE.into()),
         ("datname", CATALOG.into()),
         ("datdba", OWNER.into()),
         ("encoding", 6.into()),
@@ -147,7 +188,7 @@ fn role(role: &Role) -> Row {
     );
     let until = role.valid_until_micros.map(moment);
     row.extend(until.map(|until| ("rolvaliduntil", until.into())));
-    row.extend(settings(role).map(|settings| ("rolconfig", settings)));
+    row.extend(listed_settings(&role.settings).map(|settings| ("rolconfig", settings)));
     row
 }
 
@@ -160,19 +201,19 @@ fn user(role: &Role) -> Row {
     ];
     let until = role.valid_until_micros.map(moment);
     row.extend(until.map(|until| ("valuntil", until.into())));
-    row.extend(settings(role).map(|settings| ("useconfig", settings)));
+    row.extend(listed_settings(&role.settings).map(|settings| ("useconfig", settings)));
     row
 }
 
 /// What stands where PostgreSQL has what tests a password.
 const HIDDEN: &str = "********";
 
-fn settings(role: &Role) -> Option<Cell> {
-    let settings = role
-        .settings
+/// Settings as `name=value`; nothing where there are none.
+fn listed_settings(settings: &BTreeMap<String, String>) -> Option<Cell> {
+    let listed = settings
         .iter()
         .map(|(name, value)| format!("{name}={value}"));
-    (!role.settings.is_empty()).then(|| Cell::Texts(settings.collect()))
+    (!settings.is_empty()).then(|| Cell::Texts(listed.collect()))
 }
 
 fn moment(micros: i64) -> String {
