@@ -158,6 +158,9 @@ async fn pgbench_fills_its_tables() {
         "VACUUM (VERBOSE, ANALYZE) public.a, b",
         "ANALYZE a (aid), b",
         "ANALYZE",
+        "CREATE TABLE v (k INT PRIMARY KEY, x INT)",
+        "CREATE MATERIALIZED VIEW by_x AS SELECT x, k FROM v ORDER BY x, k",
+        "VACUUM (SKIP_LOCKED, ANALYZE) public.by_x",
     ] {
         client.batch_execute(sql).await.unwrap();
     }

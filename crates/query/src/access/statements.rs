@@ -452,6 +452,11 @@ impl Asked {
                 return Err(unsupported("everybody may use the schema public")
                     .with_hint("REVOKE what was granted on its tables"));
             }
+            Targets::NoneOf(kind) => {
+                self.notices
+                    .push(format!("there are no {kind}: nothing changes"));
+                Given::new()
+            }
             Targets::Database => {
                 self.gate.superuser("grant on the database")?;
                 whole(Object::Database, &Privilege::OF_DATABASE, privileges)

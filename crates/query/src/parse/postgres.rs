@@ -44,6 +44,7 @@ use crate::walk::{visit_expressions_mut, visit_mut};
 
 /// Rewrites the tokens of a statement.
 pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
+    operators(tokens);
     arrays(tokens);
     trims(tokens);
     comparisons(tokens);
@@ -63,6 +64,23 @@ pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
 fn is(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(known)
         if known.quote_style.is_none() && known.value.eq_ignore_ascii_case(word))
+}
+
+/// `x OPERATOR(pg_catalog.=) y` as `x = y`, which may stand before ANY and ALL too.
+fn operators(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while let Some([word, open, schema, point, operator, close]) = tokens.get(at..at + 6) {
+        let is_named = is(&word.token, "operator")
+            && open.token == Token::LParen
+            && is(&schema.token, "pg_catalog")
+            && point.token == Token::Period
+            && close.token == Token::RParen;
+        if is_named {
+            let operator = operator.clone();
+            drop(tokens.splice(at..at + 6, [operator]));
+        }
+        at += 1;
+    }
 }
 
 /// `T ARRAY` as `T[]`. Where no values follow, ARRAY is of a type.

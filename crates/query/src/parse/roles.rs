@@ -65,6 +65,8 @@ pub(crate) enum Targets {
     Database,
     /// USAGE of the one schema: everybody has it.
     Usage,
+    /// All of a kind that there are none of.
+    NoneOf(&'static str),
 }
 
 /// Whether those who are granted something may pass it on.

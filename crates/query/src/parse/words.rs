@@ -216,6 +216,13 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
             local,
         });
     }
+    if let ["NAMES", encoding] = rest {
+        return Ok(Statement::Set {
+            name: "client_encoding".to_owned(),
+            value: (*encoding != "DEFAULT").then(|| words[1].clone()),
+            local,
+        });
+    }
     let equals = tokens.iter().position(|token| match &token.token {
         Token::Eq => true,
         Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("to"),

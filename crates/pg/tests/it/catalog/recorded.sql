@@ -497,3 +497,9 @@ AND pg_catalog.pg_table_is_visible(c.oid)
 ) AS tt
 JOIN pg_catalog.pg_description d ON (tt.oid = d.objoid AND tt.tableoid = d.classoid AND d.objsubid = 0)
 ORDER BY 1, 2, 3;
+SELECT c.relname, ns.nspname FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace ns ON c.relnamespace OPERATOR(pg_catalog.=) ns.oid
+LEFT JOIN pg_catalog.pg_class t ON c.reltoastrelid OPERATOR(pg_catalog.=) t.oid
+WHERE c.relpersistence OPERATOR(pg_catalog.!=) 't'
+AND c.relkind OPERATOR(pg_catalog.=) ANY (array['r', 'm'])
+ORDER BY c.relpages DESC;

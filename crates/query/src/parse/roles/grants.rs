@@ -127,6 +127,17 @@ impl Cursor<'_> {
             }
             return Ok((Targets::AllTables, privileges));
         }
+        for (word, kind) in [
+            ("SEQUENCES", "sequences"),
+            ("FUNCTIONS", "functions"),
+            ("PROCEDURES", "procedures"),
+            ("ROUTINES", "routines"),
+        ] {
+            if self.take(&["ALL", word, "IN", "SCHEMA"]) {
+                self.name()?;
+                return Ok((Targets::NoneOf(kind), Named::new()));
+            }
+        }
         let others = [
             "ALL", "SEQUENCE", "FUNCTION", "LANGUAGE", "TYPE", "DOMAIN", "FOREIGN",
         ];

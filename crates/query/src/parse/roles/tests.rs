@@ -81,6 +81,14 @@ fn privileges_are_of_tables_columns_and_the_database() {
         ),
         ("GRANT USAGE ON SCHEMA public TO anna", Targets::Usage),
         ("GRANT ALL ON SCHEMA public TO anna", Targets::Database),
+        (
+            "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO anna",
+            Targets::NoneOf("sequences"),
+        ),
+        (
+            "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC",
+            Targets::NoneOf("functions"),
+        ),
     ] {
         let AccessStatement::Grant { on: read, .. } = read(sql) else {
             panic!("{sql}");
