@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
 };
 use x509_certificate::X509Certificate;
 
-use crate::{certificates, file, unusable};
+use crate::{certificates, file, private_key, unusable};
 
 /// Where systems keep the certificates of those whom they trust.
 const SYSTEM_ROOTS: [&str; 5] = [
@@ -44,14 +44,24 @@ pub enum Trust {
     VouchedForByName,
 }
 
-/// How a client encrypts. Those who are trusted are in a PEM file; without one, they are those
-/// whom the system trusts.
+/// What a client shows of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientFiles<'a> {
+    /// Its certificate and those that lead from it to a known one, as PEM.
+    pub certificate: &'a Path,
+    /// Its private key, as PEM.
+    pub key: &'a Path,
+}
+
+/// How a client encrypts, and what it shows where a server asks for that. Those who are trusted
+/// are in a PEM file; without one, they are those whom the system trusts.
 ///
 /// # Errors
 /// `Invalid`, naming the file, for one that can't be read; `NotFound` where the system has none.
 pub fn of_client(
     trust: Trust,
     roots: Option<&Path>,
+    own: Option<ClientFiles<'_>>,
     protocols: &[&str],
 ) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
@@ -64,12 +74,20 @@ pub fn of_client(
         trusted,
         checks_name: trust == Trust::VouchedForByName,
     };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::internal(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some(ClientFiles { certificate, key }) => {
+            let chain = certificates(certificate, &file(certificate)?)?;
+            builder
+                .with_client_auth_cert(chain, private_key(key)?)
+                .map_err(|error| unusable(certificate, error))?
+        }
+    };
     config.alpn_protocols = protocols
         .iter()
         .map(|name| name.as_bytes().to_vec())

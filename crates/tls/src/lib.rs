@@ -21,7 +21,7 @@ mod client;
 mod descriptors;
 mod listener;
 
-pub use client::{Trust, end_point, of_client};
+pub use client::{ClientFiles, Trust, end_point, of_client};
 pub use descriptors::{Descriptor, Descriptors};
 pub use listener::{Connection, Listener, is_local};
 
@@ -101,8 +101,7 @@ impl Tls {
 fn read(files: &TlsFiles) -> Result<Loaded> {
     let certificate = file(&files.certificate)?;
     let chain = certificates(&files.certificate, &certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(&file(&files.key)?)
-        .map_err(|_| unusable(&files.key, "there is no private key in it"))?;
+    let key = private_key(&files.key)?;
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -134,6 +133,11 @@ fn read(files: &TlsFiles) -> Result<Loaded> {
 
 fn file(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| unusable(path, error))
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(&file(path)?)
+        .map_err(|_| unusable(path, "there is no private key in it"))
 }
 
 fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {

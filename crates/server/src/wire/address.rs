@@ -3,15 +3,17 @@
 //!
 //! ```text
 //!   --url  ->  sslmode, sslrootcert, or PGSSLMODE, PGSSLROOTCERT   ->  Tls
+//!          ->  sslcert, sslkey, or PGSSLCERT, PGSSLKEY             ->  Tls
 //!          ->  everything else; PGPASSWORD, USER                   ->  tokio-postgres' Config
 //! ```
 //!
 //! Invariant ADR-1: a mode that asks for a server to be verified is never read as a weaker one.
 
-use std::path::PathBuf;
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
 
 use lazybase_model::{Error, Result};
-use lazybase_tls::Trust;
+use lazybase_tls::{ClientFiles, Trust};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
@@ -20,6 +22,8 @@ use super::tls::Tls;
 /// What is read here, for tokio-postgres knows less of it.
 const MODE: &str = "sslmode";
 const ROOTS: &str = "sslrootcert";
+const CERTIFICATE: &str = "sslcert";
+const KEY: &str = "sslkey";
 
 /// A server, and how it is spoken to.
 pub(super) struct Address {
@@ -38,16 +42,16 @@ impl Address {
 
     fn of(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Address> {
         let parts = Parts::of(text);
-        let mut config: Config = parts.rest.parse().map_err(|error| {
-            Error::invalid(format!("--url is no address of a server: {error}"))
-                .with_hint("write postgresql://127.0.0.1:5432/lazybase")
-        })?;
+        let mut config: Config = parts.rest.parse().map_err(|error| no_address(&error))?;
         let mode = parts.mode.or_else(|| variable("PGSSLMODE"));
         let roots = parts.roots.or_else(|| variable("PGSSLROOTCERT"));
         let (mode, trust) = encryption(mode.as_deref(), roots.as_deref())?;
         config.ssl_mode(mode);
         let roots = roots.filter(|roots| roots != SYSTEM).map(PathBuf::from);
-        let tls = Tls::new(trust, roots.as_deref())?;
+        let certificate = parts.certificate.or_else(|| variable("PGSSLCERT"));
+        let key = parts.key.or_else(|| variable("PGSSLKEY"));
+        let own = own_files(certificate.as_deref(), key.as_deref())?;
+        let tls = Tls::new(trust, roots.as_deref(), own)?;
         if config.get_user().is_none() {
             config.user(variable("USER").unwrap_or_else(|| "lazybase".to_owned()));
         }
@@ -60,6 +64,38 @@ impl Address {
             config.application_name("lazybase sql");
         }
         Ok(Address { config, tls })
+    }
+}
+
+fn no_address(error: &tokio_postgres::Error) -> Error {
+    let why = match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    Error::invalid(format!("--url is no address of a server: {why}"))
+        .with_hint("write postgresql://127.0.0.1:5432/lazybase")
+}
+
+/// What the client shows of its own; the one is nothing without the other.
+fn own_files<'a>(
+    certificate: Option<&'a str>,
+    key: Option<&'a str>,
+) -> Result<Option<ClientFiles<'a>>> {
+    let alone = |given: &str, missing: &str| {
+        Err(
+            Error::invalid(format!("{given} is given without {missing}"))
+                .with_hint("a client shows a certificate with the private key that belongs to it")
+                .with_sqlstate("22023"),
+        )
+    };
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(ClientFiles {
+            certificate: Path::new(certificate),
+            key: Path::new(key),
+        })),
+        (Some(_), None) => alone(CERTIFICATE, KEY),
+        (None, Some(_)) => alone(KEY, CERTIFICATE),
     }
 }
 
@@ -95,6 +131,8 @@ struct Parts {
     rest: String,
     mode: Option<String>,
     roots: Option<String>,
+    certificate: Option<String>,
+    key: Option<String>,
 }
 
 impl Parts {
@@ -103,6 +141,8 @@ impl Parts {
             rest: text.to_owned(),
             mode: None,
             roots: None,
+            certificate: None,
+            key: None,
         };
         let is_url = ["postgres://", "postgresql://"]
             .iter()
@@ -136,6 +176,8 @@ impl Parts {
         let place = match key {
             MODE => &mut self.mode,
             ROOTS => &mut self.roots,
+            CERTIFICATE => &mut self.certificate,
+            KEY => &mut self.key,
             _ => return false,
         };
         *place = Some(value.to_owned());
@@ -259,5 +301,16 @@ mod tests {
         assert_eq!(read.config.get_ssl_mode(), SslMode::Disable);
         let error = Address::of("postgresql://h/x?sslmode=strict", &nothing);
         assert!(error.err().unwrap().hint().unwrap().contains("verify-full"));
+        for (text, said) in [
+            (
+                "postgresql://h/x?sslcert=a.crt",
+                "sslcert is given without sslkey",
+            ),
+            ("host=h sslkey=a.key", "sslkey is given without sslcert"),
+            ("postgresql://h/x?sslcrt=a.crt", "sslcrt"),
+        ] {
+            let error = Address::of(text, &nothing).err().unwrap();
+            assert!(error.message().contains(said), "{text}: {error}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lazybase_model::Result;
-use lazybase_tls::{Trust, end_point, of_client};
+use lazybase_tls::{ClientFiles, Trust, end_point, of_client};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -24,9 +24,14 @@ const PROTOCOL: &str = "postgresql";
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// What is checked of the server, against a file of those who are trusted, or the system's.
-    pub(super) fn new(trust: Trust, roots: Option<&Path>) -> Result<Tls> {
-        of_client(trust, roots, &[PROTOCOL]).map(Tls)
+    /// What is checked of the server, against a file of those who are trusted, or the system's,
+    /// and what it is shown.
+    pub(super) fn new(
+        trust: Trust,
+        roots: Option<&Path>,
+        own: Option<ClientFiles<'_>>,
+    ) -> Result<Tls> {
+        of_client(trust, roots, own, &[PROTOCOL]).map(Tls)
     }
 }
 

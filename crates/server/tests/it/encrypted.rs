@@ -187,6 +187,59 @@ fn pages_are_for_those_who_show_a_certificate_where_that_is_asked() {
 }
 
 #[test]
+fn the_shell_shows_a_certificate_of_its_own() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key, authority) = (file("server.crt"), file("server.key"), file("ca.crt"));
+    let server = Server::start(
+        &place,
+        &[
+            "--tls-cert",
+            &certificate,
+            "--tls-key",
+            &key,
+            "--tls-client-ca",
+            &authority,
+        ],
+    );
+    server.rows("CREATE ROLE watcher LOGIN; CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'");
+    let trusting = format!(
+        "postgresql://watcher@{}/lazybase?sslmode=verify-ca&sslrootcert={authority}",
+        server.pg
+    );
+    let url = format!(
+        "{trusting}&sslcert={}&sslkey={}",
+        file("watcher.crt"),
+        file("watcher.key")
+    );
+    let said = crate::run::alone(&["sql", "--url", &url, "-c", "SELECT current_user"]);
+    assert!(said.ok && said.out.contains("watcher"), "{}", said.err);
+    let page = crate::run::alone(&["status", "--url", &url, "--once"]);
+    assert!(page.ok, "{}", page.err);
+    for (more, told) in [
+        (
+            format!("&sslcert={}", file("watcher.crt")),
+            "without sslkey",
+        ),
+        (
+            format!(
+                "&sslcert={}&sslkey={}",
+                file("stranger.crt"),
+                file("stranger.key")
+            ),
+            "not of \"watcher\"",
+        ),
+    ] {
+        let url = format!("{trusting}{more}");
+        let said = crate::run::alone(&["sql", "--url", &url, "-c", "SELECT 1"]);
+        assert!(!said.ok && said.err.contains(told), "{}", said.err);
+    }
+    server.stop();
+}
+
+#[test]
 fn certificates_are_asked_of_this_machine_unless_it_is_trusted() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
