@@ -16,7 +16,7 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use lazybase_model::{Error, Result};
-use lazybase_query::text_form::{self, float};
+use lazybase_query::text_form::{self, IntervalStyle, float};
 use lazybase_query::{from_uuid, json_texts, put_array_element, put_hex};
 
 use crate::failure::changed;
@@ -49,6 +49,14 @@ impl Rows {
             cells: cells.collect::<Result<_>>()?,
             count: batch.num_rows(),
         })
+    }
+
+    /// The same with intervals as text in a style.
+    pub(crate) fn spelling(mut self, style: IntervalStyle) -> Rows {
+        for cells in &mut self.cells {
+            cells.values.spell_intervals(style);
+        }
+        self
     }
 
     /// Appends a row as a message.
@@ -167,7 +175,7 @@ enum Values {
     Time(PrimitiveArray<Int64Type>),
     /// In microseconds; whether it has a zone.
     Timestamp(PrimitiveArray<Int64Type>, bool),
-    Interval(IntervalMonthDayNanoArray),
+    Interval(IntervalMonthDayNanoArray, IntervalStyle),
     /// As plain text.
     Numeric(StringArray),
     List(ListArray, Box<Values>, u32),
@@ -220,14 +228,16 @@ impl Values {
                 Values::Timestamp(micros(&wanted)?, true)
             }
             (types::INTERVAL, DataType::Duration(_)) => {
-                Values::Interval(text_form::intervals(column).map_err(|error| {
+                let intervals = text_form::intervals(column).map_err(|error| {
                     Error::invalid(format!("column {:?} can't be sent: {error}", field.name()))
                         .with_sqlstate("22008")
-                })?)
+                })?;
+                Values::Interval(intervals, IntervalStyle::default())
             }
             (types::INTERVAL, _) => {
                 let wanted = DataType::Interval(IntervalUnit::MonthDayNano);
-                Values::Interval(to(&wanted)?.as_primitive().clone())
+                let intervals: IntervalMonthDayNanoArray = to(&wanted)?.as_primitive().clone();
+                Values::Interval(intervals, IntervalStyle::default())
             }
             (types::JSON, _) => Values::Text(match column.data_type().is_nested() {
                 true => json(field, column)?,
@@ -248,6 +258,15 @@ impl Values {
                 Err(_) => Values::Text(shown(column)?),
             },
         })
+    }
+
+    /// Intervals are written in this style, also those of lists.
+    fn spell_intervals(&mut self, style: IntervalStyle) {
+        match self {
+            Values::Interval(_, own) => *own = style,
+            Values::List(_, values, _) => values.spell_intervals(style),
+            _ => {}
+        }
     }
 
     /// Appends a value that is not NULL.
@@ -277,9 +296,14 @@ impl Values {
             Values::Date(array) => text_form::date(array.value(row), out),
             Values::Time(array) => text_form::time(array.value(row), out),
             Values::Timestamp(array, zone) => text_form::timestamp(array.value(row), *zone, out),
-            Values::Interval(array) => {
+            Values::Interval(array, style) => {
                 let value = array.value(row);
-                text_form::interval(value.months, value.days, value.nanoseconds / 1_000, out);
+                let (months, days) = (value.months, value.days);
+                let micros = value.nanoseconds / 1_000;
+                match style {
+                    IntervalStyle::Postgres => text_form::interval(months, days, micros, out),
+                    IntervalStyle::Iso8601 => text_form::iso_interval(months, days, micros, out),
+                }
             }
             Values::List(list, values, _) => put_list_text(list, values, row, out),
         }
@@ -309,7 +333,7 @@ impl Values {
             Values::Timestamp(array, _) => {
                 out.put_i64(array.value(row).saturating_sub(text_form::EPOCH_MICROS));
             }
-            Values::Interval(array) => {
+            Values::Interval(array, _) => {
                 let value = array.value(row);
                 out.put_i64(value.nanoseconds / 1_000);
                 out.put_i32(value.days);

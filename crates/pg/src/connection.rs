@@ -292,7 +292,9 @@ impl Connection {
             Err(error) => return Ok(Err(error)),
         };
         let schema = answer.schema();
-        Ok(Rows::new(&batch, told.unwrap_or(&schema), formats).map(Some))
+        let style = self.session.interval_style();
+        let rows = Rows::new(&batch, told.unwrap_or(&schema), formats);
+        Ok(rows.map(|rows| Some(rows.spelling(style))))
     }
 
     /// Waits for more of what a statement needs from its client, unless that is given up.

@@ -332,7 +332,7 @@ impl Connection {
             let now = count.map_or(left, |count| left.min(count - taken));
             if sends {
                 let rows = match Rows::new(&batch.slice(next, now), &schema, formats) {
-                    Ok(rows) => rows,
+                    Ok(rows) => rows.spelling(self.session.interval_style()),
                     Err(error) => return Ok(Err(error)),
                 };
                 for row in 0..rows.count {

@@ -230,6 +230,8 @@ fn settings(options: &str) -> Result<Vec<(String, String)>> {
 const APPLICATION_NAME: &str = "application_name";
 /// Whether its transactions only read, unless they say otherwise.
 const READ_ONLY: &str = "default_transaction_read_only";
+/// How intervals are written as text.
+const INTERVAL_STYLE: &str = "IntervalStyle";
 /// Whether it acts as a superuser.
 const IS_SUPERUSER: &str = "is_superuser";
 
@@ -243,7 +245,7 @@ pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, Stri
         ("client_encoding", "UTF8".to_owned()),
         (APPLICATION_NAME, shown(APPLICATION_NAME)),
         ("DateStyle", shown("datestyle")),
-        ("IntervalStyle", shown("intervalstyle")),
+        (INTERVAL_STYLE, session.interval_style().name().to_owned()),
         ("TimeZone", "UTC".to_owned()),
         ("integer_datetimes", "on".to_owned()),
         ("standard_conforming_strings", "on".to_owned()),
@@ -266,6 +268,7 @@ pub(crate) fn is_reported(session: &Session, told: &[(&'static str, String)]) ->
     };
     known(APPLICATION_NAME).is_some_and(|name| session.is_called(name))
         && known(READ_ONLY) == Some(on_off(session.reads_only()))
+        && known(INTERVAL_STYLE) == Some(session.interval_style().name())
         && known(IS_SUPERUSER) == Some(on_off(session.is_superuser()))
 }
 

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
 use crate::parse::{CATALOG, SCHEMA, serializable};
+use crate::text_form::IntervalStyle;
 use crate::told::Told;
 
 #[cfg(test)]
@@ -35,7 +36,7 @@ pub fn own_settings() -> impl Iterator<Item = &'static str> {
 }
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 18] = [
+const OURS: [(&str, &str); 19] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -101,6 +102,10 @@ const OURS: [(&str, &str); 18] = [
         "over the wire, the milliseconds that a transaction may wait for its client; 0 is no limit",
     ),
     (
+        INTERVAL_STYLE,
+        "over the wire, how intervals are written as text: postgres or iso_8601",
+    ),
+    (
         READ_ONLY,
         "whether transactions, and statements outside of one, only read by default",
     ),
@@ -112,7 +117,7 @@ const OURS: [(&str, &str); 18] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 28] = [
+const THEIRS: [(&str, &str, bool); 27] = [
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
@@ -125,7 +130,6 @@ const THEIRS: [(&str, &str, bool); 28] = [
     ("extra_float_digits", "1", true),
     ("in_hot_standby", "off", false),
     ("integer_datetimes", "on", false),
-    ("intervalstyle", "postgres", false),
     ("is_superuser", "on", false),
     ("jit", "off", true),
     ("lock_timeout", "0", true),
@@ -146,6 +150,9 @@ const THEIRS: [(&str, &str, bool); 28] = [
 /// The setting that makes a session one that reads.
 pub(crate) const READ_ONLY: &str = "default_transaction_read_only";
 
+/// The setting of how intervals are written.
+const INTERVAL_STYLE: &str = "intervalstyle";
+
 /// The isolation of every transaction, by the name that PostgreSQL has for one snapshot.
 const ISOLATION: &str = "repeatable read";
 
@@ -165,6 +172,7 @@ pub(crate) struct Settings {
     pub(crate) read_modify_write: bool,
     /// Whether transactions that don't say, and statements outside of one, only read.
     pub(crate) read_only: bool,
+    pub(crate) interval_style: IntervalStyle,
     pub(crate) application_name: String,
     pub(crate) producer: Option<String>,
     pub(crate) batch_number: Option<u64>,
@@ -200,6 +208,7 @@ impl Settings {
             monotonic: true,
             read_modify_write: false,
             read_only: false,
+            interval_style: IntervalStyle::default(),
             application_name: "session".to_owned(),
             producer: None,
             batch_number: None,
@@ -295,6 +304,12 @@ impl Settings {
                 self.read_modify_write = switch(name, value, defaults.read_modify_write)?;
             }
             READ_ONLY => self.read_only = switch(name, value, defaults.read_only)?,
+            INTERVAL_STYLE => {
+                self.interval_style = match value {
+                    Some(value) => interval_style(value)?,
+                    None => defaults.interval_style,
+                };
+            }
             "lazybase.last_answer" | "lazybase.last_token" | "lazybase.retention" => {
                 return Err(
                     Error::invalid(format!("{name} can only be shown")).with_sqlstate("55P02")
@@ -421,6 +436,7 @@ impl Settings {
             "lazybase.read_modify_write" => on_off(self.read_modify_write),
             "application_name" => self.application_name.clone(),
             READ_ONLY => on_off(self.read_only),
+            INTERVAL_STYLE => self.interval_style.name().to_owned(),
             "lazybase.producer" => self.producer.clone().unwrap_or_default(),
             "lazybase.batch_number" => {
                 let number = self.batch_number.map(|number| number.to_string());
@@ -549,6 +565,18 @@ fn switch(name: &str, value: Option<&str>, default: bool) -> Result<bool> {
             Error::invalid(format!("{name} is on or off, not {other:?}")).with_sqlstate("22023"),
         ),
     }
+}
+
+fn interval_style(value: &str) -> Result<IntervalStyle> {
+    let known = [IntervalStyle::Postgres, IntervalStyle::Iso8601];
+    let mut known = known.into_iter();
+    let found = known.find(|style| style.name().eq_ignore_ascii_case(value));
+    found.ok_or_else(|| {
+        Error::invalid(format!(
+            "{INTERVAL_STYLE} is postgres or iso_8601, not {value:?}"
+        ))
+        .with_sqlstate("0A000")
+    })
 }
 
 fn copy_format(name: &str, value: &str) -> Result<&'static str> {

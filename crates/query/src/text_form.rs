@@ -114,6 +114,51 @@ pub fn interval(months: i32, days: i32, micros: i64, out: &mut impl Write) {
     }
 }
 
+/// How intervals are written that clients are sent as text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 mon 2 days 00:00:03`.
+    #[default]
+    Postgres,
+    /// `P1M2DT3S`.
+    Iso8601,
+}
+
+impl IntervalStyle {
+    /// What SQL calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            IntervalStyle::Postgres => "postgres",
+            IntervalStyle::Iso8601 => "iso_8601",
+        }
+    }
+}
+
+/// Appends an interval in the style of ISO 8601, each part with its own sign.
+pub fn iso_interval(months: i32, days: i32, micros: i64, out: &mut impl Write) {
+    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+    let of_date = [(months / 12, 'Y'), (months % 12, 'M'), (days, 'D')];
+    let of_day = [(seconds / 3_600, 'H'), (seconds / 60 % 60, 'M')];
+    // Writing to memory can't fail.
+    let _ = out.write_char('P');
+    for (count, unit) in of_date.into_iter().filter(|(count, _)| *count != 0) {
+        let _ = write!(out, "{count}{unit}");
+    }
+    let is_nothing = months == 0 && days == 0 && micros == 0;
+    if micros != 0 || is_nothing {
+        let _ = out.write_char('T');
+    }
+    for (count, unit) in of_day.into_iter().filter(|(count, _)| *count != 0) {
+        let _ = write!(out, "{count}{unit}");
+    }
+    if seconds % 60 != 0 || rest != 0 || is_nothing {
+        let sign = if micros < 0 { "-" } else { "" };
+        let _ = write!(out, "{sign}{}", (seconds % 60).abs());
+        fraction(rest.abs() * 1_000, out);
+        let _ = out.write_char('S');
+    }
+}
+
 /// Appends a floating-point number as briefly as it can be read back: `value` for its size, `shown`
 /// for its digits, which are those of its own width.
 pub fn float(value: f64, shown: impl Display + LowerExp, out: &mut impl Write) {

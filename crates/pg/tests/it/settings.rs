@@ -42,6 +42,33 @@ async fn a_reset_goes_back_to_what_the_connection_asked_for() {
     served.stop().await;
 }
 
+/// Rails sets the style, and reads intervals in no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn intervals_are_sent_in_the_style_that_was_asked_for() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let ask = "SELECT INTERVAL '1 month 2 days 3.5 seconds', ARRAY[INTERVAL '90 minutes']";
+    let postgres = ["1 mon 2 days 00:00:03.5", "{01:30:00}"];
+    assert_eq!(cells(&client, ask).await, [postgres]);
+    client
+        .batch_execute("SET intervalstyle = iso_8601")
+        .await
+        .unwrap();
+    assert_eq!(cells(&client, ask).await, [["P1M2DT3.5S", "{PT1H30M}"]]);
+    assert_eq!(cells(&client, "SHOW intervalstyle").await, [["iso_8601"]]);
+    let fetched = "BEGIN; DECLARE c CURSOR FOR SELECT INTERVAL '1 day'; FETCH c; COMMIT";
+    assert_eq!(cells(&client, fetched).await, [["P1D"]]);
+    client.batch_execute("RESET intervalstyle").await.unwrap();
+    assert_eq!(cells(&client, ask).await, [postgres]);
+    let refused = client.batch_execute("SET intervalstyle = sql_standard");
+    assert_eq!(sqlstate(refused.await), "0A000");
+
+    let mut raw = Raw::new(&served).await;
+    let told = raw.query("SET intervalstyle = iso_8601").ready().await;
+    assert!(told.kinds().contains('S'), "{told:?}");
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_follow_their_transaction() {
     let served = Served::start().await;

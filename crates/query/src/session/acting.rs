@@ -8,6 +8,7 @@ use lazybase_model::Result;
 use super::Session;
 use crate::access::{Identity, name_of};
 use crate::appender::Appender;
+use crate::text_form::IntervalStyle;
 
 impl Session {
     /// The value of a setting, as SHOW gives it.
@@ -36,6 +37,11 @@ impl Session {
     /// Whether the session's client calls itself this.
     pub fn is_called(&self, application_name: &str) -> bool {
         self.shared.state.lock().settings.application_name == application_name
+    }
+
+    /// How intervals are written that the session's client is sent as text.
+    pub fn interval_style(&self) -> IntervalStyle {
+        self.shared.state.lock().settings.interval_style
     }
 
     /// Whether the session's transactions only read, unless they say otherwise.

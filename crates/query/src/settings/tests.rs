@@ -115,6 +115,9 @@ fn paths_and_styles_that_would_change_something_are_refused() {
         ("datestyle", "ISO, DMY", Some("0A000")),
         ("datestyle", "ISO, YMD", Some("0A000")),
         ("datestyle", "German", Some("0A000")),
+        ("intervalstyle", "ISO_8601", None),
+        ("intervalstyle", "postgres", None),
+        ("intervalstyle", "sql_standard", Some("0A000")),
     ] {
         let set = settings.set(name, Some(value), &defaults);
         assert_eq!(set.err().map(|error| error.sqlstate()), refused, "{value}");

@@ -37,6 +37,22 @@ fn dates_and_times_are_spelt_as_postgresql_does() {
 }
 
 #[test]
+fn intervals_are_spelt_as_iso_8601_has_them() {
+    for ((months, days, micros), text) in [
+        ((0, 0, 0), "PT0S"),
+        ((14, 3, 0), "P1Y2M3D"),
+        ((1, 0, 3_723_000_100), "P1MT1H2M3.0001S"),
+        ((0, -1, -1_000_000), "P-1DT-1S"),
+        ((0, -1, 7_200_000_000), "P-1DT2H"),
+        ((-1, 3, -3_723_500_000), "P-1M3DT-1H-2M-3.5S"),
+        ((0, 0, -500_000), "PT-0.5S"),
+        ((0, 0, 60_000_000), "PT1M"),
+    ] {
+        assert_eq!(told(|out| iso_interval(months, days, micros, out)), text);
+    }
+}
+
+#[test]
 fn intervals_are_spelt_as_postgresql_does() {
     for ((months, days, micros), text) in [
         ((0, 0, 0), "00:00:00"),
