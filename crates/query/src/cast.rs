@@ -561,9 +561,9 @@ fn misfit(values: &ArrayRef, row: usize, place: &Place<'_>) -> Error {
     let wanted = types::name(place.data_type());
     let is_text = *values.data_type() == DataType::Utf8;
     let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
-    // A decimal rounds what it has no digits for: what it does not take is too great.
-    let is_whole = place.data_type().is_decimal() || !value.contains(['.', 'e', 'E']);
-    let overflows = place.data_type().is_numeric() && (!is_text || (is_number && is_whole));
+    // A number with a point is no whole one, but every other type of numbers reads it.
+    let is_read = !place.data_type().is_integer() || !value.contains(['.', 'e', 'E']);
+    let overflows = place.data_type().is_numeric() && (!is_text || (is_number && is_read));
     let sqlstate = match place.data_type() {
         _ if overflows => "22003",
         DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..)

@@ -190,10 +190,12 @@ fn not_cast(message: &str) -> Option<Error> {
         .iter()
         .any(|of| wanted.starts_with(of));
     let is_integer = value.trim().parse::<i128>().is_ok();
+    let is_number = value.trim().parse::<f64>().is_ok_and(f64::is_finite);
+    let is_decimal = wanted.starts_with("DECIMAL");
     let sqlstate = match is_moment {
         true if has_fields(value) => "22008",
         true => "22007",
-        false if is_integer && is_whole(&wanted) => {
+        false if (is_integer && is_whole(&wanted)) || (is_number && is_decimal) => {
             let said = format!("{} is out of range for {wanted}", shown(value));
             return Some(Error::invalid(said).with_sqlstate("22003"));
         }
