@@ -49,15 +49,16 @@ pub(super) fn from_plan(message: &str) -> Error {
     let known = unknown_function(message)
         .or_else(|| wrong_arguments(message))
         .or_else(|| not_grouped(message))
-        .or_else(|| not_cast(message));
+        .or_else(|| not_cast(message))
+        .or_else(|| uneven_values(message))
+        .or_else(|| no_position(message))
+        .or_else(|| no_table(message));
     if let Some(error) = known {
         return error;
     }
     let line = in_sql(&first_line(message));
     let lower = line.to_ascii_lowercase();
-    let sqlstate = if lower.starts_with("table") && lower.contains("not found")
-        || lower.starts_with("invalid qualifier")
-    {
+    let sqlstate = if lower.starts_with("table") && lower.contains("not found") {
         "42P01"
     } else if lower.contains("unsupported cast") {
         "42846"
@@ -80,6 +81,36 @@ pub(super) fn from_plan(message: &str) -> Error {
         "42000"
     };
     Error::invalid(line).with_sqlstate(sqlstate)
+}
+
+/// Rows of VALUES that are not of one length.
+fn uneven_values(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("across values list: got ")?;
+    let (has, rest) = rest.split_once(" values in row ")?;
+    let (row, rest) = rest.split_once(" but expected ")?;
+    let wanted = first_line(rest);
+    let row = row.parse::<usize>().ok()? + 1;
+    let said = format!("row {row} of VALUES has {has} values, the first has {wanted}");
+    Some(Error::invalid(said).with_sqlstate("42601"))
+}
+
+/// A column of ORDER BY by a number that none has.
+fn no_position(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("Order by column out of bounds, specified: ")?;
+    let (position, rest) = rest.split_once(", max: ")?;
+    let columns = first_line(rest);
+    let said = format!("ORDER BY {position} lies beyond the last column, {columns}");
+    Some(Error::invalid(said).with_sqlstate("42P10"))
+}
+
+/// `t.*` without such a table.
+fn no_table(message: &str) -> Option<Error> {
+    let name = first_line(message.strip_prefix("Invalid qualifier ")?);
+    Some(
+        Error::not_found(format!("there is no table {name:?} in FROM"))
+            .with_hint("a table that has an alias there goes by the alias alone")
+            .with_sqlstate("42P01"),
+    )
 }
 
 /// The SQLSTATE where nothing better is known than that a function does not take a value.
