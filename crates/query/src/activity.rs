@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use crate::access::{Gate, Identity, name_of};
 use crate::observe::masked;
 use crate::parse::CATALOG;
-use crate::pg_catalog::{Cell, Row, role_oid};
+use crate::pg_catalog::{Cell, DATABASE, Row, role_oid};
 use crate::session::{Session, Shared, TransactionStatus};
 
 /// What is to be ended of a connection.
@@ -322,6 +322,7 @@ fn row(one: &Activity, gate: &Gate) -> Option<Row> {
     };
     let role: Option<RoleId> = identity.session;
     let mut row: Row = vec![
+        ("datid", DATABASE.into()),
         ("datname", CATALOG.into()),
         ("pid", i64::from(one.peer.pid).into()),
         ("usesysid", role_oid(role).into()),

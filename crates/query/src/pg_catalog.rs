@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::visible::Visible;
 
 pub(crate) use described::{key_name, oid_of};
-pub(crate) use privileges::role_oid;
+pub(crate) use privileges::{DATABASE, role_oid};
 
 mod described;
 pub(crate) mod expanded;

@@ -174,6 +174,17 @@ async fn pgbench_fills_its_tables() {
     served.stop().await;
 }
 
+/// pgAdmin and those that watch servers join who is connected with the databases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_of_the_database() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let sql = "SELECT d.datname FROM pg_stat_activity a JOIN pg_database d ON d.oid = a.datid \
+               WHERE a.pid = pg_backend_pid()";
+    assert_eq!(one(&client, sql).await, "lazybase");
+    served.stop().await;
+}
+
 /// psql shows how much tables take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sizes_are_told() {

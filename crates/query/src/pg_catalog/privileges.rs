@@ -63,7 +63,7 @@ pub(super) const COLUMNS: [(&str, &str); 7] = [
 ];
 
 /// The number of the database.
-const DATABASE: i64 = 1;
+pub(crate) const DATABASE: i64 = 1;
 
 /// The number of a role; whoever owns the folder has one too.
 pub(crate) fn role_oid(role: Option<RoleId>) -> i64 {
