@@ -196,6 +196,12 @@ async fn uuids_are_found_in_any_spelling() {
             ("id", &Type::UUID),
         ]
     );
+    let named = client
+        .prepare("SELECT indrelid::regclass, 'u'::regclass FROM pg_index")
+        .await
+        .unwrap();
+    let names: Vec<&str> = named.columns().iter().map(|column| column.name()).collect();
+    assert_eq!(names, ["indrelid", "regclass"]);
     let mut raw = Raw::new(&served).await;
     for (sql, of, value, rows) in [
         ("id = $1", 2950_u32, "0A0B0C0D0E0F10111213141516171819", 1),

@@ -38,6 +38,16 @@ pub(super) const REGPROC_NAME: &str = "pg_regproc_name";
 pub(super) const REGTYPE_OID: &str = "pg_regtype_oid";
 pub(super) const REGTYPE_NAME: &str = "pg_regtype_name";
 
+/// The type of a cast that became a call of this function.
+pub(crate) fn cast_by(function: &str) -> Option<&'static str> {
+    match function {
+        REGCLASS_OID | REGCLASS_NAME => Some("regclass"),
+        REGPROC_OID | REGPROC_NAME => Some("regproc"),
+        REGTYPE_OID | REGTYPE_NAME => Some("regtype"),
+        _ => None,
+    }
+}
+
 pub(crate) type Arguments<'a> = [Option<&'a str>];
 type Tell = dyn Fn(&Arguments) -> lazybase_model::Result<Option<String>> + Send + Sync;
 

@@ -11,11 +11,13 @@
 //! | `1 + 1`                        | `?column?`                                    |
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, DataType, Expr, Query, SelectItem, SetExpr, TrimWhereField, Value,
+    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query,
+    SelectItem, SetExpr, TrimWhereField, Value,
 };
 
 use crate::parse::folded;
-use crate::planner::sql_types::cast_to_uuid;
+use crate::pg_catalog::functions;
+use crate::planner::sql_types;
 
 /// The name of what has none.
 pub(crate) const NAMELESS: &str = "?column?";
@@ -62,8 +64,8 @@ fn found(expr: &Expr) -> Found {
             _ => found(root),
         },
         Expr::Function(function) => {
-            if let Some(cast) = cast_to_uuid(function) {
-                return found(cast).or_type(|| "uuid".to_owned());
+            if let Some((cast, type_name)) = cast_of(function) {
+                return found(cast).or_type(|| type_name.to_owned());
             }
             let last = function.name.0.last().and_then(|part| part.as_ident());
             last.map_or(Found::Nothing, |name| Found::Name(folded(name)))
@@ -100,6 +102,20 @@ fn found(expr: &Expr) -> Found {
             Found::Type("bool".to_owned())
         }
         _ => Found::Nothing,
+    }
+}
+
+/// What is cast, and to which type, where a function stands for a cast.
+fn cast_of(function: &Function) -> Option<(&Expr, &'static str)> {
+    let name = function.name.0.last().and_then(|part| part.as_ident())?;
+    let name = name.value.as_str();
+    let type_name = sql_types::cast_by(name).or_else(|| functions::cast_by(name))?;
+    match &function.args {
+        FunctionArguments::List(list) => match list.args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => Some((expr, type_name)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

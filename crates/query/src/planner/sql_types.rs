@@ -28,8 +28,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, TimezoneInfo, TypedString, Value, VisitMut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TimezoneInfo, TypedString, Value,
+    VisitMut,
 };
 use lazybase_model::Error;
 
@@ -146,19 +146,9 @@ fn uuid_of(expr: Expr) -> Expr {
     call(UUID_OF, vec![expr])
 }
 
-/// What a call casts that a cast to UUID, or to a list of them, became.
-pub(crate) fn cast_to_uuid(function: &Function) -> Option<&Expr> {
-    let name = function.name.0.last().and_then(|part| part.as_ident())?;
-    if name.value != UUID_OF && name.value != UUIDS_OF {
-        return None;
-    }
-    match &function.args {
-        FunctionArguments::List(list) => match list.args.as_slice() {
-            [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => Some(expr),
-            _ => None,
-        },
-        _ => None,
-    }
+/// The type of a cast that became a call of this function.
+pub(crate) fn cast_by(function: &str) -> Option<&'static str> {
+    matches!(function, UUID_OF | UUIDS_OF).then_some("uuid")
 }
 
 fn is_uuids(sql: &SqlType) -> bool {
