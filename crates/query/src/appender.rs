@@ -20,7 +20,7 @@ use crate::changes::{deletes, updates};
 use crate::context::Constants;
 use crate::database::Database;
 use crate::dml::defaults::Defaults;
-use crate::dml::insert::{Conflict, RowMaker, column, id_is_given_out};
+use crate::dml::insert::{Conflict, RowMaker, column, generated_columns, id_is_given_out};
 use crate::id_keys::{Keys, check_numbers};
 use crate::ingest::MEET_IN_SQL;
 use crate::observe;
@@ -61,6 +61,8 @@ pub struct Appender {
     /// Whose rights count; without one, the folder's owner writes.
     session: Option<Arc<Shared>>,
     writer: BatchWriter,
+    /// Whether a producer numbers the batch.
+    numbered: bool,
     rows: u64,
     /// The number of the next row, in messages.
     next_row: u64,
@@ -72,11 +74,13 @@ impl Appender {
         session: Option<Arc<Shared>>,
         number: Option<BatchNumber>,
     ) -> Appender {
+        let numbered = number.is_some();
         let writer = database.instance().begin(number);
         Appender {
             database,
             session,
             writer,
+            numbered,
             rows: 0,
             next_row: 1,
         }
@@ -103,6 +107,7 @@ impl Appender {
                 visible: &visible,
                 constants: &constants,
                 table: &table,
+                numbered: self.numbered,
             };
             let changes = target.changes(rows, self.next_row, op)?;
             self.rows += rows.num_rows() as u64;
@@ -179,6 +184,8 @@ pub(crate) struct Target<'t> {
     /// What evaluates defaults.
     pub(crate) constants: &'t Constants,
     pub(crate) table: &'t Arc<Table>,
+    /// Whether a producer numbers the batch that the rows are a part of.
+    pub(crate) numbered: bool,
 }
 
 impl Target<'_> {
@@ -223,12 +230,18 @@ impl Target<'_> {
             given.push(at);
             columns.push(lossless(&mut keys, values, table, at, first_row)?);
         }
-        let defaults = Defaults::of(table)?;
+        let (constants, defaults) = (self.constants, Defaults::of(table)?);
+        // What Arrow batches give, they give as values.
+        let generated = match self.numbered {
+            true => generated_columns(constants, &defaults, table, &given, conflict, |_, _| false),
+            false => Vec::new(),
+        };
         let maker = RowMaker {
-            constants: self.constants,
+            constants,
             defaults: &defaults,
             table,
             given: &given,
+            generated: &generated,
         };
         maker.changes(columns, keys, rows.num_rows(), first_row, conflict)
     }
@@ -245,8 +258,11 @@ impl Target<'_> {
                 updates(table, &named, &set)?
             }
         };
-        let keys = keys.finish()?;
-        Ok(KeyedChanges { changes, keys })
+        Ok(KeyedChanges {
+            changes,
+            keys: keys.finish()?,
+            generated: Vec::new(),
+        })
     }
 }
 

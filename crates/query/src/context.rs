@@ -36,6 +36,8 @@ use crate::advisory::{SessionLocks, SpanLocks};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
+use crate::generated;
+use crate::literal::Literal;
 use crate::memory;
 use crate::origins::{self, Origin};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA};
@@ -63,8 +65,8 @@ fn is_mixed_up(error: &DataFusionError) -> bool {
     }
 }
 
-/// How a statement runs, and where its columns come from.
-type Planned = (Arc<dyn ExecutionPlan>, Vec<Origin>);
+/// How a statement runs, where its columns come from, and which of them the database generates.
+type Planned = (Arc<dyn ExecutionPlan>, Vec<Origin>, Vec<bool>);
 
 /// Marks a plan whose scans all have one partition: an extension of the planner's settings.
 #[derive(Debug)]
@@ -84,6 +86,8 @@ pub(crate) struct Begun {
     pub(crate) rows: SendableRecordBatchStream,
     /// Where its columns come from.
     pub(crate) origins: Vec<Origin>,
+    /// Which columns have values that the database generates.
+    pub(crate) generated: Vec<bool>,
 }
 
 impl Context {
@@ -150,7 +154,7 @@ impl Context {
         let state = own.as_deref().unwrap_or(&self.state);
         let statement = planner::rewritten(statement);
         let run = async {
-            let (plan, origins) = self
+            let (plan, origins, generated) = self
                 .plan_in(state, statement)
                 .instrument(tracing::info_span!("plan"))
                 .await?;
@@ -158,12 +162,13 @@ impl Context {
             rows.map(|rows| Begun {
                 rows: repeated_names::unmarked_rows(rows),
                 origins,
+                generated,
             })
         };
         run.await.map_err(|error| from_datafusion(&error, sql))
     }
 
-    /// How a statement would run, and where its columns come from.
+    /// How a statement would run, where its columns come from, and which are generated.
     pub(crate) fn plan(
         &self,
         statement: PlannerStatement,
@@ -179,7 +184,7 @@ impl Context {
         Box::pin(async move {
             let plan = state.statement_to_plan(statement).await?;
             let physical = self.physical(state, &plan).await?;
-            Ok((physical, origins::of_plan(&plan)))
+            Ok((physical, origins::of_plan(&plan), generated::of_plan(&plan)))
         })
     }
 
@@ -254,6 +259,12 @@ impl Context {
         let empty = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)
             .map_err(|error| Error::internal(error.to_string()))?;
         self.evaluate(expr, &DFSchema::empty(), &empty)
+    }
+
+    /// Whether an expression has values that the database generates.
+    fn generates(&self, expr: &Expr) -> bool {
+        let expr = planner::rewritten_expr(expr.clone());
+        generated::is_generated(&expr, self.state.scalar_functions())
     }
 
     /// The values of an expression over rows.
@@ -386,6 +397,11 @@ impl Constants {
             session,
             context: OnceLock::new(),
         }
+    }
+
+    /// Whether an expression has values that the database generates, others each time.
+    pub(crate) fn generates(&self, expr: &Expr) -> bool {
+        Literal::of(expr).is_none() && self.context().generates(expr)
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -22,7 +22,7 @@ use lazybase_model::{Error, Result};
 
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
-use crate::dml::insert::{Conflict, write_rows};
+use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
 use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse};
 use crate::read;
@@ -288,7 +288,7 @@ pub(crate) async fn copy_from(
         session,
         &table,
         &given,
-        batches,
+        Rows::given(batches),
         &Conflict::Replace,
         &mut sink,
     )

@@ -22,7 +22,7 @@ pub(crate) mod taken;
 use crate::alter::default_value;
 use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
-use crate::dml::insert::{Conflict, write_rows};
+use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
 use crate::id_keys;
 use crate::parse::create::{checked_name, mark_key};
@@ -189,7 +189,7 @@ async fn make_as(
         let token = sink.finish(session).await?;
         return Ok(AnswerStream::done("CREATE TABLE AS", 0).with_token(token));
     }
-    let rows = ours(opened.rows, sql);
+    let rows = Rows::given(ours(opened.rows, sql));
     let rows = write_rows(session, &table, &given, rows, &Conflict::Replace, &mut sink).await?;
     let token = sink.finish(session).await?;
     let stamp = opened.snapshot.as_ref().map(|snapshot| snapshot.stamp());

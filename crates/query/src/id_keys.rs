@@ -125,7 +125,16 @@ pub(crate) fn key_names(visible: &Visible, column: &Column) -> Result<Option<Vec
 pub(crate) struct Keys<'k> {
     visible: &'k Visible,
     constants: &'k Constants,
-    maps: BTreeMap<TableId, (Arc<Table>, Vec<RecordBatch>, u32)>,
+    maps: BTreeMap<TableId, OfMap>,
+}
+
+/// Those of one map.
+struct OfMap {
+    map: Arc<Table>,
+    batches: Vec<RecordBatch>,
+    rows: u32,
+    /// The map's columns whose values the database generated.
+    generated: Vec<usize>,
 }
 
 impl<'k> Keys<'k> {
@@ -286,7 +295,7 @@ impl<'k> Keys<'k> {
         rows: usize,
         at: &Place<'_>,
     ) -> Result<u32> {
-        let first = self.maps.get(&owner.map.id).map_or(0, |(_, _, rows)| *rows);
+        let first = self.maps.get(&owner.map.id).map_or(0, |keys| keys.rows);
         if rows == 0 {
             return Ok(first);
         }
@@ -303,18 +312,22 @@ impl<'k> Keys<'k> {
         }
         columns.push(Arc::new(Int64Array::from(vec![0; rows])));
         let defaults = Defaults::of(&owner.table)?;
+        let mut generated = Vec::new();
         for column in &owner.map.columns[owner.map.key_map_id() + 1..] {
             // A column that was dropped since needs no value, nor one that has no default now.
             let mut own = owner.table.columns.iter().enumerate();
             let index = own.find(|(_, own)| own.id == column.id && has_default(&own.default));
             columns.push(match index {
                 Some((index, _)) => {
+                    if defaults.generate(self.constants, index, None) {
+                        generated.push(columns.len());
+                    }
                     defaults.values(self.constants, &owner.table, index, rows, at.first_row)?
                 }
                 None => new_null_array(&column.data_type, rows),
             });
         }
-        self.push(&owner.map, columns, rows)?;
+        self.push(&owner.map, columns, rows, &generated)?;
         Ok(first)
     }
 
@@ -362,41 +375,67 @@ impl<'k> Keys<'k> {
         Ok(found)
     }
 
-    /// The IDs of an owner's own rows: temporary ones, for the keys that the rows have.
-    pub(crate) fn own(&mut self, table: &Table, columns: &[ArrayRef], rows: usize) -> Result<()> {
+    /// The IDs of an owner's own rows: temporary ones, for the keys that the rows have. The
+    /// database generated the columns at the places `generated`.
+    pub(crate) fn own(
+        &mut self,
+        table: &Table,
+        columns: &[ArrayRef],
+        rows: usize,
+        generated: &[usize],
+    ) -> Result<()> {
         let Some((_, map)) = table.owned_id() else {
             return Ok(());
         };
         let map = self.visible.by_id(map);
         let map = map.ok_or_else(|| Error::internal("an owner has a key map"))?;
-        let mut of_map: Vec<ArrayRef> = (table.key_indices().into_iter())
-            .map(|at| Arc::clone(&columns[at]))
-            .collect();
+        let key = table.key_indices();
+        let mut of_map: Vec<ArrayRef> = key.iter().map(|at| Arc::clone(&columns[*at])).collect();
+        let in_key = (0..key.len()).filter(|nth| generated.contains(&key[*nth]));
+        let in_key: Vec<usize> = in_key.collect();
         of_map.push(Arc::new(Int64Array::from(vec![0; rows])));
         for column in &map.columns[map.key_map_id() + 1..] {
             of_map.push(new_null_array(&column.data_type, rows));
         }
-        self.push(&map, of_map, rows)
+        self.push(&map, of_map, rows, &in_key)
     }
 
-    fn push(&mut self, map: &Arc<Table>, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+    fn push(
+        &mut self,
+        map: &Arc<Table>,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        generated: &[usize],
+    ) -> Result<()> {
         let schema = change_schema(map, map.columns.len());
         let batch = RecordBatch::try_new(schema, columns);
         let batch = batch.map_err(|error| Error::internal(error.to_string()))?;
-        let empty = || (Arc::clone(map), Vec::new(), 0);
-        let (_, batches, count) = self.maps.entry(map.id).or_insert_with(empty);
-        batches.push(batch);
-        *count += rows as u32;
+        let keys = self.maps.entry(map.id).or_insert_with(|| OfMap {
+            map: Arc::clone(map),
+            batches: Vec::new(),
+            rows: 0,
+            generated: Vec::new(),
+        });
+        keys.batches.push(batch);
+        keys.rows += rows as u32;
+        for at in generated {
+            if !keys.generated.contains(at) {
+                keys.generated.push(*at);
+            }
+        }
         Ok(())
     }
 
     /// All keys that were mentioned.
     pub(crate) fn finish(self) -> Result<Vec<MentionedKeys>> {
         let maps = self.maps.into_values();
-        maps.map(|(map, batches, _)| {
-            let rows = concat_batches(&batches[0].schema(), &batches);
-            let rows = rows.map_err(|error| Error::internal(error.to_string()))?;
-            Ok(MentionedKeys { map, rows })
+        maps.map(|keys| {
+            let rows = concat_batches(&keys.batches[0].schema(), &keys.batches);
+            Ok(MentionedKeys {
+                map: keys.map,
+                rows: rows.map_err(|error| Error::internal(error.to_string()))?,
+                generated: keys.generated,
+            })
         })
         .collect()
     }

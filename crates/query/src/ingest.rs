@@ -124,6 +124,7 @@ pub(crate) async fn ingest(
         visible: &visible,
         constants: &constants,
         table: &table,
+        numbered: sink.is_numbered(),
     };
     // Columns that don't fit are told before anything is sent, and also where no row is.
     target.changes(&RecordBatch::new_empty(Arc::clone(schema)), 1, into.op)?;

@@ -35,6 +35,7 @@ mod dml;
 mod error;
 mod explain;
 pub mod fuzz;
+mod generated;
 pub mod guard;
 mod hex;
 mod hidden;

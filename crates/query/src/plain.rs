@@ -106,7 +106,7 @@ impl PlainTables {
         let statement = planner::rewritten(query_of(sql)?);
         let context = self.context();
         let plan = context.plan(statement).await;
-        let (plan, _) = plan.map_err(|error| from_datafusion(&error, sql))?;
+        let (plan, ..) = plan.map_err(|error| from_datafusion(&error, sql))?;
         Ok(displayable(plan.as_ref()).indent(false).to_string())
     }
 

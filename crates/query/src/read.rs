@@ -40,6 +40,8 @@ pub(crate) struct Opened {
     /// Of the tables that the statement names.
     pub(crate) definitions: Definitions,
     pub(crate) origins: Vec<Origin>,
+    /// Which columns have values that the database generates.
+    pub(crate) generated: Vec<bool>,
     pub(crate) notes: ScanNotes,
 }
 
@@ -144,6 +146,7 @@ pub(crate) async fn run(
         snapshot,
         definitions: Definitions::default(),
         origins: begun.origins,
+        generated: begun.generated,
         notes: names.notes,
     })
 }

@@ -123,7 +123,13 @@ pub(crate) enum Staged {
     /// Rows that the transaction itself inserted into a table with a hidden key.
     RemoveOwn(Arc<Table>, HashSet<RowId>),
     /// The same, with new values for some columns: one a row of the map's places.
-    UpdateOwn(Arc<Table>, HashMap<RowId, usize>, Vec<(usize, ArrayRef)>),
+    UpdateOwn {
+        table: Arc<Table>,
+        rows: HashMap<RowId, usize>,
+        set: Vec<(usize, ArrayRef)>,
+        /// Which of these columns the database generated.
+        generated: Vec<usize>,
+    },
 }
 
 /// A transaction's own changes, oldest first. Cheap to clone: arrays are shared.
@@ -143,6 +149,8 @@ pub(crate) struct Entry {
     pub(crate) changes: OwnChanges,
     /// The natural keys that ID columns of the changes name by their places.
     pub(crate) keys: Vec<MentionedKeys>,
+    /// The columns whose values the database generated, where a producer numbers the batch.
+    generated: Vec<usize>,
     /// Rows of a table with a hidden key, under keys that ingest will replace.
     own: bool,
 }
@@ -199,7 +207,12 @@ impl Buffer {
                 Staged::Table(change) => self.change_table(change)?,
                 Staged::Changes(table, changes) => self.push(table, changes)?,
                 Staged::RemoveOwn(table, rows) => self.remove_own(table.id, &rows)?,
-                Staged::UpdateOwn(table, rows, set) => self.update_own(table.id, &rows, &set)?,
+                Staged::UpdateOwn {
+                    table,
+                    rows,
+                    set,
+                    generated,
+                } => self.update_own(table.id, &rows, &set, &generated)?,
             }
         }
         Ok(())
@@ -220,6 +233,8 @@ impl Buffer {
                         let changes = entry.changes.changes().clone();
                         entry.changes = Adapter::under(&entry.table, &layout, changes)?.into();
                         entry.table = Arc::clone(after);
+                        // Its columns may have moved; nothing with DDL has a number.
+                        entry.generated.clear();
                     }
                 }
             }
@@ -269,7 +284,11 @@ impl Buffer {
     }
 
     fn push(&mut self, table: Arc<Table>, keyed: KeyedChanges) -> Result<()> {
-        let KeyedChanges { changes, keys } = keyed;
+        let KeyedChanges {
+            changes,
+            keys,
+            generated,
+        } = keyed;
         let own = table.hidden_key && changes.data.num_columns() == table.written_columns();
         let changes = match own {
             true => self.with_row_ids(&table, changes)?,
@@ -289,6 +308,7 @@ impl Buffer {
             table,
             changes: changes.into(),
             keys,
+            generated,
             own,
         });
         Ok(())
@@ -326,6 +346,7 @@ impl Buffer {
         table: TableId,
         rows: &HashMap<RowId, usize>,
         set: &[(usize, ArrayRef)],
+        generated: &[usize],
     ) -> Result<()> {
         for entry in self.own_entries(table) {
             let data = &entry.changes.changes().data;
@@ -340,6 +361,12 @@ impl Buffer {
                         .map_err(|error| Error::internal(error.to_string()))?;
             }
             entry.changes = upserts(&entry.table, columns)?.into();
+            // What some rows have from the database counts for none of those written with them.
+            for at in generated {
+                if !entry.generated.contains(at) {
+                    entry.generated.push(*at);
+                }
+            }
         }
         Ok(())
     }
@@ -378,6 +405,7 @@ impl Buffer {
         let alike = newest.keys.is_empty()
             && older.own == newest.own
             && older.table.version == newest.table.version
+            && older.generated == newest.generated
             && one.data.schema() == other.data.schema();
         let small = one.rows() <= JOINED_RATIO * other.rows()
             && one.rows() + other.rows() <= JOINED_ROWS_MAX
@@ -401,8 +429,11 @@ impl Buffer {
                 true => without_row_ids(&entry.table, &entry.changes.changes().data)?,
                 false => entry.changes.changes().clone(),
             };
-            let keys = entry.keys;
-            let keyed = KeyedChanges { changes, keys };
+            let keyed = KeyedChanges {
+                changes,
+                keys: entry.keys,
+                generated: entry.generated,
+            };
             writer.append_keyed(&entry.table, keyed).await?;
         }
         Ok(())

@@ -171,6 +171,7 @@ impl Maps<'_> {
         Ok(KeyedChanges {
             changes,
             keys: keys.collect::<Result<_, _>>()?,
+            generated: Vec::new(),
         })
     }
 
@@ -190,6 +191,7 @@ impl Maps<'_> {
         Ok(MentionedKeys {
             map: Arc::clone(&map.table),
             rows: rows.map_err(|error| error.to_string())?,
+            generated: Vec::new(),
         })
     }
 }

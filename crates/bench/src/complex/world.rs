@@ -350,10 +350,12 @@ impl Tables {
         let keys = MentionedKeys {
             map: Arc::clone(&self.map),
             rows: batch(&self.map, vec![Arc::clone(names), places])?,
+            generated: Vec::new(),
         };
         let changes = KeyedChanges {
             changes: ChangeBatch::upserts(batch(table, columns)?, 0),
             keys: vec![keys],
+            generated: Vec::new(),
         };
         Ok((Arc::clone(table), changes))
     }

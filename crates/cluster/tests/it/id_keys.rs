@@ -152,6 +152,7 @@ fn file_keys(tables: &Tables, keys: &[FileKey]) -> MentionedKeys {
     MentionedKeys {
         map: Arc::clone(&tables.file_map),
         rows: rows_of(&tables.file_map, columns),
+        generated: Vec::new(),
     }
 }
 
@@ -163,6 +164,7 @@ fn user_keys(tables: &Tables, keys: &[i64]) -> MentionedKeys {
     MentionedKeys {
         map: Arc::clone(&tables.user_map),
         rows: rows_of(&tables.user_map, columns),
+        generated: Vec::new(),
     }
 }
 
@@ -180,6 +182,7 @@ impl Change {
                 let keyed = KeyedChanges {
                     changes: ChangeBatch::upserts(data, 0),
                     keys: [files].into_iter().chain(users).collect(),
+                    generated: Vec::new(),
                 };
                 (Arc::clone(&tables.sizes), keyed)
             }
@@ -188,6 +191,7 @@ impl Change {
                 let keyed = KeyedChanges {
                     changes: ChangeBatch::alike(data, StoredKind::DELETE, None, 0),
                     keys: vec![file_keys(tables, std::slice::from_ref(file))],
+                    generated: Vec::new(),
                 };
                 (Arc::clone(&tables.sizes), keyed)
             }
@@ -198,6 +202,7 @@ impl Change {
                 let keyed = KeyedChanges {
                     changes: ChangeBatch::upserts(rows_of(&tables.files, cells), 0),
                     keys: vec![file_keys(tables, std::slice::from_ref(key))],
+                    generated: Vec::new(),
                 };
                 (Arc::clone(&tables.files), keyed)
             }

@@ -20,7 +20,7 @@ use lazybase_model::{Column, Error, Result, Table, Token};
 
 use crate::clauses::{Clauses, PastPoint};
 use crate::definition::identifier;
-use crate::dml::insert::{Conflict, write_rows};
+use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
 use crate::error::from_arrow;
 use crate::parse::create::{mark_key, two_keys};
@@ -75,7 +75,7 @@ pub(super) async fn add(
     sink.replace_table(before, &after, made_of)?;
     let given: Vec<usize> = (0..after.visible_columns()).collect();
     let columns: Vec<String> = spec.columns.iter().map(|c| identifier(&c.name)).collect();
-    let rows = reader.read(&columns.join(", "), "").await?;
+    let rows = Rows::given(reader.read(&columns.join(", "), "").await?);
     write_rows(session, &after, &given, rows, &Conflict::Replace, &mut sink).await?;
     sink.finish(session).await
 }

@@ -74,13 +74,18 @@ pub(crate) async fn update(
     let mut sink = Sink::of(session);
     let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
     sink.permit(Privilege::Update, &table, &columns)?;
+    let generated = match sink.is_numbered() {
+        true => generated_columns(session, &table, &set)?,
+        false => Vec::new(),
+    };
     let rows = match named {
         Some(keys) => {
             let rows = keys.encoded.len();
             let new = looked_up(update.rows.selection.as_ref());
             let (keys, values, mentioned) = blind_values(session, &table, &keys, &new, &set)?;
             check_set(session, &table, &values).await?;
-            sink.update(&table, &keys, &values, mentioned).await?;
+            sink.update(&table, &keys, &values, &generated, mentioned)
+                .await?;
             rows as u64
         }
         None => {
@@ -88,7 +93,11 @@ pub(crate) async fn update(
                 table: &table,
                 rows: update.rows,
             };
-            update_found(session, found, &set, &mut sink, sql).await?
+            let set = Assigned {
+                set: &set,
+                generated: &generated,
+            };
+            update_found(session, found, set, &mut sink, sql).await?
         }
     };
     let token = sink.finish(session).await?;
@@ -266,6 +275,24 @@ fn reads_columns(expr: &Expr, table: &Table, alias: &str) -> bool {
     .is_break()
 }
 
+/// What UPDATE sets columns to.
+#[derive(Clone, Copy)]
+struct Assigned<'a> {
+    set: &'a [(usize, Expr)],
+    /// The columns whose values the database generates, where a producer numbers the batch.
+    generated: &'a [usize],
+}
+
+/// The columns that are set to what the database generates.
+fn generated_columns(session: &Shared, table: &Table, set: &[(usize, Expr)]) -> Result<Vec<usize>> {
+    let constants = session.constants();
+    let defaults = Defaults::of(table)?;
+    let generated = set
+        .iter()
+        .filter(|(at, expr)| defaults.generate(&constants, *at, Some(expr)));
+    Ok(generated.map(|(at, _)| *at).collect())
+}
+
 /// Columns with their new values, one a row.
 type Set = Vec<(usize, ArrayRef)>;
 
@@ -389,11 +416,11 @@ fn query(rows: ChangedRows, items: Vec<SelectItem>, distinct: bool) -> Result<Bo
 async fn update_found(
     session: &Arc<Shared>,
     found: Found<'_>,
-    set: &[(usize, Expr)],
+    assigned: Assigned<'_>,
     sink: &mut Sink,
     sql: &str,
 ) -> Result<u64> {
-    let table = found.table;
+    let (table, set) = (found.table, assigned.set);
     let defaults = Defaults::of(table)?;
     let constants = session.constants();
     // Constants reach their column as they are written; all else comes with the query.
@@ -427,7 +454,8 @@ async fn update_found(
             values.push((*at, checked_cells(new, false, &place)?));
         }
         check_set(session, table, &values).await?;
-        sink.update(table, &keys, &values, mentioned.finish()?)
+        let mentioned = mentioned.finish()?;
+        sink.update(table, &keys, &values, assigned.generated, mentioned)
             .await?;
         rows += batch.num_rows() as u64;
     }

@@ -66,6 +66,19 @@ impl Defaults {
             },
         }
     }
+
+    /// Whether the database generates what a column gets: by what is written for it, or by its
+    /// default.
+    pub(crate) fn generate(
+        &self,
+        constants: &Constants,
+        column: usize,
+        written: Option<&Expr>,
+    ) -> bool {
+        let written = written.filter(|written| !is_default(written));
+        let expr = written.or(self.columns[column].as_ref());
+        expr.is_some_and(|expr| constants.generates(expr))
+    }
 }
 
 /// Whether an expression is the word DEFAULT.

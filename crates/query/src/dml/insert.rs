@@ -91,8 +91,11 @@ pub(crate) async fn insert(
         InsertSource::Values(rows) => {
             let query = values_query(rows)?;
             let opened = read::open(session, query, clauses, sql).await?;
-            let batches = ours(opened.rows, sql);
-            write_rows(session, &table, &given, batches, &conflict, &mut sink).await?
+            let rows = Rows {
+                batches: ours(opened.rows, sql),
+                generated: &opened.generated,
+            };
+            write_rows(session, &table, &given, rows, &conflict, &mut sink).await?
         }
         InsertSource::Query(mut query) => {
             if let SetExpr::Values(values) = query.body.as_mut() {
@@ -108,8 +111,11 @@ pub(crate) async fn insert(
                 false => &given[..],
             };
             check_arity(given, width)?;
-            let batches = ours(opened.rows, sql);
-            let rows = write_rows(session, &table, given, batches, &conflict, &mut sink).await?;
+            let rows = Rows {
+                batches: ours(opened.rows, sql),
+                generated: &opened.generated,
+            };
+            let rows = write_rows(session, &table, given, rows, &conflict, &mut sink).await?;
             stamp = opened.snapshot.map(|snapshot| snapshot.stamp());
             rows
         }
@@ -438,6 +444,16 @@ async fn write_values(
     let constants = session.constants();
     let defaults = Defaults::of(table)?;
     let visible = session.visible();
+    let generated = match sink.is_numbered() {
+        true => {
+            let is_generated = |place: usize, at: usize| {
+                let mut cells = rows.iter().map(|row| &row[place]);
+                cells.any(|cell| defaults.generate(&constants, at, Some(cell)))
+            };
+            generated_columns(&constants, &defaults, table, given, conflict, is_generated)
+        }
+        false => Vec::new(),
+    };
     let mut written = 0_u64;
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
@@ -455,6 +471,7 @@ async fn write_values(
             defaults: &defaults,
             table,
             given,
+            generated: &generated,
         };
         let changes = maker.changes(columns, keys, chunk.len(), first_row, conflict)?;
         Box::pin(check_numbers(session.instance(), table, &changes)).await?;
@@ -490,26 +507,88 @@ fn cells_of(
     concat(&values).map_err(|error| from_arrow(&error))
 }
 
-/// Writes the rows of a query, a file or an Arrow stream, whose columns go to `given` in order.
+/// The columns of whole rows whose values the database generates: those that `is_generated` says of
+/// the columns given, by their places among them and in the table; the others by their defaults;
+/// and those that ON CONFLICT sets so.
+pub(crate) fn generated_columns(
+    constants: &Constants,
+    defaults: &Defaults,
+    table: &Table,
+    given: &[usize],
+    conflict: &Conflict,
+    is_generated: impl Fn(usize, usize) -> bool,
+) -> Vec<usize> {
+    let of_row = |at: &usize| match given.iter().position(|given| given == at) {
+        Some(place) => is_generated(place, *at),
+        None => defaults.generate(constants, *at, None),
+    };
+    let mut generated: Vec<usize> = (0..table.written_columns()).filter(of_row).collect();
+    if let Conflict::SetOther(set) = conflict {
+        let of_rows = generated.clone();
+        let reads_generated = |expr: &Expr| {
+            let found = visit_expressions(expr, |part| {
+                let excluded = excluded_column(part).and_then(|name| table.column_index(&name));
+                match excluded.is_some_and(|at| of_rows.contains(&at)) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+            found.is_break()
+        };
+        let set = set.iter().filter(|(at, expr)| {
+            defaults.generate(constants, *at, Some(expr)) || reads_generated(expr)
+        });
+        generated.extend(set.map(|(at, _)| *at));
+    }
+    generated
+}
+
+/// The rows of a query, a file or an Arrow stream.
+pub(crate) struct Rows<'r> {
+    pub(crate) batches: BoxStream<'static, Result<RecordBatch>>,
+    /// Which of their columns the database generated: none, where it does not say.
+    pub(crate) generated: &'r [bool],
+}
+
+impl Rows<'static> {
+    /// Rows that come from outside.
+    pub(crate) fn given(batches: BoxStream<'static, Result<RecordBatch>>) -> Rows<'static> {
+        Rows {
+            batches,
+            generated: &[],
+        }
+    }
+}
+
+/// Writes rows whose columns go to `given` in order.
 pub(crate) async fn write_rows(
     session: &Arc<Shared>,
     table: &Arc<Table>,
     given: &[usize],
-    mut rows: BoxStream<'static, Result<RecordBatch>>,
+    mut rows: Rows<'_>,
     conflict: &Conflict,
     sink: &mut Sink,
 ) -> Result<u64> {
     let constants = session.constants();
     let defaults = Defaults::of(table)?;
+    let generated = match sink.is_numbered() {
+        true => {
+            let is_generated =
+                |place: usize, _: usize| rows.generated.get(place).copied().unwrap_or(false);
+            generated_columns(&constants, &defaults, table, given, conflict, is_generated)
+        }
+        false => Vec::new(),
+    };
     let maker = RowMaker {
         constants: &constants,
         defaults: &defaults,
         table,
         given,
+        generated: &generated,
     };
     let visible = session.visible();
     let mut written = 0_u64;
-    while let Some(batch) = rows.next().await {
+    while let Some(batch) = rows.batches.next().await {
         let batch = batch?;
         check_arity(given, batch.num_columns())?;
         let first_row = written + 1;
@@ -534,6 +613,9 @@ pub(crate) struct RowMaker<'m> {
     pub(crate) table: &'m Table,
     /// The positions of the columns given.
     pub(crate) given: &'m [usize],
+    /// The positions of the columns whose values the database generates, where a producer numbers
+    /// the batch.
+    pub(crate) generated: &'m [usize],
 }
 
 impl RowMaker<'_> {
@@ -549,10 +631,13 @@ impl RowMaker<'_> {
     ) -> Result<KeyedChanges> {
         let columns = self.whole_rows(columns, rows, first_row)?;
         check_partitions(self.table, &columns, first_row)?;
-        keys.own(self.table, &columns, rows)?;
+        keys.own(self.table, &columns, rows, self.generated)?;
         let changes = self.changed(columns, &mut keys, first_row, conflict)?;
-        let keys = keys.finish()?;
-        Ok(KeyedChanges { changes, keys })
+        Ok(KeyedChanges {
+            changes,
+            keys: keys.finish()?,
+            generated: self.generated.to_vec(),
+        })
     }
 
     fn changed(

@@ -34,6 +34,8 @@ pub(crate) struct Sink {
     permitted: BTreeSet<TableId>,
     /// Tables that the statement makes.
     made: BTreeSet<TableId>,
+    /// Whether a producer numbers the batch that the changes are a part of.
+    numbered: bool,
 }
 
 /// Where changes go.
@@ -75,18 +77,13 @@ impl Sink {
             creator: state.identity.current,
             permitted: BTreeSet::new(),
             made: BTreeSet::new(),
+            numbered: state.settings.batch_number.is_some(),
         }
     }
 
-    /// Whether a producer numbers the batch.
+    /// Whether a producer numbers the batch that the changes are a part of.
     pub(crate) fn is_numbered(&self) -> bool {
-        matches!(
-            self.to,
-            Destination::Batch {
-                number: Some(_),
-                ..
-            }
-        )
+        self.numbered
     }
 
     /// Whether anything happens to tables.
@@ -261,18 +258,22 @@ impl Sink {
             }
             _ => keys.to_vec(),
         };
-        let changes = deletes(table, &keys)?;
-        let keys = mentioned;
-        self.append_keyed(table, KeyedChanges { changes, keys })
-            .await
+        let keyed = KeyedChanges {
+            changes: deletes(table, &keys)?,
+            keys: mentioned,
+            generated: Vec::new(),
+        };
+        self.append_keyed(table, keyed).await
     }
 
-    /// Sets columns of the rows of keys.
+    /// Sets columns of the rows of keys, those at the places `generated` to values that the
+    /// database made.
     pub(crate) async fn update(
         &mut self,
         table: &Arc<Table>,
         keys: &[ArrayRef],
         set: &[(usize, ArrayRef)],
+        generated: &[usize],
         mentioned: Vec<MentionedKeys>,
     ) -> Result<()> {
         let changes = match (&mut self.to, table.hidden_key) {
@@ -280,7 +281,12 @@ impl Sink {
                 let own: HashMap<RowId, usize> =
                     own_rows(&keys[0]).map(|(row, id)| (id, row)).collect();
                 let set = labelled(table, set)?;
-                staged.push(Staged::UpdateOwn(Arc::clone(table), own, set.clone()));
+                staged.push(Staged::UpdateOwn {
+                    table: Arc::clone(table),
+                    rows: own,
+                    set: set.clone(),
+                    generated: generated.to_vec(),
+                });
                 let stored = stored_rows(&keys[0]);
                 let set: Result<Vec<(usize, ArrayRef)>> = set
                     .iter()
@@ -290,9 +296,12 @@ impl Sink {
             }
             _ => updates(table, keys, set)?,
         };
-        let keys = mentioned;
-        self.append_keyed(table, KeyedChanges { changes, keys })
-            .await
+        let keyed = KeyedChanges {
+            changes,
+            keys: mentioned,
+            generated: generated.to_vec(),
+        };
+        self.append_keyed(table, keyed).await
     }
 
     /// Commits the batch, or hands what is staged to the transaction.

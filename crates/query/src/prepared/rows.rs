@@ -29,8 +29,8 @@ use crate::cast::{checked_cells, checked_key, place, to_column};
 use crate::changes::repeated;
 use crate::dml::defaults::is_default;
 use crate::dml::insert::{
-    Conflict, column, columns_given, conflict, id_is_given_out, key_is_set, permit, values_given,
-    write_rows,
+    Conflict, Rows, column, columns_given, conflict, id_is_given_out, key_is_set, permit,
+    values_given, write_rows,
 };
 use crate::dml::sink::Sink;
 use crate::id_keys::Keys;
@@ -143,9 +143,9 @@ impl Prepared {
                 conflict,
             } => {
                 permit(session, &mut sink, &table, &given, &conflict)?;
-                let batches = columns_of(rows, &table, &given, values, &sink);
+                let rows = Rows::given(columns_of(rows, &table, &given, values, &sink));
                 let written =
-                    write_rows(session, &table, &given, batches, &conflict, &mut sink).await?;
+                    write_rows(session, &table, &given, rows, &conflict, &mut sink).await?;
                 ("INSERT 0", written)
             }
             AtOnce::Update { table, keys, set } => {
@@ -430,7 +430,7 @@ async fn change(
                 true => sink.delete(table, &keys, Vec::new()).await?,
                 false => {
                     let mentioned = mentioned.finish()?;
-                    sink.update(table, &keys, &values, mentioned).await?;
+                    sink.update(table, &keys, &values, &[], mentioned).await?;
                 }
             }
             written += piece.num_rows() as u64;

@@ -68,11 +68,12 @@ fn own_rows_of_a_table_without_a_key_are_changed_in_the_buffer() {
     let set: ArrayRef = Arc::new(Int64Array::from(vec![20, 30]));
     let rows = HashMap::from([(row(1), 0), (row(2), 1)]);
     buffer
-        .apply(vec![Staged::UpdateOwn(
-            Arc::clone(&table),
+        .apply(vec![Staged::UpdateOwn {
+            table: Arc::clone(&table),
             rows,
-            vec![(0, set)],
-        )])
+            set: vec![(0, set)],
+            generated: Vec::new(),
+        }])
         .unwrap();
     assert_eq!(values(&buffer), [1, 20, 30]);
     let rows = HashSet::from([row(0), row(2)]);

@@ -19,6 +19,7 @@ mod limits;
 mod mixed;
 mod partitions;
 mod primary_key;
+mod producers;
 mod roles;
 mod stages;
 mod ttl;

@@ -4,9 +4,14 @@
 //! Pure. It depends on the values and their order alone: neither on how the batch was cut into
 //! pieces, nor on compression, nor on what lies in the buffers under NULLs. It is persisted in
 //! producers' marks, so its definition is part of the log's format.
+//!
+//! Values that the database generated (`DEFAULT now()`) are left out: whoever sends a statement
+//! again for want of an acknowledgement sends the same, and the database makes other values of it.
+//! Which rows have them counts instead.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
+use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, OffsetSizeTrait};
 use arrow::buffer::NullBuffer;
@@ -43,7 +48,8 @@ struct TableHasher {
 const MASKS: usize = usize::MAX;
 
 impl ContentHasher {
-    /// Takes the next changes of a table.
+    /// Takes the next changes of a table, of which the columns at the places `generated` have
+    /// values that the database made: these don't count.
     ///
     /// # Errors
     /// `Invalid` when a nested column has a type that can't be hashed.
@@ -52,6 +58,7 @@ impl ContentHasher {
         table: TableId,
         version: SchemaVersion,
         changes: &ChangeBatch,
+        generated: &[usize],
     ) -> Result<()> {
         let hasher = self.tables.entry(table).or_insert_with(|| TableHasher {
             version,
@@ -59,7 +66,7 @@ impl ContentHasher {
             kinds: XxHash3_64::new(),
             columns: BTreeMap::new(),
         });
-        hasher.add(changes)
+        hasher.add(changes, generated)
     }
 
     /// The hash of everything that was taken.
@@ -72,8 +79,13 @@ impl ContentHasher {
             all.write(&hasher.kinds.finish().to_le_bytes());
             for (ordinal, column) in hasher.columns {
                 all.write(&(ordinal as u64).to_le_bytes());
+                let generated = column.generated.finish();
                 for part in [column.values, column.lengths, column.nulls] {
                     all.write(&part.finish().to_le_bytes());
+                }
+                // Columns that were given whole have the hash that they always had.
+                if let Some(generated) = generated {
+                    all.write(&generated.to_le_bytes());
                 }
             }
         }
@@ -82,7 +94,7 @@ impl ContentHasher {
 }
 
 impl TableHasher {
-    fn add(&mut self, changes: &ChangeBatch) -> Result<()> {
+    fn add(&mut self, changes: &ChangeBatch, generated: &[usize]) -> Result<()> {
         match &changes.kinds {
             Kinds::Uniform(kind) => {
                 let bytes = [kind.bits(); 256];
@@ -96,17 +108,55 @@ impl TableHasher {
             Kinds::Each(kinds) => self.kinds.write(kinds.values()),
         }
         let first_row = self.rows;
+        let next_row = first_row + changes.rows() as u64;
         for (ordinal, values) in changes.data.columns().iter().enumerate() {
             let column = self.columns.entry(ordinal).or_default();
-            column.add(values, first_row)?;
+            match generated.contains(&ordinal) {
+                true => column.generated.add(first_row..next_row),
+                false => column.add(values, first_row)?,
+            }
         }
         let masks = changes.masks.as_ref();
         if let Some(masks) = masks.filter(|masks| masks.null_count() < masks.len()) {
             let column = self.columns.entry(MASKS).or_default();
             column.add_values(masks, first_row)?;
         }
-        self.rows += changes.rows() as u64;
+        self.rows = next_row;
         Ok(())
+    }
+}
+
+/// The rows of a column whose values the database made, as stretches that don't depend on how
+/// the batch was cut.
+#[derive(Default)]
+struct GeneratedRows {
+    /// Those that ended.
+    ended: XxHash3_64,
+    /// The last one, which may go on; it is empty while there is none.
+    last: Range<u64>,
+}
+
+impl GeneratedRows {
+    fn add(&mut self, rows: Range<u64>) {
+        if self.last.end == rows.start {
+            self.last.end = rows.end;
+            return;
+        }
+        self.end_last();
+        self.last = rows;
+    }
+
+    fn end_last(&mut self) {
+        if !self.last.is_empty() {
+            self.ended.write(&self.last.start.to_le_bytes());
+            self.ended.write(&self.last.end.to_le_bytes());
+        }
+    }
+
+    /// The hash of the stretches, if there is any.
+    fn finish(mut self) -> Option<u64> {
+        self.end_last();
+        (!self.last.is_empty()).then(|| self.ended.finish())
     }
 }
 
@@ -114,6 +164,7 @@ struct ColumnHasher {
     values: XxHash3_64,
     lengths: XxHash3_64,
     nulls: XxHash3_64,
+    generated: GeneratedRows,
     nested: Option<RowConverter>,
 }
 
@@ -123,6 +174,7 @@ impl Default for ColumnHasher {
             values: XxHash3_64::new(),
             lengths: XxHash3_64::new(),
             nulls: XxHash3_64::new(),
+            generated: GeneratedRows::default(),
             nested: None,
         }
     }

@@ -127,23 +127,32 @@ impl BatchWriter {
     }
 
     /// Adds changes of one table whose ID columns may hold places of natural keys, after those
-    /// that were added before. Each key is written once a batch.
+    /// that were added before. Each key is written once a batch. Where a producer numbers it, the
+    /// values that the database generated do not tell it from another batch of the number.
     ///
     /// # Errors
     /// As [`BatchWriter::append`]; `Invalid` also when an ID column holds neither a number nor the
     /// place of a key.
-    pub async fn append_keyed(&mut self, table: &Arc<Table>, keyed: KeyedChanges) -> Result<()> {
+    pub async fn append_keyed(
+        &mut self,
+        table: &Arc<Table>,
+        mut keyed: KeyedChanges,
+    ) -> Result<()> {
         if table.id_keys().next().is_none() {
-            return self.append_placed(table, keyed.changes).await;
+            return self
+                .append_placed(table, keyed.changes, &keyed.generated)
+                .await;
         }
+        let generated = mem::take(&mut keyed.generated);
         let (mentions, changes) = self.keys.place(table, keyed)?;
         let given = self.rows;
-        for (map, rows) in mentions {
-            self.append_placed(&map, rows).await?;
+        for of_map in mentions {
+            self.append_placed(&of_map.map, of_map.rows, &of_map.generated)
+                .await?;
         }
         // Mentions are no rows that anybody gave.
         self.rows = given;
-        self.append_placed(table, changes).await
+        self.append_placed(table, changes, &generated).await
     }
 
     /// Adds changes of one table, after those that were added before. ID columns hold numbers.
@@ -156,7 +165,12 @@ impl BatchWriter {
         self.append_keyed(table, KeyedChanges::plain(changes)).await
     }
 
-    async fn append_placed(&mut self, table: &Arc<Table>, changes: ChangeBatch) -> Result<()> {
+    async fn append_placed(
+        &mut self,
+        table: &Arc<Table>,
+        changes: ChangeBatch,
+        generated: &[usize],
+    ) -> Result<()> {
         self.check_fate()?;
         let changes = accept(table, changes)?;
         if changes.rows() == 0 {
@@ -172,7 +186,7 @@ impl BatchWriter {
             );
         }
         if let Some((_, hasher)) = &mut self.producer {
-            hasher.add(table.id, table.version, &changes)?;
+            hasher.add(table.id, table.version, &changes, generated)?;
         }
         self.rows += changes.rows() as u64;
         self.raw_bytes += bytes;

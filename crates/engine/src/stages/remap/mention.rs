@@ -28,6 +28,8 @@ pub struct MentionedKeys {
     pub map: Arc<Table>,
     /// Its columns; what stands for the number says nothing.
     pub rows: RecordBatch,
+    /// As [`KeyedChanges::generated`], of the map's columns.
+    pub generated: Vec<usize>,
 }
 
 /// Changes whose ID columns hold numbers, or temporary IDs: places in `keys`, by key map.
@@ -37,6 +39,11 @@ pub struct KeyedChanges {
     pub changes: ChangeBatch,
     /// The keys that they refer to: one entry a key map.
     pub keys: Vec<MentionedKeys>,
+    /// The places of the columns whose values the database generated, as it does for
+    /// `DEFAULT now()`, where the writer gave none. A producer that sends a batch again sends what
+    /// it gave, and gets new values for these: so they say nothing about whether it is the same
+    /// batch.
+    pub generated: Vec<usize>,
 }
 
 impl KeyedChanges {
@@ -45,12 +52,19 @@ impl KeyedChanges {
         KeyedChanges {
             changes,
             keys: Vec::new(),
+            generated: Vec::new(),
         }
     }
 }
 
 /// Rows of a key map.
-pub(crate) type OfMap = (Arc<Table>, ChangeBatch);
+#[derive(Debug)]
+pub(crate) struct OfMap {
+    pub(crate) map: Arc<Table>,
+    pub(crate) rows: ChangeBatch,
+    /// As [`KeyedChanges::generated`].
+    pub(crate) generated: Vec<usize>,
+}
 
 /// The natural keys that a batch mentioned so far.
 #[derive(Debug, Default)]
@@ -91,7 +105,7 @@ impl BatchKeys {
         table: &Table,
         keyed: KeyedChanges,
     ) -> Result<(Vec<OfMap>, ChangeBatch)> {
-        let KeyedChanges { changes, keys } = keyed;
+        let KeyedChanges { changes, keys, .. } = keyed;
         let mut given: BTreeMap<TableId, Given<'_>> = BTreeMap::new();
         for mentioned in &keys {
             let encoded = self.map(&mentioned.map)?.codec.encode(&mentioned.rows)?;
@@ -109,8 +123,11 @@ impl BatchKeys {
         for mentioned in &keys {
             let of_map = &given[&mentioned.map.id];
             if !of_map.new.is_empty() {
-                let rows = mention_rows(&mentioned.map, of_map)?;
-                mentions.push((Arc::clone(&mentioned.map), rows));
+                mentions.push(OfMap {
+                    map: Arc::clone(&mentioned.map),
+                    rows: mention_rows(&mentioned.map, of_map)?,
+                    generated: mentioned.generated.clone(),
+                });
             }
         }
         Ok((mentions, with_columns(changes, columns)?))

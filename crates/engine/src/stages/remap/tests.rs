@@ -154,7 +154,9 @@ fn keyed(rows: &[(u8, Option<u8>)]) -> KeyedChanges {
         keys: vec![MentionedKeys {
             map: map(),
             rows: map_rows(&local),
+            generated: Vec::new(),
         }],
+        generated: Vec::new(),
     }
 }
 
@@ -164,8 +166,8 @@ fn logged(pieces: &[&[(u8, Option<u8>)]]) -> (Vec<String>, Vec<(i64, Option<i64>
     let mut keys = BatchKeys::default();
     for piece in pieces {
         let (mentions, changes) = keys.place(&sizes(), keyed(piece)).unwrap();
-        for (_, rows) in mentions {
-            let host = rows.data.column(0).as_string::<i32>();
+        for mention in mentions {
+            let host = mention.rows.data.column(0).as_string::<i32>();
             names.extend(host.iter().flatten().map(str::to_owned));
         }
         let a = changes.data.column(0).as_primitive::<Int64Type>();
