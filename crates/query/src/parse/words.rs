@@ -126,7 +126,7 @@ fn vacuum(is_vacuum: bool, tokens: &[TokenWithSpan]) -> Result<Statement> {
             return Err(wrong());
         }
         if !named.is_empty() {
-            tables.push(name(named).map_err(|error| match error.sqlstate() {
+            tables.push(of_table(named).map_err(|error| match error.sqlstate() {
                 "42601" => wrong(),
                 _ => error,
             })?);
@@ -152,7 +152,7 @@ fn refresh(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
         named => named.len(),
     };
     let named =
-        name(&tokens[skipped..skipped + named]).map_err(|error| match error.sqlstate() {
+        of_table(&tokens[skipped..skipped + named]).map_err(|error| match error.sqlstate() {
             "42601" => wrong(),
             _ => error,
         })?;
@@ -298,13 +298,13 @@ pub(crate) fn serializable() -> Error {
 fn show(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Option<Statement>> {
     match rest {
         ["CREATE", "TABLE", ..] => Ok(Some(Statement::ShowCreate {
-            name: table_name(&name(&tokens[2..])?)?,
+            name: of_table(&tokens[2..])?,
             of_view: false,
         })),
         ["CREATE", "VIEW", ..] | ["CREATE", "MATERIALIZED", "VIEW", ..] => {
             let skipped = if rest[1] == "VIEW" { 2 } else { 3 };
             Ok(Some(Statement::ShowCreate {
-                name: table_name(&name(&tokens[skipped..])?)?,
+                name: of_table(&tokens[skipped..])?,
                 of_view: true,
             }))
         }
@@ -347,12 +347,18 @@ fn name(tokens: &[TokenWithSpan]) -> Result<ObjectName> {
     }
 }
 
+/// The name of a table or view of the user's, as SQL folds it, without the schema that all of them
+/// live in.
+fn of_table(tokens: &[TokenWithSpan]) -> Result<String> {
+    table_name(&name(tokens)?)
+}
+
 /// The name of a table that the tokens begin with, and how many of them it takes.
 fn leading_name(tokens: &[TokenWithSpan], wrong: impl Fn() -> Error) -> Result<(String, usize)> {
     let points = tokens.iter().skip(1).step_by(2);
     let points = points.take_while(|token| token.token == Token::Period);
     let length = (1 + 2 * points.count()).min(tokens.len());
-    let name = name(&tokens[..length]).map_err(|error| match error.sqlstate() {
+    let name = of_table(&tokens[..length]).map_err(|error| match error.sqlstate() {
         "42601" => wrong(),
         _ => error,
     })?;

@@ -5,7 +5,7 @@ use crate::moments::far_timestamp;
 
 fn micros(text: &str) -> i64 {
     let near = || chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f");
-    far_timestamp(text).unwrap_or_else(|| near().unwrap().and_utc().timestamp_micros())
+    far_timestamp(text, false).unwrap_or_else(|| near().unwrap().and_utc().timestamp_micros())
 }
 
 /// As PostgreSQL gives them.
