@@ -459,15 +459,7 @@ pub(crate) async fn dispatch(
             columns,
             file,
         } => copy::copy_from(session, &table, &columns, &file, input).await,
-        Statement::Settle { table, to } => {
-            let instance = session.instance();
-            let table = match table {
-                Some(name) => Some(session.table(&name)?.id),
-                None => None,
-            };
-            instance.settle(table, to, &session.teller()).await?;
-            Ok(AnswerStream::done("SETTLE", 0))
-        }
+        Statement::Settle { table, to } => upkeep::settle(session, table, to).await,
         Statement::VerifyTable { table, share } => upkeep::verify(session, &table, share).await,
         Statement::Backup { folder } => upkeep::backup(session, &folder).await,
         Statement::Vacuum { tag, tables } => {

@@ -305,10 +305,8 @@ impl Settings {
             }
             READ_ONLY => self.read_only = switch(name, value, defaults.read_only)?,
             INTERVAL_STYLE => {
-                self.interval_style = match value {
-                    Some(value) => interval_style(value)?,
-                    None => defaults.interval_style,
-                };
+                let style = value.map(interval_style).transpose()?;
+                self.interval_style = style.unwrap_or(defaults.interval_style);
             }
             "lazybase.last_answer" | "lazybase.last_token" | "lazybase.retention" => {
                 return Err(
@@ -330,16 +328,12 @@ impl Settings {
             "lazybase.batch_number" => self.batch_number = batch_number(name, value)?,
             "lazybase.notices" => self.notices = switch(name, value, defaults.notices)?,
             "lazybase.copy_format" => {
-                self.copy_format = match value {
-                    Some(value) => copy_format(name, value)?,
-                    None => defaults.copy_format,
-                };
+                let format = value.map(|value| copy_format(name, value)).transpose()?;
+                self.copy_format = format.unwrap_or(defaults.copy_format);
             }
             "lazybase.authorizations" => {
-                self.authorizations = match value {
-                    Some(value) => authorizations(value)?,
-                    None => defaults.authorizations.clone(),
-                };
+                let given = value.map(authorizations).transpose()?;
+                self.authorizations = given.unwrap_or_else(|| defaults.authorizations.clone());
             }
             "lazybase.slow_query" => {
                 self.slow_query = match value {

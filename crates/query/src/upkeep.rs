@@ -1,6 +1,6 @@
-//! Statements that look after what is stored: VERIFY TABLE and BACKUP TO.
+//! Statements that look after what is stored: SETTLE, VERIFY TABLE and BACKUP TO.
 //!
-//! Both give rows that say what was done. A difference that VERIFY TABLE finds is an error, so that
+//! The latter two give rows that say what was done. A difference that VERIFY TABLE finds is an error, so that
 //! no script passes over it.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use lazybase_cluster::{Outcome, StageCheck, TableReport};
+use lazybase_cluster::{Outcome, SettleTo, StageCheck, TableReport};
 use lazybase_model::{Error, Result};
 
 use crate::answer::AnswerStream;
@@ -42,6 +42,18 @@ pub(crate) fn backup_columns() -> SchemaRef {
     ];
     let fields = names.map(|name| Field::new(name, DataType::Int64, false));
     Arc::new(Schema::new(fields.to_vec()))
+}
+
+/// SETTLE, of one table or of all.
+pub(crate) async fn settle(
+    session: &Arc<Shared>,
+    table: Option<String>,
+    to: SettleTo,
+) -> Result<AnswerStream> {
+    let table = table.map(|name| session.table(&name)).transpose()?;
+    let (id, teller) = (table.map(|table| table.id), session.teller());
+    session.instance().settle(id, to, &teller).await?;
+    Ok(AnswerStream::done("SETTLE", 0))
 }
 
 /// VERIFY TABLE.
