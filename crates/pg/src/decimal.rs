@@ -28,7 +28,8 @@ pub(crate) fn plain(text: &str) -> Option<String> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let all = [whole, fraction].concat();
     let are_digits = all.bytes().all(|byte| byte.is_ascii_digit());
-    if all.is_empty() || !are_digits || exponent.abs() > DIGITS_MAX {
+    let is_written = (-DIGITS_MAX..=DIGITS_MAX).contains(&exponent);
+    if all.is_empty() || !are_digits || !is_written {
         return None;
     }
     let point = whole.len() as i32 + exponent;

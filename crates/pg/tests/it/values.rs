@@ -483,6 +483,8 @@ async fn decimal_numbers_keep_their_digits() {
     assert_eq!(asked("SELECT $1", 1700, "1.5e3").await, "1500");
     assert_eq!(asked("SELECT $1 + 1", 1700, "2e-3").await, "1.002");
     assert_eq!(asked("SELECT $1", 1700, "1e100").await, "22003");
+    let least = format!("1e{}", i32::MIN);
+    assert_eq!(asked("SELECT $1", 1700, &least).await, "22P02");
     assert_eq!(asked("SELECT $1", 701, "1e400").await, "22003");
     assert_eq!(asked("SELECT $1", 700, "1e40").await, "22003");
     assert_eq!(asked("SELECT $1", 701, "Infinity").await, "Infinity");
