@@ -118,7 +118,7 @@ impl Connection {
             }
             // What is left of a COPY that failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => return Ok(()),
-            Message::Flush => return self.wire.flush().await,
+            Message::Flush => return self.send().await,
             _ => {}
         }
         if let Err((error, sql)) = self.extended(message).await? {
@@ -130,16 +130,25 @@ impl Connection {
 
     /// Waits for the client to send something.
     async fn wait(&mut self) -> Result<(), Gone> {
-        self.wire.flush().await?;
+        self.send().await?;
         let error = tokio::select! {
             filled = self.wire.fill() => return filled,
-            _ = self.place.stop.wait_for(|stop| *stop != Stop::NotYet) => {
-                Error::unavailable(STOPS).with_sqlstate("57P01")
-            }
-            _ = self.place.end.wait_for(|end| *end) => ended(),
-            () = passed(&mut self.idle) => idle_for_too_long(),
+            error = must_end(&mut self.place, &mut self.idle) => error,
         };
         Err(self.end(&error))
+    }
+
+    /// Sends what was put, while no statement runs. A client that does not take it ends with its
+    /// connection, a while after that must.
+    async fn send(&mut self) -> Result<(), Gone> {
+        let flush = self.wire.flush();
+        tokio::pin!(flush);
+        tokio::select! {
+            biased;
+            sent = &mut flush => return sent,
+            _ = must_end(&mut self.place, &mut self.idle) => {}
+        }
+        within(UNREAD_MAX, flush).await.unwrap_or(Err(Gone))
     }
 
     /// Ends the connection with an error.
@@ -307,13 +316,17 @@ impl Connection {
         self.give_up(Kind::Read, why).map(Err)
     }
 
-    /// Sends what was put, once it is worth it. A client that does not take it ends with its
-    /// statement's time, or a cancel request, a while later: half a message can't be followed by
-    /// anything.
+    /// Sends what was put, once it is worth it.
     pub(crate) async fn flush_full(&mut self) -> Result<(), Gone> {
-        if self.wire.out.len() < SEND_BYTES {
-            return Ok(());
+        match self.wire.out.len() < SEND_BYTES {
+            true => Ok(()),
+            false => self.flush_in_time().await,
         }
+    }
+
+    /// Sends what a statement has put. A client that does not take it ends with its statement's
+    /// time, or a cancel request, a while later: half a message can't be followed by anything.
+    pub(crate) async fn flush_in_time(&mut self) -> Result<(), Gone> {
         let flush = self.wire.flush();
         tokio::pin!(flush);
         tokio::select! {
@@ -376,6 +389,17 @@ async fn over(place: &mut Place, deadline: &mut Option<Pin<Box<Sleep>>>) -> &'st
         _ = place.stop.wait_for(|stop| *stop == Stop::All) => STOPS,
         _ = place.end.wait_for(|end| *end) => "another connection has ended this one",
         () = passed(deadline) => "the statement took longer than statement_timeout",
+    }
+}
+
+/// Ends, with what its client is told, when a connection that waits for it must end.
+async fn must_end(place: &mut Place, idle: &mut Option<Pin<Box<Sleep>>>) -> Error {
+    tokio::select! {
+        _ = place.stop.wait_for(|stop| *stop != Stop::NotYet) => {
+            Error::unavailable(STOPS).with_sqlstate("57P01")
+        }
+        _ = place.end.wait_for(|end| *end) => ended(),
+        () = passed(idle) => idle_for_too_long(),
     }
 }
 

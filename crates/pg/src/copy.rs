@@ -64,7 +64,7 @@ impl Connection {
     }
 
     async fn copy_in(&mut self, sql: &str, binary: Option<Binary>) -> Outcome<String> {
-        self.wire.flush().await?;
+        self.flush_in_time().await?;
         let (input, output) = pipe();
         let (going_on, given_up) = oneshot::channel::<()>();
         let mut reading = JoinSet::new();

@@ -494,7 +494,7 @@ impl Connection {
     /// Whether nothing but a Sync follows: a client that sent Execute always sends more.
     async fn sync_is_next(&mut self) -> Outcome<bool> {
         while self.wire.input.is_empty() {
-            self.wire.flush().await?;
+            self.flush_in_time().await?;
             if let Err(error) = self.more().await? {
                 return Ok(Err(error));
             }

@@ -13,13 +13,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::messages::{self, Message};
-use crate::server::pause;
+use crate::server::{pause, within};
 use crate::startup::PROTOCOL;
 
 /// What is read at once, and the most that is read while a statement runs.
 const READ_BYTES: usize = 16 << 10;
 /// How often is looked whether a client is still there that has sent more than that.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How long a connection that ends waits for its client to take what it was told last.
+const GOODBYE_MAX: Duration = Duration::from_secs(3);
 /// What is kept back before it is sent: answers of many rows go out in such pieces.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 
@@ -132,19 +134,21 @@ impl Wire {
         drop(message.encode(&mut self.out));
     }
 
-    /// Sends what was put.
+    /// Sends what was put. Where this is dropped before it is done, what was sent is not sent
+    /// again.
     pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
         if self.out.is_empty() {
             return Ok(());
         }
+        let is_large = self.out.capacity() > 4 * SEND_BYTES;
         let sent = on_stream!(&mut self.stream, stream => {
-            match stream.write_all(&self.out).await {
+            match stream.write_all_buf(&mut self.out).await {
                 Ok(()) => stream.flush().await,
                 failed => failed,
             }
         });
         self.out.clear();
-        if self.out.capacity() > 4 * SEND_BYTES {
+        if is_large {
             self.out = BytesMut::new();
         }
         sent.map_err(|_| Gone)
@@ -198,9 +202,13 @@ impl Wire {
         messages::take(&mut self.input)
     }
 
-    /// Says goodbye.
+    /// Says goodbye. A client that does not read is not waited for longer than a while: what is
+    /// the connection's would stay as long as it likes.
     pub(crate) async fn close(mut self) {
-        drop(self.flush().await);
-        drop(on_stream!(&mut self.stream, stream => stream.shutdown().await));
+        let goodbye = async {
+            drop(self.flush().await);
+            drop(on_stream!(&mut self.stream, stream => stream.shutdown().await));
+        };
+        within(GOODBYE_MAX, goodbye).await;
     }
 }

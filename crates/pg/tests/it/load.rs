@@ -117,6 +117,39 @@ async fn a_join_that_finds_nothing_hears_of_its_limit() {
     served.stop().await;
 }
 
+/// Waits until a client is the only one that is connected.
+async fn until_alone(client: &tokio_postgres::Client) {
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+    let alone = async {
+        while cells(client, others).await != [["0"]] {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let alone = tokio::time::timeout(Duration::from_secs(30), alone).await;
+    alone.expect("the others are let go");
+}
+
+/// Answers that each are sent at once lie unread, in a transaction: whoever ends its connection
+/// need not wait for the client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_can_be_ended() {
+    let served = limited().await;
+    let client = served.client().await;
+    let mut slow = Raw::new(&served).await;
+    assert_eq!(slow.query("BEGIN").ready().await.status(), Some('T'));
+    for _ in 0..500 {
+        slow.query("SELECT * FROM big WHERE k < 15").send().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE pid <> pg_backend_pid()";
+    assert_eq!(cells(&client, end).await, [["t"]]);
+    until_alone(&client).await;
+    served.until_nothing_is_held().await;
+    drop(slow);
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_holds_up_nobody() {
     let served = limited().await;
@@ -134,8 +167,9 @@ async fn a_client_that_does_not_read_holds_up_nobody() {
     }
     let count = "SELECT count(*) FROM big WHERE k >= 100000";
     assert_eq!(cells(&client, count).await, [["20"]]);
-    // It is there still, and has still not read; what its statement held is free.
+    // What its statement held is free; it has still not read, and is let go.
     served.until_nothing_is_held().await;
+    until_alone(&client).await;
     drop(slow);
 
     // Without a limit of time, its statement lasts as long as it does.
