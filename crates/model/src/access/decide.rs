@@ -56,7 +56,10 @@ impl Access {
         };
         let mut roles: BTreeSet<RoleId> = [RoleId::PUBLIC, id].into();
         let mut next = vec![role];
-        while let Some(role) = next.pop().filter(|role| role.inherit) {
+        while let Some(role) = next.pop() {
+            if !role.inherit {
+                continue;
+            }
             let found = role.member_of.keys().filter(|of| !roles.contains(*of));
             let found: Vec<RoleId> = found.copied().collect();
             next.extend(found.iter().filter_map(|of| self.roles.get(of)));

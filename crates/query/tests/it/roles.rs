@@ -295,6 +295,17 @@ async fn roles_are_made_by_many_sessions_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_inherits_nothing_takes_nothing_from_its_members() {
+    let (_folder, database, operator) = world().await;
+    let groups = "CREATE ROLE readers IN ROLE reader; CREATE ROLE apart NOINHERIT IN ROLE writer; \
+                  CREATE ROLE bert IN ROLE readers, apart";
+    operator.execute(groups).await.unwrap();
+    let bert = role(&database, "bert").await;
+    bert.execute("SELECT s FROM t").await.unwrap();
+    denied(bert.execute("DELETE FROM t WHERE k = 1").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
     let (_folder, database, operator) = world().await;
     operator
