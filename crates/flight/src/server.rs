@@ -156,8 +156,7 @@ impl Server {
                 (options.idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(30));
             loop {
                 pause(every).await;
-                sessions.sweep();
-                statements.sweep();
+                sessions.sweep(&statements.sweep());
             }
         };
         tokio::pin!(serving);

@@ -11,7 +11,7 @@
 //! for as long as it is there, those of one call too. Invariant FLS-1: a session that a client
 //! knows of is the same with each call, or the call is refused; it never silently begins anew.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -309,14 +309,19 @@ impl Sessions {
         self.entries.lock().remove(&id).is_some()
     }
 
-    /// Forgets what nobody has used for long. What a session's transaction held goes with it.
-    pub(crate) fn sweep(&self) {
+    /// Forgets what nobody has used for long, but for what is `busy`. What a session's transaction
+    /// held goes with it.
+    pub(crate) fn sweep(&self, busy: &HashSet<Id>) {
         let now = now();
         let mut ended = Vec::new();
-        self.entries.lock().retain(|_, entry| match &entry.kept {
+        self.entries.lock().retain(|id, entry| match &entry.kept {
             Some(session) => {
-                let unused = Arc::strong_count(session) == 1;
-                let stays = !unused || now.duration_since(entry.used) <= self.idle;
+                // A transaction has a session of its own.
+                if Arc::strong_count(session) > 1 || busy.contains(id) {
+                    // It is idle from the end of what runs on, however long that takes.
+                    entry.used = now;
+                }
+                let stays = now.duration_since(entry.used) <= self.idle;
                 if !stays {
                     ended.push(Arc::clone(session));
                 }

@@ -4,7 +4,7 @@
 //! Reads and writes memory only. Invariant FLH-1: a ticket is good for one answer: fetching it
 //! takes the statement out, and nothing is run twice. Handles that nobody uses end by themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -282,18 +282,24 @@ impl Statements {
         });
     }
 
-    /// Forgets what nobody has used for long; a transaction's changes go with it.
-    pub(crate) fn sweep(&self) {
+    /// Forgets what nobody has used for long; a transaction's changes go with it. Gives the
+    /// sessions that something is being done for.
+    pub(crate) fn sweep(&self) -> HashSet<Id> {
         let now = now();
-        let mut ended = Vec::new();
+        let (mut ended, mut owners) = (Vec::new(), HashSet::new());
         self.entries.lock().retain(|_, entry| {
-            let unused = match &entry.what {
-                What::Running(_) => false,
-                What::Prepared(statement) => Arc::strong_count(statement) == 1,
-                What::Transaction(session, _) => Arc::strong_count(session) == 1,
-                What::Ready(_) | What::Savepoint { .. } => true,
+            let in_use = match &entry.what {
+                What::Running(_) => true,
+                What::Prepared(statement) => Arc::strong_count(statement) > 1,
+                What::Transaction(session, _) => Arc::strong_count(session) > 1,
+                What::Ready(_) | What::Savepoint { .. } => false,
             };
-            let stays = !unused || now.duration_since(entry.used) <= self.idle;
+            if in_use {
+                // It is idle from the end of what runs on, however long that takes.
+                entry.used = now;
+                owners.insert(entry.owner);
+            }
+            let stays = now.duration_since(entry.used) <= self.idle;
             if !stays {
                 ended.push(std::mem::replace(
                     &mut entry.what,
@@ -302,6 +308,7 @@ impl Statements {
             }
             stays
         });
+        owners
     }
 }
 

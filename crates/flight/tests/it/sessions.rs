@@ -185,7 +185,8 @@ async fn what_nobody_uses_ends() {
         .unwrap();
     let mut prepared = client.prepare("SELECT 1".to_owned(), None).await.unwrap();
     let info = client.execute("SELECT 2".to_owned(), None).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    // First what the session is held by, then the session.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
     let (code, sqlstate, _) = failure(query(&mut client, "SELECT 1").await);
     assert_eq!((code, sqlstate.as_str()), (Code::Unauthenticated, "08003"));
     client.clear_token();
@@ -200,6 +201,48 @@ async fn what_nobody_uses_ends() {
     );
     assert!(prepared.execute().await.is_err());
     assert_eq!(served.read("SELECT count(*) FROM t").await, "0");
+    served.stop().await;
+}
+
+/// A statement that takes longer than a session may be idle does not make it idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_long_statement_was_run_in_stays() {
+    let served = Served::start_with(Options {
+        idle: Duration::from_secs(1),
+        ..Options::default()
+    })
+    .await;
+    served.sql("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let holder = served.database.session();
+    holder.execute("SELECT pg_advisory_lock(7)").await.unwrap();
+    let mut client = served.named().await;
+    let transaction = client.begin_transaction().await.unwrap();
+    let sql = "INSERT INTO t VALUES (1)".to_owned();
+    client
+        .execute_update(sql, Some(transaction.clone()))
+        .await
+        .unwrap();
+    let waits = "SELECT pg_advisory_lock(7)".to_owned();
+    let info = client
+        .execute(waits, Some(transaction.clone()))
+        .await
+        .unwrap();
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        holder
+            .execute("SELECT pg_advisory_unlock(7)")
+            .await
+            .unwrap();
+    };
+    let (fetched, ()) = tokio::join!(fetch(&mut client, &info), release);
+    fetched.unwrap();
+    // Handles are looked through each quarter of a second.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    client
+        .end_transaction(transaction, EndTransaction::Commit)
+        .await
+        .unwrap();
+    assert_eq!(text(&mut client, "SELECT count(*) FROM t").await, "1");
     served.stop().await;
 }
 
