@@ -21,10 +21,11 @@ pub(crate) fn is_of_session(sql: &str) -> bool {
 /// Whether a statement reads, and can be given up without a trace.
 pub(crate) fn only_reads(sql: &str) -> bool {
     let first = first(sql).to_ascii_uppercase();
-    let words = [
-        "SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE",
-    ];
-    words.contains(&first.as_str())
+    let words = ["SELECT", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE"];
+    match first.as_str() {
+        "WITH" => !lazybase_query::with_writes(sql),
+        first => words.contains(&first),
+    }
 }
 
 /// The first word, past blanks, comments and parentheses.
@@ -56,5 +57,7 @@ mod tests {
         assert!(only_reads("((select 1))"));
         assert!(!only_reads("/* select */ INSERT INTO t VALUES (1)"));
         assert!(!only_reads("/*"));
+        assert!(only_reads("WITH a AS (SELECT 1) SELECT * FROM a"));
+        assert!(!only_reads("with a as (select 1) delete from t"));
     }
 }

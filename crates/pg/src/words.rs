@@ -55,6 +55,7 @@ pub(crate) fn kind(sql: &str) -> Kind {
         "SETTLE" | "BACKUP" | "PAUSE" | "RESUME" => Kind::Alone,
         "SET" | "RESET" => Kind::Setting,
         "COPY" => Kind::Copy,
+        "WITH" if lazybase_query::with_writes(sql) => Kind::Other,
         "SELECT" | "WITH" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "VERIFY" => {
             Kind::Read
         }

@@ -120,6 +120,41 @@ pub fn is_complete(sql: &str) -> bool {
     blank
 }
 
+/// Whether a statement that begins with WITH goes on, behind the queries that it names, with one
+/// that writes.
+pub fn with_writes(sql: &str) -> bool {
+    const READS: [&str; 3] = ["SELECT", "VALUES", "TABLE"];
+    const WRITES: [&str; 4] = ["INSERT", "UPDATE", "DELETE", "MERGE"];
+    let (mut at, mut depth, mut word) = (0, 0_usize, String::new());
+    while at < sql.len() {
+        let (end, part) = match next_piece(sql, at) {
+            Piece::Text(end) => (end, &sql[at..end]),
+            Piece::Blank(end) => (end, " "),
+            Piece::Separator => (at + 1, " "),
+            Piece::Open(_) => return false,
+        };
+        at = end;
+        if part.chars().all(|c| c.is_alphanumeric() || c == '_') {
+            word.push_str(&part.to_ascii_uppercase());
+            continue;
+        }
+        // What stands in brackets is one of the queries that are named.
+        if depth == 0 && WRITES.contains(&word.as_str()) {
+            return true;
+        }
+        if depth == 0 && READS.contains(&word.as_str()) {
+            return false;
+        }
+        word.clear();
+        match part {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
 /// What stands at one place of a script.
 enum Piece {
     /// A semicolon.

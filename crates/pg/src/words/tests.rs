@@ -8,6 +8,9 @@ fn words_are_found_behind_comments() {
     assert_eq!(kind("(select 1)"), Kind::Read);
     assert_eq!(kind("copy t from stdin"), Kind::Copy);
     assert_eq!(kind("insert into t values (1)"), Kind::Other);
+    assert_eq!(kind("with a as (select 1) select * from a"), Kind::Read);
+    let writes = "with a as (select 1) insert into t select * from a";
+    assert_eq!(kind(writes), Kind::Other);
     assert_eq!(kind(""), Kind::Other);
     assert_eq!(kind("/* never closed"), Kind::Other);
     assert_eq!(kind("/* a /* nested */ one */ SELECT 1"), Kind::Read);

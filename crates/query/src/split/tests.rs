@@ -76,3 +76,26 @@ fn a_shell_runs_what_is_complete() {
         assert!(!is_complete(sql), "{sql}");
     }
 }
+
+#[test]
+fn what_stands_behind_with_reads_or_writes() {
+    for (sql, writes) in [
+        ("WITH a AS (SELECT 1) SELECT * FROM a", false),
+        ("with a as (select 1) insert into t select * from a", true),
+        (
+            "WITH a AS (SELECT 1), b (x, y) AS (VALUES (1, 2)) UPDATE t SET k = 1",
+            true,
+        ),
+        ("WITH RECURSIVE a AS (SELECT 1)DELETE FROM t", true),
+        ("WITH a AS (SELECT 'insert' AS \"update\") TABLE a", false),
+        ("WITH \"delete\" AS (SELECT 1) /* insert */ SELECT 1", false),
+        (
+            "WITH a AS (SELECT ') insert ') -- delete\n SELECT 1 FOR UPDATE",
+            false,
+        ),
+        ("(WITH a AS (SELECT 1) SELECT * FROM a)", false),
+        ("WITH a AS (SELECT 'never closed", false),
+    ] {
+        assert_eq!(with_writes(sql), writes, "{sql}");
+    }
+}
