@@ -279,8 +279,7 @@ async fn no_nonsense_in_the_place_of_a_password_lets_anybody_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_is_not_there_is_asked_as_any_other() {
     let served = guarded().await;
-    let mut shapes = Vec::new();
-    for user in ["admin", "nosuch", "nosuch", "locked"] {
+    let asked = async |user: &str| {
         let told = answer(&served, user, &[sasl("SCRAM-SHA-256", b"n,,n=,r=abc")]).await;
         let text = String::from_utf8_lossy(&told).into_owned();
         let (_, server_first) = text.split_once("r=abc").expect("the exchange begins");
@@ -290,7 +289,11 @@ async fn a_name_that_is_not_there_is_asked_as_any_other() {
             salt.starts_with("s=") && fields[2].starts_with("i=4096"),
             "{text}"
         );
-        shapes.push((told.len(), salt));
+        (told.len(), salt)
+    };
+    let mut shapes = Vec::new();
+    for user in ["admin", "nosuch", "nosuch", "locked"] {
+        shapes.push(asked(user).await);
     }
     assert!(
         shapes.iter().all(|(length, _)| *length == shapes[0].0),
@@ -300,6 +303,17 @@ async fn a_name_that_is_not_there_is_asked_as_any_other() {
         shapes[1], shapes[2],
         "the salt of a name is always the same"
     );
+    let anna = asked("anna").await;
+    let admin = served.connect("user=admin password=secret").await.unwrap();
+    for change in ["VALID UNTIL '2000-01-01 00:00:00+00'", "NOLOGIN"] {
+        admin
+            .batch_execute(&format!("ALTER ROLE anna {change}"))
+            .await
+            .unwrap();
+        assert_eq!(asked("anna").await, anna, "{change}");
+        let refused = served.connect("user=anna password=anna's").await;
+        assert_eq!(sqlstate(refused), "28P01", "{change}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -97,9 +97,10 @@ impl Database {
     pub fn challenge(&self, user: &str) -> Result<Challenge> {
         let manifest = self.instance().manifest();
         let role = manifest.access.role_named(user);
-        let found = role.filter(|role| role.login && self.is_valid(role));
-        let parts = found.and_then(|role| Parts::read(role.password.as_ref()?.as_text()));
-        let lets_in = parts.is_some();
+        // The salt of a role stays what it was while the role may not log in.
+        let parts = role.and_then(|role| Parts::read(role.password.as_ref()?.as_text()));
+        let may = role.is_some_and(|role| role.login && self.is_valid(role));
+        let lets_in = may && parts.is_some();
         let parts = match parts {
             Some(parts) => parts,
             None => scram::nobodys(user, seed()?),
