@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use bytes::Bytes;
 use lazybase_model::{Error, Result};
 use lazybase_query::{AnswerStream, Columns, Prepared, TransactionStatus, Value};
 use parking_lot::Mutex;
@@ -32,7 +33,7 @@ use crate::{failure, parameters, types};
 
 /// The most statements, and portals, that a connection keeps.
 const KEPT_MAX: usize = 10_000;
-/// The most bytes that the texts of a connection's statements have.
+/// The most bytes that the texts of a connection's statements have, or the values of its portals.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// A prepared statement.
@@ -54,6 +55,8 @@ pub(crate) struct Statement {
 pub(crate) struct Portal {
     statement: Arc<Statement>,
     values: Vec<Value>,
+    /// What the values took in their message.
+    bytes: usize,
     formats: Vec<i16>,
     /// The columns that the client takes its rows for.
     told: Option<Columns>,
@@ -192,8 +195,19 @@ impl Connection {
         {
             return Err(broken("there are formats 0 and 1 only"));
         }
-        if self.portals.len() >= KEPT_MAX {
-            return Err(Error::unavailable("too many portals").with_sqlstate("53400"));
+        // The one of this name, which has none, is replaced.
+        let others = self
+            .portals
+            .iter()
+            .filter(|(name, _)| **name != bind.portal);
+        let kept: usize = others.map(|(_, portal)| portal.bytes).sum();
+        let bytes: usize = bind.values.iter().flatten().map(Bytes::len).sum();
+        // A value that is taken alone is as long as its message may be.
+        let are_long = kept > 0 && kept + bytes > KEPT_BYTES_MAX;
+        if self.portals.len() >= KEPT_MAX || are_long {
+            return Err(Error::unavailable("too many portals")
+                .with_hint("close those that are not needed, or end their transaction")
+                .with_sqlstate("53400"));
         }
         if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
             return Err(
@@ -209,6 +223,7 @@ impl Connection {
         let told = statement.told.lock().clone();
         let portal = Portal {
             values: values.collect::<Result<_>>()?,
+            bytes,
             statement,
             told,
             formats: bind.result_formats,

@@ -108,6 +108,40 @@ async fn a_client_that_sends_no_sync_can_be_cancelled() {
     served.stop().await;
 }
 
+/// Values that wait in portals have a limit; one portal may have as many as a message holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn portals_that_are_kept_have_a_limit() {
+    let (served, mut raw) = served().await;
+    let bind = |portal: &str, length: usize| {
+        let mut body = format!("{portal}\0s\0").into_bytes();
+        body.extend_from_slice(&[0, 0, 0, 1]);
+        body.extend_from_slice(&(length as u32).to_be_bytes());
+        body.resize(body.len() + length, b'x');
+        body.extend_from_slice(&[0, 0]);
+        body
+    };
+    raw.query("BEGIN").ready().await;
+    raw.parse("s", "SELECT length($1::text)")
+        .sync()
+        .ready()
+        .await;
+    for _ in 0..2 {
+        let told = raw.put(b'B', &bind("", 70 << 20)).sync().ready().await;
+        assert!(told.errors(b'C').is_empty(), "{told:?}");
+    }
+    let told = raw.put(b'B', &bind("a", 20 << 20)).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["53400"]);
+    raw.query("ROLLBACK").ready().await;
+    raw.query("BEGIN").ready().await;
+    for name in ["a", "b", "c"] {
+        let told = raw.put(b'B', &bind(name, 20 << 20)).sync().ready().await;
+        assert!(told.errors(b'C').is_empty(), "{told:?}");
+    }
+    let told = raw.put(b'B', &bind("d", 20 << 20)).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["53400"]);
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_are_kept_have_limits_and_names() {
     let (served, mut raw) = served().await;
