@@ -1,6 +1,8 @@
 //! Who calls, as far as the connection tells: from where, and with which certificate.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lazybase_model::{Error, Result};
 use lazybase_tls::is_local;
@@ -13,6 +15,8 @@ pub(crate) struct Peer {
     certified: Option<String>,
     /// The limit of connections, where there was no place for this one.
     beyond: Option<usize>,
+    /// Whether a call of the connection was let in.
+    known: Arc<AtomicBool>,
 }
 
 impl Peer {
@@ -21,7 +25,18 @@ impl Peer {
             address,
             certified,
             beyond: None,
+            known: Arc::default(),
         }
+    }
+
+    /// Somebody who was let in calls by the connection.
+    pub(crate) fn let_in(&self) {
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anybody who was let in has called by the connection.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
     }
 
     /// The same, of a connection beyond the limit: its calls are told so.

@@ -42,6 +42,8 @@ const BEYOND_MAX: usize = 16;
 const BEYOND: Duration = Duration::from_secs(2);
 /// There are not more of them than this part of the limit: other protocols want open files too.
 const BEYOND_SHARE: usize = 8;
+/// How long a connection may take until somebody who is let in has called by it.
+const UNKNOWN: Duration = Duration::from_secs(30);
 /// The most statements and transactions that clients have handles of.
 const HANDLES_MAX: usize = 100_000;
 /// How often a silent client is asked whether it is there.
@@ -59,6 +61,8 @@ pub struct Options {
     pub grace: Duration,
     /// How long a session, a prepared statement or a transaction that nobody uses is kept.
     pub idle: Duration,
+    /// How long a connection is kept by which nobody has called who is let in.
+    pub unknown: Duration,
     /// Encryption; without it, connections are not encrypted.
     pub tls: Option<Arc<Tls>>,
     /// Whether roles are let in by name alone from this machine.
@@ -75,6 +79,7 @@ impl Default for Options {
             sessions_max: 10_000,
             grace: Duration::from_secs(10),
             idle: Duration::from_secs(30 * 60),
+            unknown: UNKNOWN,
             tls: None,
             trusts_loopback: false,
             descriptors: Descriptors::default(),
@@ -149,7 +154,8 @@ impl Server {
         };
         let listener = Listener::new(listener, options.tls, &[HTTP2]);
         let listener = listener.within(options.descriptors);
-        let incoming = Box::pin(connections(listener, options.connections_max));
+        let places = Places::new(options.connections_max, options.unknown);
+        let incoming = Box::pin(connections(listener, places));
         let serving = router(service).serve_with_incoming_shutdown(incoming, draining);
         let sweeping = async {
             let every =
@@ -207,15 +213,7 @@ fn router(service: Service) -> Router {
 
 /// The connections that come, as long as there is a place for them, and some that are told that
 /// there is none.
-fn connections(
-    listener: Listener,
-    connections_max: usize,
-) -> impl Stream<Item = io::Result<Connection>> {
-    let places = Places {
-        limit: connections_max,
-        within: Arc::new(Semaphore::new(connections_max)),
-        beyond: Arc::new(Semaphore::new(beyond_max(connections_max))),
-    };
+fn connections(listener: Listener, places: Places) -> impl Stream<Item = io::Result<Connection>> {
     stream::unfold((listener, places), |(mut listener, places)| async move {
         loop {
             match listener.accept().await {
@@ -242,9 +240,20 @@ struct Places {
     limit: usize,
     within: Arc<Semaphore>,
     beyond: Arc<Semaphore>,
+    /// How long one is kept by somebody who does not show who it is.
+    unknown: Duration,
 }
 
 impl Places {
+    fn new(limit: usize, unknown: Duration) -> Places {
+        Places {
+            limit,
+            within: Arc::new(Semaphore::new(limit)),
+            beyond: Arc::new(Semaphore::new(beyond_max(limit))),
+            unknown,
+        }
+    }
+
     fn connection(
         &self,
         stream: lazybase_tls::Connection,
@@ -255,7 +264,7 @@ impl Places {
             return Some(Connection {
                 stream,
                 peer,
-                end: End::Open,
+                end: End::Unless(Box::pin(pause(self.unknown))),
                 _place: place,
             });
         }
@@ -281,6 +290,8 @@ struct Connection {
 enum End {
     /// It does not.
     Open,
+    /// Once this is done, unless somebody who is let in has called until then.
+    Unless(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// Once this is done.
     After(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// It has: nothing more is read.
@@ -288,13 +299,21 @@ enum End {
 }
 
 impl End {
-    fn has_come(&mut self, cx: &mut Context<'_>) -> bool {
-        if let End::After(wait) = self
-            && wait.as_mut().poll(cx).is_ready()
-        {
-            *self = End::Over;
+    fn has_come(&mut self, peer: &Peer, cx: &mut Context<'_>) -> bool {
+        let (wait, is_kept) = match self {
+            End::Open => return false,
+            End::Unless(wait) => (wait, peer.is_known()),
+            End::After(wait) => (wait, false),
+            End::Over => return true,
+        };
+        if wait.as_mut().poll(cx).is_pending() {
+            return false;
         }
-        matches!(self, End::Over)
+        *self = match is_kept {
+            true => End::Open,
+            false => End::Over,
+        };
+        !is_kept
     }
 }
 
@@ -308,15 +327,16 @@ impl Connected for Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.end.has_come(cx) {
+        let connection = self.get_mut();
+        if connection.end.has_come(&connection.peer, cx) {
             // Without a byte: as if the client had closed it.
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        Pin::new(&mut connection.stream).poll_read(cx, buffer)
     }
 }
 

@@ -93,8 +93,10 @@ impl Service {
         let metadata = request.metadata().clone();
         let peer = Peer::of(request.extensions());
         peer.check_place()?;
+        let caller = self.sessions.of_call(&metadata, &peer).await?;
+        peer.let_in();
         Ok(Call {
-            caller: self.sessions.of_call(&metadata, &peer).await?,
+            caller,
             metadata,
             connection: peer.address(),
         })
@@ -238,6 +240,7 @@ impl Service {
             });
         }
         let who = self.sessions.let_in(given, &peer).await?;
+        peer.let_in();
         self.sessions.open(&who, &peer)
     }
 }

@@ -524,6 +524,31 @@ async fn a_connection_too_many_is_told_so() {
     panic!("the place is not given back");
 }
 
+/// A connection by which nobody is let in gives its place back; one by which somebody was keeps it.
+#[tokio::test]
+async fn who_says_nothing_keeps_no_place() {
+    let served = Served::start_with(Options {
+        connections_max: 1,
+        unknown: Duration::from_millis(500),
+        ..Options::default()
+    })
+    .await;
+    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    let mut said = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_secs(30), silent.read_to_end(&mut said));
+    assert!(closed.await.is_ok(), "it is still open");
+    // The place is given back a moment later.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut known = served.client().await;
+    assert_eq!(text(&mut known, "SELECT 1").await, "1");
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let mut beyond = served.client().await;
+    let (code, _, _) = failure(query(&mut beyond, "SELECT 1").await);
+    assert_eq!(code, Code::ResourceExhausted);
+    assert_eq!(text(&mut known, "SELECT 1").await, "1");
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_beyond_the_limit_is_closed_soon() {
     let served = Served::start_with(Options {
