@@ -53,12 +53,14 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             Ok(AnswerStream::done("ROLLBACK", 0).with_notices(notices))
         }
         Statement::Savepoint(name) => {
-            let settings = state.settings.clone();
-            own(&mut state, "SAVEPOINT")?.savepoint(name, settings);
+            let (settings, acts_as) = (state.settings.clone(), state.identity);
+            own(&mut state, "SAVEPOINT")?.savepoint(name, settings, acts_as);
             Ok(AnswerStream::done("SAVEPOINT", 0))
         }
         Statement::RollbackTo(name) => {
-            state.settings = own(&mut state, "ROLLBACK TO")?.rollback_to(&name)?;
+            let (settings, acts_as) = own(&mut state, "ROLLBACK TO")?.rollback_to(&name)?;
+            state.settings = settings;
+            state.identity = acts_as;
             Ok(AnswerStream::done("ROLLBACK", 0))
         }
         Statement::Release(name) => {

@@ -1,5 +1,5 @@
-//! What a session remembers, as its statements change it: settings, which a transaction takes
-//! back, and the transaction itself.
+//! What a session remembers, as its statements change it: settings and the role that it acts as,
+//! which a transaction takes back, and the transaction itself.
 //!
 //! ```text
 //!   SET           holds at once, and stays when the transaction is committed
@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Reads and writes memory only. Invariant STA-1: a transaction ends through [`State::take`] alone,
-//! and leaves the settings as they were before it.
+//! and leaves the settings, and as whom the session acts, as they were before it: a role that only
+//! the transaction made has a number that another one may get.
 
 use lazybase_model::{Error, Result};
 
@@ -71,14 +72,17 @@ impl State {
             implicit,
             before: self.settings.clone(),
             lasting: self.settings.clone(),
+            acted_as: self.identity,
             ..Transaction::default()
         });
     }
 
-    /// Takes the transaction off, if there is one; the settings are as they were before it.
+    /// Takes the transaction off, if there is one; the settings, and as whom the session acts, are
+    /// as they were before it.
     pub(crate) fn take(&mut self) -> Option<Transaction> {
         let transaction = self.transaction.take()?;
         self.settings = transaction.before.clone();
+        self.identity = transaction.acted_as;
         Some(transaction)
     }
 }

@@ -28,6 +28,7 @@ use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::limits::TRANSACTION_BYTES_MAX;
 use lazybase_model::{Error, Result, Table, TableId};
 
+use crate::access::Identity;
 use crate::advisory::TransactionLocks;
 use crate::changes::{change_schema, upserts};
 use crate::settings::Settings;
@@ -53,6 +54,8 @@ pub(crate) struct Transaction {
     pub(crate) before: Settings,
     /// The same as COMMIT leaves them: without what was SET LOCAL.
     pub(crate) lasting: Settings,
+    /// As whom the session acted at its beginning: a role of its own goes with it.
+    pub(crate) acted_as: Identity,
     /// What it has locked.
     pub(crate) locks: Option<TransactionLocks>,
 }
@@ -65,22 +68,25 @@ pub(crate) struct Savepoint {
     wrote: bool,
     settings: Settings,
     lasting: Settings,
+    acts_as: Identity,
 }
 
 impl Transaction {
-    /// Keeps all as it is now, with the settings that hold now.
-    pub(crate) fn savepoint(&mut self, name: String, settings: Settings) {
+    /// Keeps all as it is now, with the settings that hold now, and as whom the session acts.
+    pub(crate) fn savepoint(&mut self, name: String, settings: Settings, acts_as: Identity) {
         self.savepoints.push(Savepoint {
             name,
             buffer: self.buffer.clone(),
             wrote: self.wrote,
             settings,
             lasting: self.lasting.clone(),
+            acts_as,
         });
     }
 
-    /// Goes back to a savepoint, which stays; gives the settings that held there.
-    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Settings> {
+    /// Goes back to a savepoint, which stays; gives the settings that held there, and as whom the
+    /// session acted.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<(Settings, Identity)> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -88,7 +94,7 @@ impl Transaction {
         self.wrote = savepoint.wrote;
         self.lasting = savepoint.lasting.clone();
         self.failed = false;
-        Ok(savepoint.settings.clone())
+        Ok((savepoint.settings.clone(), savepoint.acts_as))
     }
 
     /// Forgets a savepoint and those after it; what was written stays.

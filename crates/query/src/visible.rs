@@ -269,7 +269,8 @@ impl Visible {
     }
 
     /// Who may do what, as the transaction has changed it. What it can't change any more, because
-    /// others were quicker, is an error of its COMMIT.
+    /// others were quicker, is an error of its COMMIT. Until then a role that it made is nobody:
+    /// another one has its number, whose rights are not the transaction's.
     pub(crate) fn access(&self) -> Arc<Access> {
         let changes = self.changes.0.iter().filter_map(|change| match change {
             TableChange::Access(change) => Some(change),
@@ -278,8 +279,12 @@ impl Visible {
         let mut access = Arc::clone(&self.manifest.access);
         for change in changes {
             let mut next = Access::clone(&access);
-            if next.change(change).is_ok() {
-                access = Arc::new(next);
+            match (next.change(change), change) {
+                (Ok(()), _) => access = Arc::new(next),
+                (Err(_), AccessChange::CreateRole { role }) => {
+                    Arc::make_mut(&mut access).roles.remove(&role.id);
+                }
+                (Err(_), _) => {}
             }
         }
         access

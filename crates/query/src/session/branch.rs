@@ -49,8 +49,10 @@ impl Session {
     /// settings and a transaction of its own. What it sees and writes raises the floor of both.
     pub fn branch(&self) -> Session {
         let state = self.shared.state.lock();
+        // What the open transaction made, a role too, is none of the branch's.
+        let transaction = state.transaction.as_ref();
         let own = State {
-            identity: state.identity,
+            identity: transaction.map_or(state.identity, |open| open.acted_as),
             settings: state.settings.clone(),
             defaults: state.defaults.clone(),
             floor: state.floor,

@@ -13,10 +13,10 @@ use crate::producer::no_ddl;
 impl Shared {
     /// Writes the transaction's changes as one batch.
     pub(crate) async fn commit(&self) -> Result<AnswerStream> {
-        let (transaction, number) = {
+        let (transaction, number, acts_as) = {
             let mut state = self.state.lock();
-            let number = state.batch_number();
-            (state.take(), number)
+            let (number, acts_as) = (state.batch_number(), state.identity);
+            (state.take(), number, acts_as)
         };
         let Some(transaction) = transaction else {
             let notice = "there is no transaction".to_owned();
@@ -38,6 +38,7 @@ impl Shared {
         };
         let mut state = self.state.lock();
         state.settings = lasting;
+        state.identity = acts_as;
         // Statements that only read leave the number to the write that it is meant for.
         if transaction.wrote || !transaction.implicit {
             state.settings.batch_number = None;

@@ -92,12 +92,12 @@ fn savepoints_cut_the_buffer() {
         .buffer
         .apply(vec![insert(&table, &[1])])
         .unwrap();
-    transaction.savepoint("s".to_owned(), Settings::default());
+    transaction.savepoint("s".to_owned(), Settings::default(), Identity::default());
     transaction
         .buffer
         .apply(vec![insert(&table, &[2])])
         .unwrap();
-    transaction.savepoint("u".to_owned(), Settings::default());
+    transaction.savepoint("u".to_owned(), Settings::default(), Identity::default());
     transaction.failed = true;
     transaction.rollback_to("s").unwrap();
     assert_eq!(values(&transaction.buffer), [1]);

@@ -294,6 +294,60 @@ async fn roles_are_made_by_many_sessions_at_once() {
     assert_eq!(count, "8");
 }
 
+/// A role that a transaction makes has a number that another one may get: nobody becomes that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_acts_as_a_role_of_a_transaction_is_nobody_else_behind_it() {
+    let (_folder, database, operator) = world().await;
+    operator
+        .execute("CREATE ROLE maker CREATEROLE")
+        .await
+        .unwrap();
+    let acts = "SELECT current_user, current_setting('is_superuser')";
+    let make = "CREATE ROLE made; GRANT made TO maker; SET ROLE made";
+    for (at, (begin, end)) in [
+        ("BEGIN", "ROLLBACK"),
+        ("BEGIN; SAVEPOINT s", "ROLLBACK TO s; COMMIT"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let maker = role(&database, "maker").await;
+        maker.execute(&format!("{begin}; {make}")).await.unwrap();
+        assert_eq!(text(&maker, acts).await, "made off");
+        maker.execute(end).await.unwrap();
+        let boss = format!("CREATE ROLE boss{at} SUPERUSER");
+        operator.execute(&boss).await.unwrap();
+        assert_eq!(text(&maker, acts).await, "maker off", "{end}");
+    }
+
+    // Others may be quicker: then the transaction fails, and is not one of theirs meanwhile.
+    let maker = role(&database, "maker").await;
+    maker.execute(&format!("BEGIN; {make}")).await.unwrap();
+    operator
+        .execute("CREATE ROLE boss SUPERUSER")
+        .await
+        .unwrap();
+    denied(maker.execute("SELECT s FROM t").await);
+    maker.execute("ROLLBACK").await.unwrap();
+    assert_eq!(text(&maker, acts).await, "maker off");
+    let maker = role(&database, "maker").await;
+    maker.execute(&format!("BEGIN; {make}")).await.unwrap();
+    operator
+        .execute("CREATE ROLE chief SUPERUSER")
+        .await
+        .unwrap();
+    let late = maker.execute("COMMIT").await.unwrap_err();
+    assert_eq!(late.sqlstate(), "40001", "{late:?}");
+    assert_eq!(text(&maker, acts).await, "maker off");
+
+    // What is committed stays, as whom the session acts too.
+    maker
+        .execute(&format!("BEGIN; {make}; COMMIT"))
+        .await
+        .unwrap();
+    assert_eq!(text(&maker, acts).await, "made off");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_inherits_nothing_takes_nothing_from_its_members() {
     let (_folder, database, operator) = world().await;
