@@ -207,12 +207,10 @@ fn states_of(
     states.filter(move |state| wanted(state.table.view_of.unwrap_or(state.table.id)))
 }
 
-/// Whether one base run answers a range at a boundary and everything newer it holds.
+/// Whether the authority of a range holds everything up to a boundary. What came later may lie
+/// beside it: whoever goes on writing must not keep others waiting for ever.
 fn is_settled(manifest: &Manifest, range: &RangeState, through: ScuNumber) -> bool {
-    let mut current = range.runs.iter().filter(|run| run.is_current());
-    let (Some(only), None) = (current.next(), current.next()) else {
-        return false;
-    };
-    let run = manifest.run(only.id);
-    run.kind == RunKind::Base && run.span.last >= through
+    let current = range.runs.iter().filter(|run| run.is_current());
+    let mut runs = current.map(|entry| manifest.run(entry.id));
+    runs.any(|run| run.kind == RunKind::Base && run.span.last >= through)
 }

@@ -10,20 +10,22 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::executor::block_on;
-use lazybase_cluster::{Instance, Settings, SettleTo, Status};
+use lazybase_cluster::{Instance, Settings, SettleTo, StageName, Status};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
+use lazybase_engine::manifest::RunKind;
 use lazybase_engine::manifest::collect::files_of;
 use lazybase_model::Freshness;
 use parking_lot::{Condvar, Mutex};
 
-use crate::harness::{close_whole, commit, create, fresh, open, scan, settings};
+use crate::harness::{close_whole, commit, create, fresh, open, pause, scan, settings};
 use crate::heal::batch;
 
 /// Longer than anything here takes.
@@ -50,6 +52,12 @@ impl Gate {
 
     fn open(&self) {
         *self.state.lock() = (0, 0);
+        self.opened.notify_all();
+    }
+
+    /// Lets through what hangs; whatever comes after it hangs.
+    fn let_through(&self) {
+        *self.state.lock() = (u32::MAX, 0);
         self.opened.notify_all();
     }
 }
@@ -256,6 +264,56 @@ fn writers_wait_while_the_only_worker_hangs() {
     wait_for(&instance, "nobody is held back", |status| {
         status.throttle.is_none()
     });
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    close_whole(&instance);
+}
+
+/// Whoever waits for the authority waits for what was there: what others write meanwhile is merged
+/// later, and while they go on there is always more of it.
+#[test]
+fn settling_does_not_wait_for_what_is_written_meanwhile() {
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 2,
+        ..settings()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let table = create(&instance, "t");
+    pause(&instance, &[StageName::Authority]);
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    gate.state.lock().0 = 1;
+    pause(&instance, &[]);
+    let begun = Arc::new(AtomicBool::new(false));
+    let waiter = {
+        let (instance, begun) = (instance.clone(), Arc::clone(&begun));
+        thread::spawn(move || {
+            let progress = |_: f64| begun.store(true, Ordering::SeqCst);
+            block_on(instance.settle(None, SettleTo::Authority, &progress))
+        })
+    };
+    wait_for(&instance, "somebody waits, and the authority hangs", |_| {
+        begun.load(Ordering::SeqCst) && gate.state.lock().1 == 1
+    });
+    // Sorted beside the authority, before that is there.
+    commit(&instance, &[(&table, &batch(1))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    gate.let_through();
+    wait_for(&instance, "what was there is settled", |_| {
+        waiter.is_finished()
+    });
+    waiter.join().unwrap().unwrap();
+    let manifest = instance.manifest();
+    let range = &manifest.tables[&table.id].ranges[0];
+    let current = range.runs.iter().filter(|run| run.is_current());
+    let kinds: Vec<RunKind> = current.map(|run| manifest.run(run.id).kind).collect();
+    assert_eq!(kinds, [RunKind::Base, RunKind::Sorted]);
+    drop(manifest);
+    gate.open();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     close_whole(&instance);
 }
