@@ -1,6 +1,7 @@
 //! What the coordinator's loop hears.
 
 use std::collections::BTreeMap;
+use std::sync::Weak;
 
 use lazybase_engine::manifest::ProducerMark;
 use lazybase_engine::stages::ingest::Acknowledgement;
@@ -32,10 +33,11 @@ pub(crate) enum Command {
         role: Option<RoleId>,
         reply: oneshot::Sender<Result<(u64, Option<ProducerMark>)>>,
     },
-    /// Until this SCU is that far, do its work before all other.
+    /// Until the authority reaches this SCU, or nobody holds the other end any more, do that work
+    /// before all other.
     Hurry {
         through: ScuNumber,
-        to_authority: bool,
+        waiting: Weak<()>,
     },
     /// Start no new attempts of a stage, or start them again.
     Pause {

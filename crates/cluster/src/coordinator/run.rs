@@ -1,7 +1,7 @@
 //! The coordinator's loop: hear, commit, adopt, decide, start.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lazybase_engine::manifest::collect::Sweep;
@@ -35,11 +35,31 @@ pub(crate) struct CoordinatorParts {
 }
 
 /// How urgently somebody waits for the pipeline.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Hurry {
     /// DDL can't begin before everything up to here is sorted, even where sorting is paused.
     pub(super) sort_needed_through: ScuNumber,
-    pub(super) authority_through: ScuNumber,
+    /// Who waits for the authority, and up to where: as long as the other end is held. What was
+    /// given up because it will never be there must not keep the pipeline in a hurry for ever.
+    authority: Vec<(ScuNumber, Weak<()>)>,
+}
+
+impl Hurry {
+    /// Up to where somebody waits for the authority.
+    pub(super) fn authority_through(&self) -> ScuNumber {
+        let waiting = self.authority.iter().filter(|(_, end)| is_held(end));
+        let through = waiting.map(|(through, _)| *through).max();
+        through.unwrap_or(ScuNumber::ZERO)
+    }
+
+    fn wait_for_authority(&mut self, through: ScuNumber, end: Weak<()>) {
+        self.authority.retain(|(_, end)| is_held(end));
+        self.authority.push((through, end));
+    }
+}
+
+fn is_held(end: &Weak<()>) -> bool {
+    end.strong_count() > 0
 }
 
 /// How long a piece of work that failed is left alone.
@@ -201,13 +221,8 @@ impl Coordinator {
                 let opened = self.open_producer(&name, role).await;
                 let _ = reply.send(opened);
             }
-            Event::Asked(Command::Hurry {
-                through,
-                to_authority,
-            }) => {
-                if to_authority {
-                    self.hurry.authority_through = self.hurry.authority_through.max(through);
-                }
+            Event::Asked(Command::Hurry { through, waiting }) => {
+                self.hurry.wait_for_authority(through, waiting);
             }
             Event::Asked(Command::Pause {
                 stage,

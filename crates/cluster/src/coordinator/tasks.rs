@@ -60,7 +60,7 @@ impl Coordinator {
         let last_ack = last_ack
             .or(last_time.map(|time| time.last_ack_micros))
             .unwrap_or(0);
-        let hurried = !authority_reaches(manifest, self.hurry.authority_through);
+        let hurried = !authority_reaches(manifest, self.hurry.authority_through());
         let idle_for = match hurried {
             true => HURRY,
             false => Duration::from_micros((self.shared.now() - last_ack).max(0) as u64),

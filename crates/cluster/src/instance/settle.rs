@@ -42,13 +42,14 @@ impl Instance {
         self.refuse_paused(to)?;
         let began = self.shared.env.clock.monotonic();
         let through = self.shared.ingest.seal().await?;
-        let to_authority = to == SettleTo::Authority;
-        let hurry = Event::Asked(Command::Hurry {
-            through,
-            to_authority,
-        });
         let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
-        self.events.send(hurry).map_err(|_| closed())?;
+        // Held while this waits: whoever goes away, or is told why, is in no hurry any more.
+        let held = Arc::new(());
+        if to == SettleTo::Authority {
+            let waiting = Arc::downgrade(&held);
+            let hurry = Event::Asked(Command::Hurry { through, waiting });
+            self.events.send(hurry).map_err(|_| closed())?;
+        }
         let mut changed = self.shared.changed.subscribe();
         loop {
             let (done, wanted) =
@@ -60,6 +61,9 @@ impl Instance {
             });
             if done == wanted {
                 return Ok(());
+            }
+            if self.events.is_closed() {
+                return Err(closed());
             }
             self.refuse_paused(to)?;
             self.refuse_paused_merges(table, to)?;

@@ -18,11 +18,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::executor::block_on;
 use lazybase_cluster::{Instance, Settings, SettleTo, StageName, Status};
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
 use lazybase_engine::manifest::RunKind;
 use lazybase_engine::manifest::collect::files_of;
-use lazybase_model::Freshness;
+use lazybase_model::{ErrorKind, Freshness};
 use parking_lot::{Condvar, Mutex};
 
 use crate::harness::{close_whole, commit, create, fresh, open, pause, scan, settings};
@@ -316,4 +317,31 @@ fn settling_does_not_wait_for_what_is_written_meanwhile() {
     gate.open();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     close_whole(&instance);
+}
+
+/// Nothing goes on in a closed database: whoever still waits for it is told.
+#[test]
+fn whoever_waits_while_the_database_is_closed_is_told() {
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(MemoryStore::without_history()), faults.clone());
+    let instance = open(Arc::new(store), settings()).unwrap();
+    let table = create(&instance, "t");
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    let begun = Arc::new(AtomicBool::new(false));
+    let waiter = {
+        let (instance, begun) = (instance.clone(), Arc::clone(&begun));
+        thread::spawn(move || {
+            let progress = |_: f64| begun.store(true, Ordering::SeqCst);
+            block_on(instance.settle(None, SettleTo::Sorted, &progress))
+        })
+    };
+    wait_for(&instance, "somebody waits", |_| {
+        begun.load(Ordering::SeqCst)
+    });
+    block_on(instance.close()).unwrap();
+    wait_for(&instance, "the waiting ends", |_| waiter.is_finished());
+    let error = waiter.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
 }

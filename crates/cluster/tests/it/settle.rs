@@ -1,20 +1,33 @@
 //! Waiting for the pipeline ends: by what was asked for, or by the error that stands in its way.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::{DataType, Fields};
 use futures::executor::block_on;
-use lazybase_cluster::{SettleTo, StageName, TableSpec};
+use lazybase_cluster::{Instance, SettleTo, StageName, TableSpec};
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::RunKind;
-use lazybase_model::{Column, ErrorKind, Freshness};
+use lazybase_model::{Column, ErrorKind, Freshness, Table};
 
 use crate::harness::{Change, close_whole, commit, create, fresh, open, pause, scan, settings};
 use crate::heal::create_view;
 
 fn row(id: i64) -> Change {
     Change::Upsert((id, Some(id), None))
+}
+
+/// The kinds of the current runs of a table's first range, oldest first.
+fn kinds(instance: &Instance, table: &Table) -> Vec<RunKind> {
+    let manifest = instance.manifest();
+    let range = &manifest.tables[&table.id].ranges[0];
+    let current = range.runs.iter().filter(|run| run.is_current());
+    current.map(|run| manifest.run(run.id).kind).collect()
+}
+
+fn sleep(instance: &Instance, time: Duration) {
+    block_on(instance.env().clock.sleep(time));
 }
 
 /// Sorts and authorities that fail each time tell whoever waits, and are done once they can be.
@@ -73,14 +86,42 @@ fn a_view_that_fails_again_and_again_is_told() {
     create_view(&instance, &table);
     let error = block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {}));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
-    let manifest = instance.manifest();
-    let range = &manifest.tables[&table.id].ranges[0];
-    let runs = range.runs.iter().filter(|run| run.is_current());
-    let kinds: Vec<RunKind> = runs.map(|run| manifest.run(run.id).kind).collect();
-    assert_eq!(kinds, [RunKind::Base], "the table itself has come to rest");
+    let rested = kinds(&instance, &table);
+    assert_eq!(rested, [RunKind::Base], "the table itself has come to rest");
     faults.clear();
     block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {})).unwrap();
-    drop(manifest);
+    close_whole(&instance);
+}
+
+/// Once nobody waits any more, the pipeline is in no hurry: with a batch in the open SCU it goes by
+/// its policy, by which few runs stay beside the authority.
+#[test]
+fn nobody_is_in_a_hurry_who_does_not_wait() {
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
+    let instance = open(Arc::new(store), settings()).unwrap();
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &[row(1)])]).unwrap();
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named(".parquet"));
+    let error = block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    commit(&instance, &[(&table, &[row(2)])]).unwrap();
+    // What was begun before that batch ends.
+    sleep(&instance, Duration::from_millis(100));
+    while !instance.status().running.is_empty() {
+        sleep(&instance, Duration::from_millis(5));
+    }
+    faults.clear();
+    // Work that failed rests for half a second.
+    sleep(&instance, Duration::from_millis(1500));
+    assert_eq!(
+        kinds(&instance, &table),
+        [RunKind::Base, RunKind::Sorted],
+        "nothing asks for a merge"
+    );
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    assert_eq!(kinds(&instance, &table), [RunKind::Base]);
     close_whole(&instance);
 }
 
