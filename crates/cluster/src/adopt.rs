@@ -91,7 +91,8 @@ pub(crate) fn merged_edit(manifest: &Manifest, made: &Output, clock_micros: i64)
 }
 
 /// The edit that brings a secondary view to a newer boundary, unless it is gone or was changed
-/// meanwhile.
+/// meanwhile. What was built from all rows may hold those of a partition that was dropped since:
+/// then the view has begun again, at the same boundary as before.
 pub(crate) fn advanced_edit(manifest: &Manifest, made: &Output) -> Option<Edit> {
     let Output::Advanced {
         view,
@@ -113,12 +114,14 @@ pub(crate) fn advanced_edit(manifest: &Manifest, made: &Output) -> Option<Edit> 
         segments: segments.clone(),
         part,
     });
-    let goes_on = state.table.view_of.is_some() && manifest.view_end(state) == *from;
+    let has_begun_again = whole.is_some_and(|empty| !manifest.runs.contains_key(&empty));
+    let goes_on =
+        state.table.view_of.is_some() && manifest.view_end(state) == *from && !has_begun_again;
     goes_on.then(|| Edit::Advanced {
         view: *view,
         from: *from,
         to: *to,
         runs: runs.collect(),
-        whole: *whole,
+        whole: whole.is_some(),
     })
 }

@@ -170,6 +170,8 @@ pub(crate) struct Advance {
     pub(crate) new: Snapshot,
     /// The database at `from`; none if the view holds nothing and is built from all rows.
     pub(crate) old: Option<Snapshot>,
+    /// The run of nothing that the view is built in place of, if it is.
+    pub(crate) empty: Option<RunId>,
 }
 
 /// From what damaged files are made again.
@@ -232,8 +234,9 @@ pub(crate) enum Output {
         from: ScuNumber,
         to: ScuNumber,
         parts: Vec<Vec<Arc<SegmentMeta>>>,
-        /// Whether they hold all rows that there are.
-        whole: bool,
+        /// Where they hold all rows that there are, the run of nothing that they take the place
+        /// of: it is gone if the view has begun again from nothing since.
+        whole: Option<RunId>,
     },
     /// Suspected files, by what reading them back in full showed.
     Checked {

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Edit, Manifest, Run, RunKind, TableState};
+use lazybase_engine::manifest::{Edit, Manifest, Run, RunId, RunKind, TableState};
 use lazybase_engine::read::views::leads_on;
 use lazybase_engine::read::{AsOf, OwnTable, Snapshot, SnapshotAsk};
 use lazybase_model::{Freshness, Horizon, OnMiss, Result, ScuNumber, Span, TableId, ViewId};
@@ -80,9 +80,9 @@ impl Coordinator {
         let Ok(new) = self.boundary(manifest, table, to) else {
             return Ok(None);
         };
-        let old = match has_entries(manifest, state) {
-            true => Some(self.boundary(manifest, table, from)?),
-            false => None,
+        let (old, empty) = match has_entries(manifest, state) {
+            true => (Some(self.boundary(manifest, table, from)?), None),
+            false => (None, first_run(state)),
         };
         let status = TaskStatus {
             id: TaskId(0),
@@ -99,6 +99,7 @@ impl Coordinator {
             to,
             new,
             old,
+            empty,
         });
         Ok(Some((work, status)))
     }
@@ -204,4 +205,10 @@ fn has_entries(manifest: &Manifest, view: &TableState) -> bool {
     let runs = manifest.runs.values();
     let mut of_view = runs.filter(|run| run.view == view.table.primary.id);
     of_view.any(|run| !run.segments.is_empty())
+}
+
+/// The current run that a view begins with.
+fn first_run(view: &TableState) -> Option<RunId> {
+    let mut runs = view.ranges.first()?.runs.iter();
+    runs.find(|entry| entry.is_current()).map(|entry| entry.id)
 }

@@ -63,7 +63,7 @@ pub(super) async fn attempt(
         from: advance.from,
         to: advance.to,
         parts: parts.made,
-        whole: advance.old.is_none(),
+        whole: advance.empty,
     })
 }
 

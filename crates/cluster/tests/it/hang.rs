@@ -14,20 +14,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use arrow::array::{ArrayRef, Int64Array};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::executor::block_on;
-use lazybase_cluster::{Instance, Settings, SettleTo, StageName, Status};
+use lazybase_cluster::{
+    BoundsSpec, CutSpec, Instance, PartitionSpec, Settings, SettleTo, StageName, Status, TableSpec,
+    range_bounds,
+};
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
-use lazybase_engine::manifest::RunKind;
 use lazybase_engine::manifest::collect::files_of;
-use lazybase_model::{ErrorKind, Freshness};
+use lazybase_engine::manifest::{Ddl, RunKind};
+use lazybase_model::partition::PartitionChange;
+use lazybase_model::{ErrorKind, Freshness, Table};
 use parking_lot::{Condvar, Mutex};
 
-use crate::harness::{close_whole, commit, create, fresh, open, pause, scan, settings};
-use crate::heal::batch;
+use crate::harness::{
+    Change, close_whole, commit, create, fresh, open, pause, scan, settings, spec,
+};
+use crate::heal::{batch, create_view, shown};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -344,4 +351,86 @@ fn whoever_waits_while_the_database_is_closed_is_told() {
     wait_for(&instance, "the waiting ends", |_| waiter.is_finished());
     let error = waiter.join().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+}
+
+fn partition(low: i64, high: i64) -> BoundsSpec {
+    let cut = |value: i64| {
+        let value: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+        Some(CutSpec {
+            values: vec![value],
+            after: false,
+        })
+    };
+    BoundsSpec {
+        low: cut(low),
+        high: cut(high),
+    }
+}
+
+fn repartition(instance: &Instance, table: &Table, change: PartitionChange) {
+    let ddl = Ddl::Partition {
+        table: table.id,
+        change,
+        versions: None,
+    };
+    block_on(instance.commit(vec![ddl], None)).unwrap();
+}
+
+/// The stored rows of a table, in all its runs.
+fn stored_rows(instance: &Instance, table: &Table) -> u64 {
+    let manifest = instance.manifest();
+    let runs = manifest.runs.values();
+    let of_table = runs.filter(|run| run.view == table.primary.id);
+    of_table.map(|run| run.rows()).sum()
+}
+
+/// A view is built from all rows while a partition is dropped and forgotten: the view has begun
+/// again from nothing, and what was built holds rows that nothing tells it to leave out.
+#[test]
+fn what_a_view_was_built_from_before_it_began_again_does_not_count() {
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 2,
+        ..settings()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let partitions = vec![partition(0, 10), partition(10, 20)];
+    let by_id = PartitionSpec {
+        hash: Vec::new(),
+        range: Some((vec!["id".to_owned()], partitions)),
+    };
+    let of_two = TableSpec {
+        partitioning: Some(by_id),
+        ..spec("t", &["id"])
+    };
+    let table = block_on(instance.create_table(of_two, false));
+    let table = table.unwrap().unwrap();
+    let row = |id: i64| Change::Upsert((id, Some(id), None));
+    commit(&instance, &[(&table, &[row(1), row(11)])]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    wait_for(&instance, "the sorted run is retired", |_| {
+        stored_rows(&instance, &table) == 2
+    });
+    gate.state.lock().0 = 1;
+    let view = create_view(&instance, &table);
+    wait_for(&instance, "the build of the view hangs", |_| {
+        gate.state.lock().1 == 1
+    });
+    let bounds = |low, high| range_bounds(&table, &partition(low, high)).unwrap();
+    repartition(&instance, &table, PartitionChange::Drop(bounds(10, 20)));
+    wait_for(&instance, "the rows of the partition are retired", |_| {
+        stored_rows(&instance, &table) == 1
+    });
+    // With this the dropped partition is forgotten.
+    repartition(&instance, &table, PartitionChange::Add(bounds(20, 30)));
+    gate.open();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(shown(&snapshot, &view).unwrap(), Some(vec![(Some(1), 1)]));
+    drop(snapshot);
+    close_whole(&instance);
 }
