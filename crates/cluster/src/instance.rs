@@ -645,16 +645,22 @@ impl Instance {
     /// the log and goes on when the database is opened again.
     ///
     /// # Errors
-    /// When the last seal could not be written; nothing acknowledged is lost by that.
+    /// `Cancelled` when it has stopped already. Where the last seal can't be written all stays as
+    /// after a crash: the next opening seals what the log holds.
     #[boxed]
     pub async fn close(&self) -> Result<()> {
         let Some(actor) = self.coordinator.lock().take() else {
             return Ok(());
         };
-        let sealed = self.shared.ingest.close().await;
+        let closing = self.shared.ingest.close().await;
         let stopped = self.ask(|reply| Command::Stop { reply }).await;
         actor.join();
-        sealed.map(|_| ()).and(stopped)
+        let known = self.shared.manifests.current().sealed_through;
+        // Where the last seal could not be written the log alone holds it.
+        let closing = closing?;
+        let in_manifest = closing.sealed_through() <= known;
+        closing.finish(in_manifest).await;
+        stopped
     }
 }
 

@@ -10,6 +10,7 @@ use futures::executor::block_on;
 use lazybase_cluster::{
     Examination, Instance, Settings, SettleTo, SnapshotRequest, StageName, examine, set_aside,
 };
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
 use lazybase_model::{ErrorKind, Freshness, ScuNumber, Span};
@@ -532,4 +533,29 @@ fn a_log_that_was_set_aside_keeps_its_number() {
         block_on(opened.close()).unwrap();
         image = next;
     }
+}
+
+/// A full disk keeps the last seal out of the manifest: then the log alone holds its batches.
+#[test]
+fn a_log_is_missed_that_goes_after_a_close_which_could_not_seal() {
+    let memory = MemoryStore::new();
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
+    let instance = open(Arc::new(store), small_logs()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    let (_, log) = newest_logs(&instance, &memory);
+    let full = Fault::Refused { full: true };
+    faults.add(Rule::every(Operation::Put, full).named("manifest/"));
+    block_on(instance.close()).unwrap();
+    let opened = open(Arc::new(killed(&memory)), small_logs()).unwrap();
+    let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    crate::harness::close_whole(&opened);
+    let image = killed(&memory);
+    block_on(image.delete(&log)).unwrap();
+    let missed = open(Arc::new(image), small_logs()).err().unwrap();
+    assert_eq!(missed.damaged_file(), Some(log.as_str()), "{missed}");
 }

@@ -128,7 +128,18 @@ pub(super) enum Event {
     /// The log of these SCUs is not needed any more.
     Retire { scus: Vec<ScuNumber> },
     /// Seal and stop.
-    Close { answer: oneshot::Sender<ScuNumber> },
+    Close(Closer),
+}
+
+/// Somebody who closes ingest.
+#[derive(Debug)]
+pub(super) struct Closer {
+    /// For the last SCU that is sealed.
+    pub(super) sealed: oneshot::Sender<ScuNumber>,
+    /// Whether the manifest has it.
+    pub(super) in_manifest: oneshot::Receiver<bool>,
+    /// For when nothing writes to the log's folder any more.
+    pub(super) ended: oneshot::Sender<()>,
 }
 
 /// A data frame of a batch that is not committed, once it has its place.
@@ -171,7 +182,7 @@ pub(super) struct Committer {
     last_ack_micros: i64,
     /// The log files of every sealed SCU that is not retired.
     kept: BTreeMap<ScuNumber, BTreeSet<u64>>,
-    closing: Vec<oneshot::Sender<ScuNumber>>,
+    closing: Vec<Closer>,
 }
 
 impl Committer {
@@ -233,15 +244,22 @@ impl Committer {
             }
             self.settle().await;
         }
-        let answers = mem::take(&mut self.closing);
+        let closers = mem::take(&mut self.closing);
         // What can't be sealed the next opening seals, as the log turns out to hold it.
-        let sealed = !answers.is_empty() && self.seal().await.is_ok();
-        // Those who still wait in the queue hear that the database is closed.
-        queue.close();
-        self.files.close(sealed).await;
-        for answer in answers {
-            // Whoever asked may have stopped waiting.
-            let _ = answer.send(self.sealed_through);
+        let mut in_manifest = !closers.is_empty() && self.seal().await.is_ok();
+        // Those who still wait hear that the database is closed.
+        drop(queue);
+        self.deferred.clear();
+        let mut ended = Vec::with_capacity(closers.len());
+        for closer in closers {
+            // Whoever closes may have stopped waiting: then nobody says what the manifest has.
+            let _ = closer.sealed.send(self.sealed_through);
+            in_manifest &= closer.in_manifest.await.unwrap_or(false);
+            ended.push(closer.ended);
+        }
+        self.files.close(in_manifest).await;
+        for ended in ended {
+            let _ = ended.send(());
         }
     }
 
@@ -322,7 +340,7 @@ impl Committer {
                 scus.iter().for_each(|scu| drop(self.kept.remove(scu)));
                 self.collect().await;
             }
-            Event::Close { answer } => self.closing.push(answer),
+            Event::Close(closer) => self.closing.push(closer),
         }
     }
 

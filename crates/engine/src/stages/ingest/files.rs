@@ -205,13 +205,13 @@ impl LogFiles {
         self.close_current();
     }
 
-    /// Waits until nothing writes to the log's folder any more; `sealed` says that no batch stands
-    /// in the log alone. Then the manifest tells what the files hold: the next one says nothing of
-    /// the one before it any more, and that one is cut behind its last frame. Where this fails all
-    /// stays as after a crash.
-    pub(super) async fn close(mut self, sealed: bool) {
+    /// Waits until nothing writes to the log's folder any more; `in_manifest` says that no batch
+    /// stands in the log alone. Then the manifest tells what the files hold: the next one says
+    /// nothing of the one before it any more, and that one is cut behind its last frame. Where this
+    /// fails all stays as after a crash.
+    pub(super) async fn close(mut self, in_manifest: bool) {
         let spare = self.take_spare().await;
-        if !sealed {
+        if !in_manifest {
             return;
         }
         if let Some((number, mut file)) = spare

@@ -84,7 +84,7 @@ pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
 use crate::env::Env;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry, ScuTime};
 use accepted::MemoryBudget;
-use committer::{Committer, Event, PrepareRequest};
+use committer::{Closer, Committer, Event, PrepareRequest};
 use waiting::{HeldCommits, Waiting, WaitsFor};
 
 #[cfg(test)]
@@ -635,18 +635,55 @@ impl Ingest {
         (age < FAILING).then(|| what.clone())
     }
 
-    /// Commits what is queued, seals the open SCU, and stops; later calls fail.
+    /// Commits what is queued, seals the open SCU, and stops; later calls fail. The log stays as
+    /// after a crash until the manifest is known to have what was sealed.
     ///
     /// # Errors
     /// `Cancelled` when ingest has stopped already.
-    pub async fn close(&self) -> Result<ScuNumber> {
-        self.ask(|answer| Event::Close { answer }).await
+    pub async fn close(&self) -> Result<Closing> {
+        let (told, in_manifest) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        let closer = |sealed| Closer {
+            sealed,
+            in_manifest,
+            ended,
+        };
+        let sealed_through = self.ask(|answer| Event::Close(closer(answer))).await?;
+        Ok(Closing {
+            sealed_through,
+            told,
+            has_ended,
+        })
     }
 
     async fn ask<T>(&self, event: impl FnOnce(oneshot::Sender<T>) -> Event) -> Result<T> {
         let (answer, receiver) = oneshot::channel();
         self.events.send(event(answer)).map_err(|_| stopped())?;
         receiver.await.map_err(|_| stopped())
+    }
+}
+
+/// Ingest that was closed, while the manifest may not have all that was sealed. Dropping it leaves
+/// the log as after a crash.
+#[derive(Debug)]
+pub struct Closing {
+    sealed_through: ScuNumber,
+    told: oneshot::Sender<bool>,
+    has_ended: oneshot::Receiver<()>,
+}
+
+impl Closing {
+    /// The last SCU that is sealed.
+    pub fn sealed_through(&self) -> ScuNumber {
+        self.sealed_through
+    }
+
+    /// Says whether the manifest has what was sealed, and waits until nothing writes to the log's
+    /// folder any more. Only if it has are the log's files cut to what they hold.
+    pub async fn finish(self, in_manifest: bool) {
+        // A committer that is gone writes nothing.
+        let _ = self.told.send(in_manifest);
+        let _ = self.has_ended.await;
     }
 }
 

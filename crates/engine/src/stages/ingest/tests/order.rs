@@ -493,14 +493,41 @@ fn closing_seals_and_later_calls_fail() {
     let mut world = World::new(small());
     world.upload([1], 5).unwrap();
     let ingest = world.ingest.clone();
-    assert_eq!(
-        world.run(async move { ingest.close().await }).unwrap(),
-        ScuNumber(1)
-    );
+    let closing = world.run(async move { ingest.close().await }).unwrap();
+    assert_eq!(closing.sealed_through(), ScuNumber(1));
     assert_eq!(world.sealed.try_recv().unwrap().entry.scu, ScuNumber(1));
-    assert!(world.spawner.actors().is_empty());
     let late = world.upload([2], 5).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Cancelled);
+    world.run(closing.finish(true));
+    assert!(world.spawner.actors().is_empty());
+    let late = world.upload([3], 5).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Cancelled);
+}
+
+/// A file that goes while it alone holds an SCU is missed, also when ingest was closed.
+#[test]
+fn closing_leaves_the_log_as_after_a_crash_until_the_manifest_has_it() {
+    for finished in [false, true] {
+        let world = World::new(small());
+        world.upload([1, 2], 5).unwrap();
+        let ingest = world.ingest.clone();
+        let closing = world.run(async move { ingest.close().await }).unwrap();
+        if finished {
+            world.run(closing.finish(false));
+        }
+        let image = || {
+            let store = store_of(&world);
+            store.crash_image(store.operations(), Unsynced::Everything)
+        };
+        let again = |image| World::open(Env::test_over(2, image), &no_manifest(), small());
+        assert_eq!(again(image()).unwrap().ids(), vec![1, 2]);
+        let harmed = image();
+        let listed = futures::executor::block_on(harmed.list("log/")).unwrap();
+        let written = &listed[0].0;
+        futures::executor::block_on(harmed.delete(written)).unwrap();
+        let missed = again(harmed).err().unwrap();
+        assert_eq!(missed.damaged_file(), Some(written.as_str()), "{missed}");
+    }
 }
 
 #[test]
@@ -509,7 +536,8 @@ fn closing_cuts_the_log_behind_its_last_frame() {
     world.upload([1, 2], 5).unwrap();
     let before = store_of(&world).operations();
     let ingest = world.ingest.clone();
-    world.run(async move { ingest.close().await }).unwrap();
+    let closing = world.run(async move { ingest.close().await }).unwrap();
+    world.run(closing.finish(true));
     let listed = futures::executor::block_on(store_of(&world).list("log/")).unwrap();
     let lengths: Vec<u64> = listed.iter().map(|(_, bytes)| *bytes).collect();
     let [written, ready] = lengths[..] else {
