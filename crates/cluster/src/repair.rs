@@ -480,8 +480,9 @@ async fn cut_logs(
     Ok(())
 }
 
-/// Puts copies in their places that a setting aside which was broken off had made.
-async fn finish_cuts(store: &dyn Store) -> Result<()> {
+/// Puts copies in their places that a setting aside which was broken off had made: also when the
+/// database is opened, for until then batches are missing that count, and nothing else may tell.
+pub(crate) async fn finish_cuts(store: &dyn Store) -> Result<()> {
     for (copy, bytes) in store.list(CUTS).await? {
         let file = format!("{LOG}{}", copy.trim_start_matches(CUTS));
         let listed = store.list(&file).await?;

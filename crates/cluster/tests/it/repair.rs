@@ -559,3 +559,29 @@ fn a_log_is_missed_that_goes_after_a_close_which_could_not_seal() {
     let missed = open(Arc::new(image), small_logs()).err().unwrap();
     assert_eq!(missed.damaged_file(), Some(log.as_str()), "{missed}");
 }
+
+#[test]
+fn a_setting_aside_that_broke_off_is_finished_when_the_database_is_opened() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), small_logs()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    let (ready, log) = newest_logs(&instance, &store);
+    let image = killed(&store);
+    block_on(instance.close()).unwrap();
+    // The newest file went first; of this one the copy did not get to its place.
+    let copy = log.replace("log/", "set-aside/cut/");
+    block_on(async {
+        image.delete(&ready).await.unwrap();
+        let bytes = image.len(&log).await.unwrap();
+        drop(image.create_log(&copy, bytes, Some(&log)).await.unwrap());
+    });
+    assert_eq!(files(&image, "set-aside/"), [copy]);
+    let opened = open(Arc::new(image.clone()), small_logs()).unwrap();
+    let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    assert_eq!(files(&image, "set-aside/"), Vec::<String>::new());
+    crate::harness::close_whole(&opened);
+}
