@@ -79,8 +79,12 @@ impl Coordinator {
             Edit::Retire { scus, .. } => scus.clone(),
             _ => Vec::new(),
         };
-        self.commit(edit).await?;
-        self.shared.ingest.retire(scus);
+        let ingest = self.shared.ingest.clone();
+        // Also where the edit was in doubt, and a later one finds it in the log: nothing else gives
+        // the files up.
+        let given_up = Box::new(move || ingest.retire(scus));
+        let manifest = self.shared.manifests.commit_then(edit, given_up).await?;
+        self.note_committed(&manifest);
         Ok(())
     }
 

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use lazybase_cluster::{AsOf, Instance, Settings, SettleTo, SnapshotRequest};
+use lazybase_cluster::{AsOf, Instance, Settings, SettleTo, SnapshotRequest, StageName};
 use lazybase_engine::env::Store;
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
-use lazybase_model::{Result, ScuNumber, Table};
+use lazybase_model::{Freshness, Result, ScuNumber, Table};
 
-use crate::damage::wait_for;
-use crate::harness::{Row, close_whole, commit, create, open, scan, settings};
+use crate::damage::{files, wait_for};
+use crate::harness::{Row, close_whole, commit, create, fresh, open, pause, scan, settings};
 use crate::heal::{batch, create_view, entries, shown};
 use crate::model::Model;
 
@@ -129,5 +129,47 @@ fn what_nobody_names_goes_from_a_full_disk() {
     assert!(instance.manifest().sealed_through < sealed);
     faults.clear();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    close_whole(&instance);
+}
+
+#[test]
+fn logs_go_that_an_edit_in_doubt_gave_up() {
+    let memory = MemoryStore::without_history();
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
+    let small = Settings {
+        log_file_bytes: 8 << 10,
+        ..settings()
+    };
+    let instance = open(Arc::new(store), small).unwrap();
+    let table = create(&instance, "t");
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let mut model = Model::default();
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    // A snapshot of what is not sorted yet keeps its log.
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    let logs = || files(&memory, "log/").len();
+    for round in 1.. {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        if logs() >= 16 {
+            break;
+        }
+    }
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let puts = faults.count(Operation::Put);
+    faults.add(Rule::every(Operation::Put, Fault::Lost).named("manifest/"));
+    drop(snapshot);
+    wait_for(&instance, "an edit in doubt", |_| {
+        faults.count(Operation::Put) >= puts + 5
+    });
+    faults.clear();
+    // The one that is written, the next one, and a few to be written again.
+    wait_for(&instance, "logs that go", |instance| {
+        logs() <= 8 && instance.manifest().scus.is_empty()
+    });
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
     close_whole(&instance);
 }
