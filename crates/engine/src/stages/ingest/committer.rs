@@ -250,6 +250,7 @@ impl Committer {
         // Those who still wait hear that the database is closed.
         drop(queue);
         self.deferred.clear();
+        self.shared.throttle.send_replace(None);
         let mut ended = Vec::with_capacity(closers.len());
         for closer in closers {
             // Whoever closes may have stopped waiting: then nobody says what the manifest has.

@@ -577,9 +577,12 @@ impl Ingest {
         self.shared.manifest.fetch_max(number, Ordering::Relaxed);
     }
 
-    /// Makes writers wait, or refuses them, and says why; `None` lets them go on.
+    /// Makes writers wait, or refuses them, and says why; `None` lets them go on. Does nothing once
+    /// ingest is closed: nobody would let them go on, to hear that it is.
     pub fn set_throttle(&self, held: Option<HeldBack>) {
         self.shared.throttle.send_if_modified(|current| {
+            // Looked at under the lock under which closing lets all go on.
+            let held = held.filter(|_| !self.events.is_closed());
             let told = |held: &Option<HeldBack>| {
                 let held = held.as_ref();
                 held.map(|held| (held.why.clone(), held.refusal.is_some()))

@@ -504,6 +504,30 @@ fn closing_seals_and_later_calls_fail() {
     assert_eq!(late.kind(), ErrorKind::Cancelled);
 }
 
+#[test]
+fn writers_that_are_held_back_hear_that_ingest_is_closed() {
+    let world = World::new(small());
+    world.upload([1], 5).unwrap();
+    let hold_back = || {
+        let why = "the sort stage is behind".to_owned();
+        let refusal = None;
+        world.ingest.set_throttle(Some(HeldBack { why, refusal }));
+    };
+    hold_back();
+    let waiting = world.write(vec![(keyed(1), upserts([2], 5))]).unwrap();
+    let ingest = world.ingest.clone();
+    let (refused, closing) = world.run(futures::future::join(waiting.commit(), async move {
+        assert_eq!(ingest.status().waiting.len(), 1);
+        ingest.close().await
+    }));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+    // The coordinator goes on for a while, and the stages are still behind.
+    hold_back();
+    let late = world.upload([3], 5).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Cancelled);
+    world.run(closing.unwrap().finish(true));
+}
+
 /// A file that goes while it alone holds an SCU is missed, also when ingest was closed.
 #[test]
 fn closing_leaves_the_log_as_after_a_crash_until_the_manifest_has_it() {
