@@ -62,6 +62,7 @@ impl Instance {
             if done == wanted {
                 return Ok(());
             }
+            // What was not done when the coordinator ended nobody does any more.
             if self.events.is_closed() {
                 return Err(closed());
             }

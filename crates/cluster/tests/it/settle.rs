@@ -1,6 +1,12 @@
 //! Waiting for the pipeline ends: by what was asked for, or by the error that stands in its way.
 
-use std::sync::Arc;
+#![allow(
+    clippy::disallowed_methods,
+    reason = "who waits beside the one that closes is a thread of the machine's own"
+)]
+
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use arrow::datatypes::{DataType, Fields};
@@ -11,6 +17,7 @@ use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Column, ErrorKind, Freshness, Table};
 
+use crate::damage::wait_for;
 use crate::harness::{Change, close_whole, commit, create, fresh, open, pause, scan, settings};
 use crate::heal::create_view;
 
@@ -178,4 +185,29 @@ fn a_paused_stage_is_told_where_it_is_needed() {
     let rows = scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap();
     assert_eq!(rows.len(), 41);
     close_whole(&instance);
+}
+
+#[test]
+fn whoever_waits_for_the_pipeline_hears_that_the_database_is_closed() {
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
+    let instance = open(Arc::new(store), settings()).unwrap();
+    let table = create(&instance, "t");
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    commit(&instance, &[(&table, &[row(1)])]).unwrap();
+    let (settled, ended) = mpsc::channel();
+    let waiting = instance.clone();
+    thread::spawn(move || {
+        let ended = block_on(waiting.settle(None, SettleTo::Sorted, &|_| {}));
+        settled.send(ended).unwrap();
+    });
+    // It waits for a sort that fails, and will be tried again.
+    wait_for(&instance, "a sort that fails", |_| {
+        faults.count(Operation::Create) > 0
+    });
+    block_on(instance.close()).unwrap();
+    let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    let error = ended.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
 }
