@@ -251,6 +251,8 @@ impl Committer {
         drop(queue);
         self.deferred.clear();
         self.shared.throttle.send_replace(None);
+        // Nothing is sealed any more: whoever waits for an SCU hears it.
+        self.sealed = mpsc::unbounded_channel().0;
         let mut ended = Vec::with_capacity(closers.len());
         for closer in closers {
             // Whoever closes may have stopped waiting: then nobody says what the manifest has.
