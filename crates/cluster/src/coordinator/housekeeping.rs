@@ -1,6 +1,7 @@
 //! Retiring what neither the newest answers nor the retention need, and deleting files.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::env::planted::{Planted, is_planted};
@@ -132,7 +133,9 @@ impl Coordinator {
     }
 
     /// Deletes segments that no manifest in use names. What a running attempt wrote is younger
-    /// than the attempt, and what waits to be adopted is named here.
+    /// than the attempt, and what waits to be adopted is named here. Another process may have taken
+    /// the database over, and this one not have heard of it: then a newer manifest was there before
+    /// any file of that one was listed, and nothing is deleted.
     async fn sweep_files(&mut self) -> Result<()> {
         let store = &self.shared.env.store;
         let listing = store.list(SEGMENTS).await?;
@@ -143,7 +146,8 @@ impl Coordinator {
             .chain(&self.healing.made)
             .flat_map(files_of)
             .collect();
-        let mut manifests = vec![self.shared.manifests.current()];
+        let current = self.shared.manifests.current();
+        let mut manifests = vec![Arc::clone(&current)];
         if !is_planted(Planted::PinIgnored) {
             manifests.extend(self.shared.reader.pins.manifests());
         }
@@ -157,6 +161,9 @@ impl Coordinator {
         let loose = self
             .sweep
             .unreferenced(&listing, &waiting, &manifests, now, grace);
+        if loose.is_empty() || !self.shared.manifests.is_newest(&current).await? {
+            return Ok(());
+        }
         for file in loose {
             store.delete(&file).await?;
             self.shared.tasks.lock().files_collected += 1;

@@ -173,3 +173,23 @@ fn logs_go_that_an_edit_in_doubt_gave_up() {
     assert_eq!(rows, model.rows());
     close_whole(&instance);
 }
+
+/// Who lost the database, and has not heard of it, takes nothing of its successor for garbage.
+#[test]
+fn who_was_fenced_deletes_nothing() {
+    let store = MemoryStore::new();
+    let fenced = open(Arc::new(store.clone()), settings()).unwrap();
+    let instance = open(Arc::new(store.clone()), settings()).unwrap();
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    // Longer than a file stays that nobody names.
+    block_on(instance.env().clock.sleep(Duration::from_secs(4)));
+    let kept = files(&store, "segments/");
+    let newest = instance.manifest();
+    let segments = newest.runs.values().flat_map(|run| &run.segments);
+    let named: Vec<&String> = segments.map(|segment| &segment.file).collect();
+    assert!(!named.is_empty() && named.iter().all(|file| kept.contains(file)));
+    close_whole(&instance);
+    block_on(fenced.close()).unwrap();
+}

@@ -298,6 +298,18 @@ impl ManifestStore {
         }
     }
 
+    /// Whether the store has nothing newer than a manifest: no other writer has gone on from it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn is_newest(&self, manifest: &Manifest) -> Result<bool> {
+        let listed = self.store.list(file::FOLDER).await?;
+        let mut files = listed
+            .iter()
+            .filter_map(|(name, _)| FileKind::of_name(name));
+        Ok(files.all(|(_, number)| number <= manifest.number))
+    }
+
     /// Why no commit is possible any more, if so: another writer has fenced this one, or the
     /// log's end can't be read.
     pub async fn stopped(&self) -> Option<Error> {
