@@ -17,7 +17,7 @@ type Model = BTreeMap<i64, Row>;
 
 const COLUMNS: [&str; 4] = ["hits", "low", "first", "last"];
 const KEYS: u64 = 12;
-const TURNS: u64 = 60;
+const TURNS: u64 = 30;
 
 /// Numbers that a seed decides.
 struct Random(u64);

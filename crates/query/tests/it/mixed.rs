@@ -3,7 +3,7 @@
 //! stages and restarts; the same rows from the table and its views, now, in transactions, and as
 //! of the past with the columns of then.
 //!
-//! `SEED=7` runs one story.
+//! `SEED=7` runs one story, `LAZYBASE_FEATURE_STORIES=40` as many.
 
 use std::collections::BTreeMap;
 
@@ -708,7 +708,10 @@ async fn story(seed: u64, steps: usize) -> usize {
 async fn features_stand_beside_each_other() {
     let seeds: Vec<u64> = match std::env::var("SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..24).collect(),
+        Err(_) => {
+            let stories = std::env::var("LAZYBASE_FEATURE_STORIES");
+            (0..stories.map_or(10, |stories| stories.parse().unwrap())).collect()
+        }
     };
     let mut through_views = 0;
     for seed in &seeds {
