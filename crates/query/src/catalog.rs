@@ -13,8 +13,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider,
@@ -31,8 +34,9 @@ use crate::advisory::SpanLocks;
 use crate::cursors::Cursors;
 use crate::error::into_datafusion;
 use crate::hidden;
-use crate::information_schema::InformationSchema;
+use crate::information_schema::{self, InformationSchema};
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
+use crate::pg_catalog::system::{OfSystem, SystemTable};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::settings::Settings;
 use crate::system_tables;
@@ -116,24 +120,27 @@ pub(crate) struct Catalogs {
 impl Catalogs {
     /// The catalogue of one statement.
     pub(crate) fn new(names: Names, instance: Instance, settings: Settings) -> Catalogs {
+        let now_micros = instance.env().clock.wall_micros();
+        let system = Arc::new(AtOnce(SystemSchema {
+            instance,
+            settings: settings.clone(),
+            gate: names.gate.clone(),
+        }));
         Catalogs {
             catalog: Arc::new(Catalog {
                 pg_catalog: Arc::new(AtOnce(PgSchema {
                     seen: pg_catalog::Seen {
                         visible: names.visible.clone(),
                         gate: names.gate.clone(),
-                        settings: settings.clone(),
+                        settings,
                         activities: Arc::clone(&names.activities),
                         cursors: Arc::clone(&names.cursors),
                         locks: Arc::clone(&names.locks),
-                        now_micros: instance.env().clock.wall_micros(),
+                        now_micros,
                     },
+                    system: Arc::clone(&system),
                 })),
-                system: Arc::new(AtOnce(SystemSchema {
-                    instance,
-                    settings,
-                    gate: names.gate.clone(),
-                })),
+                system,
                 stored: Arc::new(AtOnce(StoredSchema { names })),
             }),
         }
@@ -305,17 +312,43 @@ impl Schema for StoredSchema {
 #[derive(Debug)]
 struct PgSchema {
     seen: pg_catalog::Seen,
+    system: Arc<AtOnce<SystemSchema>>,
+}
+
+impl PgSchema {
+    /// The rows about what the system itself has, which are the same for every statement.
+    fn of_system(&self, name: &str) -> Result<Option<&'static RecordBatch>> {
+        static ROWS: OnceLock<OfSystem> = OnceLock::new();
+        if !OfSystem::is_in(name) {
+            return Ok(None);
+        }
+        if let Some(known) = ROWS.get() {
+            return Ok(known.rows(name));
+        }
+        let made = OfSystem::new(|table| self.columns_of(table))?;
+        Ok(ROWS.get_or_init(|| made).rows(name))
+    }
+
+    fn columns_of(&self, table: &SystemTable) -> Result<SchemaRef> {
+        let columns = match table.schema {
+            SYSTEM_SCHEMA => self.system.0.rows(table.name)?.map(|rows| rows.schema()),
+            PG_CATALOG => pg_catalog::columns_of(table.name)?,
+            _ => Some(information_schema::columns_of(table.name)?),
+        };
+        columns.ok_or_else(|| Error::internal(format!("{table:?} has no columns")))
+    }
 }
 
 impl Schema for PgSchema {
     fn find(&self, name: &str) -> Found {
-        match pg_catalog::rows(name, &self.seen).map_err(into_datafusion)? {
-            None => Ok(None),
-            Some(rows) => {
-                let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
-                Ok(Some(Arc::new(table)))
-            }
+        let Some(mut rows) = pg_catalog::rows(name, &self.seen).map_err(into_datafusion)? else {
+            return Ok(None);
+        };
+        if let Some(of_system) = self.of_system(name).map_err(into_datafusion)? {
+            rows = concat_batches(&rows.schema(), [&rows, of_system])?;
         }
+        let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+        Ok(Some(Arc::new(table)))
     }
 
     fn names(&self) -> Vec<String> {
@@ -339,11 +372,16 @@ impl fmt::Debug for SystemSchema {
     }
 }
 
+impl SystemSchema {
+    fn rows(&self, name: &str) -> Result<Option<RecordBatch>> {
+        system_tables::rows(name, &self.instance, &self.settings, &self.gate)
+    }
+}
+
 impl Schema for SystemSchema {
     fn find(&self, name: &str) -> Found {
         system_tables::check(name, &self.gate).map_err(into_datafusion)?;
-        let rows = system_tables::rows(name, &self.instance, &self.settings, &self.gate);
-        match rows.map_err(into_datafusion)? {
+        match self.rows(name).map_err(into_datafusion)? {
             None => Ok(None),
             Some(rows) => {
                 let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;

@@ -16,15 +16,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
+use datafusion::catalog::information_schema::{
+    INFORMATION_SCHEMA_TABLES, InformationSchemaProvider,
+};
+use datafusion::catalog::{MemTable, MemoryCatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::Result as DataFusionResult;
-use lazybase_model::Table;
+use futures::FutureExt;
 use lazybase_model::access::{Privilege, RoleId};
+use lazybase_model::{Error, Result, Table};
 
 use crate::access::{Gate, name_of};
-use crate::error::into_datafusion;
+use crate::error::{from_datafusion, into_datafusion};
 use crate::parse::{CATALOG, SCHEMA};
 use crate::pg_catalog::{self, Row};
 use crate::visible::Visible;
@@ -75,6 +79,37 @@ impl SchemaProvider for InformationSchema {
         PRIVILEGES.contains(&name)
             || described::COLUMNS.iter().any(|(known, _)| *known == name)
             || self.others.table_exist(name)
+    }
+}
+
+/// The names of all tables.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let made = described::COLUMNS.iter().map(|(name, _)| *name);
+    let others = INFORMATION_SCHEMA_TABLES.iter().copied();
+    let others = others.filter(|name| !described::COLUMNS.iter().any(|(made, _)| made == name));
+    made.chain(PRIVILEGES).chain(others)
+}
+
+/// The columns of a table, whatever is in it.
+///
+/// # Errors
+/// `Internal` where there is none of that name.
+pub(crate) fn columns_of(name: &str) -> Result<SchemaRef> {
+    if let Some((_, columns)) = described::COLUMNS.iter().find(|(known, _)| *known == name) {
+        return Ok(pg_catalog::batch(columns, Vec::new())?.schema());
+    }
+    if PRIVILEGES.contains(&name) {
+        let none = privileges(name, &BTreeSet::new());
+        let none = none.map_err(|error| from_datafusion(&error, ""))?;
+        return Ok(none.schema());
+    }
+    let others = InformationSchemaProvider::new(Arc::new(MemoryCatalogProviderList::new()));
+    // It reads nothing, and is ready at once.
+    match others.table(name).now_or_never() {
+        Some(Ok(Some(table))) => Ok(table.schema()),
+        _ => Err(Error::internal(format!(
+            "information_schema has no columns of {name:?}"
+        ))),
     }
 }
 
@@ -129,33 +164,7 @@ impl InformationSchema {
         if name == "role_table_grants" {
             rows.retain(|row| row.grantee != EVERYBODY);
         }
-        let texts = |of: &dyn Fn(&Granted) -> Option<String>| -> ArrayRef {
-            Arc::new(rows.iter().map(of).collect::<StringArray>())
-        };
-        let fixed = |text: &'static str| texts(&move |_| Some(text.to_owned()));
-        let yes_no = |yes: bool| Some(if yes { "YES" } else { "NO" }.to_owned());
-        let mut columns = vec![
-            ("grantor", texts(&|row| Some(row.grantor.clone()))),
-            ("grantee", texts(&|row| Some(row.grantee.clone()))),
-            ("table_catalog", fixed(CATALOG)),
-            ("table_schema", fixed(SCHEMA)),
-            ("table_name", texts(&|row| Some(row.table.clone()))),
-        ];
-        if of_columns {
-            columns.push(("column_name", texts(&|row| row.column.clone())));
-        }
-        columns.push((
-            "privilege_type",
-            texts(&|row| Some(row.privilege.name().to_owned())),
-        ));
-        columns.push(("is_grantable", texts(&|row| yes_no(row.passes))));
-        if !of_columns {
-            let reads = |row: &Granted| yes_no(row.privilege == Privilege::Select);
-            columns.push(("with_hierarchy", texts(&reads)));
-        }
-        let columns = columns.into_iter();
-        let columns = columns.map(|(name, values)| (name, values, true));
-        Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
+        privileges(name, &rows)
     }
 
     /// What was granted on a table, as far as it concerns the session.
@@ -214,4 +223,36 @@ impl InformationSchema {
             }
         }
     }
+}
+
+/// A table of privileges.
+fn privileges(name: &str, rows: &BTreeSet<Granted>) -> DataFusionResult<RecordBatch> {
+    let of_columns = name == "column_privileges";
+    let texts = |of: &dyn Fn(&Granted) -> Option<String>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<StringArray>())
+    };
+    let fixed = |text: &'static str| texts(&move |_| Some(text.to_owned()));
+    let yes_no = |yes: bool| Some(if yes { "YES" } else { "NO" }.to_owned());
+    let mut columns = vec![
+        ("grantor", texts(&|row| Some(row.grantor.clone()))),
+        ("grantee", texts(&|row| Some(row.grantee.clone()))),
+        ("table_catalog", fixed(CATALOG)),
+        ("table_schema", fixed(SCHEMA)),
+        ("table_name", texts(&|row| Some(row.table.clone()))),
+    ];
+    if of_columns {
+        columns.push(("column_name", texts(&|row| row.column.clone())));
+    }
+    columns.push((
+        "privilege_type",
+        texts(&|row| Some(row.privilege.name().to_owned())),
+    ));
+    columns.push(("is_grantable", texts(&|row| yes_no(row.passes))));
+    if !of_columns {
+        let reads = |row: &Granted| yes_no(row.privilege == Privilege::Select);
+        columns.push(("with_hierarchy", texts(&reads)));
+    }
+    let columns = columns.into_iter();
+    let columns = columns.map(|(name, values)| (name, values, true));
+    Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
 }

@@ -16,7 +16,7 @@ use arrow::array::{
     IntervalMonthDayNanoBuilder, ListBuilder, RecordBatch, StringBuilder,
     TimestampMicrosecondArray,
 };
-use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema, SchemaRef};
 use lazybase_model::{Error, Result};
 
 use crate::access::Gate;
@@ -40,6 +40,7 @@ mod order;
 mod privileges;
 pub(crate) mod rewrite;
 mod shown;
+pub(crate) mod system;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
@@ -73,15 +74,29 @@ pub(crate) const PG_CATALOG: &str = "pg_catalog";
 
 /// Whether there is a table of that name.
 pub(crate) fn has(name: &str) -> bool {
-    described::COLUMNS
+    columns(name).is_some()
+}
+
+/// The columns of the table of that name, as `batch` reads them.
+fn columns(name: &str) -> Option<&'static str> {
+    let mut all = described::COLUMNS
         .iter()
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
         .chain(&shown::COLUMNS)
+        .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
-        .chain([&ACTIVITY, &CURSORS, &LOCKS, &fixed::TYPE_FUNCTIONS])
-        .any(|(known, _)| *known == name)
-        || is_empty(name)
+        .chain([&ACTIVITY, &CURSORS, &LOCKS, &fixed::TYPE_FUNCTIONS]);
+    let found = all.find(|(known, _)| *known == name);
+    found.map(|(_, columns)| *columns)
+}
+
+/// The columns of the table of that name, if there is one.
+pub(crate) fn columns_of(name: &str) -> Result<Option<SchemaRef>> {
+    let Some(columns) = columns(name) else {
+        return Ok(None);
+    };
+    batch(columns, Vec::new()).map(|rows| Some(rows.schema()))
 }
 
 /// Whether the table of that name never has a row.

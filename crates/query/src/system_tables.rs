@@ -65,10 +65,15 @@ const FOR_SUPERUSERS: [&str; 7] = [
 /// # Errors
 /// `Invalid` (42501) if not.
 pub(crate) fn check(name: &str, gate: &Gate) -> Result<()> {
-    match FOR_SUPERUSERS.contains(&name) {
+    match is_for_superusers(name) {
         true => gate.superuser(&format!("read lazybase.{name}")),
         false => Ok(()),
     }
+}
+
+/// Whether only superusers may read a system table.
+pub(crate) fn is_for_superusers(name: &str) -> bool {
+    FOR_SUPERUSERS.contains(&name)
 }
 
 /// The manifest with the tables and views alone that the session may see.

@@ -35,6 +35,9 @@ ask "$url" -c '\d' -c '\dt+' -c '\d ps' -c '\d+ ps' -c '\di' -c '\l' -c '\dn' -c
 told 'told by psql' 'ps_pkey' 'character varying(20)' 'numeric(8,2)' 'integer[]' 'lazybase' \
     'public' 'PRIMARY KEY' 'You are connected to database'
 
+ask "$url" -c '\d lazybase.lag' -c '\d+ pg_class' -c '\dv lazybase.*' -c '\dv pg_catalog.pg_a*'
+told 'View "lazybase.lag"' 'View "pg_catalog.pg_class"' 'table_lag' 'pg_attribute'
+
 cat >"$scratch/script.sql" <<'SQL'
 \set limit 2
 SELECT count(*) AS rows FROM ps \gset

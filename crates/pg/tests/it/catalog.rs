@@ -65,7 +65,8 @@ async fn tables_columns_and_keys_are_described() {
         .await
         .unwrap();
     let named = "SELECT c.relname, c.relkind, n.nspname FROM pg_class c \
-                 JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1";
+                 JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 WHERE n.nspname = 'public' ORDER BY 1";
     assert_eq!(
         cells(&client, named).await,
         [["ct", "r", "public"], ["ct_pkey", "i", "public"]]
@@ -216,5 +217,39 @@ async fn what_tools_ask_for_is_there() {
     assert!(cells(&served.client().await, held).await.is_empty());
     client.batch_execute("CLOSE ALL").await.unwrap();
     assert!(cells(&client, held).await.is_empty());
+    served.stop().await;
+}
+
+/// What psql sends for `\d` of a pattern, with what it makes of that.
+fn of_pattern(condition: &str) -> String {
+    format!(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c \
+         LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE {condition} ORDER BY 1, 2"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_system_has_is_found_by_its_name() {
+    let served = Served::with("CREATE TABLE ct (id BIGINT PRIMARY KEY)").await;
+    let client = served.client().await;
+    let named = |name: &str| {
+        format!("c.relname OPERATOR(pg_catalog.~) '^({name})$' COLLATE pg_catalog.default")
+    };
+    let visible = "pg_catalog.pg_table_is_visible(c.oid)";
+    let of_lazybase = "n.nspname OPERATOR(pg_catalog.~) '^(lazybase)$' COLLATE pg_catalog.default";
+    let found = of_pattern(&format!("{} AND {of_lazybase}", named("lag")));
+    assert_eq!(cells(&client, &found).await, [["lazybase", "lag"]]);
+    let hidden = of_pattern(&format!("{} AND {visible}", named("lag")));
+    assert!(cells(&client, &hidden).await.is_empty());
+    let found = of_pattern(&format!("{} AND {visible}", named("pg_class")));
+    assert_eq!(cells(&client, &found).await, [["pg_catalog", "pg_class"]]);
+    // Without a pattern there are the users' own.
+    let own = format!(
+        "c.relkind IN ('r','p','v','m','S','f','') AND n.nspname <> 'pg_catalog' AND n.nspname !~ \
+         '^pg_toast' AND n.nspname <> 'information_schema' AND {visible}"
+    );
+    let own = cells(&client, &of_pattern(&own)).await;
+    assert_eq!(own, [["public", "ct"]]);
     served.stop().await;
 }

@@ -7,6 +7,7 @@ use lazybase_model::{ColumnDefault, Table, ViewId};
 
 use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
 use super::privileges::{acl, column_acl, role_oid};
+use super::system::{self, SystemTable};
 use super::types::of_column;
 use super::{Cell, Row};
 use crate::access::{Gate, name_of};
@@ -153,6 +154,7 @@ pub(super) struct Numbered {
 
 /// Something with a number in `pg_class` or `pg_constraint`.
 enum Thing {
+    System(&'static SystemTable),
     Table(Arc<Table>),
     View(Arc<Table>),
     Key(Arc<Table>),
@@ -165,6 +167,9 @@ impl Numbered {
     }
 
     fn thing(&self, oid: i64) -> Option<Thing> {
+        if let Some(table) = system::numbered(oid) {
+            return Some(Thing::System(table));
+        }
         let tables = self.visible.tables();
         for table in tables {
             match oid {
@@ -198,8 +203,8 @@ impl Numbered {
             Some(quoted) => quoted.replace("\"\"", "\""),
             None => name.to_lowercase(),
         };
-        if name == "pg_class" {
-            return Some(PG_CLASS);
+        if let Some(table) = system::named(schema.as_deref(), &name) {
+            return Some(table.oid);
         }
         if schema.is_some_and(|schema| schema != SCHEMA) {
             return None;
@@ -224,15 +229,20 @@ impl Numbered {
         }
     }
 
+    /// The table of the system that a name or a number means.
+    pub(super) fn system(&self, text: &str) -> Option<&'static SystemTable> {
+        system::numbered(self.oid(text)?)
+    }
+
     /// The name of what has a number; the number itself where nothing has.
     pub(super) fn name(&self, text: &str) -> String {
         let Ok(oid) = text.trim().parse::<i64>() else {
             return text.to_owned();
         };
         match self.thing(oid) {
+            Some(Thing::System(table)) => table.shown(),
             Some(Thing::Table(table) | Thing::View(table)) => identifier(&table.name),
             Some(Thing::Key(table) | Thing::Constraint(table)) => identifier(&key_name(&table)),
-            None if oid == PG_CLASS => "pg_class".to_owned(),
             None if oid == 0 => "-".to_owned(),
             None => oid.to_string(),
         }
@@ -300,7 +310,7 @@ impl Numbered {
     pub(super) fn bytes(&self, text: &str) -> Option<u64> {
         let table = match self.thing(self.oid(text)?)? {
             Thing::Table(table) | Thing::View(table) => table,
-            Thing::Key(_) | Thing::Constraint(_) => return Some(0),
+            Thing::System(_) | Thing::Key(_) | Thing::Constraint(_) => return Some(0),
         };
         if !self.may_weigh(&table) {
             return None;

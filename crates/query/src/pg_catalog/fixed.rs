@@ -10,6 +10,8 @@ use super::{Cell, Row};
 /// The numbers of the schemas.
 pub(super) const PG_NAMESPACE: i64 = 11;
 pub(super) const PUBLIC: i64 = 2200;
+pub(super) const OF_STANDARD: i64 = 13_000;
+pub(super) const OF_SYSTEM: i64 = 13_001;
 
 /// The owner of everything.
 pub(super) const OWNER: i64 = 10;
@@ -244,8 +246,8 @@ pub(super) fn rows(name: &str) -> Vec<Row> {
         "pg_namespace" => [
             (PG_NAMESPACE, "pg_catalog"),
             (PUBLIC, "public"),
-            (13_000, "information_schema"),
-            (13_001, "lazybase"),
+            (OF_STANDARD, "information_schema"),
+            (OF_SYSTEM, "lazybase"),
         ]
         .into_iter()
         .map(|(oid, name)| {

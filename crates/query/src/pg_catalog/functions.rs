@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 use lazybase_model::Error;
 
 use super::described::Numbered;
+use super::system::{self, SystemTable};
 use super::{fixed, privileges, shown, types};
 use crate::activity::End;
 use crate::catalog::Names;
@@ -239,6 +240,10 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
             let oid = u32::try_from(number(a, 0)?).ok()?;
             Some(types::format_type(oid, number(a, 1)))
         }),
+        function("pg_table_is_visible", DataType::Boolean, |a| {
+            let system = system::numbered(number(a, 0)?);
+            Some(system.is_none_or(SystemTable::is_visible).to_string())
+        }),
         function(REGTYPE_NAME, DataType::Utf8, |a| {
             let given = argument(a, 0)?;
             let oid = given.trim().parse().ok().or_else(|| types::named(given))?;
@@ -306,7 +311,6 @@ fn size(bytes: i64) -> String {
 fn always() -> Vec<ScalarUDF> {
     let mut all = Vec::new();
     for name in [
-        "pg_table_is_visible",
         "pg_type_is_visible",
         "pg_function_is_visible",
         "pg_collation_is_visible",

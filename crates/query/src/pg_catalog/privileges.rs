@@ -305,8 +305,19 @@ impl Known {
         Some((self.access.rights_of(role), given))
     }
 
+    /// Whether somebody has a privilege on a table of the system, where that is asked about.
+    fn system(&self, rights: &Rights, table: &str, privileges: &str) -> Option<String> {
+        let table = self.numbered.system(table)?;
+        any(privileges, |privilege, grants| {
+            privilege == Privilege::Select && !grants && table.is_read_by(rights)
+        })
+    }
+
     fn table(&self, a: &Arguments<'_>) -> Option<String> {
         let (rights, given) = self.asked(a, 2)?;
+        if let Some(told) = self.system(&rights, given[0], given[1]) {
+            return Some(told);
+        }
         let table = self.numbered.table(given[0])?;
         any(given[1], |privilege, grants| match grants {
             true => self.access.may_pass(&rights, privilege, table.id),
@@ -316,6 +327,9 @@ impl Known {
 
     fn any_column(&self, a: &Arguments<'_>) -> Option<String> {
         let (rights, given) = self.asked(a, 2)?;
+        if let Some(told) = self.system(&rights, given[0], given[1]) {
+            return Some(told);
+        }
         let table = self.numbered.table(given[0])?;
         any(given[1], |privilege, grants| match grants {
             true => self.access.may_pass(&rights, privilege, table.id),
@@ -325,6 +339,9 @@ impl Known {
 
     fn column(&self, a: &Arguments<'_>) -> Option<String> {
         let (rights, given) = self.asked(a, 3)?;
+        if let Some(told) = self.system(&rights, given[0], given[2]) {
+            return Some(told);
+        }
         let table = self.numbered.table(given[0])?;
         let at = match given[1].trim().parse::<usize>() {
             Ok(number) => number.checked_sub(1)?,
