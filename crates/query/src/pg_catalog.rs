@@ -39,6 +39,7 @@ pub(crate) mod or_empty;
 mod order;
 mod privileges;
 pub(crate) mod rewrite;
+mod select_list;
 mod shown;
 pub(crate) mod system;
 #[cfg(test)]

@@ -251,5 +251,10 @@ async fn what_the_system_has_is_found_by_its_name() {
     );
     let own = cells(&client, &of_pattern(&own)).await;
     assert_eq!(own, [["public", "ct"]]);
+    let shown = "SELECT 'ct'::regclass, 'lazybase.lag'::regclass";
+    let statement = client.prepare(shown).await.unwrap();
+    let names = statement.columns().iter().map(|column| column.name());
+    assert_eq!(names.collect::<Vec<_>>(), ["regclass", "regclass"]);
+    assert_eq!(cells(&client, shown).await, [["ct", "lazybase.lag"]]);
     served.stop().await;
 }

@@ -39,7 +39,7 @@ use super::functions::{
 };
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
-use super::{PG_CATALOG, has, is_empty, order};
+use super::{PG_CATALOG, has, is_empty, order, select_list};
 use crate::parse::folded;
 use crate::walk::visit_mut;
 
@@ -48,6 +48,7 @@ pub(crate) fn rewrite(statement: &mut Statement) {
     let done = visit_mut(statement, &mut Rewriter);
     debug_assert!(done.is_continue(), "nothing ends the visit");
     if let Statement::Query(query) = statement {
+        select_list::rewrite(query);
         order::in_order(query);
     }
 }
@@ -358,7 +359,7 @@ fn names_function(expr: &Expr) -> bool {
     )
 }
 
-fn first_argument(function: &Function) -> Option<Expr> {
+pub(super) fn first_argument(function: &Function) -> Option<Expr> {
     match &function.args {
         FunctionArguments::List(list) => match list.args.first()? {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
@@ -525,7 +526,7 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
 }
 
 /// Calls `with` for every SELECT of a query's body.
-fn each_select(body: &mut SetExpr, with: &mut impl FnMut(&mut Select)) {
+pub(super) fn each_select(body: &mut SetExpr, with: &mut impl FnMut(&mut Select)) {
     match body {
         SetExpr::Select(select) => with(select),
         SetExpr::SetOperation { left, right, .. } => {

@@ -29,6 +29,19 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT pg_regclass_oid(a) FROM t",
         ),
         ("SELECT 't'::regclass::text", "SELECT pg_regclass_name('t')"),
+        (
+            "SELECT 't'::regclass, 't'::regclass = a FROM t",
+            "SELECT pg_regclass_name(pg_regclass_oid('t')), pg_regclass_oid('t') = a FROM t",
+        ),
+        (
+            "SELECT 't'::regclass::oid",
+            "SELECT pg_regclass_oid('t')::BIGINT",
+        ),
+        ("SELECT user", "SELECT current_user() AS \"user\""),
+        (
+            "SELECT USER AS u, current_schema",
+            "SELECT current_user() AS u, current_schema() AS \"current_schema\"",
+        ),
         ("SELECT a::pg_catalog.text FROM t", "SELECT a::TEXT FROM t"),
         (
             "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = t.a) FROM t",
@@ -51,6 +64,8 @@ fn other_statements_stay_as_they_are() {
         "SELECT a FROM t WHERE a LIKE 'x/%' ESCAPE '/'",
         "SELECT other.version() FROM t",
         "SELECT CAST(a AS BIGINT) FROM t",
+        "SELECT user, (SELECT user FROM u WHERE u.a = t.a) FROM t",
+        "SELECT \"user\"",
     ] {
         assert_eq!(planned(sql), sql);
     }
