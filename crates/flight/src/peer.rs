@@ -13,6 +13,9 @@ use tonic::Extensions;
 pub(crate) struct Peer {
     address: SocketAddr,
     certified: Option<String>,
+    /// Where it has come to.
+    server: Option<SocketAddr>,
+    encrypted: bool,
     /// The limit of connections, where there was no place for this one.
     beyond: Option<usize>,
     /// Whether a call of the connection was let in.
@@ -24,6 +27,8 @@ impl Peer {
         Peer {
             address,
             certified,
+            server: None,
+            encrypted: false,
             beyond: None,
             known: Arc::default(),
         }
@@ -37,6 +42,15 @@ impl Peer {
     /// Whether anybody who was let in has called by the connection.
     pub(crate) fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
+    }
+
+    /// The same, of a connection that has come to an address of the server, encrypted or not.
+    pub(crate) fn served_at(self, server: Option<SocketAddr>, encrypted: bool) -> Peer {
+        Peer {
+            server,
+            encrypted,
+            ..self
+        }
     }
 
     /// The same, of a connection beyond the limit: its calls are told so.
@@ -74,6 +88,14 @@ impl Peer {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn server(&self) -> Option<SocketAddr> {
+        self.server
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.encrypted
     }
 
     pub(crate) fn ip(&self) -> IpAddr {

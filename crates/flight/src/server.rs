@@ -260,6 +260,7 @@ impl Places {
         address: SocketAddr,
     ) -> Option<Connection> {
         let peer = Peer::new(address, stream.certified());
+        let peer = peer.served_at(stream.local_address(), stream.is_encrypted());
         if let Ok(place) = Arc::clone(&self.within).try_acquire_owned() {
             return Some(Connection {
                 stream,

@@ -250,6 +250,8 @@ impl Sessions {
         session.attend_while_there(Client {
             pid: self.database.connection_number(),
             address: peer.address(),
+            server: peer.server(),
+            encrypted: peer.is_encrypted(),
             // What runs hears itself that it is ended.
             end: Box::new(move |what| {
                 if let (End::Connection, Some(sessions)) = (what, sessions.upgrade()) {

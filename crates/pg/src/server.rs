@@ -274,6 +274,7 @@ async fn connect(
     // Answers are sent in large pieces: waiting for more only delays them.
     drop(stream.set_nodelay(true));
     drop(keep_alive(&stream));
+    let server = stream.local_addr().ok();
     let mut wire = Wire::new(stream);
     let beginning = Beginning::of(&shared);
     let begun = match &beginning {
@@ -298,6 +299,8 @@ async fn connect(
             let _attended = session.attend(Peer {
                 pid,
                 address: peer,
+                server,
+                encrypted: wire.is_encrypted(),
                 end: Box::new(move |what| {
                     if let Some(shared) = ends.upgrade() {
                         shared.end(pid, what);

@@ -49,6 +49,10 @@ pub struct Peer {
     pub pid: i32,
     /// Where it comes from.
     pub address: SocketAddr,
+    /// Where it has come to, where the system says it.
+    pub server: Option<SocketAddr>,
+    /// Whether nobody between can read what is sent.
+    pub encrypted: bool,
     /// Ends something of the connection; it returns at once.
     pub end: Box<dyn Fn(End) + Send + Sync>,
 }
@@ -259,6 +263,37 @@ impl Activities {
     pub(crate) fn rows(&self, gate: &Gate) -> Vec<Row> {
         let all = self.all();
         all.iter().filter_map(|one| row(one, gate)).collect()
+    }
+
+    /// The rows of `pg_stat_ssl`, as somebody behind a gate may see them.
+    pub(crate) fn encryption(&self, gate: &Gate) -> Vec<Row> {
+        let all = self.all();
+        let rows = all.iter().filter_map(|one| {
+            let identity = one.session.upgrade()?.state.lock().identity;
+            let mut row: Row = vec![("pid", i64::from(one.peer.pid).into())];
+            if is_let(gate, identity) {
+                row.push(("ssl", one.peer.encrypted.into()));
+            }
+            Some(row)
+        });
+        rows.collect()
+    }
+
+    /// The row of `pg_stat_database`: of what it counts, connections are what is known.
+    pub(crate) fn of_database(&self) -> Row {
+        let connections = self.listed.lock().len() as i64;
+        vec![
+            ("datid", DATABASE.into()),
+            ("datname", CATALOG.into()),
+            ("numbackends", connections.into()),
+        ]
+    }
+
+    /// Where a connection comes from, and where it has come to.
+    pub(crate) fn addresses(&self, pid: i32) -> Option<(SocketAddr, Option<SocketAddr>)> {
+        let listed = self.listed.lock();
+        let one = listed.get(&pid)?;
+        Some((one.peer.address, one.peer.server))
     }
 
     /// The numbers of connections by those that their sessions lock under.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use futures::future::BoxFuture;
 use lazybase_cluster::{Instance, Settings};
@@ -16,9 +17,11 @@ use lazybase_model::{Column, Error, Result, Table};
 use crate::activity::Activities;
 use crate::advisory::AdvisoryLocks;
 use crate::appender::Appender;
+use crate::error::from_datafusion;
 use crate::id_keys::key_names;
 use crate::planner;
 use crate::session::Session;
+use crate::sleep;
 use crate::temporary;
 use crate::visible::Visible;
 
@@ -177,6 +180,10 @@ impl Database {
 
     #[boxed(?Send)]
     async fn open_over(env: Env, settings: Settings, planner: SessionState) -> Result<Database> {
+        let mut planner = planner;
+        let sleeps = Arc::new(sleep::function(&env.clock));
+        let registered = planner.register_udf(sleeps);
+        registered.map_err(|error| from_datafusion(&error, ""))?;
         let instance = Instance::open(env, settings).await?;
         temporary::drop_left(&instance).await?;
         Ok(Database {

@@ -93,11 +93,11 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
     }
 }
 
-/// Of a function that waits for a lock.
+/// Of a function that waits for a lock, or for time.
 fn waits_in_vain() -> Error {
-    Error::invalid("a function that waits for a lock can't wait here")
+    Error::invalid("a function that waits can't wait here")
         .with_detail("it waits in the list of a SELECT, and in WHERE")
-        .with_hint("SELECT it in a statement of its own, or call pg_try_advisory_lock instead")
+        .with_hint("SELECT it in a statement of its own; pg_try_advisory_lock never waits")
         .with_sqlstate("0A000")
 }
 

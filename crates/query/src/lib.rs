@@ -63,6 +63,7 @@ mod scan;
 mod session;
 mod settings;
 mod show;
+mod sleep;
 mod split;
 mod state;
 mod system_tables;

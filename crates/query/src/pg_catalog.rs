@@ -56,6 +56,23 @@ const ACTIVITY: (&str, &str) = (
      backend_xid o?, backend_xmin o?, query_id o?, query t, backend_type t",
 );
 
+/// Whose connections are encrypted.
+const ENCRYPTION: (&str, &str) = (
+    "pg_stat_ssl",
+    "pid i, ssl b?, version t?, cipher t?, bits i?, client_dn t?, client_serial t?, issuer_dn t?",
+);
+
+/// How the database is used: what is not counted is not known.
+const DATABASES: (&str, &str) = (
+    "pg_stat_database",
+    "datid o, datname t, numbackends i, xact_commit l?, xact_rollback l?, blks_read l?, \
+     blks_hit l?, tup_returned l?, tup_fetched l?, tup_inserted l?, tup_updated l?, \
+     tup_deleted l?, conflicts l?, temp_files l?, temp_bytes l?, deadlocks l?, \
+     checksum_failures l?, checksum_last_failure m?, blk_read_time f?, blk_write_time f?, \
+     session_time f?, active_time f?, idle_in_transaction_time f?, sessions l?, \
+     sessions_abandoned l?, sessions_fatal l?, sessions_killed l?, stats_reset m?",
+);
+
 /// What is locked: there are advisory locks alone.
 const LOCKS: (&str, &str) = (
     "pg_locks",
@@ -69,6 +86,9 @@ const CURSORS: (&str, &str) = (
     "pg_cursors",
     "name t, statement t, is_holdable b, is_binary b, is_scrollable b, creation_time m",
 );
+
+/// What is of connections, and of what they do.
+const OF_THE_MOMENT: [(&str, &str); 5] = [ACTIVITY, CURSORS, DATABASES, ENCRYPTION, LOCKS];
 
 /// The schema's name.
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
@@ -87,7 +107,8 @@ fn columns(name: &str) -> Option<&'static str> {
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
-        .chain([&ACTIVITY, &CURSORS, &LOCKS, &fixed::TYPE_FUNCTIONS]);
+        .chain(&OF_THE_MOMENT)
+        .chain([&fixed::TYPE_FUNCTIONS]);
     let found = all.find(|(known, _)| *known == name);
     found.map(|(_, columns)| *columns)
 }
@@ -114,7 +135,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
-        .chain([&ACTIVITY, &CURSORS, &LOCKS]);
+        .chain(&OF_THE_MOMENT);
     all.map(|(name, _)| *name)
 }
 
@@ -136,6 +157,12 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     let (visible, access) = (&seen.visible, &**seen.gate.access());
     if name == ACTIVITY.0 {
         return batch(ACTIVITY.1, seen.activities.rows(&seen.gate)).map(Some);
+    }
+    if name == ENCRYPTION.0 {
+        return batch(ENCRYPTION.1, seen.activities.encryption(&seen.gate)).map(Some);
+    }
+    if name == DATABASES.0 {
+        return batch(DATABASES.1, vec![seen.activities.of_database()]).map(Some);
     }
     if name == LOCKS.0 {
         let rows = seen.locks.all().rows(&seen.activities.pids());

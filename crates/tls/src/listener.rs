@@ -161,6 +161,20 @@ impl Connection {
         }
     }
 
+    /// Whether nobody between can read what is sent.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self.stream, Stream::Encrypted(_))
+    }
+
+    /// The address that the client has come to, where the system says it.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        let stream = match &self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Encrypted(stream) => stream.get_ref().0,
+        };
+        stream.local_addr().ok()
+    }
+
     /// The common name of the certificate that the client has shown, and that was verified. Who has
     /// a name that can't be read is nobody that a role is called.
     pub fn certified(&self) -> Option<String> {

@@ -1,8 +1,10 @@
 //! Who is connected: what others see of a connection, and how they end what it does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use arrow::util::display::array_value_to_string;
 use tokio_postgres::Client;
+use tokio_postgres::types::Type;
 
 use crate::served::{Served, cells, sqlstate};
 
@@ -129,5 +131,69 @@ async fn roles_see_and_end_their_own() {
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'admin'";
     assert_eq!(sqlstate(anna.batch_execute(end).await), "42501");
     admin.batch_execute("SELECT 1").await.unwrap();
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_knows_its_addresses() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let port = served.address.port().to_string();
+    let asked = "SELECT inet_client_addr(), inet_server_addr(), inet_server_port()";
+    assert_eq!(
+        cells(&client, asked).await,
+        [["127.0.0.1", "127.0.0.1", port.as_str()]]
+    );
+    let same = "SELECT inet_client_port() = client_port FROM pg_stat_activity \
+                WHERE pid = pg_backend_pid()";
+    assert_eq!(cells(&client, same).await, [["t"]]);
+    let other = served.client().await;
+    let database = "SELECT d.datname, numbackends, xact_commit FROM pg_stat_database d \
+                    JOIN pg_database ON oid = datid";
+    assert_eq!(cells(&client, database).await, [["lazybase", "2", "-"]]);
+    let plain = "SELECT count(*) FROM pg_stat_ssl WHERE NOT ssl";
+    assert_eq!(cells(&other, plain).await, [["2"]]);
+    // Nobody serves a session of the process itself.
+    let session = served.database.session();
+    let answers =
+        session.execute("SELECT inet_server_addr() IS NULL AND inet_client_port() IS NULL");
+    let answers = answers.await.unwrap();
+    let told = answers[0].batches[0].column(0);
+    assert_eq!(array_value_to_string(told, 0).unwrap(), "true");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleep_ends_with_its_time_and_with_its_statement() {
+    let served = Served::start().await;
+    let watcher = served.client().await;
+    let worker = served.connect("application_name=etl").await.unwrap();
+    let began = Instant::now();
+    assert_eq!(cells(&worker, "SELECT pg_sleep(0.05)").await, [[""]]);
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    let sleeps = worker.prepare("SELECT pg_sleep($1)").await.unwrap();
+    assert_eq!(sleeps.params(), [Type::FLOAT8]);
+    worker.query(&sleeps, &[&0.01_f64]).await.unwrap();
+    worker
+        .batch_execute("SET statement_timeout = '50ms'")
+        .await
+        .unwrap();
+    let late = worker.simple_query("SELECT pg_sleep(3600)").await;
+    assert_eq!(sqlstate(late), "57014");
+    worker
+        .batch_execute("SET statement_timeout = 0")
+        .await
+        .unwrap();
+    let cancel = worker.cancel_token();
+    let work = tokio::spawn(async move {
+        let over = worker.batch_execute("SELECT pg_sleep('infinity')").await;
+        (worker, sqlstate(over))
+    });
+    let state = "SELECT state FROM pg_stat_activity WHERE application_name = 'etl'";
+    until(&watcher, state, &["active"]).await;
+    cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
+    let (worker, over) = work.await.unwrap();
+    assert_eq!(over, "57014");
+    assert_eq!(cells(&worker, "SELECT 1").await, [["1"]]);
     served.stop().await;
 }

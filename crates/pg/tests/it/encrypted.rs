@@ -142,15 +142,23 @@ fn localhost() -> ServerName<'static> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql_verifies_the_server_and_binds_its_password_to_the_certificate() {
     let world = World::new().await;
-    for more in [
-        "user=admin sslmode=verify-full channel_binding=require",
-        "user=admin sslmode=verify-full channel_binding=disable",
-        "user=admin sslmode=disable",
+    let ask = "SELECT current_user, CASE WHEN ssl THEN 'on' ELSE 'off' END FROM pg_stat_ssl \
+               WHERE pid = pg_backend_pid()";
+    for (more, expected) in [
+        (
+            "user=admin sslmode=verify-full channel_binding=require",
+            "admin|on",
+        ),
+        (
+            "user=admin sslmode=verify-full channel_binding=disable",
+            "admin|on",
+        ),
+        ("user=admin sslmode=disable", "admin|off"),
     ] {
-        let Some((done, said)) = world.psql(more, "SELECT current_user").await else {
+        let Some((done, said)) = world.psql(more, ask).await else {
             return;
         };
-        assert!(done && said.trim() == "admin", "{more}: {said}");
+        assert!(done && said.trim() == expected, "{more}: {said}");
     }
     let wrong = "user=nosuch sslmode=verify-full";
     let (done, said) = world.psql(wrong, "SELECT 1").await.unwrap();

@@ -17,6 +17,7 @@ use super::folded;
 use crate::advisory::functions::PREFIXES;
 use crate::hex::put_hex;
 use crate::moments::spelt_interval;
+use crate::sleep::PG_SLEEP;
 use crate::value::Value;
 use crate::walk::{visit_expressions, visit_expressions_mut};
 
@@ -310,13 +311,14 @@ pub(crate) fn in_calls(statement: &Statement) -> Vec<(usize, Stored)> {
 }
 
 /// The type of an argument by its place in a call of so many: an advisory lock is a BIGINT, or
-/// two INTs.
+/// two INTs, and how long is waited a number of seconds.
 fn type_of_argument(function: &str, at: usize, count: usize) -> Option<Stored> {
     let is_lock = PREFIXES.iter().any(|prefix| function.starts_with(prefix));
     match (function, at) {
         _ if is_lock && count == 1 => Some(Stored::Int64),
         _ if is_lock => Some(Stored::Int32),
         ("lag" | "lead" | "nth_value", 1) | ("ntile", 0) => Some(Stored::Int32),
+        (PG_SLEEP, 0) => Some(Stored::Float64),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
@@ -346,15 +347,56 @@ fn always() -> Vec<ScalarUDF> {
 }
 
 /// The functions about connections.
-fn of_connections(names: &Names) -> [ScalarUDF; 3] {
+fn of_connections(names: &Names) -> [ScalarUDF; 7] {
     let pid = names.pid.unwrap_or(0);
+    let host = |address: SocketAddr| address.ip().to_string();
+    let port = |address: SocketAddr| address.port().to_string();
     [
+        address(
+            names,
+            "inet_client_addr",
+            DataType::Utf8,
+            move |client, _| Some(host(client)),
+        ),
+        address(
+            names,
+            "inet_client_port",
+            DataType::Int32,
+            move |client, _| Some(port(client)),
+        ),
+        address(
+            names,
+            "inet_server_addr",
+            DataType::Utf8,
+            move |_, server| server.map(host),
+        ),
+        address(
+            names,
+            "inet_server_port",
+            DataType::Int32,
+            move |_, server| server.map(port),
+        ),
         function("pg_backend_pid", DataType::Int32, move |_| {
             Some(pid.to_string())
         }),
         ending(names, "pg_cancel_backend", End::Statement),
         ending(names, "pg_terminate_backend", End::Connection),
     ]
+}
+
+/// A function of where the session's own connection comes from, and where it has come to; NULL
+/// where no server serves the session.
+fn address(
+    names: &Names,
+    name: &str,
+    gives: DataType,
+    tell: impl Fn(SocketAddr, Option<SocketAddr>) -> Option<String> + Send + Sync + 'static,
+) -> ScalarUDF {
+    let (activities, pid) = (Arc::clone(&names.activities), names.pid);
+    function(name, gives, move |_| {
+        let (client, server) = activities.addresses(pid?)?;
+        tell(client, server)
+    })
 }
 
 /// A function that ends something of connections, by their numbers; whether they are there.

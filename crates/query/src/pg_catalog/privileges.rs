@@ -24,7 +24,11 @@ pub(super) const MEMBER_OF: &str = "pg_member_of";
 /// Where the numbers of roles begin.
 const ROLES: i64 = 1 << 27;
 
-pub(super) const COLUMNS: [(&str, &str); 7] = [
+/// What is told of those that may log in.
+const OF_USERS: &str = "usename t, usesysid o, usecreatedb b, usesuper b, userepl b, \
+                        usebypassrls b, passwd t?, valuntil t?, useconfig T?";
+
+pub(super) const COLUMNS: [(&str, &str); 8] = [
     (
         "pg_database",
         "oid o, datname t, datdba o, encoding i, datlocprovider t, datistemplate b, \
@@ -37,11 +41,8 @@ pub(super) const COLUMNS: [(&str, &str); 7] = [
          rolcanlogin b, rolreplication b, rolconnlimit i, rolpassword t?, rolvaliduntil t?, \
          rolbypassrls b, rolconfig T?",
     ),
-    (
-        "pg_user",
-        "usename t, usesysid o, usecreatedb b, usesuper b, userepl b, usebypassrls b, \
-         passwd t?, valuntil t?, useconfig T?",
-    ),
+    ("pg_user", OF_USERS),
+    ("pg_shadow", OF_USERS),
     (
         "pg_authid",
         "oid o, rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, \
@@ -78,7 +79,7 @@ pub(super) fn rows(name: &str, access: &Access) -> Vec<Row> {
             let roles = access.roles.values().map(role);
             std::iter::once(folders_owner()).chain(roles).collect()
         }
-        "pg_user" => {
+        "pg_user" | "pg_shadow" => {
             let own = vec![
                 ("usename", CATALOG.into()),
                 ("usesysid", OWNER.into()),
