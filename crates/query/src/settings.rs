@@ -21,6 +21,7 @@ use crate::told::Told;
 
 #[cfg(test)]
 mod tests;
+pub(crate) mod without_effect;
 
 /// A setting as SHOW gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +118,7 @@ const OURS: [(&str, &str); 19] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 27] = [
+const THEIRS: [(&str, &str, bool); 31] = [
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
@@ -127,23 +128,27 @@ const THEIRS: [(&str, &str, bool); 27] = [
     ("default_tablespace", "", false),
     ("default_transaction_deferrable", "off", true),
     ("default_transaction_isolation", ISOLATION, false),
+    ("escape_string_warning", "on", true),
     ("extra_float_digits", "1", true),
+    ("idle_session_timeout", "0", false),
     ("in_hot_standby", "off", false),
     ("integer_datetimes", "on", false),
     ("is_superuser", "on", false),
     ("jit", "off", true),
-    ("lock_timeout", "0", true),
     ("max_identifier_length", "63", false),
     ("password_encryption", "scram-sha-256", false),
+    ("quote_all_identifiers", "off", true),
     ("row_security", "on", true),
     ("search_path", SCHEMA, true),
     ("server_encoding", "UTF8", false),
     ("server_version", SERVER_VERSION, false),
     ("server_version_num", "150000", false),
+    ("session_replication_role", "origin", true),
     ("standard_conforming_strings", "on", false),
     ("synchronize_seqscans", "on", true),
     ("transaction_deferrable", "off", false),
     ("transaction_isolation", ISOLATION, false),
+    ("transaction_timeout", "0", false),
     ("xmloption", "content", true),
 ];
 
@@ -585,7 +590,8 @@ fn copy_format(name: &str, value: &str) -> Result<&'static str> {
 
 /// A setting of PostgreSQL's.
 fn theirs(name: &str) -> Option<&'static (&'static str, &'static str, bool)> {
-    THEIRS.iter().find(|(known, ..)| *known == name)
+    let mut all = THEIRS.iter().chain(&without_effect::ALL);
+    all.find(|(known, ..)| *known == name)
 }
 
 /// Refuses a value that would have to change something.
@@ -608,6 +614,8 @@ fn check_theirs(name: &str, value: Option<&str>) -> Result<()> {
             let mut words = given.split(',');
             words.all(|word| matches!(word, "iso" | "mdy" | "us" | "noneuro" | "noneuropean"))
         }
+        // Scripts of pg_dump say so of every table: how it is stored is nothing that they rely on.
+        "default_table_access_method" => given == known || given == "heap",
         _ => given == known || (known == "on" && matches!(given.as_str(), "true" | "1")),
     };
     match same || *free {

@@ -12,7 +12,7 @@ use crate::definition;
 use crate::error::{from_arrow, unknown_table};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
-use crate::settings::{READ_ONLY, Shown};
+use crate::settings::{READ_ONLY, Shown, without_effect};
 use crate::system_tables;
 use crate::told::Told;
 use crate::transaction::Transaction;
@@ -71,10 +71,7 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             let notice = "SET LOCAL changes nothing outside of a transaction".to_owned();
             Ok(AnswerStream::done("SET", 0).with_notices(vec![notice]))
         }
-        Statement::Set { name, value, local } => {
-            state.set(&name, value.as_deref(), local)?;
-            Ok(AnswerStream::done("SET", 0))
-        }
+        Statement::Set { name, value, local } => set(&mut state, &name, value.as_deref(), local),
         Statement::Reset(Some(name)) => {
             state.set(&name, None, false)?;
             Ok(AnswerStream::done("RESET", 0))
@@ -97,6 +94,14 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             "a statement was left over: {other:?}"
         ))),
     }
+}
+
+/// Sets a setting, and says so where that does nothing.
+fn set(state: &mut State, name: &str, value: Option<&str>, local: bool) -> Result<AnswerStream> {
+    state.set(name, value, local)?;
+    let notice = value.and_then(|value| without_effect::notice(name, value));
+    let notices = notice.into_iter().collect();
+    Ok(AnswerStream::done("SET", 0).with_notices(notices))
 }
 
 /// What the session's transactions are from here on.

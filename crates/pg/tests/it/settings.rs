@@ -145,3 +145,52 @@ async fn a_zone_that_is_not_followed_is_told() {
     }
     served.stop().await;
 }
+
+/// What scripts and drivers set to tune PostgreSQL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_no_effect_is_taken_and_told() {
+    let served = Served::start().await;
+    let mut raw = Raw::new(&served).await;
+    for (sql, told) in [
+        ("SET work_mem = '64MB'", Some("work_mem has no effect here")),
+        (
+            "SET Enable_SeqScan = off",
+            Some("enable_seqscan has no effect here"),
+        ),
+        (
+            "SET synchronous_commit TO off",
+            Some("synchronous_commit has no effect here: what is acknowledged is durable"),
+        ),
+        (
+            "SET lock_timeout = '5s'",
+            Some("lock_timeout has no effect here"),
+        ),
+        // What says what holds already tells nobody anything.
+        ("SET lock_timeout = 0", None),
+        ("SET synchronous_commit = on", None),
+        ("RESET work_mem", None),
+        ("SET work_mem TO DEFAULT", None),
+        // As scripts of pg_dump begin.
+        ("SET idle_in_transaction_session_timeout = 0", None),
+        ("SET transaction_timeout = 0", None),
+        ("SET default_table_access_method = heap", None),
+        ("SET session_replication_role = replica", None),
+    ] {
+        let answer = raw.query(sql).ready().await;
+        assert!(answer.errors(b'C').is_empty(), "{sql}: {answer:?}");
+        assert_eq!(answer.notices(), Vec::from_iter(told), "{sql}");
+    }
+    let client = served
+        .connect("options='-c work_mem=1GB -c synchronous_commit=off'")
+        .await
+        .unwrap();
+    assert_eq!(cells(&client, "SHOW synchronous_commit").await, [["on"]]);
+    for (sql, state) in [
+        ("SET work_memory = '64MB'", "42704"),
+        ("SET transaction_timeout = '1s'", "0A000"),
+        ("SET default_table_access_method = columnar", "0A000"),
+    ] {
+        assert_eq!(sqlstate(client.batch_execute(sql).await), state, "{sql}");
+    }
+    served.stop().await;
+}
