@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::stream::StreamExt;
 use lazybase_engine::key::Key;
@@ -31,16 +31,22 @@ use crate::error::from_arrow;
 use crate::id_keys::own;
 use crate::labels::Sight;
 use crate::parse::{convert, unsupported};
+use crate::pg_catalog::types::mark;
 use crate::planner::repeated_names;
 use crate::point::PointRead;
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::table::ScanNote;
 
+mod json;
+
+/// The line above the planner's own.
+const PLAN: &str = "plan";
+
 /// Answers EXPLAIN.
 pub(crate) async fn explain(
     session: &Arc<Shared>,
-    statement: Statement,
+    mut statement: Statement,
     clauses: &Clauses,
     sql: &str,
 ) -> Result<AnswerStream> {
@@ -48,20 +54,23 @@ pub(crate) async fn explain(
         statement: inner,
         analyze,
         verbose,
+        format,
         ..
-    } = &statement
+    } = &mut statement
     else {
         return Err(Error::internal("the statement was seen to be EXPLAIN"));
     };
-    let Statement::Query(query) = inner.as_ref() else {
+    let Statement::Query(query) = &**inner else {
         return Err(unsupported("EXPLAIN is for queries")
             .with_detail("writes by key read nothing; others run the query of their WHERE"));
     };
     let (analyze, verbose) = (*analyze, *verbose);
+    // The planner has formats of its own, and gives lines without one.
+    let in_json = format.take().is_some();
     let query = convert::reading(query.clone())?;
     if let Some(point) = read::recognise(session, &query, clauses)? {
         let sight = read::check_point(session, &point)?;
-        return explain_point(session, point, &sight, clauses, analyze).await;
+        return explain_point(session, point, &sight, clauses, (analyze, in_json)).await;
     }
     let opened = read::open(session, statement, clauses, sql).await?;
     let mut plan: Vec<RecordBatch> = Vec::new();
@@ -78,7 +87,21 @@ pub(crate) async fn explain(
     for batch in &plan {
         lines.extend(plan_lines(batch, verbose));
     }
-    Ok(told(lines)?.with_stamp(stamp))
+    Ok(told(lines, in_json)?.with_stamp(stamp))
+}
+
+/// Whether an EXPLAIN asks for JSON, the only other form that there is.
+pub(crate) fn is_in_json(statement: &Statement) -> bool {
+    matches!(statement, Statement::Explain { format, .. } if format.is_some())
+}
+
+/// The columns of the answer: a line a row, or all of it as JSON.
+pub(crate) fn columns(in_json: bool) -> SchemaRef {
+    let column = match in_json {
+        true => Field::new("QUERY PLAN", DataType::Utf8, false).with_metadata(mark("json")),
+        false => Field::new("plan", DataType::Utf8, false),
+    };
+    Arc::new(Schema::new(vec![column]))
 }
 
 /// A read of full keys: nothing is planned for it. Of the sources in which the keys may lie, newest
@@ -88,7 +111,7 @@ async fn explain_point(
     point: PointRead,
     sight: &Sight,
     clauses: &Clauses,
-    analyze: bool,
+    (analyze, in_json): (bool, bool),
 ) -> Result<AnswerStream> {
     let reads = format!(
         "read of {} by key: {}, past the planner",
@@ -106,7 +129,7 @@ async fn explain_point(
         }
         let stamp = snapshot.stamp();
         lines.insert(0, horizon(&stamp, false));
-        return Ok(told(lines)?.with_stamp(Some(stamp)));
+        return Ok(told(lines, in_json)?.with_stamp(Some(stamp)));
     }
     let answer = read::point_read(session, point, clauses).await?;
     let answer = answer.ok_or_else(|| {
@@ -117,7 +140,7 @@ async fn explain_point(
     lines.extend(answer.stamp.as_ref().map(|stamp| horizon(stamp, true)));
     lines.push(reads);
     lines.push(format!("  {}", counted(answer.rows as usize, "row")));
-    Ok(told(lines)?.with_stamp(answer.stamp))
+    Ok(told(lines, in_json)?.with_stamp(answer.stamp))
 }
 
 /// A line for each source in which the keys of a read may lie.
@@ -145,10 +168,14 @@ async fn sources_of_keys(
 }
 
 /// The lines as an answer.
-fn told(lines: Vec<String>) -> Result<AnswerStream> {
-    let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, false)]));
-    let lines = Arc::new(StringArray::from(lines));
-    let batch = RecordBatch::try_new(schema, vec![lines]).map_err(|error| from_arrow(&error))?;
+fn told(lines: Vec<String>, in_json: bool) -> Result<AnswerStream> {
+    let rows = match in_json {
+        true => vec![json::of_lines(&lines)],
+        false => lines,
+    };
+    let rows = Arc::new(StringArray::from(rows));
+    let batch = RecordBatch::try_new(columns(in_json), vec![rows]);
+    let batch = batch.map_err(|error| from_arrow(&error))?;
     Ok(AnswerStream::of_batch("EXPLAIN", batch))
 }
 
@@ -173,7 +200,7 @@ fn plan_lines(batch: &RecordBatch, verbose: bool) -> Vec<String> {
         let (kind, plan) = (kind.unwrap_or_default(), plan.unwrap_or_default());
         match kind {
             "logical_plan" if !verbose => continue,
-            "physical_plan" | "Plan with Metrics" if !verbose => lines.push("plan".to_owned()),
+            "physical_plan" | "Plan with Metrics" if !verbose => lines.push(PLAN.to_owned()),
             kind => lines.push(kind.to_owned()),
         }
         let plan = repeated_names::unmarked_text(plan);

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 use lazybase_model::{Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId};
@@ -35,7 +35,7 @@ use crate::point::{self, PointPattern};
 use crate::read;
 use crate::session::{Rebinds, Shared, dispatch, watched};
 use crate::value::Value;
-use crate::{types, upkeep};
+use crate::{explain, types, upkeep};
 
 mod rows;
 
@@ -170,9 +170,8 @@ impl Prepared {
                         origins,
                     }))
                 }
-                Statement::Explain(_) => {
-                    let plan = Field::new("plan", DataType::Utf8, false);
-                    fixed(Arc::new(Schema::new(vec![plan])))
+                Statement::Explain(statement) => {
+                    fixed(explain::columns(explain::is_in_json(&statement)))
                 }
                 Statement::VerifyTable { .. } => fixed(upkeep::verify_columns()),
                 Statement::Backup { .. } => fixed(upkeep::backup_columns()),

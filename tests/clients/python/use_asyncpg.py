@@ -49,6 +49,8 @@ async def values(db):
     found = await db.fetch("SELECT k FROM ap WHERE k = ANY($1::int[])", [5, 6])
     expect(len(found), 2)
     expect(await db.fetchval("SELECT count(*) FROM ap WHERE t LIKE $1", "v1%"), 110)
+    told = await (await db.prepare("SELECT t FROM ap WHERE k > 5")).explain(analyze=True)
+    expect("Node Type" in told[0]["Plan"], True)
     ours = next(value for value in ROW if isinstance(value, uuid.UUID))
     expect(await db.fetchval("SELECT k FROM ap WHERE u = $1", ours), 1)
     expect(await db.fetchval("SELECT k FROM ap WHERE u IN ($1, $2)", ours, uuid.uuid4()), 1)

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use futures::SinkExt;
+use tokio_postgres::types::Type;
 
 use crate::served::{Served, sqlstate};
 
@@ -223,5 +224,45 @@ async fn a_binary_copy_begins_with_its_head_and_a_row() {
         assert!(sent[0].len() > 19, "{sent:?}");
         assert!(sent[pieces - 1].ends_with(&[0xff, 0xff]), "{sent:?}");
     }
+    served.stop().await;
+}
+
+/// asyncpg asks so for a plan, and reads it as JSON.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_in_json_has_the_shape_of_postgresql() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
+    let client = served.client().await;
+    let options = ["FORMAT JSON, VERBOSE", "FORMAT JSON, VERBOSE, ANALYZE"];
+    for (options, query, word) in [
+        (
+            options[0],
+            "SELECT v FROM t WHERE k > 1",
+            "\"Relation Name\": \"t\"",
+        ),
+        (
+            options[1],
+            "SELECT v FROM t WHERE k > 1",
+            "\"Actual Rows\": 0",
+        ),
+        (
+            options[0],
+            "SELECT v FROM t WHERE k = 1",
+            "\"read of t by key\"",
+        ),
+        (options[0], "SELECT 1 + 1 AS two", "\"Node Type\""),
+    ] {
+        let sql = format!("EXPLAIN ({options}) {query}");
+        let statement = client.prepare(&sql).await.unwrap();
+        let column = &statement.columns()[0];
+        assert_eq!((column.name(), column.type_()), ("QUERY PLAN", &Type::JSON));
+        let told = one(&client, &sql).await;
+        assert!(told.starts_with("[\n  {\n"), "{told}");
+        assert!(
+            told.contains("\"Plan\": {") && told.contains(word),
+            "{told}"
+        );
+    }
+    let lines = client.prepare("EXPLAIN SELECT v FROM t").await.unwrap();
+    assert_eq!(lines.columns()[0].name(), "plan");
     served.stop().await;
 }

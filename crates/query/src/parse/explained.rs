@@ -1,7 +1,8 @@
-//! What EXPLAIN is asked to show, as one EXPLAIN with the two things that it can do more.
+//! What EXPLAIN is asked to show, as one EXPLAIN with the things that it can do more.
 //!
 //! ```text
 //!   EXPLAIN (ANALYZE, VERBOSE off, FORMAT text) q   ->   EXPLAIN ANALYZE q
+//!   EXPLAIN (VERBOSE, FORMAT json) q                ->   EXPLAIN FORMAT JSON q
 //! ```
 //!
 //! Reads sqlparser's tree; writes nothing. Invariant XPL-1: an option does what it says, or is
@@ -49,16 +50,16 @@ pub(super) fn plain(statement: Ast) -> Result<Ast> {
                 .with_hint("EXPLAIN shows the plan"),
         );
     }
-    match format {
-        None => {}
-        Some(
-            AnalyzeFormatKind::Keyword(AnalyzeFormat::TEXT)
-            | AnalyzeFormatKind::Assignment(AnalyzeFormat::TEXT),
-        ) => {}
-        Some(AnalyzeFormatKind::Keyword(other) | AnalyzeFormatKind::Assignment(other)) => {
-            return Err(other_format(&other.to_string()));
+    let mut in_json = match format {
+        None => false,
+        Some(AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format)) => {
+            match format {
+                AnalyzeFormat::TEXT => false,
+                AnalyzeFormat::JSON => true,
+                other => return Err(other_format(&other.to_string())),
+            }
         }
-    }
+    };
     for option in options.iter().flatten() {
         match folded(&option.name).as_str() {
             "analyze" => analyze = switch(option)?,
@@ -66,7 +67,8 @@ pub(super) fn plain(statement: Ast) -> Result<Ast> {
             // They are shown where the query runs, and only there.
             "summary" | "timing" => drop(switch(option)?),
             "format" => match value(option).as_deref() {
-                Some("text") => {}
+                Some("text") => in_json = false,
+                Some("json") => in_json = true,
                 other => return Err(other_format(other.unwrap_or_default())),
             },
             name if NOT_SHOWN.contains(&name) => match name {
@@ -76,7 +78,7 @@ pub(super) fn plain(statement: Ast) -> Result<Ast> {
             },
             name => {
                 return Err(Error::invalid(format!("EXPLAIN has no option {name:?}"))
-                    .with_hint("it has ANALYZE and VERBOSE, and FORMAT TEXT")
+                    .with_hint("it has ANALYZE and VERBOSE, and FORMAT TEXT or JSON")
                     .with_sqlstate("42601"));
             }
         }
@@ -84,11 +86,12 @@ pub(super) fn plain(statement: Ast) -> Result<Ast> {
     Ok(Ast::Explain {
         describe_alias,
         analyze,
-        verbose,
+        // What it adds are steps on the way to the plan: lines, and no nodes.
+        verbose: verbose && !in_json,
         query_plan,
         estimate,
         statement,
-        format: None,
+        format: in_json.then_some(AnalyzeFormatKind::Keyword(AnalyzeFormat::JSON)),
         options: None,
     })
 }
@@ -100,7 +103,7 @@ fn not_shown(name: &str) -> Error {
 
 fn other_format(name: &str) -> Error {
     unsupported(format!("EXPLAIN has no format {name:?}"))
-        .with_detail("plans are lines of text")
+        .with_detail("plans are lines of text, or JSON")
         .with_hint("leave FORMAT out")
 }
 
