@@ -27,6 +27,11 @@ pub(crate) const PROTOCOL: &str = "postgresql";
 /// The one database.
 pub(crate) const DATABASE: &str = "lazybase";
 
+/// Databases that every server of PostgreSQL has: tools connect to them to list databases, or to
+/// make roles, where nobody names another one. There is none of them here, and the one database is
+/// meant.
+const ALIASES: [&str; 2] = ["postgres", "template1"];
+
 /// The longest message before a connection stands, as PostgreSQL has it.
 const STARTUP_BYTES_MAX: usize = 10_000;
 
@@ -136,7 +141,7 @@ pub(crate) fn user(parameters: &BTreeMap<String, String>) -> Result<&str> {
     let user =
         user.ok_or_else(|| Error::invalid("the connection names no user").with_sqlstate("28000"))?;
     let database = parameters.get("database").unwrap_or(user);
-    if database != DATABASE {
+    if database != DATABASE && !ALIASES.contains(&database.as_str()) {
         return Err(
             Error::not_found(format!("there is no database {database:?}"))
                 .with_hint(format!("the database is called {DATABASE}"))

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::raw::Raw;
-use crate::served::{ENDLESS, Served, count, sqlstate};
+use crate::served::{ENDLESS, Served, cells, count, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_told_so() {
@@ -37,6 +37,23 @@ async fn another_database_or_setting_is_refused() {
     assert_eq!(sqlstate(refused.map(drop)), "3D000");
     let refused = served.connect("options='-c lazybase.nothing=1'").await;
     assert_eq!(sqlstate(refused.map(drop)), "42704");
+    served.stop().await;
+}
+
+/// `psql -l` and `createuser` connect to these where nobody names a database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_databases_that_tools_connect_to_are_the_one_that_there_is() {
+    let served = Served::start().await;
+    for name in ["postgres", "template1"] {
+        let client = served.connect(&format!("dbname={name}")).await.unwrap();
+        let called =
+            "SELECT current_database(), (SELECT string_agg(datname, ' ') FROM pg_database)";
+        assert_eq!(cells(&client, called).await, [["lazybase", "lazybase"]]);
+    }
+    for name in ["template0", "Postgres"] {
+        let refused = served.connect(&format!("dbname={name}")).await;
+        assert_eq!(sqlstate(refused.map(drop)), "3D000", "{name}");
+    }
     served.stop().await;
 }
 
