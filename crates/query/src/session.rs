@@ -20,7 +20,7 @@ use futures::stream::StreamExt;
 use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
 use lazybase_engine::read::Snapshot;
 use lazybase_model::access::RoleId;
-use lazybase_model::{Error, Freshness, Horizon, Result, Stamp, Table, TableId, Token};
+use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result, Stamp, Table, TableId, Token};
 use parking_lot::Mutex;
 use tracing::Instrument;
 
@@ -603,13 +603,15 @@ impl Shared {
         Ok(own(&state, snapshot))
     }
 
-    /// A snapshot of the newest that was acknowledged, for writes that must find rows.
+    /// A snapshot of the newest that was acknowledged, for writes that must find rows: what the
+    /// session's settings let its queries leave out would be left as it was. A transaction that has
+    /// read finds what it has seen.
     pub(crate) async fn newest(&self, tables: Option<Vec<TableId>>) -> Result<Snapshot> {
-        let in_transaction = self.state.lock().transaction.is_some();
-        let clauses = match in_transaction {
+        let clauses = match self.has_snapshot() {
             true => Clauses::default(),
             false => Clauses {
                 freshness: Some(Freshness::ZERO),
+                on_miss: Some(OnMiss::Dig),
                 ..Clauses::default()
             },
         };

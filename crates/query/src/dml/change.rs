@@ -23,6 +23,7 @@ use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
 use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
+use crate::catalog::definition_in;
 use crate::changes::repeated;
 use crate::context::stored_tables;
 use crate::id_keys::met::only_meets_ids;
@@ -371,6 +372,10 @@ impl Found<'_> {
         let tables = stored_tables(&statement, session, Some(self.table.id))?;
         let ids = tables.iter().map(|table| table.id).collect();
         let snapshot = session.newest(Some(ids)).await?;
+        // The keys that are found are those of this table, and of none that had its name.
+        for table in &tables {
+            definition_in(&snapshot, table)?;
+        }
         read::run(session, statement, Some(snapshot), Some(target), sql).await
     }
 }

@@ -212,7 +212,7 @@ async fn in_part<P: VisitMut>(
     }
     let mut known = HashMap::new();
     for (call, (id_key, arguments)) in &rewriter.wanted {
-        let id = look_up(session, *id_key, arguments).await?;
+        let id = look_up(session, *id_key, arguments, purpose).await?;
         known.insert(call.clone(), id);
     }
     rewriter.known = Some(known);
@@ -466,7 +466,12 @@ fn no_column(column: &Expr) -> Error {
 }
 
 /// The number of a natural key: negative where the transaction itself mentions it first.
-async fn look_up(session: &Arc<Shared>, id_key: IdKeyColumn, given: &[Expr]) -> Result<i64> {
+async fn look_up(
+    session: &Arc<Shared>,
+    id_key: IdKeyColumn,
+    given: &[Expr],
+    purpose: Purpose<'_>,
+) -> Result<i64> {
     let owner = Owner::of(&session.visible(), id_key)?;
     let key = owner.table.key_indices();
     // Whether a key has a number is told by it.
@@ -495,7 +500,14 @@ async fn look_up(session: &Arc<Shared>, id_key: IdKeyColumn, given: &[Expr]) -> 
     }
     let keys = KeyCodec::primary(&owner.map)?.encode_columns(&columns)?;
     let key = Key::new(keys.row(0).data());
-    let snapshot = session.newest(Some(vec![owner.map.id])).await?;
+    let tables = Some(vec![owner.map.id]);
+    let snapshot = match purpose {
+        // The first read of a transaction is as fresh as its session asks.
+        Purpose::Read(_) if session.has_transaction() => {
+            session.snapshot(&Clauses::default(), tables).await?
+        }
+        Purpose::Read(_) | Purpose::Write => session.newest(tables).await?,
+    };
     let id_at = owner.map.key_map_id();
     let found = snapshot
         .get(owner.map.id, std::slice::from_ref(&key), &[id_at], &[])
