@@ -40,7 +40,6 @@ use crate::literal::{Literal, to_array};
 use crate::parse::parameters::number_of;
 use crate::parse::{self, ChangedRows, Delete, Insert, InsertSource, Statement, Text, Update};
 use crate::session::Shared;
-use crate::transaction::Transaction;
 use crate::types;
 use crate::value::Value;
 use crate::walk::visit_expressions;
@@ -100,9 +99,10 @@ impl Prepared {
             }
             let _running = self.session.gate.lock().await;
             let _shown = self.session.shows(|| self.sql.clone());
-            let done = match self.at_once(&schema)? {
-                Some(at_once) => self.run_at_once(at_once, rows).await,
-                None => self.run_one_by_one(rows).await,
+            let done = match self.at_once(&schema) {
+                Ok(Some(at_once)) => self.run_at_once(at_once, rows).await,
+                Ok(None) => self.run_one_by_one(rows).await,
+                Err(error) => Err(error),
             };
             if done.is_err() {
                 self.session.fail_transaction();
@@ -170,7 +170,9 @@ impl Prepared {
     async fn run_one_by_one(&self, mut rows: Batches) -> Result<AnswerStream> {
         let own = !self.session.has_transaction();
         if own {
-            self.session.state.lock().transaction = Some(Transaction::default());
+            let mut state = self.session.state.lock();
+            let read_only = state.settings.read_only;
+            state.begin(read_only, true);
         }
         // Given up half way, nothing of it is kept.
         let mut ended = Ended {
@@ -209,7 +211,7 @@ struct Ended {
 impl Drop for Ended {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            session.state.lock().transaction = None;
+            drop(session.state.lock().take());
         }
     }
 }

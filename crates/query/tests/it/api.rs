@@ -687,3 +687,52 @@ async fn appenders_take_natural_keys_as_structs() {
     assert_eq!(found.rows, 1);
     database.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_run_one_by_one_leave_the_session_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    session.set("lazybase.freshness", "best effort").unwrap();
+    let insert = "INSERT INTO t (k, n) SELECT $1::BIGINT, 6 / ($1::BIGINT - 3)";
+    let prepared = session.prepare(insert).await.unwrap();
+    let run = |given: &'static [i64]| {
+        let rows = futures::stream::iter([Ok(keys(given))]).boxed();
+        prepared.execute_rows(keys(given).schema(), rows)
+    };
+    assert_eq!(run(&[1, 2]).await.unwrap().row_count(), 2);
+    assert_eq!(
+        session.setting("lazybase.freshness").unwrap(),
+        "best effort"
+    );
+    let error = run(&[4, 3]).await.err().unwrap();
+    assert_eq!(error.sqlstate(), "22012");
+    assert!(!session.in_transaction());
+    assert_eq!(
+        session.setting("lazybase.freshness").unwrap(),
+        "best effort"
+    );
+    // A session that only reads writes nothing so.
+    session.set("default_transaction_read_only", "on").unwrap();
+    let error = run(&[5]).await.err().unwrap();
+    assert_eq!(error.sqlstate(), "25006");
+    let answer = ask(&database, "SELECT k, v FROM t ORDER BY k").await;
+    assert_eq!(pairs(&answer), expected(&[(1, "x"), (2, "x")]));
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_refused_fail_their_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let update = "UPDATE t SET k = $1 WHERE k = $1";
+    let prepared = session.prepare(update).await.unwrap();
+    session.execute("BEGIN").await.unwrap();
+    let rows = futures::stream::iter([Ok(keys(&[1]))]).boxed();
+    let done = prepared.execute_rows(keys(&[1]).schema(), rows).await;
+    assert_eq!(done.err().unwrap().sqlstate(), "0A000");
+    let error = session.execute("SELECT 1").await.err().unwrap();
+    assert_eq!(error.sqlstate(), "25P02");
+    database.close().await.unwrap();
+}
