@@ -63,7 +63,6 @@ pub(crate) async fn limited<T>(
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let mut begun = Begun(Some(session));
-    let buffered = session.transaction_status() != TransactionStatus::None;
     let why = tokio::select! {
         biased;
         done = work => {
@@ -74,6 +73,8 @@ pub(crate) async fn limited<T>(
         () = deadline(session) => timed_out(),
         () = told(stop.clone()) => stopping(),
     };
+    // A COMMIT that has begun has taken its transaction with it.
+    let buffered = session.transaction_status() != TransactionStatus::None;
     match reads || buffered {
         true => Err(why),
         // It may have been on its way to the log.

@@ -58,6 +58,13 @@ pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled by the user")
 }
 
+/// The same of what may be kept all the same.
+pub(crate) fn cancelled_in_doubt() -> Error {
+    cancelled()
+        .with_detail("whether what it wrote is kept is not known")
+        .with_hint("look, or write under a producer's number, which counts once")
+}
+
 /// Whoever reads the data has ended, as `head` does once it has its lines: the work is given up.
 pub(crate) fn unread() -> Error {
     Error::new(ErrorKind::Cancelled, "nobody reads the data any more").with_sqlstate(UNREAD)

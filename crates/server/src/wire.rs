@@ -32,6 +32,7 @@ mod tag;
 mod tls;
 
 use address::Address;
+pub(crate) use tag::may_be_kept;
 use tls::Tls;
 
 /// The rows of a batch.

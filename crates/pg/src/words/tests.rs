@@ -15,6 +15,11 @@ fn words_are_found_behind_comments() {
     assert_eq!(kind("/* never closed"), Kind::Other);
     assert_eq!(kind("/* a /* nested */ one */ SELECT 1"), Kind::Read);
     assert_eq!(kind("/* a /* nested one */ SELECT 1"), Kind::Other);
+    assert_eq!(kind("with x as (select 1) select * from x"), Kind::Read);
+    assert_eq!(
+        kind("with x as (select 1) insert into t table x"),
+        Kind::Other
+    );
     assert_eq!(kind("ROLLBACK WORK"), Kind::End);
     assert_eq!(kind("rollback to s"), Kind::Savepoint);
     assert_eq!(kind("ROLLBACK WORK TO s"), Kind::Savepoint);

@@ -14,6 +14,7 @@ use crate::failure;
 use crate::figures;
 use crate::render::{ResultWriter, TableStyle};
 use crate::wall::Stopwatch;
+use crate::wire::may_be_kept;
 
 impl Shell {
     /// Runs a text that the shell itself has written, which has no lines in a script.
@@ -31,6 +32,7 @@ impl Shell {
         for statement in statements {
             let stopwatch = Stopwatch::start();
             let run = until_interrupted(self.run_statement(&statement.text)).await;
+            let run = run.unwrap_or_else(|| Err(self.given_up(&statement.text)));
             self.wait.clear();
             if run
                 .as_ref()
@@ -47,6 +49,15 @@ impl Shell {
             }
         }
         Ok(())
+    }
+
+    /// The error of a statement that the user gave up.
+    fn given_up(&self, statement: &str) -> Error {
+        // A COMMIT that has begun has taken its transaction with it.
+        match may_be_kept(statement, self.target.in_transaction()) {
+            true => failure::cancelled_in_doubt(),
+            false => failure::cancelled(),
+        }
     }
 
     /// The error with the line of the script where its statement or command begins.
@@ -114,7 +125,8 @@ impl Shell {
         let _listening = interrupt.listen(typed)?;
         let data = self.data.copy_data(kind, &interrupt)?;
         let copied = self.target.copy_from(statement, data).await;
-        if copied.is_err() && interrupt.is_set() {
+        let in_doubt = |error: &Error| error.kind() == ErrorKind::MaybeHappened;
+        if copied.as_ref().is_err_and(|error| !in_doubt(error)) && interrupt.is_set() {
             return Err(failure::cancelled());
         }
         if copied.is_err() && typed {
@@ -168,10 +180,11 @@ fn terminal_width() -> Option<usize> {
     (columns > 0).then_some(usize::from(columns))
 }
 
-/// Ends the statement when the user presses Ctrl-C: dropping it cancels it.
-async fn until_interrupted<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+/// Ends the statement when the user presses Ctrl-C, unless it is done: dropping it cancels it.
+async fn until_interrupted<T>(statement: impl Future<Output = Result<T>>) -> Option<Result<T>> {
     tokio::select! {
-        outcome = statement => outcome,
-        _ = tokio::signal::ctrl_c() => Err(failure::cancelled()),
+        biased;
+        outcome = statement => Some(outcome),
+        _ = tokio::signal::ctrl_c() => None,
     }
 }

@@ -33,6 +33,28 @@ pub(super) fn opens_transaction(sql: &str) -> Option<bool> {
     }
 }
 
+/// Whether a statement that is given up may be kept all the same: what it wrote may be on its way
+/// to the log. Where a transaction is open, nothing is before its COMMIT.
+pub(crate) fn may_be_kept(sql: &str, in_transaction: bool) -> bool {
+    let words = words(sql);
+    match words.first().map_or("", String::as_str) {
+        "COMMIT" | "END" => true,
+        "WITH" => !in_transaction && has_word_of_writes(sql),
+        "SELECT" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "VERIFY" | "SETTLE"
+        | "BEGIN" | "START" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" | "SET" | "RESET" => {
+            false
+        }
+        _ => !in_transaction,
+    }
+}
+
+/// Whether some word says that rows are written, be it in a constant.
+fn has_word_of_writes(sql: &str) -> bool {
+    let mut words = sql.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let writes = ["INSERT", "UPDATE", "DELETE"];
+    words.any(|word| writes.iter().any(|of| word.eq_ignore_ascii_case(of)))
+}
+
 /// The first three words in upper case, past comments.
 fn words(sql: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -60,7 +82,7 @@ fn words(sql: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{of, opens_transaction};
+    use super::{may_be_kept, of, opens_transaction};
 
     #[test]
     fn tags_are_those_of_the_local_shell() {
@@ -82,5 +104,27 @@ mod tests {
         assert_eq!(opens_transaction("ROLLBACK TO a"), None);
         assert_eq!(opens_transaction("/* */ commit"), Some(false));
         assert_eq!(opens_transaction("SELECT 1"), None);
+    }
+
+    #[test]
+    fn what_writes_may_be_kept_once_it_is_given_up() {
+        for sql in [
+            "INSERT INTO t VALUES (1)",
+            "-- x\nWITH x AS (SELECT 1) DELETE FROM t",
+            "COPY t FROM 'x.csv'",
+            "DROP TABLE t",
+        ] {
+            assert!(may_be_kept(sql, false), "{sql}");
+            assert!(!may_be_kept(sql, true), "{sql}");
+        }
+        for in_transaction in [false, true] {
+            assert!(may_be_kept("commit", in_transaction));
+            assert!(!may_be_kept("(SELECT 1)", in_transaction));
+            assert!(!may_be_kept("ROLLBACK", in_transaction));
+            assert!(!may_be_kept(
+                "WITH x AS (SELECT 1) SELECT * FROM x",
+                in_transaction
+            ));
+        }
     }
 }
