@@ -120,8 +120,21 @@ pub(crate) fn to_column(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef
             let rounded = plain_cast(values, &A::Decimal128(*precision, 0), place)?;
             checked_cast(&rounded, place)
         }
+        _ if are_moment_and_number(given, wanted) => Err(not_stored(given, wanted, place)),
         _ => checked_cast(values, place),
     }
+}
+
+/// Whether one is a day, a moment or a time of day, and the other a number. Casts take each for the
+/// other, as so many days or parts of a second: `2013-06-01` without its quotes is the number 2006.
+fn are_moment_and_number(one: &DataType, other: &DataType) -> bool {
+    let is_moment = |of: &DataType| {
+        matches!(
+            of,
+            DataType::Date32 | DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)
+        )
+    };
+    (is_moment(one) && other.is_numeric()) || (one.is_numeric() && is_moment(other))
 }
 
 /// Texts as values of the column.
@@ -518,17 +531,20 @@ fn plain_cast(values: &ArrayRef, to: &DataType, place: &Place<'_>) -> Result<Arr
         safe: true,
         ..CastOptions::default()
     };
-    cast_with_options(values, to, &options).map_err(|_| {
-        let (given, wanted) = (types::name(values.data_type()), types::name(to));
-        Error::invalid(format!(
-            "table {:?}, column {:?}: a {given} can't be stored as {wanted}",
-            place.table, place.column.name
-        ))
-        .with_hint(format!(
-            "CAST the value to {wanted} in the way that is meant"
-        ))
-        .with_sqlstate("42804")
-    })
+    cast_with_options(values, to, &options).map_err(|_| not_stored(values.data_type(), to, place))
+}
+
+/// Values of a type that none of the column's can be made of.
+fn not_stored(given: &DataType, wanted: &DataType, place: &Place<'_>) -> Error {
+    let (given, wanted) = (types::name(given), types::name(wanted));
+    Error::invalid(format!(
+        "table {:?}, column {:?}: a {given} can't be stored as {wanted}",
+        place.table, place.column.name
+    ))
+    .with_hint(format!(
+        "CAST the value to {wanted} in the way that is meant"
+    ))
+    .with_sqlstate("42804")
 }
 
 /// Refuses a moment, or a time of day, with digits that the column does not keep.
