@@ -10,10 +10,12 @@
 //!   count(DISTINCT x)               ->  count(DISTINCT as_in_keys(x))
 //!   x IN (0, 1)                     ->  x IN (0, 1, -0.0)
 //!   x - y > 5                       ->  as_in_keys(x - y) > 5
+//!   SELECT x - y ..., GROUP BY -x   ->  SELECT one_nan(x - y) ..., GROUP BY one_nan(-x)
 //! ```
 //!
 //! Stored numbers have a NaN without a sign (`crates/query/src/cast.rs`): those that are computed
-//! may have one with a sign.
+//! may have one with a sign. Columns that a query computes have it taken off, for GROUP BY, DISTINCT,
+//! UNION and joins compare them bit by bit; -0, which SELECT shows, stays there.
 //!
 //! A rule of the planner before its own, and its function; pure. Invariant EQZ-1: rows that the
 //! planner knows to be in the order of such a number are in that of keys. So it is told that they
@@ -28,13 +30,14 @@ use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::sort_properties::ExprProperties;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use crate::planner::intervals::computed;
-use crate::planner::rule::{NodeRule, change_windows, rewrite_parts};
+use crate::planner::rule::{NodeRule, change_windows, rewrite_named, rewrite_parts};
 use crate::planner::uuid_literals::is_comparison;
 
 #[cfg(test)]
@@ -61,7 +64,38 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let in_predicates = |expr: Expr, schema: &DFSchema| {
         listed(expr, schema)?.transform_data(|expr| compared(expr, schema))
     };
-    rewrite_parts(plan, in_predicates)?.transform_data(in_orders)
+    rewrite_parts(plan, in_predicates)?
+        .transform_data(in_orders)?
+        .transform_data(in_columns)
+}
+
+/// What a plan computes as columns of its own, without the sign of NaN.
+fn in_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let makes_columns = matches!(
+        plan,
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Values(_)
+    );
+    if !makes_columns {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    rewrite_named(plan, |mut expr| {
+        let changed = without_sign(&mut expr, &schema);
+        Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
+    })
+}
+
+/// Takes the sign off NaN in a column, if it may have one there.
+fn without_sign(expr: &mut Expr, schema: &DFSchema) -> bool {
+    if let Expr::Alias(alias) = expr {
+        return without_sign(&mut alias.expr, schema);
+    }
+    let is_float = expr.get_type(schema).is_ok_and(|of| of.is_floating());
+    if !is_float || !may_have_sign(expr) {
+        return false;
+    }
+    wrap(expr, OneNan::new());
+    true
 }
 
 /// A comparison in which NaN has no sign.
@@ -107,6 +141,7 @@ fn may_have_sign(expr: &Expr) -> bool {
                 | Operator::Divide
                 | Operator::Modulo
         ),
+        Expr::ScalarFunction(call) if [NAME, ONE_NAN].contains(&call.name()) => false,
         Expr::ScalarFunction(call) if OF_SIGNS.contains(&call.name()) => {
             call.args.iter().any(may_have_sign)
         }
@@ -229,10 +264,15 @@ fn spelt_once(expr: &mut Expr, schema: &DFSchema) -> bool {
     if is_called || !is_float {
         return false;
     }
-    let function = Arc::new(ScalarUDF::from(AsInKeys::new()));
+    wrap(expr, AsInKeys::new());
+    true
+}
+
+/// Puts a function's call around an expression.
+fn wrap(expr: &mut Expr, function: impl ScalarUDFImpl + 'static) {
+    let function = Arc::new(ScalarUDF::from(function));
     let call = ScalarFunction::new_udf(function, vec![std::mem::take(expr)]);
     *expr = Expr::ScalarFunction(call);
-    true
 }
 
 const NAME: &str = "as_in_keys";
@@ -304,6 +344,73 @@ fn in_keys(values: &ArrayRef) -> ArrayRef {
             let numbers: PrimitiveArray<Float32Type> = numbers.unary(|x| match x.is_nan() {
                 true => f32::NAN,
                 false => x + 0.0,
+            });
+            Arc::new(numbers)
+        }
+        _ => Arc::clone(values),
+    }
+}
+
+const ONE_NAN: &str = "one_nan";
+
+/// A number, NaN without a sign.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OneNan {
+    signature: Signature,
+}
+
+impl OneNan {
+    fn new() -> OneNan {
+        OneNan {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for OneNan {
+    fn name(&self) -> &str {
+        ONE_NAN
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments {
+            [of] => Ok(of.clone()),
+            _ => internal_err!("{ONE_NAN} has one argument"),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        match args.arg_fields {
+            [of] => Ok(Arc::clone(of)),
+            _ => internal_err!("{ONE_NAN} has one argument"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        computed(&args, |arrays| Ok(one_nan(&arrays[0])))
+    }
+}
+
+/// Numbers whose NaN has no sign.
+fn one_nan(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            let numbers = values.as_primitive::<Float64Type>();
+            let numbers: PrimitiveArray<Float64Type> = numbers.unary(|x| match x.is_nan() {
+                true => f64::NAN,
+                false => x,
+            });
+            Arc::new(numbers)
+        }
+        DataType::Float32 => {
+            let numbers = values.as_primitive::<Float32Type>();
+            let numbers: PrimitiveArray<Float32Type> = numbers.unary(|x| match x.is_nan() {
+                true => f32::NAN,
+                false => x,
             });
             Arc::new(numbers)
         }

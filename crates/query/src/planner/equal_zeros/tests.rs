@@ -23,6 +23,17 @@ fn zero_and_nan_have_one_spelling() {
 }
 
 #[test]
+fn nan_loses_its_sign_and_zero_keeps_it() {
+    let given = vec![-0.0, 0.0, -f64::NAN, f64::NAN, f64::NEG_INFINITY];
+    let given: ArrayRef = Arc::new(Float64Array::from(given));
+    let spelt = one_nan(&given);
+    let spelt = spelt.as_primitive::<Float64Type>().values().iter();
+    let spelt: Vec<u64> = spelt.map(|number| number.to_bits()).collect();
+    let expected = [-0.0, 0.0, f64::NAN, f64::NAN, f64::NEG_INFINITY].map(f64::to_bits);
+    assert_eq!(spelt, expected);
+}
+
+#[test]
 fn rows_in_the_order_of_a_key_need_no_sort() {
     let schema = Arc::new(Schema::new(vec![
         Field::new("x", DataType::Float64, false),
