@@ -172,6 +172,10 @@ impl Appender {
             span.record("scu", acknowledged.token.horizon.scu.0);
             let took = clock.monotonic().saturating_sub(started);
             observe::committed(took, acknowledged.rows);
+            // The session reads what it wrote, at whatever freshness.
+            if let Some(session) = &self.session {
+                session.note_token(acknowledged.token);
+            }
             Ok(acknowledged)
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::StreamExt;
+use lazybase_cluster::StageName;
 use lazybase_query::{Answer, Database, Op, Value};
 
 async fn database(folder: &tempfile::TempDir) -> Database {
@@ -734,5 +735,24 @@ async fn rows_that_are_refused_fail_their_transaction() {
     assert_eq!(done.err().unwrap().sqlstate(), "0A000");
     let error = session.execute("SELECT 1").await.err().unwrap();
     assert_eq!(error.sqlstate(), "25P02");
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_reads_what_its_appender_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let instance = database.instance();
+    instance.pause(StageName::Sort).await.unwrap();
+    let session = database.session();
+    session.set("lazybase.freshness", "best effort").unwrap();
+    let mut appender = session.appender(None);
+    appender
+        .append("t", &rows(&[1], &["a"]), Op::Upsert)
+        .await
+        .unwrap();
+    appender.commit().await.unwrap();
+    let answers = session.execute("SELECT k, v FROM t").await.unwrap();
+    assert_eq!(pairs(&answers[0]), expected(&[(1, "a")]));
     database.close().await.unwrap();
 }
