@@ -374,10 +374,33 @@ impl Found<'_> {
         let snapshot = session.newest(Some(ids)).await?;
         // The keys that are found are those of this table, and of none that had its name.
         for table in &tables {
-            definition_in(&snapshot, table)?;
+            let then = definition_in(&snapshot, table)?;
+            if table.id == self.table.id {
+                check_names(self.table, &then)?;
+            }
         }
         read::run(session, statement, Some(snapshot), Some(target), sql).await
     }
+}
+
+/// Refuses to change a table by what is read under another definition of it, where a name means
+/// another column there.
+fn check_names(table: &Table, then: &Table) -> Result<()> {
+    let key = table.key_indices();
+    for (at, column) in table.columns.iter().enumerate() {
+        let named = then.columns.iter().find(|known| known.name == column.name);
+        let is_same = named.map_or(!key.contains(&at), |known| known.id == column.id);
+        if !is_same {
+            return Err(Error::conflict(format!(
+                "table {:?} was altered after the transaction's snapshot",
+                table.name
+            ))
+            .with_detail(format!("column {:?} was another one there", column.name))
+            .with_hint("COMMIT or ROLLBACK first, then change its rows")
+            .with_sqlstate("40001"));
+        }
+    }
+    Ok(())
 }
 
 /// The query that finds the rows of an UPDATE or DELETE and its new values: for what the planner
