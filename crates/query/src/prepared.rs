@@ -154,7 +154,7 @@ impl Prepared {
                     let snapshot = match self.needs_horizon(&tables) {
                         true => {
                             let ids = tables.iter().map(|table| table.id).collect();
-                            Some(self.session.snapshot(&clauses, Some(ids)).await?)
+                            Some(self.session.glance(&clauses, Some(ids)).await?)
                         }
                         false => None,
                     };
@@ -256,6 +256,7 @@ impl Prepared {
 
     async fn run(&self, values: &[Value]) -> Result<AnswerStream> {
         let clauses = self.statement.clauses;
+        self.session.statement_begins();
         let visible = self.session.visible();
         if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
             let literals: Vec<Literal> = values.iter().map(Value::literal).collect();

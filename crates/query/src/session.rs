@@ -204,6 +204,7 @@ impl Session {
             let statement = one_statement(sql)?;
             let _running = self.shared.gate.lock().await;
             let watch = Watch::begin(&self.shared, &statement);
+            self.shared.statement_begins();
             let copied = Box::pin(copy::copy_to_client(&self.shared, &statement));
             let answer = copied.instrument(watch.span()).await;
             if answer.is_err() {
@@ -379,6 +380,7 @@ fn one_statement(sql: &str) -> Result<String> {
 async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
     let mut input = input;
     let mut rebinds = Rebinds::of(session, input.is_some());
+    session.statement_begins();
     loop {
         let parse = tracing::info_span!("parse");
         let unbound = parse.in_scope(|| parse::read(sql))?;
@@ -579,28 +581,54 @@ impl Shared {
         clauses: &Clauses,
         tables: Option<Vec<TableId>>,
     ) -> Result<Snapshot> {
+        let snapshot = self.found(clauses, tables).await?;
+        let mut state = self.state.lock();
+        if let Some(transaction) = &mut state.transaction
+            && transaction.snapshot.is_none()
+        {
+            transaction.snapshot = Some(snapshot.clone());
+            transaction.pinned_by = Some(*clauses);
+        }
+        let snapshot = own(&state, snapshot);
+        drop(state);
+        self.rise(snapshot.horizon());
+        Ok(snapshot)
+    }
+
+    /// The same for who asks what a statement gives: no transaction is pinned by that.
+    pub(crate) async fn glance(
+        &self,
+        clauses: &Clauses,
+        tables: Option<Vec<TableId>>,
+    ) -> Result<Snapshot> {
+        let snapshot = self.found(clauses, tables).await?;
+        Ok(own(&self.state.lock(), snapshot))
+    }
+
+    async fn found(&self, clauses: &Clauses, tables: Option<Vec<TableId>>) -> Result<Snapshot> {
         let request = {
             let state = self.state.lock();
-            let pinned = state
-                .transaction
-                .as_ref()
-                .and_then(|transaction| transaction.snapshot.clone());
-            if let Some(pinned) = pinned {
+            let transaction = state.transaction.as_ref();
+            if let Some(transaction) = transaction
+                && let Some(pinned) = transaction.snapshot.clone()
+            {
+                let by_statement = transaction.pinned_by.as_ref() == Some(clauses);
                 let after = clauses.after.or(state.settings.after);
-                return self.pinned(pinned, clauses, after).map(|s| own(&state, s));
+                return self.pinned(pinned, clauses, by_statement, after);
             }
-            let tables = tables.filter(|_| state.transaction.is_none());
+            let tables = tables.filter(|_| transaction.is_none());
             self.request(&state, clauses, tables)?
         };
         let pin = tracing::info_span!("pin");
         let snapshot = Box::pin(self.instance().snapshot(request));
-        let snapshot = snapshot.instrument(pin).await?;
-        self.rise(snapshot.horizon());
-        let mut state = self.state.lock();
-        if let Some(transaction) = &mut state.transaction {
-            transaction.snapshot = Some(snapshot.clone());
+        snapshot.instrument(pin).await
+    }
+
+    /// A statement begins: what an earlier one has pinned stands, whatever this one asks for.
+    pub(crate) fn statement_begins(&self) {
+        if let Some(transaction) = &mut self.state.lock().transaction {
+            transaction.pinned_by = None;
         }
-        Ok(own(&state, snapshot))
     }
 
     /// A snapshot of the newest that was acknowledged, for writes that must find rows: what the
@@ -622,9 +650,11 @@ impl Shared {
         &self,
         pinned: Snapshot,
         clauses: &Clauses,
+        by_statement: bool,
         after: Option<Token>,
     ) -> Result<Snapshot> {
-        if clauses.freshness.is_some() || clauses.as_of.is_some() {
+        let asks = clauses.freshness.is_some() || clauses.as_of.is_some();
+        if asks && !by_statement {
             return Err(Error::invalid("the transaction's snapshot is pinned")
                 .with_detail(format!(
                     "its first read took horizon {}: FRESHNESS and AS OF come too late",

@@ -31,6 +31,7 @@ use lazybase_model::{Error, Result, Table, TableId};
 use crate::access::Identity;
 use crate::advisory::TransactionLocks;
 use crate::changes::{change_schema, upserts};
+use crate::clauses::Clauses;
 use crate::settings::Settings;
 use crate::visible::{TableChange, TableChanges};
 
@@ -48,6 +49,8 @@ pub(crate) struct Transaction {
     pub(crate) wrote: bool,
     /// Pinned by the first read.
     pub(crate) snapshot: Option<Snapshot>,
+    /// What the statement asked for that has pinned it, until the next one begins.
+    pub(crate) pinned_by: Option<Clauses>,
     pub(crate) buffer: Buffer,
     pub(crate) savepoints: Vec<Savepoint>,
     /// The session's settings as they were at its beginning.

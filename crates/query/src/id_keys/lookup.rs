@@ -502,9 +502,9 @@ async fn look_up(
     let key = Key::new(keys.row(0).data());
     let tables = Some(vec![owner.map.id]);
     let snapshot = match purpose {
-        // The first read of a transaction is as fresh as its session asks.
-        Purpose::Read(_) if session.has_transaction() => {
-            session.snapshot(&Clauses::default(), tables).await?
+        // It is the first read of its transaction, or one at the snapshot of that.
+        Purpose::Read(clauses) if session.has_transaction() => {
+            session.snapshot(clauses, tables).await?
         }
         Purpose::Read(_) | Purpose::Write => session.newest(tables).await?,
     };

@@ -756,3 +756,22 @@ async fn a_session_reads_what_its_appender_wrote() {
     assert_eq!(pairs(&answers[0]), expected(&[(1, "a")]));
     database.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_be_described_pins_no_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let altered = "INSERT INTO t (k, n) VALUES (1, 1); ALTER TABLE t ADD COLUMN extra INT; BEGIN";
+    session.execute(altered).await.unwrap();
+    let query = "SELECT k, v FROM t WHERE n = 1 FRESHNESS 30";
+    let prepared = session.prepare(query).await.unwrap();
+    let schema = prepared.schema().await.unwrap().unwrap();
+    assert_eq!(schema.fields().len(), 2);
+    let answer = prepared.execute(&[]).await.unwrap();
+    assert_eq!(pairs(&answer), expected(&[(1, "x")]));
+    // It has pinned the transaction: how fresh that is can't be said again.
+    let error = prepared.execute(&[]).await.unwrap_err();
+    assert_eq!(error.sqlstate(), "25001");
+    database.close().await.unwrap();
+}
