@@ -11,6 +11,7 @@ use lazybase_model::{Error, Result};
 use super::{ForcedColumns, Format, Header, ascii, delimiter, null_of, query_of};
 use crate::answer::AnswerStream;
 use crate::dml::insert::columns_given;
+use crate::id_keys::lookup;
 use crate::parse::{CopyFile, CopyPlace, Statement as Ours, parse};
 use crate::read;
 use crate::scan::shown_schema;
@@ -156,11 +157,17 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
 
 /// The rows of a `COPY ... TO STDOUT`.
 pub(crate) async fn copy_to_client(session: &Arc<Shared>, sql: &str) -> Result<AnswerStream> {
-    let parsed = parse(sql)?;
+    let mut parsed = parse(sql)?;
+    session.check_may_read()?;
+    Box::pin(lookup::resolve(
+        session,
+        &mut parsed.statement,
+        &parsed.clauses,
+    ))
+    .await?;
     let Ours::CopyTo { source, .. } = parsed.statement else {
         return Err(Error::invalid("this is no COPY TO STDOUT").with_sqlstate("42601"));
     };
-    session.check_may_read()?;
     let query = Statement::Query(query_of(source)?);
     let opened = read::open(session, query, &parsed.clauses, sql).await?;
     let schema = opened.rows.schema();

@@ -775,3 +775,24 @@ async fn to_be_described_pins_no_transaction() {
     assert_eq!(error.sqlstate(), "25001");
     database.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_to_a_client_finds_natural_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let script = "CREATE TABLE files (id IDKEY, host TEXT, PRIMARY KEY (host)); \
+        CREATE TABLE sizes (n BIGINT PRIMARY KEY, file IDKEY REFERENCES files, s TEXT); \
+        INSERT INTO sizes VALUES (1, IDKEY('a'), 'x'), (2, IDKEY('b'), 'x')";
+    session.execute(script).await.unwrap();
+    let copy = "COPY (SELECT n, s FROM sizes WHERE file = IDKEY('b')) TO STDOUT";
+    let answer = session
+        .copy_to(copy)
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(pairs(&answer), expected(&[(2, "x")]));
+    database.close().await.unwrap();
+}
