@@ -256,7 +256,7 @@ impl Prepared {
 
     async fn run(&self, values: &[Value]) -> Result<AnswerStream> {
         let clauses = self.statement.clauses;
-        self.session.statement_begins();
+        self.session.statement_begins()?;
         let visible = self.session.visible();
         if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
             let literals: Vec<Literal> = values.iter().map(Value::literal).collect();

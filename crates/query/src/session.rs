@@ -204,7 +204,6 @@ impl Session {
             let statement = one_statement(sql)?;
             let _running = self.shared.gate.lock().await;
             let watch = Watch::begin(&self.shared, &statement);
-            self.shared.statement_begins();
             let copied = Box::pin(copy::copy_to_client(&self.shared, &statement));
             let answer = copied.instrument(watch.span()).await;
             if answer.is_err() {
@@ -380,7 +379,7 @@ fn one_statement(sql: &str) -> Result<String> {
 async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
     let mut input = input;
     let mut rebinds = Rebinds::of(session, input.is_some());
-    session.statement_begins();
+    session.statement_begins()?;
     loop {
         let parse = tracing::info_span!("parse");
         let unbound = parse.in_scope(|| parse::read(sql))?;
@@ -426,12 +425,6 @@ pub(crate) async fn dispatch(
     session.check_allowed(&statement)?;
     session.check_may(&statement)?;
     session.check_number(&statement)?;
-    {
-        let mut state = session.state.lock();
-        for (name, value) in state.settings.take_asked() {
-            state.set(&name, value.as_deref(), false)?;
-        }
-    }
     if statement.may_write() {
         session.open_producer().await?;
     }
@@ -624,11 +617,20 @@ impl Shared {
         snapshot.instrument(pin).await
     }
 
-    /// A statement begins: what an earlier one has pinned stands, whatever this one asks for.
-    pub(crate) fn statement_begins(&self) {
-        if let Some(transaction) = &mut self.state.lock().transaction {
+    /// A statement begins: what an earlier query has asked to be set holds for it, and what an
+    /// earlier one has pinned stands, whatever this one asks for.
+    ///
+    /// # Errors
+    /// Those of SET.
+    pub(crate) fn statement_begins(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if let Some(transaction) = &mut state.transaction {
             transaction.pinned_by = None;
         }
+        for (name, value) in state.settings.take_asked() {
+            state.set(&name, value.as_deref(), false)?;
+        }
+        Ok(())
     }
 
     /// A snapshot of the newest that was acknowledged, for writes that must find rows: what the

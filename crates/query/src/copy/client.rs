@@ -157,6 +157,7 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
 
 /// The rows of a `COPY ... TO STDOUT`.
 pub(crate) async fn copy_to_client(session: &Arc<Shared>, sql: &str) -> Result<AnswerStream> {
+    session.statement_begins()?;
     let mut parsed = parse(sql)?;
     session.check_may_read()?;
     Box::pin(lookup::resolve(

@@ -132,6 +132,7 @@ impl Prepared {
 
     async fn run_at_once(&self, at_once: AtOnce, rows: Batches) -> Result<AnswerStream> {
         let session = &self.session;
+        session.statement_begins()?;
         session.check_may_write()?;
         session.open_producer().await?;
         let mut sink = Sink::of(session);
