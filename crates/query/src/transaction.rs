@@ -181,7 +181,28 @@ pub(crate) fn is_own(row: &[u8]) -> bool {
     row.starts_with(&OWN_SCU)
 }
 
+/// Refuses what a transaction can't hold.
+///
+/// # Errors
+/// `Unavailable` (53200) above the limit.
+pub(crate) fn check_bytes(bytes: u64) -> Result<()> {
+    match bytes > TRANSACTION_BYTES_MAX {
+        false => Ok(()),
+        true => Err(
+            Error::unavailable("the transaction's changes take too much memory")
+                .with_detail(format!("the limit is {TRANSACTION_BYTES_MAX} bytes"))
+                .with_hint("outside of a transaction, each statement is a batch of any size")
+                .with_sqlstate("53200"),
+        ),
+    }
+}
+
 impl Buffer {
+    /// What the changes take in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Does what a statement staged, all of it or nothing.
     ///
     /// # Errors
@@ -304,14 +325,7 @@ impl Buffer {
             false => changes,
         };
         let bytes = self.bytes + changes.memory_bytes() as u64;
-        if bytes > TRANSACTION_BYTES_MAX {
-            return Err(
-                Error::unavailable("the transaction's changes take too much memory")
-                    .with_detail(format!("the limit is {TRANSACTION_BYTES_MAX} bytes"))
-                    .with_hint("outside of a transaction, each statement is a batch of any size")
-                    .with_sqlstate("53200"),
-            );
-        }
+        check_bytes(bytes)?;
         self.bytes = bytes;
         self.entries.push(Entry {
             table,

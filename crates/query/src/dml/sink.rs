@@ -19,7 +19,7 @@ use crate::access::Gate;
 use crate::changes::{deletes, labelled, updates};
 use crate::session::Shared;
 use crate::temporary;
-use crate::transaction::{RowId, Staged, is_own};
+use crate::transaction::{RowId, Staged, check_bytes, is_own};
 use crate::visible::{TableChange, Visible};
 
 /// Takes the changes of one statement.
@@ -52,7 +52,11 @@ enum Destination {
         /// What it was made of, where that must be the same still.
         unchanged: Option<Unchanged>,
     },
-    Transaction(Vec<Staged>),
+    Transaction {
+        staged: Vec<Staged>,
+        /// What the transaction holds in memory, with what is staged.
+        bytes: u64,
+    },
 }
 
 impl Sink {
@@ -60,9 +64,12 @@ impl Sink {
     pub(crate) fn of(session: &Shared) -> Sink {
         let (gate, visible) = (session.gate_now(), session.visible());
         let state = session.state.lock();
-        let to = match state.transaction.is_some() {
-            true => Destination::Transaction(Vec::new()),
-            false => Destination::Batch {
+        let to = match &state.transaction {
+            Some(transaction) => Destination::Transaction {
+                staged: Vec::new(),
+                bytes: transaction.buffer.bytes(),
+            },
+            None => Destination::Batch {
                 instance: session.instance().clone(),
                 ddl: Vec::new(),
                 writer: None,
@@ -93,7 +100,7 @@ impl Sink {
 
     /// Whether the changes go to the transaction's buffer.
     pub(crate) fn in_transaction(&self) -> bool {
-        matches!(self.to, Destination::Transaction(_))
+        matches!(self.to, Destination::Transaction { .. })
     }
 
     /// Whether the statement makes the table itself.
@@ -208,11 +215,14 @@ impl Sink {
     fn push(&mut self, change: TableChange) {
         match &mut self.to {
             Destination::Batch { ddl, .. } => ddl.push(change.ddl()),
-            Destination::Transaction(staged) => staged.push(Staged::Table(change)),
+            Destination::Transaction { staged, .. } => staged.push(Staged::Table(change)),
         }
     }
 
     /// Adds changes of a table's rows, and the natural keys that they name.
+    ///
+    /// # Errors
+    /// `Unavailable` (53200) when the transaction would hold more than its limit.
     pub(crate) async fn append_keyed(
         &mut self,
         table: &Arc<Table>,
@@ -235,7 +245,10 @@ impl Sink {
                 let writer = writer.get_or_insert_with(|| instance.begin(number.take()));
                 writer.append_keyed(table, changes).await
             }
-            Destination::Transaction(staged) => {
+            Destination::Transaction { staged, bytes } => {
+                // A statement may write more than fits, and must not hold it until its end.
+                *bytes += changes.changes.memory_bytes() as u64;
+                check_bytes(*bytes)?;
                 staged.push(Staged::Changes(Arc::clone(table), changes));
                 Ok(())
             }
@@ -250,7 +263,7 @@ impl Sink {
         mentioned: Vec<MentionedKeys>,
     ) -> Result<()> {
         let keys = match (&mut self.to, table.hidden_key) {
-            (Destination::Transaction(staged), true) => {
+            (Destination::Transaction { staged, .. }, true) => {
                 let own: HashSet<RowId> = own_rows(&keys[0]).map(|(_, id)| id).collect();
                 let stored = stored_rows(&keys[0]);
                 staged.push(Staged::RemoveOwn(Arc::clone(table), own));
@@ -277,7 +290,7 @@ impl Sink {
         mentioned: Vec<MentionedKeys>,
     ) -> Result<()> {
         let changes = match (&mut self.to, table.hidden_key) {
-            (Destination::Transaction(staged), true) => {
+            (Destination::Transaction { staged, .. }, true) => {
                 let own: HashMap<RowId, usize> =
                     own_rows(&keys[0]).map(|(row, id)| (id, row)).collect();
                 let set = labelled(table, set)?;
@@ -322,7 +335,7 @@ impl Sink {
                 let writer = writer.or_else(none);
                 session.write(ddl, writer, unchanged).await
             }
-            Destination::Transaction(staged) => {
+            Destination::Transaction { staged, .. } => {
                 let mut state = session.state.lock();
                 let transaction = state.transaction.as_mut().ok_or_else(|| {
                     Error::internal("a transaction ended while its statement ran")

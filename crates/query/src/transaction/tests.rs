@@ -133,3 +133,13 @@ fn many_statements_leave_few_batches() {
     assert_eq!(values(&buffer), (1..999).collect::<Vec<i64>>());
     assert_eq!(values(&saved), (0..1000).collect::<Vec<i64>>());
 }
+
+#[test]
+fn a_transaction_holds_what_its_limit_says() {
+    check_bytes(TRANSACTION_BYTES_MAX).unwrap();
+    let error = check_bytes(TRANSACTION_BYTES_MAX + 1).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200");
+    let mut buffer = Buffer::default();
+    buffer.apply(vec![insert(&table(), &[1])]).unwrap();
+    assert!(buffer.bytes() > 0);
+}
