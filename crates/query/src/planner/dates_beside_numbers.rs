@@ -1,5 +1,5 @@
-//! Days that stand where numbers do: an error, as in PostgreSQL. The planner takes a number for days
-//! since 1970, so that `day > 2013-06-01`, which lacks its quotes, would hold for every day.
+//! Days that stand where numbers do: an error, as in PostgreSQL. The planner takes a number for
+//! days since 1970, so that `day > 2013-06-01`, which lacks its quotes, would hold for every day.
 //!
 //! ```text
 //!   day > 5, nullif(day, 5), CASE day WHEN 5 ..., JOIN ... USING (day)    compared

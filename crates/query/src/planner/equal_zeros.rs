@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Stored numbers have a NaN without a sign (`crates/query/src/cast.rs`): those that are computed
-//! may have one with a sign. Columns that a query computes have it taken off, for GROUP BY, DISTINCT,
-//! UNION and joins compare them bit by bit; -0, which SELECT shows, stays there.
+//! may have one with a sign. Columns that a query computes have it taken off, for GROUP BY,
+//! DISTINCT, UNION and joins compare them bit by bit; -0, which SELECT shows, stays there.
 //!
 //! A rule of the planner before its own, and its function; pure. Invariant EQZ-1: rows that the
 //! planner knows to be in the order of such a number are in that of keys. So it is told that they
