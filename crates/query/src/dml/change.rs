@@ -365,6 +365,7 @@ impl Found<'_> {
             },
             new_ids: alone && asked.cloned().all(|mut expr| meets_ids(&mut expr)),
         };
+        let name = self.rows.table.clone();
         // A row that several of other tables' tell to delete is one.
         let distinct = values.is_empty() && !self.rows.from.is_empty();
         items.extend(set_items(values));
@@ -379,6 +380,12 @@ impl Found<'_> {
                 check_names(self.table, &then)?;
             }
         }
+        let mut then = session.visible();
+        then.manifest = Arc::clone(snapshot.manifest());
+        if then.table(&name).map(|named| named.id) != Some(self.table.id) {
+            let fact = format!("{name:?} was the name of another table there");
+            return Err(altered(self.table, fact));
+        }
         read::run(session, statement, Some(snapshot), Some(target), sql).await
     }
 }
@@ -391,16 +398,21 @@ fn check_names(table: &Table, then: &Table) -> Result<()> {
         let named = then.columns.iter().find(|known| known.name == column.name);
         let is_same = named.map_or(!key.contains(&at), |known| known.id == column.id);
         if !is_same {
-            return Err(Error::conflict(format!(
-                "table {:?} was altered after the transaction's snapshot",
-                table.name
-            ))
-            .with_detail(format!("column {:?} was another one there", column.name))
-            .with_hint("COMMIT or ROLLBACK first, then change its rows")
-            .with_sqlstate("40001"));
+            let fact = format!("column {:?} was another one there", column.name);
+            return Err(altered(table, fact));
         }
     }
     Ok(())
+}
+
+fn altered(table: &Table, fact: String) -> Error {
+    Error::conflict(format!(
+        "table {:?} was altered after the transaction's snapshot",
+        table.name
+    ))
+    .with_detail(fact)
+    .with_hint("COMMIT or ROLLBACK first, then change its rows")
+    .with_sqlstate("40001")
 }
 
 /// The query that finds the rows of an UPDATE or DELETE and its new values: for what the planner
