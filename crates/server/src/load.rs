@@ -104,7 +104,10 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
 fn interrupted(args: &LoadArgs) -> &'static str {
     match args.producer {
         Some(_) => "run the same command again: it goes on where it stopped",
-        None => "the finished batches stay; with --producer NAME a load can go on",
+        None => {
+            "the finished batches stay, and perhaps the one that was being written; with --producer \
+             NAME a load can go on"
+        }
     }
 }
 
