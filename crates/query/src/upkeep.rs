@@ -1,7 +1,7 @@
 //! Statements that look after what is stored: SETTLE, VERIFY TABLE and BACKUP TO.
 //!
-//! The latter two give rows that say what was done. A difference that VERIFY TABLE finds is an error, so that
-//! no script passes over it.
+//! The latter two give rows that say what was done. A difference that VERIFY TABLE finds is an
+//! error, so that no script passes over it.
 
 use std::path::Path;
 use std::sync::Arc;

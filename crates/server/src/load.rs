@@ -105,8 +105,8 @@ fn interrupted(args: &LoadArgs) -> &'static str {
     match args.producer {
         Some(_) => "run the same command again: it goes on where it stopped",
         None => {
-            "the finished batches stay, and perhaps the one that was being written; with --producer \
-             NAME a load can go on"
+            "the finished batches stay, and perhaps the one that was being written; with \
+             --producer NAME a load can go on"
         }
     }
 }
