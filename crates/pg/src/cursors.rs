@@ -269,6 +269,9 @@ impl Connection {
         statement: &CursorStatement,
         formats: &[i16],
     ) -> Outcome<String> {
+        if let Err(error) = self.session.check_not_failed() {
+            return Ok(Err(error));
+        }
         match statement {
             CursorStatement::Fetch { name, count, sends } => {
                 let Some(mut cursor) = self.cursors.remove(name) else {
@@ -364,7 +367,8 @@ impl Connection {
             CursorStatement::Fetch {
                 name, sends: true, ..
             } => {
-                if let Err(error) = self.describe_cursor(name, &[]) {
+                let told = self.session.check_not_failed();
+                if let Err(error) = told.and_then(|()| self.describe_cursor(name, &[])) {
                     return Ok(Err(error));
                 }
                 self.use_cursor(&statement, &[]).await

@@ -308,6 +308,13 @@ impl Connection {
     }
 
     async fn execute(&mut self, name: String, rows_max: i32) -> Outcome<()> {
+        // One that has not begun is refused where its statement is.
+        let has_begun = |portal: &Portal| portal.answer.is_some();
+        if self.portals.get(&name).is_some_and(has_begun)
+            && let Err(error) = self.session.check_not_failed()
+        {
+            return Ok(Err(error));
+        }
         let Some(mut portal) = self.portals.remove(&name) else {
             return Ok(Err(no_portal(&name)));
         };

@@ -308,6 +308,18 @@ impl Session {
         self.shared.fail_transaction();
     }
 
+    /// Whether the session's transaction can go on: for callers that give more of what an earlier
+    /// statement has begun.
+    ///
+    /// # Errors
+    /// `Invalid` (25P02) in a transaction that has failed.
+    pub fn check_not_failed(&self) -> Result<()> {
+        match self.transaction_status() {
+            TransactionStatus::Failed => Err(failed_transaction()),
+            _ => Ok(()),
+        }
+    }
+
     /// The tables that the session sees, those of its transaction included, by id.
     pub fn tables(&self) -> Vec<Arc<Table>> {
         self.shared.visible().tables()

@@ -335,3 +335,37 @@ async fn settling_that_is_cancelled_has_changed_nothing() {
     assert_eq!(count(&client, "t").await, 50_000);
     served.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_portal_or_a_cursor_is_not_given_in_a_failed_transaction() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let mut raw = Raw::new(&served).await;
+    raw.query("INSERT INTO t VALUES (1), (2), (3), (4), (5)")
+        .ready()
+        .await;
+    raw.query("BEGIN").ready().await;
+    raw.query("DECLARE c CURSOR FOR SELECT k FROM t ORDER BY k")
+        .ready()
+        .await;
+    raw.query("SAVEPOINT s").ready().await;
+    raw.parse("", "SELECT k FROM t ORDER BY k").bind("p", "");
+    let told = raw.execute("p", 2).sync().ready().await;
+    assert_eq!(told.rows(), [["1"], ["2"]], "{told:?}");
+    let told = raw.query("SELECT * FROM nosuch").ready().await;
+    assert_eq!(told.status(), Some('E'), "{told:?}");
+    let told = raw.execute("p", 2).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["25P02"], "{told:?}");
+    assert!(told.rows().is_empty(), "{told:?}");
+    for sql in ["FETCH 2 FROM c", "MOVE 1 FROM c", "CLOSE c"] {
+        let told = raw.query(sql).ready().await;
+        assert_eq!(told.errors(b'C'), ["25P02"], "{told:?}");
+        assert!(told.rows().is_empty(), "{told:?}");
+        let told = raw.run(sql).sync().ready().await;
+        assert_eq!(told.errors(b'C'), ["25P02"], "{told:?}");
+    }
+    raw.query("ROLLBACK TO s").ready().await;
+    let told = raw.query("FETCH 2 FROM c").ready().await;
+    assert_eq!(told.rows(), [["1"], ["2"]], "{told:?}");
+    raw.query("ROLLBACK").ready().await;
+    served.stop().await;
+}
