@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
 use crate::calls;
-use crate::clock::{now, pause};
+use crate::clock::{now, pause, within};
 use crate::failure::SESSION_GONE;
 use crate::peer::Peer;
 use crate::statements::Statements;
@@ -159,6 +159,7 @@ impl Sessions {
     /// # Errors
     /// `Invalid`: 28000 for nobody where roles are asked for, for a name that nobody can have, and
     /// for another name than the certificate's; 28P01 for a password that is not right.
+    /// `Unavailable` (53300) where too many others try passwords from the same address.
     pub(crate) async fn let_in(
         &self,
         given: Option<Credentials>,
@@ -191,15 +192,11 @@ impl Sessions {
         if peer.is_local() && self.trusts {
             return self.database.trust(&user);
         }
-        let now = self.database.instance().now_micros();
-        pause(self.attempts.delay(peer.ip(), now)).await;
+        let turn = within(Attempts::PATIENCE, self.attempts.turn(peer.ip())).await;
+        let turn = turn.flatten().ok_or_else(Attempts::too_many)?;
+        pause(turn.delay(self.database.instance().now_micros())).await;
         let proved = self.database.authenticate_password(&user, &password).await;
-        match &proved {
-            Ok(_) => self.attempts.succeeded(peer.ip()),
-            Err(_) => self
-                .attempts
-                .failed(peer.ip(), self.database.instance().now_micros()),
-        }
+        turn.end(proved.is_ok(), self.database.instance().now_micros());
         proved
     }
 

@@ -23,6 +23,7 @@ use pgwire::messages::startup::Authentication;
 
 use crate::input::{Gone, Wire};
 use crate::messages::broken;
+use crate::server::within;
 
 /// The longest message of an exchange.
 const PASSWORD_BYTES_MAX: usize = 4096;
@@ -43,7 +44,8 @@ impl Door<'_> {
     /// Finds out who a client is.
     ///
     /// # Errors
-    /// `Gone` when it leaves; inside, `Invalid` with 28000 or 28P01 for who is not let in.
+    /// `Gone` when it leaves; inside, `Invalid` with 28000 or 28P01 for who is not let in, and
+    /// `Unavailable` (53300) where too many others try passwords from the same address.
     pub(crate) async fn open(
         &self,
         wire: &mut Wire,
@@ -77,14 +79,7 @@ impl Door<'_> {
         if is_local && self.trusts_loopback {
             return Ok(self.database.trust(user));
         }
-        let proved = self.exchange(wire, user).await?;
-        match &proved {
-            Ok(_) => self.attempts.succeeded(self.peer.ip()),
-            Err(_) => self
-                .attempts
-                .failed(self.peer.ip(), self.database.instance().now_micros()),
-        }
-        Ok(proved)
+        self.exchange(wire, user).await
     }
 
     /// The SCRAM exchange.
@@ -122,14 +117,18 @@ impl Door<'_> {
             Ok(last) => last,
             Err(error) => return Ok(Err(error)),
         };
-        let now = self.database.instance().now_micros();
-        wait(self.attempts.delay(self.peer.ip(), now)).await;
-        let proved = waiting.on_client_final_message(&last);
-        Ok(match proved {
+        let turn = within(Attempts::PATIENCE, self.attempts.turn(self.peer.ip())).await;
+        let Some(turn) = turn.flatten() else {
+            return Ok(Err(Attempts::too_many()));
+        };
+        wait(turn.delay(self.database.instance().now_micros())).await;
+        let proved = match waiting.on_client_final_message(&last) {
             // Of a password that is right, why else the role can't log in may be told.
             Ok(proof) => passed.inspect(|_| wire.put(Authentication::SASLFinal(proof.into()))),
             Err(_) => Err(wrong_password(user)),
-        })
+        };
+        turn.end(proved.is_ok(), self.database.instance().now_micros());
+        Ok(proved)
     }
 }
 

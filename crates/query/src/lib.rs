@@ -79,7 +79,7 @@ mod views;
 mod visible;
 mod walk;
 
-pub use access::attempts::Attempts;
+pub use access::attempts::{Attempts, Turn};
 pub use access::authenticate::{Authenticated, Challenge, wrong_password};
 pub use activity::{Attended, End, Peer};
 pub use answer::{Answer, AnswerStream, Columns, Definitions};

@@ -5,6 +5,7 @@ use std::time::Instant;
 use arrow_flight::sql::{CommandGetTables, EndTransaction};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use futures::future::join_all;
 
 use crate::served::{
     Client, Served, failure, fetch, ingest, ingest_into, pairs, query, sqlstate, text,
@@ -83,6 +84,24 @@ async fn passwords_that_are_tried_one_after_the_other_take_longer_and_longer() {
     }
     // Two are free, then 0.1, 0.2 and 0.4 seconds.
     assert!(begun.elapsed().as_millis() >= 300);
+    logged_in(&served, "reader", "read").await;
+    served.stop().await;
+}
+
+/// Whether a guess of somebody new is refused.
+async fn is_refused(served: &Served) -> bool {
+    let mut client = served.client().await;
+    client.handshake("reader", "guess").await.is_err()
+}
+
+#[tokio::test]
+async fn passwords_that_are_tried_together_take_as_long() {
+    let served = served().await;
+    let begun = Instant::now();
+    let refused = join_all((0..6).map(|_| is_refused(&served))).await;
+    assert!(refused.into_iter().all(|refused| refused));
+    // 0.1, 0.2 and 0.4 seconds before the last three.
+    assert!(begun.elapsed().as_millis() >= 600);
     logged_in(&served, "reader", "read").await;
     served.stop().await;
 }

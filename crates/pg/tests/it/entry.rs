@@ -335,6 +335,27 @@ async fn guessing_becomes_slow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guesses_that_come_together_are_as_slow_as_those_that_come_in_turn() {
+    let served = guarded().await;
+    let begun = std::time::Instant::now();
+    let guesses = (0..6).map(|_| served.connect("user=admin password=guess"));
+    for refused in futures::future::join_all(guesses).await {
+        assert_eq!(sqlstate(refused), "28P01");
+    }
+    // 0.1 + 0.2 + 0.4 s before the last three.
+    assert!(
+        begun.elapsed() >= Duration::from_millis(600),
+        "{:?}",
+        begun.elapsed()
+    );
+    // Right ones wait for nothing but one another, once the first of them was let in.
+    let right = (0..20).map(|_| served.connect("user=admin password=secret"));
+    let let_in = futures::future::join_all(right).await;
+    assert!(let_in.iter().all(Result::is_ok));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn some_connections_are_kept_for_superusers() {
     let options = Options {
         connections_max: 3,
