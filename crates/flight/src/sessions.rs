@@ -9,7 +9,8 @@
 //!
 //! A client without cookies costs nothing that stays. Each session is listed in `pg_stat_activity`
 //! for as long as it is there, those of one call too. Invariant FLS-1: a session that a client
-//! knows of is the same with each call, or the call is refused; it never silently begins anew.
+//! knows of is the same with each call, or the call is refused; it never silently begins anew, nor
+//! is it used by a call with another role's credentials.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -131,7 +132,7 @@ impl Sessions {
                 self.begin(&who, Id::random()?, None, false, peer)
             }
             Name::Kept(id) => self
-                .find(id)
+                .own(id, metadata)?
                 .map(|session| Caller {
                     session,
                     id,
@@ -139,7 +140,7 @@ impl Sessions {
                     renamed: false,
                 })
                 .ok_or_else(gone),
-            Name::Fresh(id, floor) => match self.find(id) {
+            Name::Fresh(id, floor) => match self.own(id, metadata)? {
                 Some(session) => Ok(Caller {
                     session,
                     id,
@@ -151,6 +152,28 @@ impl Sessions {
                     self.begin(&who, id, floor, true, peer)
                 }
             },
+        }
+    }
+
+    /// The session of this id, if it is there.
+    ///
+    /// # Errors
+    /// `Invalid` (28000) for a call whose credentials are those of somebody else.
+    fn own(&self, id: Id, metadata: &MetadataMap) -> Result<Option<Arc<Session>>> {
+        let Some(session) = self.find(id) else {
+            return Ok(None);
+        };
+        let given = credentials(metadata)?.filter(|given| !given.user.is_empty());
+        match given {
+            Some(given) if self.database.asks_for_passwords() && !session.is_of(&given.user) => {
+                Err(Error::invalid(format!(
+                    "the credentials are those of {:?}, the session is somebody else's",
+                    given.user
+                ))
+                .with_hint("leave out the session's cookie, or the credentials")
+                .with_sqlstate("28000"))
+            }
+            _ => Ok(Some(session)),
         }
     }
 

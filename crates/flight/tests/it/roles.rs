@@ -6,6 +6,7 @@ use arrow_flight::sql::{CommandGetTables, EndTransaction};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::join_all;
+use tonic::Code;
 
 use crate::served::{
     Client, Served, failure, fetch, ingest, ingest_into, pairs, query, sqlstate, text,
@@ -103,6 +104,27 @@ async fn passwords_that_are_tried_together_take_as_long() {
     // 0.1, 0.2 and 0.4 seconds before the last three.
     assert!(begun.elapsed().as_millis() >= 600);
     logged_in(&served, "reader", "read").await;
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_is_not_used_with_the_credentials_of_another_role() {
+    let served = served().await;
+    let reader = logged_in(&served, "reader", "read").await;
+    let mut client = served.client().await;
+    let cookie = format!("lazybase-session={}", reader.token().unwrap());
+    client.set_header("cookie", cookie);
+    assert_eq!(text(&mut client, "SELECT session_user").await, "reader");
+    client.set_header("authorization", basic("writer", "write"));
+    let (code, sqlstate, message) = failure(query(&mut client, "SELECT session_user").await);
+    assert_eq!((code, sqlstate.as_str()), (Code::Unauthenticated, "28000"));
+    assert!(message.contains("somebody else's"), "{message}");
+    client.set_header("authorization", basic("reader", "read"));
+    assert_eq!(text(&mut client, "SELECT session_user").await, "reader");
+    // Its client, told to forget the cookie, is the other role from then on.
+    client.set_header("authorization", basic("writer", "write"));
+    client.set_header("cookie", "lazybase-session=");
+    assert_eq!(text(&mut client, "SELECT session_user").await, "writer");
     served.stop().await;
 }
 
