@@ -1,7 +1,8 @@
 //! Arrow Flight SQL over sessions of `lazybase-query`: what ADBC, JDBC and polars connect to.
 //!
 //! ```text
-//!   listener -> service: headers -> sessions  -> whose session, with which settings for this call
+//!   listener -> admission: how long a message may be, before it is known whose it is
+//!   service: headers -> sessions  -> whose session, with which settings for this call
 //!      GetFlightInfo, CreatePrepared.. -> statements -> a handle: what is to be run, or was
 //!      DoGet   -> answers   -> batches as the query makes them, then the stamp
 //!      DoPut   -> updates   -> rows of parameters, or of an ingest, as one atomic batch
@@ -15,6 +16,7 @@
 #![recursion_limit = "256"]
 
 mod actions;
+mod admission;
 mod answers;
 mod calls;
 mod catalog;

@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lazybase_model::{Error, Result};
 use lazybase_tls::is_local;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Extensions;
+
+/// The most calls of a connection that are heard at a time until one of them was let in.
+const UNKNOWN_CALLS_MAX: usize = 16;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
@@ -20,6 +24,8 @@ pub(crate) struct Peer {
     beyond: Option<usize>,
     /// Whether a call of the connection was let in.
     known: Arc<AtomicBool>,
+    /// The places of calls that were not let in; none are given any more once one was.
+    unknown_calls: Arc<Semaphore>,
 }
 
 impl Peer {
@@ -31,12 +37,20 @@ impl Peer {
             encrypted: false,
             beyond: None,
             known: Arc::default(),
+            unknown_calls: Arc::new(Semaphore::new(UNKNOWN_CALLS_MAX)),
         }
     }
 
     /// Somebody who was let in calls by the connection.
     pub(crate) fn let_in(&self) {
         self.known.store(true, Ordering::Relaxed);
+        self.unknown_calls.close();
+    }
+
+    /// A place for a call of which nobody knows whose it is; `None` once one of the connection was
+    /// let in.
+    pub(crate) async fn unknown_call(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.unknown_calls).acquire_owned().await.ok()
     }
 
     /// Whether anybody who was let in has called by the connection.

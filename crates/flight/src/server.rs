@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::stream::{self, Stream};
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
@@ -21,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tonic::transport::server::{Connected, Router};
 
+use crate::admission::Admission;
 use crate::clock::{pause, within};
 use crate::peer::Peer;
 use crate::service::Service;
@@ -29,8 +29,6 @@ use crate::statements::Statements;
 
 /// The name of gRPC's protocol in TLS.
 const HTTP2: &str = "h2";
-/// The longest message that is taken.
-const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// What a client may send before it is read: of one call, and of a connection.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
@@ -200,15 +198,12 @@ fn check_reachable(database: &Database, address: SocketAddr, options: &Options) 
 }
 
 fn router(service: Service) -> Router {
-    let service = FlightServiceServer::new(service)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(usize::MAX);
     tonic::transport::Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(CALLS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .add_service(service)
+        .add_service(Admission::new(service))
 }
 
 /// The connections that come, as long as there is a place for them, and some that are told that

@@ -177,6 +177,22 @@ impl Sessions {
         }
     }
 
+    /// Whether a call is of somebody who was let in, as far as that shows without a password: then
+    /// its messages may be long.
+    pub(crate) fn is_let_in(&self, metadata: &MetadataMap, peer: &Peer) -> bool {
+        if peer.check_place().is_err() {
+            return false;
+        }
+        let needs_none = self.trusts || !self.database.asks_for_passwords();
+        if (peer.is_local() && needs_none) || peer.certified().is_some() {
+            return true;
+        }
+        match name(metadata) {
+            Ok(Name::Kept(id) | Name::Fresh(id, _)) => self.entries.lock().contains_key(&id),
+            Ok(Name::None) | Err(_) => false,
+        }
+    }
+
     /// Lets somebody in by a certificate, or a name and a password, or not.
     ///
     /// # Errors

@@ -107,6 +107,31 @@ async fn passwords_that_are_tried_together_take_as_long() {
     served.stop().await;
 }
 
+/// Messages of a connection by which nobody was let in are read before it is known whose they are.
+#[tokio::test]
+async fn messages_are_short_until_somebody_is_let_in() {
+    let served = served().await;
+    let long = format!("SELECT 1 AS one /* {} */", "x".repeat(3 << 19));
+    let mut client = served.client().await;
+    client.set_header("authorization", basic("reader", "read"));
+    let (code, _, message) = failure(query(&mut client, &long).await);
+    assert_eq!(code, Code::OutOfRange, "{message}");
+    assert_eq!(text(&mut client, "SELECT 1").await, "1");
+    assert_eq!(text(&mut client, &long).await, "1");
+    // The name of a session shows at once whose call it is.
+    let client = logged_in(&served, "reader", "read").await;
+    let mut again = served.client().await;
+    again.set_token(client.token().unwrap().clone());
+    assert_eq!(text(&mut again, &long).await, "1");
+    // What is ingested is not read before its client was let in.
+    let mut writer = served.client().await;
+    writer.set_header("authorization", basic("writer", "write"));
+    let rows = vec![pairs(100..100_100)];
+    let taken = ingest(&mut writer, ingest_into("t", "append"), rows).await;
+    assert_eq!(taken.unwrap(), 100_000);
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn a_session_is_not_used_with_the_credentials_of_another_role() {
     let served = served().await;
