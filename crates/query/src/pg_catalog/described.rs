@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lazybase_model::access::Access;
-use lazybase_model::{ColumnDefault, Table, ViewId};
+use lazybase_model::{ColumnDefault, Error, Result, Table, ViewId};
 
 use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
 use super::privileges::{acl, column_acl, role_oid};
 use super::system::{self, SystemTable};
 use super::types::of_column;
-use super::{Cell, Row};
+use super::{Cell, PG_CATALOG, Row};
 use crate::access::{Gate, name_of};
 use crate::definition::identifier;
 use crate::parse::SCHEMA;
@@ -145,6 +145,25 @@ fn key_definition(table: &Table) -> String {
     )
 }
 
+/// The schema and the name that a text says, as SQL reads them.
+fn schema_and_name(text: &str) -> (Option<String>, String) {
+    let (schema, name) = match text.rsplit_once('.') {
+        Some((schema, name)) => {
+            let schema = schema.trim().trim_matches('"').to_lowercase();
+            (Some(schema), name.trim_start())
+        }
+        None => (None, text),
+    };
+    let quoted = name
+        .strip_prefix('"')
+        .and_then(|name| name.strip_suffix('"'));
+    let name = match quoted {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => name.to_lowercase(),
+    };
+    (schema, name)
+}
+
 /// The names of things with numbers, for functions and casts.
 pub(super) struct Numbered {
     visible: Visible,
@@ -189,20 +208,7 @@ impl Numbered {
         if let Ok(number) = name.parse() {
             return Some(number);
         }
-        let (schema, name) = match name.rsplit_once('.') {
-            Some((schema, name)) => {
-                let schema = schema.trim().trim_matches('"').to_lowercase();
-                (Some(schema), name.trim_start())
-            }
-            None => (None, name),
-        };
-        let name = match name
-            .strip_prefix('"')
-            .and_then(|name| name.strip_suffix('"'))
-        {
-            Some(quoted) => quoted.replace("\"\"", "\""),
-            None => name.to_lowercase(),
-        };
+        let (schema, name) = schema_and_name(name);
         if let Some(table) = system::named(schema.as_deref(), &name) {
             return Some(table.oid);
         }
@@ -221,6 +227,35 @@ impl Numbered {
             .map(|t| of_key(&t))
     }
 
+    /// The number of what a text names, as a cast to `regclass` finds it: 0 where it names nothing
+    /// on purpose.
+    ///
+    /// # Errors
+    /// `NotFound` (42P01) for a name that nothing has, unless PostgreSQL may have a table of that
+    /// name: what its tools compare with the number of one is then never equal.
+    pub(super) fn named(&self, text: &str) -> Result<Option<i64>> {
+        if text.trim() == "-" {
+            return Ok(Some(0));
+        }
+        if let Some(oid) = self.oid(text) {
+            return Ok(Some(oid));
+        }
+        let (schema, name) = schema_and_name(text.trim());
+        let of_postgres = schema.as_deref().is_none_or(|schema| schema == PG_CATALOG);
+        if of_postgres && name.starts_with("pg_") {
+            return Ok(None);
+        }
+        let name = match schema {
+            Some(schema) => format!("{schema}.{name}"),
+            None => name,
+        };
+        Err(
+            Error::not_found(format!("relation {name:?} does not exist"))
+                .with_hint("to_regclass gives NULL for a name that nothing has")
+                .with_sqlstate("42P01"),
+        )
+    }
+
     /// The table or view that a name or a number means.
     pub(super) fn table(&self, text: &str) -> Option<Arc<Table>> {
         match self.thing(self.oid(text)?) {
@@ -234,18 +269,22 @@ impl Numbered {
         system::numbered(self.oid(text)?)
     }
 
-    /// The name of what has a number; the number itself where nothing has.
-    pub(super) fn name(&self, text: &str) -> String {
-        let Ok(oid) = text.trim().parse::<i64>() else {
-            return text.to_owned();
+    /// The name of what a text means by its name or its number; the number itself where nothing
+    /// has it.
+    ///
+    /// # Errors
+    /// Those of `named`.
+    pub(super) fn name(&self, text: &str) -> Result<String> {
+        let Some(oid) = self.named(text)? else {
+            return Ok(text.to_owned());
         };
-        match self.thing(oid) {
+        Ok(match self.thing(oid) {
             Some(Thing::System(table)) => table.shown(),
             Some(Thing::Table(table) | Thing::View(table)) => identifier(&table.name),
             Some(Thing::Key(table) | Thing::Constraint(table)) => identifier(&key_name(&table)),
             None if oid == 0 => "-".to_owned(),
             None => oid.to_string(),
-        }
+        })
     }
 
     /// The statement that would make an index, or the name of one of its columns.

@@ -453,12 +453,20 @@ fn of_settings(settings: &Settings) -> [ScalarUDF; 2] {
     ]
 }
 
+/// What a function that may refuse its arguments tells of what a statement sees.
+type Checked = fn(&Numbered, &Arguments) -> lazybase_model::Result<Option<String>>;
+
 /// The functions over what a statement sees.
 pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
     let numbered = Arc::new(Numbered::new(names.visible.clone(), names.gate.clone()));
     let with = |name: &str, gives: DataType, tell: fn(&Numbered, &Arguments) -> Option<String>| {
         let numbered = Arc::clone(&numbered);
         function(name, gives, move |arguments| tell(&numbered, arguments))
+    };
+    let checked = |name: &str, gives: DataType, tell: Checked| {
+        let numbered = Arc::clone(&numbered);
+        let tell = move |arguments: &Arguments<'_>| tell(&numbered, arguments);
+        failing(name, gives, Volatility::Stable, tell)
     };
     let bytes_of: fn(&Numbered, &Arguments) -> Option<String> = |numbered, a| {
         numbered
@@ -472,15 +480,20 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
     let mut all = privileges::functions(names, &numbered);
     all.extend(of_connections(names));
     all.extend([
-        with(REGCLASS_OID, DataType::Int64, number_of),
+        checked(REGCLASS_OID, DataType::Int64, |numbered, a| {
+            let named = argument(a, 0).map(|name| numbered.named(name));
+            let oid = named.transpose()?.flatten();
+            Ok(oid.map(|oid| oid.to_string()))
+        }),
         with("to_regclass", DataType::Int64, number_of),
         with("pg_table_size", DataType::Int64, bytes_of),
         with("pg_relation_size", DataType::Int64, bytes_of),
         with("pg_total_relation_size", DataType::Int64, bytes_of),
         with("pg_database_size", DataType::Int64, all_bytes),
         with("pg_tablespace_size", DataType::Int64, all_bytes),
-        with(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
-            Some(numbered.name(argument(a, 0)?))
+        checked(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
+            let named = argument(a, 0).map(|name| numbered.name(name));
+            named.transpose()
         }),
         with("pg_get_indexdef", DataType::Utf8, |numbered, a| {
             numbered.index_definition(number(a, 0)?, number(a, 1).unwrap_or(0))
