@@ -23,6 +23,7 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider,
 };
 use datafusion::error::Result as DataFusionResult;
+use datafusion::logical_expr::TableType;
 use futures::future::{self, BoxFuture};
 use lazybase_cluster::Instance;
 use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
@@ -110,6 +111,8 @@ pub(crate) fn definition_in(snapshot: &Snapshot, table: &Table) -> Result<Arc<Ta
 /// makes of them takes the compiler long, for it proves of each that all of a session may be
 /// sent, under bounds under which it keeps no proofs.
 type Found = DataFusionResult<Option<Arc<dyn TableProvider>>>;
+/// What kind of thing that is.
+type Kind = DataFusionResult<Option<TableType>>;
 
 /// The only catalogue there is, in the list that DataFusion wants.
 #[derive(Debug)]
@@ -178,6 +181,9 @@ trait Schema: fmt::Debug + Send + Sync + 'static {
 
     fn find(&self, name: &str) -> Found;
 
+    /// What `information_schema.tables` calls it, as `pg_class` does.
+    fn kind(&self, name: &str) -> Kind;
+
     fn has(&self, name: &str) -> bool;
 }
 
@@ -198,6 +204,16 @@ impl<S: Schema> SchemaProvider for AtOnce<S> {
         Self: 'found,
     {
         Box::pin(future::ready(self.0.find(name)))
+    }
+
+    fn table_type<'schema: 'found, 'name: 'found, 'found>(
+        &'schema self,
+        name: &'name str,
+    ) -> BoxFuture<'found, Kind>
+    where
+        Self: 'found,
+    {
+        Box::pin(future::ready(self.0.kind(name)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -294,6 +310,11 @@ impl Schema for StoredSchema {
         Ok(Some(Arc::new(table.with_new_ids(new_ids))))
     }
 
+    fn kind(&self, name: &str) -> Kind {
+        let found = self.find(name)?;
+        Ok(found.map(|table| table.table_type()))
+    }
+
     fn names(&self) -> Vec<String> {
         let mut tables = self.names.visible.tables();
         tables.extend(self.names.visible.views());
@@ -351,6 +372,10 @@ impl Schema for PgSchema {
         Ok(Some(Arc::new(table)))
     }
 
+    fn kind(&self, name: &str) -> Kind {
+        Ok(self.has(name).then_some(TableType::View))
+    }
+
     fn names(&self) -> Vec<String> {
         pg_catalog::names().map(str::to_owned).collect()
     }
@@ -388,6 +413,10 @@ impl Schema for SystemSchema {
                 Ok(Some(Arc::new(table)))
             }
         }
+    }
+
+    fn kind(&self, name: &str) -> Kind {
+        Ok(self.has(name).then_some(TableType::View))
     }
 
     fn names(&self) -> Vec<String> {
