@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   day > 5, nullif(day, 5), CASE day WHEN 5 ..., JOIN ... USING (day)    compared
-//!   CASE WHEN x THEN day ELSE 5 END, greatest(day, 5), day UNION 5       put together
+//!   CASE WHEN x THEN day ELSE 5 END, greatest(day, 5), day UNION 5,
+//!   lag(day, 1, 5)                                                       put together
 //! ```
 //!
 //! A rule of the planner before its own; pure.
@@ -97,6 +98,11 @@ fn chooses(expr: &Expr, schema: &DFSchema) -> bool {
         }
         Expr::ScalarFunction(call) if matches!(call.name(), "greatest" | "least") => {
             let chosen = call.args.iter();
+            chosen.map(|value| type_of(value, schema)).collect()
+        }
+        // The value of another row, and what stands for it where there is no such row.
+        Expr::WindowFunction(call) if matches!(call.fun.name(), "lag" | "lead") => {
+            let chosen = call.params.args.iter().step_by(2);
             chosen.map(|value| type_of(value, schema)).collect()
         }
         _ => return false,
