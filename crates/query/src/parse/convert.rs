@@ -218,6 +218,14 @@ fn refused(statement: &Ast) -> Error {
             "CREATE MATERIALIZED VIEW v AS SELECT ... FROM t ORDER BY ... keeps a table in another \
              order; CREATE TABLE ... AS SELECT keeps a query's rows",
         ),
+        Ast::CreateDatabase { .. }
+        | Ast::Drop {
+            object_type: ObjectType::Database,
+            ..
+        } => error.with_hint(
+            "a server has one database, a folder: lazybase serve --db names it, and makes it where \
+             there is none",
+        ),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
         Ast::Prepare { .. } | Ast::Execute { .. } | Ast::Deallocate { .. } => error.with_hint(
             "clients of PostgreSQL's protocol prepare statements, and so does session.prepare in \

@@ -1,6 +1,6 @@
 //! Statements that are read by their tokens: those that no dialect knows (SETTLE, VERIFY
-//! TABLE, BACKUP, PAUSE, RESUME, REFRESH), and SET, SHOW and RESET, whose names and values need
-//! no grammar.
+//! TABLE, BACKUP, PAUSE, RESUME, REFRESH, REINDEX), and SET, SHOW and RESET, whose names and
+//! values need no grammar.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -25,6 +25,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "PAUSE" => Ok(Some(Statement::Pause(stage(rest)?))),
         "RESUME" => Ok(Some(Statement::Resume(stage(rest)?))),
         "VACUUM" | "ANALYZE" | "ANALYSE" => vacuum(*first == "VACUUM", &tokens[1..]).map(Some),
+        "REINDEX" | "CLUSTER" => Err(never_needed(first)),
         "REFRESH" => refresh(rest, &tokens[1..]).map(Some),
         "ALTER" if rest.starts_with(&["MATERIALIZED", "VIEW"]) => Err(unsupported(
             "of a materialized view nothing can be altered but its owner",
@@ -134,6 +135,15 @@ fn vacuum(is_vacuum: bool, tokens: &[TokenWithSpan]) -> Result<Statement> {
     }
     let tag = if is_vacuum { "VACUUM" } else { "ANALYZE" };
     Ok(Statement::Vacuum { tag, tables })
+}
+
+/// REINDEX and CLUSTER: what they would do again is never undone.
+fn never_needed(word: &str) -> Error {
+    unsupported(format!("{word} is not supported"))
+        .with_detail(
+            "rows are brought into the order of their key, and views into theirs, all the time",
+        )
+        .with_hint("VERIFY TABLE compares a table's rows with its views")
 }
 
 fn refresh(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
