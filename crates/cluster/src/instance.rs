@@ -1,5 +1,6 @@
 //! One running database: ingest, coordinator and workers of one process behind one handle.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adopt::seal_edit;
+use crate::condemned;
 use crate::coordinator::{
     Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, Unchanged, ViewSpec,
     define, define_view, no_table,
@@ -195,18 +197,24 @@ impl Instance {
         for error in &lost {
             shared.report_trouble(error);
         }
-        for error in lost.iter().chain(known) {
+        let marks = condemned::load(&*shared.env.store).await?;
+        for error in lost.iter().chain(known).chain(&marks.damaged) {
             shared.reader.damaged.note(error);
         }
-        let condemned = crate::condemned::load(&*shared.env.store).await?;
-        crate::condemned::reset_views(&shared.manifests, &condemned).await?;
-        for error in &condemned {
+        condemned::reset_views(&shared.manifests, &marks.condemned).await?;
+        for error in &marks.condemned {
             shared.reader.damaged.condemn(error);
         }
-        Ok(Instance::start(shared, sealed))
+        let marked = marks.damaged.iter().filter_map(Error::damaged_file);
+        let marked = marked.map(str::to_owned).collect();
+        Ok(Instance::start(shared, sealed, marked))
     }
 
-    fn start(shared: Arc<Shared>, sealed: mpsc::UnboundedReceiver<ingest::Sealed>) -> Instance {
+    fn start(
+        shared: Arc<Shared>,
+        sealed: mpsc::UnboundedReceiver<ingest::Sealed>,
+        damage_marks: BTreeSet<String>,
+    ) -> Instance {
         let (events, inbox) = mpsc::unbounded_channel();
         let context = WorkerContext {
             env: shared.env.clone(),
@@ -220,6 +228,7 @@ impl Instance {
             events: inbox,
             sealed,
             context,
+            damage_marks,
         };
         let actor = Box::pin(Coordinator::new(parts).run());
         let handle = shared.env.spawner.spawn("coordinator", actor);

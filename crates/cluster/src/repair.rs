@@ -215,7 +215,7 @@ async fn look_at_segments(
             damaged.insert(meta.file.clone(), error);
         }
     }
-    for error in condemned::load(&*env.store).await? {
+    for error in condemned::load(&*env.store).await?.condemned {
         let file = error.file().unwrap_or_default().to_owned();
         damaged.entry(file).or_insert(error);
     }

@@ -11,7 +11,7 @@
 //! Runs are made again oldest first: what was healed serves to heal what was made of it. Several
 //! runs may name one file; each is healed. A damaged log is healed by sorting what it holds, from
 //! memory. Invariant HEAL-2: while a run waits to be made again, nothing that it is to be made of
-//! is retired.
+//! is retired, though the process should end meanwhile: its damaged files are marked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +35,9 @@ const LOST_CHECKED_EVERY: Duration = Duration::from_secs(30);
 /// What the coordinator knows of damage.
 #[derive(Default)]
 pub(super) struct Healing {
+    /// The version of the set of damaged files that was looked at last: what is retired while
+    /// there is a newer one may be what something is to be made of.
+    pub(super) looked_at: u64,
     /// Files that were read back in full and are damaged, and when that was.
     confirmed: BTreeMap<String, i64>,
     /// Runs that wait to be made again.
@@ -47,6 +50,8 @@ pub(super) struct Healing {
     retried: BTreeMap<String, i64>,
     /// Lost files that were reported.
     reported: BTreeSet<String>,
+    /// Damaged files whose marks were refused by the store, which was said.
+    unmarked: BTreeSet<String>,
     /// What is made again and waits for its edit.
     pub(super) made: Vec<Output>,
 }
@@ -55,11 +60,16 @@ impl Coordinator {
     /// Does what can be done about damaged files now.
     pub(super) async fn heal(&mut self) -> Result<()> {
         self.adopt_healed().await?;
-        let (_, damaged) = self.shared.reader.damaged.files();
+        let (version, damaged) = self.shared.reader.damaged.files();
         if damaged.is_empty() {
-            self.healing = Healing::default();
+            self.keep_marks(BTreeMap::new()).await;
+            self.healing = Healing {
+                looked_at: version,
+                ..Healing::default()
+            };
             return Ok(());
         }
+        self.healing.looked_at = version;
         self.heal_logs(&damaged).await?;
         let manifest = self.shared.manifests.current();
         let broken: Vec<Arc<Run>> = manifest
@@ -71,11 +81,14 @@ impl Coordinator {
         self.settle_states(&broken, &damaged).await;
         self.healing.unhealed = broken.iter().map(|run| run.id).collect();
         self.healing.lost_tables.clear();
+        let lost = outlook(&manifest, &damaged).lost;
+        let waiting = broken.iter().filter(|run| !lost.contains(&run.id));
+        let marked = self.to_be_marked(waiting, &damaged);
+        self.keep_marks(marked).await;
         if self.check_suspects(&manifest, &broken, &damaged)? {
             return Ok(());
         }
         let mut retired = Vec::new();
-        let lost = outlook(&manifest, &damaged).lost;
         for run in &broken {
             match remedy(&manifest, run, &damaged) {
                 Some(remedy) => self.start_heal(&manifest, run, remedy, &damaged)?,
@@ -88,6 +101,57 @@ impl Coordinator {
             }
         }
         self.retire_lost(retired).await
+    }
+
+    /// The damaged files of runs that wait to be made again. Those that are only suspected wait for
+    /// being read back; those that a disk refuses may be read the next time.
+    fn to_be_marked<'r>(
+        &self,
+        runs: impl Iterator<Item = &'r Arc<Run>>,
+        damaged: &DamagedFiles,
+    ) -> BTreeMap<String, Error> {
+        let known = |file: &str| {
+            self.healing.confirmed.contains_key(file) || self.damage_marks.contains(file)
+        };
+        let mut marked = BTreeMap::new();
+        for file in runs.flat_map(|run| damaged_files(run, damaged)) {
+            let error = &damaged[file];
+            let is_condemned = self.shared.reader.damaged.is_condemned(file);
+            if known(file) && error.kind() == ErrorKind::Corrupt && !is_condemned {
+                marked.insert(file.to_owned(), error.clone());
+            }
+        }
+        marked
+    }
+
+    /// Keeps marks of these files, and of no others. A file that is lost has none: nothing waits
+    /// for it, and whoever restores it is to find its rows as soon as the database is open.
+    async fn keep_marks(&mut self, wanted: BTreeMap<String, Error>) {
+        let store = Arc::clone(&self.shared.env.store);
+        let is_over = |file: &&String| !wanted.contains_key(*file);
+        let over: Vec<String> = self.damage_marks.iter().filter(is_over).cloned().collect();
+        for file in over {
+            self.damage_marks.remove(&file);
+            // What stays is forgotten once the database was opened again.
+            if let Err(refused) = condemned::forget_damaged(&*store, &file).await {
+                self.shared.report_trouble(&refused);
+            }
+        }
+        for (file, error) in wanted {
+            if self.damage_marks.contains(&file) {
+                continue;
+            }
+            match condemned::keep_damaged(&*store, &file, &error).await {
+                Ok(()) => {
+                    self.damage_marks.insert(file);
+                }
+                // It is tried again at the next tick, and said once.
+                Err(refused) if self.healing.unmarked.insert(file.clone()) => {
+                    self.shared.report_trouble(&refused);
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     /// Reads suspected files back in full; whether there are any.

@@ -1,6 +1,6 @@
 //! The coordinator's loop: hear, commit, adopt, decide, start.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub(crate) struct CoordinatorParts {
     pub(crate) sealed: mpsc::UnboundedReceiver<Sealed>,
     /// What workers work with.
     pub(crate) context: WorkerContext,
+    /// Damaged files of which marks are kept.
+    pub(crate) damage_marks: BTreeSet<String>,
 }
 
 /// How urgently somebody waits for the pipeline.
@@ -125,6 +127,8 @@ pub(crate) struct Coordinator {
     /// Why the natural keys of SCUs can't be read: nothing else tells their numbers.
     lost_mentions: Option<Error>,
     pub(super) healing: Healing,
+    /// Damaged files of which marks are kept beside them.
+    pub(super) damage_marks: BTreeSet<String>,
     pub(super) housekept_micros: i64,
     pub(super) sweep: Sweep,
     spans: ScuSpans,
@@ -172,6 +176,7 @@ impl Coordinator {
             resting: HashMap::new(),
             lost_mentions: None,
             healing: Healing::default(),
+            damage_marks: parts.damage_marks,
             housekept_micros: 0,
             sweep: Sweep::new(),
             spans: ScuSpans::default(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use futures::{StreamExt, TryStreamExt, stream};
 use lazybase_cluster::{DamageState, Instance, Outcome, Settings, SettleTo, StageName, ViewSpec};
-use lazybase_engine::env::faults::{Faults, FaultyStore};
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::manifest::file::{FileKind, encode_checkpoint};
@@ -130,6 +130,78 @@ fn a_merge_that_meets_damage_goes_on_when_its_input_was_made_again() {
         assert!(report.is_whole(), "{report:?}");
         block_on(instance.close()).unwrap();
     }
+}
+
+/// A base whose rows earlier runs hold too, found damaged while nothing can be made again; closed.
+fn leave_unhealed(world: &World, harm: Harm) -> (Arc<Table>, Model) {
+    let instance = world.open();
+    let table = create(&instance, "t");
+    let mut model = Model::default();
+    for round in 0..4 {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    }
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let base = files_of(&instance, &table, RunKind::Base);
+    world.harm(&base[0], harm);
+    let refused = Fault::Refused { full: false };
+    let rule = Rule::every(Operation::Create, refused);
+    world.faults.add(rule.named("segments/"));
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows(), "{harm:?}");
+    wait_for(&instance, "the mark", |_| {
+        !files(&world.memory, "condemned/").is_empty()
+    });
+    block_on(instance.close()).unwrap();
+    (table, model)
+}
+
+/// Opened with a retention that is over: what nothing is to be made of goes at once.
+fn open_forgetting(world: &World) -> Instance {
+    let settings = Settings {
+        cache_bytes: 0,
+        ..settings()
+    };
+    open(Arc::clone(&world.store) as _, settings).unwrap()
+}
+
+#[test]
+fn what_a_damaged_run_is_made_of_is_kept_until_then_also_by_the_next_process() {
+    let world = World::new();
+    let (table, model) = leave_unhealed(&world, Harm::Delete);
+    let instance = open_forgetting(&world);
+    // Longer than housekeeping rests.
+    block_on(instance.env().clock.sleep(Duration::from_millis(1500)));
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    world.faults.clear();
+    wait_for(&instance, "the mark to go", |_| {
+        files(&world.memory, "condemned/").is_empty()
+    });
+    wait_for(&instance, "earlier forms to be retired", |instance| {
+        instance.manifest().runs.len() == 1
+    });
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn a_damaged_file_that_was_restored_while_the_database_was_closed_is_as_good_as_any() {
+    let world = World::new();
+    let (table, model) = leave_unhealed(&world, Harm::Truncate);
+    world.faults.clear();
+    let instance = open_forgetting(&world);
+    wait_for(&instance, "the mark to go", |_| {
+        files(&world.memory, "condemned/").is_empty()
+    });
+    assert!(instance.status().damage.is_empty());
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
 }
 
 /// The view `by_count` of a table, sorted by count and id.
