@@ -18,6 +18,8 @@
 //!    rest in one range: the later, the dearer it is.
 //! 4. **Expiry.** A base of which whole segments have ended, by the table's time to live, is
 //!    written anew without them, by itself: its other segments are moved.
+//!    What somebody waits for goes there as soon as it is sorted, each range once, whatever else
+//!    comes in.
 //! 5. **Targets.** A table that says how stale an answer of few runs may be comes first where that
 //!    is older than half of it, with a round of its own: before other tables' rounds, and before
 //!    sorts that are not pressing.
@@ -156,6 +158,8 @@ pub struct Load<'a> {
     pub open_batches: u64,
     /// Uncompressed bytes of the open SCU and of those that are sealed and not sorted.
     pub unsorted_bytes: u64,
+    /// Up to where somebody waits for the authority; zero where nobody does.
+    pub awaited_through: ScuNumber,
     /// The settings.
     pub settings: &'a PolicySettings,
 }
@@ -165,6 +169,18 @@ impl Load<'_> {
     fn pressure(&self) -> u64 {
         let most = self.settings.unsorted_bytes_max.max(1);
         (self.unsorted_bytes.saturating_mul(1000) / most).min(1000)
+    }
+
+    /// How urgent it is what somebody waits for: it comes before any sort of what that one does
+    /// not wait for, or where sorting lags for ever it would never be done.
+    fn awaited_urgency(&self) -> u64 {
+        URGENCY_LATE + self.pressure()
+    }
+
+    /// Up to where somebody waits for the authority, once all of that is sorted.
+    fn awaited(&self, manifest: &Manifest) -> Option<ScuNumber> {
+        let through = Some(self.awaited_through).filter(|through| *through > ScuNumber::ZERO);
+        through.filter(|through| *through <= manifest.sorted_through)
     }
 }
 
@@ -443,6 +459,10 @@ impl<'a> Policy<'a> {
             );
             return;
         }
+        if let Some(end) = self.awaited(chain) {
+            self.merge(chain, 0, end, self.load.awaited_urgency(), ranked);
+            return;
+        }
         let late = self.late.round_of(chain.view).filter(|_| !self.idle);
         let boundary = late.unwrap_or(self.boundary);
         let end = chain.links_to(boundary);
@@ -472,6 +492,15 @@ impl<'a> Policy<'a> {
         } else {
             self.fold(chain, begin, end, ranked);
         }
+    }
+
+    /// How many links of a range go to the authority for somebody who waits for them, however much
+    /// comes in behind. At rest all of them go there by themselves.
+    fn awaited(&self, chain: &Chain) -> Option<usize> {
+        let through = self.load.awaited(self.manifest)?;
+        chain
+            .links_to_reach(self.manifest, through)
+            .filter(|_| !self.idle)
     }
 
     /// Where a merge of the newest links begins.

@@ -60,7 +60,8 @@ impl Coordinator {
         let last_ack = last_ack
             .or(last_time.map(|time| time.last_ack_micros))
             .unwrap_or(0);
-        let hurried = !authority_reaches(manifest, self.hurry.authority_through());
+        let awaited = self.hurry.authority_through();
+        let hurried = !authority_reaches(manifest, awaited);
         let idle_for = match hurried {
             true => HURRY,
             false => Duration::from_micros((self.shared.now() - last_ack).max(0) as u64),
@@ -74,6 +75,7 @@ impl Coordinator {
             now_micros: self.shared.now(),
             open_batches: if hurried { 0 } else { open },
             unsorted_bytes: unsorted.iter().map(|scu| scu.raw_bytes()).sum(),
+            awaited_through: if hurried { awaited } else { ScuNumber::ZERO },
             settings: &self.policy,
         }
     }

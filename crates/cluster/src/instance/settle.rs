@@ -152,6 +152,7 @@ impl Instance {
             now_micros: self.shared.now(),
             open_batches: 0,
             unsorted_bytes: 0,
+            awaited_through: ScuNumber::ZERO,
             settings: &PolicySettings::of(&self.shared.settings),
         };
         let waited_for: Vec<ViewId> = states_of(&manifest, table)

@@ -112,6 +112,21 @@ impl Chain {
             .unwrap_or(self.links.len())
     }
 
+    /// How many links must go to the base so that it reaches `through`; nothing where it does,
+    /// where a running merge has some of the range, and where the range's runs end before.
+    pub(super) fn links_to_reach(&self, manifest: &Manifest, through: ScuNumber) -> Option<usize> {
+        if self.is_busy() {
+            return None;
+        }
+        let run = |id: Option<&RunId>| id.and_then(|id| manifest.runs.get(id));
+        let base = run(self.base()?.runs.first())?;
+        let begins =
+            |link: &&Link| run(link.runs.first()).is_some_and(|first| first.span.first <= through);
+        let links = self.links.iter().take_while(begins).count();
+        let last = run(self.links[..links].last()?.runs.last())?;
+        (base.span.last < through && through <= last.span.last).then_some(links)
+    }
+
     /// How many runs a reader that ends at `boundary` meets, running merges done.
     pub(super) fn sources_to(&self, boundary: ScuNumber) -> usize {
         let links = &self.links[..self.links_to(boundary)];

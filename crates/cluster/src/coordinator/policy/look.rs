@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lazybase_engine::manifest::Manifest;
+use lazybase_model::ScuNumber;
 
 use super::targets::Late;
 use super::{IDLE_FACTOR, Load, Proposal, RunningTask, propose};
@@ -19,12 +20,13 @@ pub struct Look {
 }
 
 /// What the policy sees of a load beside its tasks: how long it has been idle, how much is
-/// unsorted, and which tables are late, as far as that makes a difference.
+/// unsorted, who waits, and which tables are late, as far as that makes a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sight {
     is_open: bool,
     idle_steps: u8,
     pressure: u64,
+    awaited_through: ScuNumber,
     late: Late,
 }
 
@@ -37,6 +39,7 @@ impl Sight {
             is_open: load.open_batches > 0,
             idle_steps: passed.count() as u8,
             pressure: load.pressure(),
+            awaited_through: load.awaited_through,
             late: Late::of(manifest, load),
         }
     }

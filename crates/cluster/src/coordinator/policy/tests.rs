@@ -14,6 +14,7 @@ struct Case {
     now_micros: i64,
     open_batches: u64,
     unsorted_bytes: u64,
+    awaited_through: ScuNumber,
     settings: PolicySettings,
 }
 
@@ -26,6 +27,7 @@ impl Case {
             now_micros: 0,
             open_batches: 1,
             unsorted_bytes: 0,
+            awaited_through: ScuNumber::ZERO,
             settings: PolicySettings::default(),
         }
     }
@@ -34,6 +36,13 @@ impl Case {
         self.idle_for = Duration::from_millis(millis);
         self.open_batches = 0;
         self
+    }
+
+    fn awaited(self, through: u64) -> Case {
+        Case {
+            awaited_through: ScuNumber(through),
+            ..self
+        }
     }
 
     fn at(self, second: i64) -> Case {
@@ -59,6 +68,7 @@ impl Case {
             now_micros: self.now_micros,
             open_batches: self.open_batches,
             unsorted_bytes: self.unsorted_bytes,
+            awaited_through: self.awaited_through,
             settings: &self.settings,
         }
     }
@@ -371,6 +381,32 @@ fn a_pause_sends_everything_to_the_authority() {
     Case::of(&unsorted)
         .idle(5000)
         .proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]", "sort 110"]);
+}
+
+#[test]
+fn what_somebody_waits_for_goes_to_the_authority_though_sorting_lags() {
+    let lagging = STREAM
+        .replace("64M", "40M")
+        .replace("sealed 109", "sealed 110");
+    let by_itself = ["v1 - Merged [2, 3, 4, 5, 6, 7]", "sort 110"];
+    Case::of(&lagging).proposes(&by_itself);
+    Case::of(&lagging)
+        .awaited(109)
+        .proposes(&["v1 - Base [1, 2, 3, 4, 5, 6, 7]", "sort 110"]);
+    // What came later stays beside it, but for runs that hold both.
+    Case::of(&lagging)
+        .awaited(107)
+        .proposes(&["v1 - Base [1, 2, 3, 4, 5]", "sort 110"]);
+    Case::of(&lagging)
+        .awaited(102)
+        .proposes(&["v1 - Base [1, 2]", "sort 110"]);
+    // However much is unsorted.
+    let mut pressed = Case::of(&lagging).awaited(109);
+    pressed.unsorted_bytes = pressed.settings.unsorted_bytes_max;
+    pressed.proposes(&["v1 - Base [1, 2, 3, 4, 5, 6, 7]", "sort 110"]);
+    // Not sorted yet, or there already.
+    Case::of(&lagging).awaited(110).proposes(&by_itself);
+    Case::of(&lagging).awaited(100).proposes(&by_itself);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! A view that lags is read with its table's changes since; bringing it on reads the changed rows
 //! of the table twice, as they were and as they are. So it waits until there is as much to do as
-//! makes reads dear, or until nothing else comes in.
+//! makes reads dear, until nothing else comes in, or until somebody waits for it.
 
 use lazybase_engine::manifest::{Manifest, RunKind, TableState};
 use lazybase_model::ScuNumber;
@@ -31,13 +31,18 @@ pub(super) fn advances(manifest: &Manifest, load: &Load<'_>, idle: bool) -> Vec<
             continue;
         };
         let lack = lacking(manifest, table, from);
+        let awaited = load.awaited(manifest).is_some_and(|through| from < through);
         let due = idle
+            || awaited
             || is_empty(manifest, state)
             || to.0 - from.0 >= SCUS_MAX
             || lack.bytes >= lack.base_bytes / SHARE && lack.bytes > 0;
         if due {
             ranked.push(Ranked {
-                urgency: URGENCY,
+                urgency: match awaited {
+                    true => load.awaited_urgency(),
+                    false => URGENCY,
+                },
                 bytes: lack.bytes,
                 proposal: Proposal::Advance { view, from, to },
             });

@@ -37,14 +37,15 @@ const STATES: [&str; 2] = [
 ];
 
 /// What a load is drawn from.
-type Drawn = (u64, u64, u64, Option<u64>, i64);
+type Drawn = (u64, u64, u64, Option<u64>, i64, u64);
 
 proptest! {
     #[test]
     fn a_look_that_is_left_out_would_have_said_the_same(
         state in 0_usize..2,
         loads in proptest::collection::vec(
-            (0_u64..2000, 0_u64..3, 0_u64..40, proptest::option::of(110_u64..112), 112_i64..125),
+            (0_u64..2000, 0_u64..3, 0_u64..40, proptest::option::of(110_u64..112), 112_i64..125,
+                proptest::sample::select(vec![0_u64, 105, 109, 111])),
             2..20),
     ) {
         let manifest = Arc::new(literal::manifest(STATES[state]).unwrap());
@@ -53,7 +54,7 @@ proptest! {
             ..PolicySettings::default()
         };
         let mut kept = None;
-        for (idle_ms, open_batches, unsorted_mib, sorting, now) in loads as Vec<Drawn> {
+        for (idle_ms, open_batches, unsorted_mib, sorting, now, awaited) in loads as Vec<Drawn> {
             let sort = sorting.map(|scu| RunningTask::Sort { scu: ScuNumber(scu) });
             let running: Vec<RunningTask> = sort.into_iter().collect();
             let load = Load {
@@ -62,6 +63,7 @@ proptest! {
                 now_micros: now * 1_000_000,
                 open_batches,
                 unsorted_bytes: unsorted_mib << 20,
+                awaited_through: ScuNumber(awaited),
                 settings: &settings,
             };
             let look = Look::again(kept.as_ref(), &manifest, &load);
@@ -81,6 +83,7 @@ fn nothing_new_is_not_looked_at_again() {
         now_micros: 0,
         open_batches,
         unsorted_bytes: 0,
+        awaited_through: ScuNumber::ZERO,
         settings: &settings,
     };
     let first = Look::again(None, &manifest, &load(0, 1));

@@ -288,6 +288,7 @@ impl Pipeline {
                 now_micros: self.now,
                 open_batches: u64::from(self.open_since.is_some()),
                 unsorted_bytes: unsorted * RATIO + self.open_bytes(),
+                awaited_through: ScuNumber::ZERO,
                 settings: &self.settings,
             },
         )
