@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::manifest::history::TimesTail;
-use lazybase_engine::manifest::{Edit, collect};
-use lazybase_engine::read::read_times;
+use lazybase_engine::manifest::{Edit, Manifest, RunKind, collect};
+use lazybase_engine::read::remedy::damaged_files;
+use lazybase_engine::read::{DamagedFiles, read_times};
 use lazybase_model::error::DISK_FULL;
 use lazybase_model::{Error, Result, ScuNumber, limits};
 
@@ -67,12 +68,14 @@ impl Coordinator {
             // What was found since then may be made of what would go now (HEAL-2).
             return Ok(());
         }
-        // Attempts read back what they wrote before they report.
         let views = self.views_on_their_way();
+        let read_instead = read_instead(&pinned, &damaged);
+        // Attempts read back what they wrote before they report.
         let verified = collect::Verified {
             views: &views,
             unhealed_runs: &self.healing.unhealed,
             damaged: &damaged,
+            read_instead: &read_instead,
             sorted_through,
             ..collect::Verified::default()
         };
@@ -174,6 +177,18 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// The SCUs whose logs pinned snapshots read in the place of damaged runs: the runs may have been
+/// made again since, the snapshots know the old ones.
+fn read_instead(pinned: &[Arc<Manifest>], damaged: &DamagedFiles) -> BTreeSet<ScuNumber> {
+    if damaged.is_empty() {
+        return BTreeSet::new();
+    }
+    let runs = pinned.iter().flat_map(|manifest| manifest.runs.values());
+    let sorted = runs.filter(|run| run.kind == RunKind::Sorted);
+    let damaged = sorted.filter(|run| !damaged_files(run, damaged).is_empty());
+    damaged.map(|run| run.span.first).collect()
 }
 
 /// The files that an output wrote or moved.

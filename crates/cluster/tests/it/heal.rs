@@ -204,6 +204,46 @@ fn a_damaged_file_that_was_restored_while_the_database_was_closed_is_as_good_as_
     block_on(instance.close()).unwrap();
 }
 
+#[test]
+fn a_snapshot_that_reads_a_log_for_a_damaged_run_keeps_it_though_the_run_was_made_again() {
+    let world = World::new();
+    let retention = Duration::from_secs(3);
+    let settings = Settings {
+        retention,
+        cache_bytes: 0,
+        ..settings()
+    };
+    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let table = create(&instance, "t");
+    let mut model = Model::default();
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let held = fresh(&instance, Freshness::ZERO);
+    world.harm(
+        &files_of(&instance, &table, RunKind::Sorted)[0],
+        Harm::Delete,
+    );
+    assert_eq!(scan(&held, &table).unwrap(), model.rows());
+    wait_until_healed(&instance);
+    // Longer than logs are kept, and than housekeeping rests.
+    block_on(
+        instance
+            .env()
+            .clock
+            .sleep(retention + Duration::from_millis(1500)),
+    );
+    assert_eq!(scan(&held, &table).unwrap(), model.rows());
+    drop(held);
+    wait_for(&instance, "the log to be retired", |instance| {
+        instance.manifest().scus.is_empty()
+    });
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
+}
+
 /// The view `by_count` of a table, sorted by count and id.
 pub(crate) fn create_view(instance: &Instance, table: &Table) -> Arc<Table> {
     let spec = ViewSpec {

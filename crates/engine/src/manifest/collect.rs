@@ -39,6 +39,8 @@ pub struct Verified<'v> {
     pub unhealed_runs: &'v BTreeSet<RunId>,
     /// Logs among these files are of no use.
     pub damaged: &'v DamagedFiles,
+    /// SCUs whose logs snapshots read in the place of damaged runs, healed or not since.
+    pub read_instead: &'v BTreeSet<ScuNumber>,
     /// Boundaries that secondary views of these tables are being brought to.
     pub views: &'v [(TableId, ScuNumber)],
 }
@@ -48,11 +50,13 @@ impl Default for Verified<'_> {
     fn default() -> Self {
         static NO_RUNS: BTreeSet<RunId> = BTreeSet::new();
         static NO_FILES: DamagedFiles = DamagedFiles::new();
+        static NO_SCUS: BTreeSet<ScuNumber> = BTreeSet::new();
         Verified {
             sorted_through: ScuNumber(u64::MAX),
             unchecked_runs: &NO_RUNS,
             unhealed_runs: &NO_RUNS,
             damaged: &NO_FILES,
+            read_instead: &NO_SCUS,
             views: &[],
         }
     }
@@ -111,6 +115,7 @@ fn retirable_logs(
     let unhealed = verified.unhealed_runs.iter();
     let needed: BTreeSet<ScuNumber> = unhealed
         .filter_map(|id| Some(manifest.runs.get(id)?.span.first))
+        .chain(verified.read_instead.iter().copied())
         .collect();
     // Somebody may restore the log: then what was lost can still be sorted.
     let lost: BTreeSet<ScuNumber> = manifest.lost_runs().map(|(scu, _)| scu).collect();
