@@ -39,7 +39,7 @@ pub use lazybase_engine::segment::CacheUsage;
 pub use lazybase_engine::stages::ingest::{
     BatchNumber, IngestStatus, LogCompression, WaitingWriter,
 };
-pub use repair::{Damage, Examination, SetAside, examine, set_aside};
+pub use repair::{Damage, Examination, SetAside, examine, finish_set_aside, set_aside};
 pub use settings::Settings;
 pub use shared::{
     DamageState, DamageStatus, FinishedTask, SilentAttempts, SparseWork, StageTotals, StageWork,

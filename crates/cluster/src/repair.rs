@@ -54,6 +54,9 @@ pub struct Examination {
     pub bytes: u64,
     /// Why the database does not open, if it does not. Nothing else is known then.
     pub closed: Option<Error>,
+    /// Logs that are not there: a setting aside that was broken off has made copies of what counts
+    /// in them, which [`finish_set_aside`], and opening the database, put in their places.
+    pub pending: Vec<String>,
     /// What an earlier stage, or another file, still holds: opening the database heals it.
     pub healable: Vec<Damage>,
     /// What nothing holds.
@@ -82,7 +85,8 @@ pub struct Damage {
 impl Examination {
     /// Whether nothing is damaged.
     pub fn is_whole(&self) -> bool {
-        self.closed.is_none() && self.healable.is_empty() && self.lost.is_empty()
+        let pending = self.closed.is_some() || !self.pending.is_empty();
+        !pending && self.healable.is_empty() && self.lost.is_empty()
     }
 }
 
@@ -97,6 +101,7 @@ pub async fn examine(env: &Env) -> Result<Examination> {
     if store.list("manifest/").await?.is_empty() {
         return Err(Error::not_found("there is no database here"));
     }
+    found.pending = pending_cuts(store).await?;
     let manifest = match ManifestStore::open_read_only(env).await {
         Ok(manifests) => manifests.current(),
         Err(error) => {
@@ -478,6 +483,27 @@ async fn cut_logs(
         }));
     }
     Ok(())
+}
+
+/// Finishes a setting aside that was broken off, as opening the database does.
+///
+/// # Errors
+/// The store's.
+#[boxed(?Send)]
+pub async fn finish_set_aside(env: &Env) -> Result<()> {
+    finish_cuts(&*env.store).await
+}
+
+/// The logs whose copies wait to take their places.
+async fn pending_cuts(store: &dyn Store) -> Result<Vec<String>> {
+    let mut pending = Vec::new();
+    for (copy, _) in store.list(CUTS).await? {
+        let file = format!("{LOG}{}", copy.trim_start_matches(CUTS));
+        if store.list(&file).await?.is_empty() {
+            pending.push(file);
+        }
+    }
+    Ok(pending)
 }
 
 /// Puts copies in their places that a setting aside which was broken off had made: also when the

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use lazybase_cluster::{Damage, Examination, Instance, SetAside, examine, set_aside};
+use lazybase_cluster::{
+    Damage, Examination, Instance, SetAside, examine, finish_set_aside, set_aside,
+};
 use lazybase_engine::env::Env;
 use lazybase_engine::env::local::LocalStore;
 use lazybase_model::{Error, Result};
@@ -33,6 +35,11 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
     };
     let mut aside = SetAside::default();
     let mut before = look().await?;
+    if !args.dry_run && !before.pending.is_empty() {
+        let store = LocalStore::open(&folder)?;
+        finish_set_aside(&Env::system(Arc::new(store))).await?;
+        before = look().await?;
+    }
     if args.set_aside && before.closed.is_some() {
         let store = LocalStore::open(&folder)?;
         aside = set_aside(&Env::system(Arc::new(store))).await?;
@@ -60,7 +67,8 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
     };
     failure::write_data(&text)?;
     let lost = after.closed.is_some() || !after.lost.is_empty() || aside.is_something();
-    Ok(match (lost, after.healable.is_empty()) {
+    let is_healed = after.healable.is_empty() && after.pending.is_empty();
+    Ok(match (lost, is_healed) {
         (true, _) => ExitCode::from(LOST),
         (false, false) => ExitCode::from(HEALABLE),
         (false, true) => ExitCode::SUCCESS,
@@ -96,6 +104,12 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
     for file in &aside.files {
         text += &format!("set aside: {file}\n");
     }
+    for file in &found.pending {
+        text += &format!(
+            "not in its place yet: {file}, of which setting aside made a copy before it was \
+             broken off; opening the database puts it there\n"
+        );
+    }
     if let Some(error) = &found.closed {
         text += &format!("does not open: {}\n", error.fact());
     }
@@ -113,6 +127,10 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
         counted(found.files, "file"),
         bytes(found.bytes),
         match (&found.closed, found.is_whole(), aside.is_something()) {
+            (Some(_), ..) if !found.pending.is_empty() => {
+                "more can't be told until that is in its place: open it, or repair it without \
+                 --dry-run"
+            }
             (Some(_), ..) => {
                 "more can't be told until it opens: restore the file, or a backup; or give up \
                  what it said with --set-aside"
@@ -143,6 +161,7 @@ fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
         "files": found.files,
         "bytes": found.bytes,
         "closed": found.closed.as_ref().map(Error::fact),
+        "pending": found.pending,
         "did_not_open": aside.why,
         "set_aside": aside.files,
         "healed": all(healed),

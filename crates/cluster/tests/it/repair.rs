@@ -579,6 +579,12 @@ fn a_setting_aside_that_broke_off_is_finished_when_the_database_is_opened() {
         drop(image.create_log(&copy, bytes, Some(&log)).await.unwrap());
     });
     assert_eq!(files(&image, "set-aside/"), [copy]);
+    // Whoever only looks is told of the copy, and it stays where it is.
+    for _ in 0..2 {
+        let found = looked_at(&image);
+        assert_eq!(found.pending, [log.as_str()]);
+        assert!(!found.is_whole(), "{found:?}");
+    }
     let opened = open(Arc::new(image.clone()), small_logs()).unwrap();
     let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
     assert_eq!(rows, model.rows());

@@ -251,13 +251,15 @@ pub(super) fn settle(root: &Path) -> io::Result<()> {
         walk(root, folder, Links::Passed, &mut |found| match found {
             Found::File { name, path } => {
                 let last = name.rsplit('/').next().unwrap_or(name);
-                if is_unfinished(last) {
+                let settled = if is_unfinished(last) {
                     fs::remove_file(path)
                 } else if last.ends_with(LOG_SUFFIX) {
-                    File::open(path)?.sync_data()
+                    File::open(path).and_then(|log| log.sync_data())
                 } else {
                     Ok(())
-                }
+                };
+                // Which of the many it is nothing else tells.
+                settled.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
             }
             Found::FolderEnd { path } => sync_folder(path),
         })?;

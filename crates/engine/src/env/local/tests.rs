@@ -342,6 +342,25 @@ fn who_looks_is_told_the_owner_and_keeps_writers_out() {
 }
 
 #[test]
+fn a_log_that_the_system_refuses_to_open_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let store = LocalStore::open(folder.path()).unwrap();
+    block_on(store.put_if_absent("log/a.log", Bytes::from_static(b"one"))).unwrap();
+    drop(store);
+    let path = folder.path().join("log/a.log");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
+    match LocalStore::open(folder.path()) {
+        // Whoever may read everything is refused nothing.
+        Ok(_) => assert!(fs::read(&path).is_ok()),
+        Err(error) => {
+            let detail = error.detail().unwrap_or_default();
+            assert!(detail.starts_with("log/a.log: "), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_can_t_be_read_gets_another_name() {
     use std::os::unix::fs::PermissionsExt;
     let folder = folder();
