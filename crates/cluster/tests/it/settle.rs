@@ -132,6 +132,47 @@ fn nobody_is_in_a_hurry_who_does_not_wait() {
     close_whole(&instance);
 }
 
+/// What comes in later and is never sorted keeps nobody from the authority of what came before.
+#[test]
+fn a_sort_that_is_not_waited_for_holds_up_nobody() {
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
+    let instance = open(Arc::new(store), settings()).unwrap();
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &[row(1)])]).unwrap();
+    let refused = Fault::Refused { full: false };
+    // The authority can't be made at first, each attempt half a second after the one before.
+    for attempt in 1..=3 {
+        let rule = Rule::nth(Operation::Create, attempt, refused);
+        faults.add(rule.named(".parquet"));
+    }
+    let (settled, ended) = mpsc::channel();
+    let waiting = instance.clone();
+    thread::spawn(move || {
+        let ended = block_on(waiting.settle(None, SettleTo::Authority, &|_| {}));
+        settled.send(ended).unwrap();
+    });
+    wait_for(&instance, "an authority that fails", |instance| {
+        let troubles = instance.status().troubles;
+        let mut messages = troubles.iter().map(|trouble| &trouble.message);
+        messages.any(|message| message.contains("authority"))
+    });
+    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    commit(&instance, &[(&table, &[row(2)])]).unwrap();
+    let later = block_on(instance.seal()).unwrap();
+    wait_for(&instance, "the seal", |instance| {
+        instance.manifest().sealed_through >= later
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    ended.unwrap();
+    assert!(instance.manifest().sorted_through < later);
+    faults.clear();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, [(1, Some(1), None), (2, Some(2), None)]);
+    close_whole(&instance);
+}
+
 /// A table whose rows the authority could not hold would never come to rest: it is not made.
 #[test]
 fn a_type_that_no_authority_holds_is_refused() {
