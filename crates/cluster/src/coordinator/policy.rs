@@ -15,11 +15,10 @@
 //!    once, and a round would last minutes: each range has a ratio of its own for that step.
 //! 3. **Rest.** When nothing comes in, everything goes to the authority; where that takes long, a
 //!    last round makes best effort fresh before. So does what has come to
-//!    rest in one range: the later, the dearer it is.
+//!    rest in one range: the later, the dearer it is. What somebody waits for goes there as soon as
+//!    it is sorted, each range once, whatever else comes in.
 //! 4. **Expiry.** A base of which whole segments have ended, by the table's time to live, is
 //!    written anew without them, by itself: its other segments are moved.
-//!    What somebody waits for goes there as soon as it is sorted, each range once, whatever else
-//!    comes in.
 //! 5. **Targets.** A table that says how stale an answer of few runs may be comes first where that
 //!    is older than half of it, with a round of its own: before other tables' rounds, and before
 //!    sorts that are not pressing.
