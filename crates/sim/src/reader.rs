@@ -240,9 +240,11 @@ impl Reading {
                 let went_back = lives
                     .iter()
                     .any(|life| life.wall_micros < 0 || life.jump_micros < 0);
+                // Where files were damaged for good, pasts go that only a lost run led to.
                 next.is_some_and(|micros| micros > now - retention)
                     && !went_back
                     && !self.life.store.failed_since(Duration::ZERO)
+                    && self.life.run.wounds.is_empty()
             }
             _ => false,
         }
