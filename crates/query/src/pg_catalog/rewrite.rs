@@ -499,6 +499,16 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
         }
         return;
     }
+    // What is cast to its own type again stays a number, or a name.
+    let again = match kind {
+        CastTo::RegClass => [REGCLASS_OID, REGCLASS_NAME].contains(&function.as_str()),
+        CastTo::RegType => [REGTYPE_OID, REGTYPE_NAME].contains(&function.as_str()),
+        _ => false,
+    };
+    if again {
+        *expr = take();
+        return;
+    }
     if kind == CastTo::Text && function == "to_regclass" {
         *expr = call(REGCLASS_NAME, vec![take()]);
         return;

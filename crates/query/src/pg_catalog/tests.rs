@@ -37,6 +37,14 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT 't'::regclass::oid",
             "SELECT pg_regclass_oid('t')::BIGINT",
         ),
+        (
+            "SELECT a FROM t WHERE a = CAST($1::regclass AS regclass)",
+            "SELECT a FROM t WHERE a = pg_regclass_oid($1)",
+        ),
+        (
+            "SELECT a::regtype::regtype FROM t",
+            "SELECT pg_regtype_name(a) FROM t",
+        ),
         ("SELECT user", "SELECT current_user() AS \"user\""),
         (
             "SELECT USER AS u, current_schema",
