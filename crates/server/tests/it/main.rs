@@ -5,6 +5,7 @@
     reason = "tests make their own files, and fail where they stand"
 )]
 
+mod backup;
 mod commands;
 mod demo;
 mod documents;
@@ -16,6 +17,7 @@ mod logged;
 mod monitored;
 mod prometheus;
 mod refused;
+mod repair;
 mod role;
 mod run;
 mod serve;
