@@ -65,7 +65,7 @@ impl Coordinator {
         leads_on(manifest, table, from, to) && at_boundary().is_ok()
     }
 
-    /// The task that brings a view on; none while its table can't be read.
+    /// The task that brings a view on; none while its table, or what changed there, can't be read.
     pub(super) fn advance_task(
         &self,
         manifest: &Arc<Manifest>,
@@ -81,6 +81,8 @@ impl Coordinator {
             return Ok(None);
         };
         let (old, empty) = match has_entries(manifest, state) {
+            // What needs a damaged file waits until it is made again.
+            true if !new.tells_changes_since(id, from) => return Ok(None),
             true => (Some(self.boundary(manifest, table, from)?), None),
             false => (None, first_run(state)),
         };

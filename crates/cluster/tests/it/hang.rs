@@ -25,16 +25,18 @@ use lazybase_cluster::{
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
-use lazybase_engine::manifest::collect::files_of;
+use lazybase_engine::manifest::collect::files_of as named_files;
 use lazybase_engine::manifest::{Ddl, RunKind};
 use lazybase_model::partition::PartitionChange;
 use lazybase_model::{ErrorKind, Freshness, Table};
 use parking_lot::{Condvar, Mutex};
 
+use crate::damage::{Harm, harm_file};
 use crate::harness::{
-    Change, close_whole, commit, create, fresh, open, pause, scan, settings, spec,
+    Change, close_whole, commit, create, fresh, keeping, open, pause, scan, settings, spec,
 };
-use crate::heal::{batch, create_view, shown};
+use crate::heal::{batch, create_view, entries, files_of, shown};
+use crate::model::Model;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -193,7 +195,7 @@ fn what_hangs_is_done_by_another_and_refused_when_it_comes_back() {
     assert_eq!(instance.status().silent.came_first, 0);
     wait_for(&instance, "their files are removed", |_| {
         let manifest = instance.manifest();
-        let named: BTreeSet<&str> = files_of(&manifest).collect();
+        let named: BTreeSet<&str> = named_files(&manifest).collect();
         let there = segments(&store);
         there.iter().all(|name| named.contains(name.as_str()))
     });
@@ -432,5 +434,74 @@ fn what_a_view_was_built_from_before_it_began_again_does_not_count() {
     let snapshot = fresh(&instance, Freshness::ZERO);
     assert_eq!(shown(&snapshot, &view).unwrap(), Some(vec![(Some(1), 1)]));
     drop(snapshot);
+    close_whole(&instance);
+}
+
+/// What a damaged file holds is asked for once it was made again: until then nothing is tried in
+/// vain, and whoever waits for the authority goes on waiting.
+#[test]
+fn a_view_waits_while_the_changes_that_it_lacks_are_made_again() {
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::clone(&gate),
+    };
+    let faults = Faults::none();
+    let store = Arc::new(FaultyStore::over(Arc::new(hanging), faults.clone()));
+    let settings = Settings {
+        cache_bytes: 0,
+        workers: 3,
+        ..keeping()
+    };
+    let instance = open(Arc::clone(&store) as _, settings).unwrap();
+    let table = create(&instance, "t");
+    let view = create_view(&instance, &table);
+    let mut model = Model::default();
+    let write = |round: i64, model: &mut Model| {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+    };
+    write(0, &mut model);
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    write(1, &mut model);
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let sorted = files_of(&instance, &table, RunKind::Sorted);
+    gate.state.lock().0 = 1;
+    harm_file(&*store, &faults, &sorted[0], Harm::Flip { tenths: 4 });
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    wait_for(&instance, "what makes it again hangs", |_| {
+        gate.state.lock().1 == 1
+    });
+    pause(&instance, &[]);
+    let begun = Arc::new(AtomicBool::new(false));
+    let waiter = {
+        let (instance, begun) = (instance.clone(), Arc::clone(&begun));
+        thread::spawn(move || {
+            let progress = |_: f64| begun.store(true, Ordering::SeqCst);
+            block_on(instance.settle(None, SettleTo::Authority, &progress))
+        })
+    };
+    wait_for(&instance, "somebody waits", |_| {
+        begun.load(Ordering::SeqCst)
+    });
+    for round in 2..6 {
+        write(round, &mut model);
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    }
+    gate.open();
+    waiter.join().unwrap().unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(shown(&snapshot, &view).unwrap(), Some(entries(&model)));
+    drop(snapshot);
+    let in_vain: Vec<_> = instance
+        .status()
+        .troubles
+        .into_iter()
+        .filter(|trouble| trouble.message.contains("can't be told"))
+        .collect();
+    assert!(in_vain.is_empty(), "{in_vain:?}");
     close_whole(&instance);
 }
