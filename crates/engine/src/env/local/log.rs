@@ -111,7 +111,7 @@ pub(super) fn rename(
 ) -> StoreResult<()> {
     let _names = shared.names.write();
     // Renaming replaces what is there. Looking first is enough: nobody else writes in this
-    // folder (LOCAL-1), and a log's name is given out once.
+    // folder (LOCAL-1), and no name is given to two logs at a time.
     if fs::symlink_metadata(target).is_ok() {
         return Err(StoreError::AlreadyExists(name.to_owned()));
     }

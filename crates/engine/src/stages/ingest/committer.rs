@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::accepted::{HeldChanges, UnsortedScu};
 use super::clock::CoordinatorClock;
-use super::files::LogFiles;
+use super::files::{LogFiles, Needs};
 use super::frame::commit::{ProducerStamp, commit_payload_bytes};
 use super::frame::{EncodedFrame, FRAME_HEADER_BYTES, FramePlace, log_number};
 use super::prepared::Prepared;
@@ -201,10 +201,13 @@ impl Committer {
             .iter()
             .map(|(scu, files)| (*scu, numbers(files)))
             .collect();
-        let needed = kept.values().flatten().copied().collect();
-        let chain_from = chain_from(&opening.unsorted);
+        let needs = Needs {
+            files: kept.values().flatten().copied().collect(),
+            chain_from: chain_from(&opening.unsorted),
+            open_scu: opening.sealed_through.next(),
+        };
         let bytes = shared.options.log_file_bytes;
-        let files = LogFiles::open(&env, bytes, opening.log, &needed, chain_from).await;
+        let files = LogFiles::open(&env, bytes, opening.log, &needs).await;
         shared
             .log_bytes_kept
             .store(files.bytes(), Ordering::Relaxed);
@@ -669,14 +672,20 @@ impl Committer {
     /// Lets go of the files that nothing needs: no SCU, no open batch, and not the chain of
     /// headers that leads recovery to batches that may not be in the manifest.
     async fn collect(&mut self) {
+        let open = self.shared.open_scu();
         let mut needed: BTreeSet<u64> = self.kept.values().flatten().copied().collect();
-        needed.extend(self.shared.open_scu().files());
+        needed.extend(open.files());
         let parts = self.batches.values().flat_map(|batch| &batch.parts);
         needed.extend(parts.filter_map(|part| part.place.map(|place| place.file)));
         needed.extend(self.prepared.iter().flatten());
         let oldest = self.prepared.iter().flatten().next().copied();
-        let chain_from = chain_from(&self.shared.live.load()).or(oldest);
-        self.files.collect(&needed, chain_from).await;
+        let needs = Needs {
+            files: needed,
+            chain_from: chain_from(&self.shared.live.load()).or(oldest),
+            // One that is reserved takes batches if its transaction is given up.
+            open_scu: self.reserved.unwrap_or_else(|| open.scu()),
+        };
+        self.files.collect(&needs).await;
         self.shared
             .log_bytes_kept
             .store(self.files.bytes(), Ordering::Relaxed);

@@ -8,9 +8,20 @@
 //! Invariant LOG-7: a file of which another one's header says that it was being written is there as
 //! long as that header is; so if it is not, somebody took it. Invariant LOG-8: each file that may
 //! be there is the current one, the next one, closed, or in the pool: what could not be made, too.
+//! Invariant LOG-9: a file that was begun goes, under another name or for good, only while no older
+//! one is there with frames of the open SCU, so that these tell of a later loss.
+//!
+//! ```text
+//!   U: frames of SCU 5   G: frames of SCU 5   F: begun behind G; no batch of SCU 5 was committed
+//!
+//!   U and F are there, G is not: G held the commit frames, and somebody took it
+//!   F alone is there: U and G held frames of batches that were dropped, and went
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use lazybase_model::ScuNumber;
 use tokio::sync::{mpsc, oneshot};
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader, LogEnd, ReadyHeader, log_name};
@@ -18,6 +29,9 @@ use crate::env::{Env, LogFile, StoreError, StoreResult};
 
 /// How many files that nothing needs are kept to be written again.
 const POOL_FILES_MAX: usize = 4;
+
+/// The number of a file on its way out: none is begun under it, and so none of its frames are read.
+const LEAVING: u64 = 0;
 
 /// The file that is being written.
 pub(super) struct CurrentFile {
@@ -27,6 +41,25 @@ pub(super) struct CurrentFile {
     pub(super) capacity: u64,
     /// Everything before this offset is durable; the next frame goes here.
     pub(super) end: u64,
+    /// The newest SCU that a frame in it may name.
+    pub(super) newest_scu: ScuNumber,
+}
+
+/// What of the log has to stay.
+pub(super) struct Needs {
+    /// Files with frames that may be read.
+    pub(super) files: BTreeSet<u64>,
+    /// From here on all stay: each file's header leads to the one before it (LOG-6).
+    pub(super) chain_from: Option<u64>,
+    /// The SCU that takes the next batch.
+    pub(super) open_scu: ScuNumber,
+}
+
+impl Needs {
+    fn has(&self, number: u64) -> bool {
+        let in_chain = self.chain_from.is_some_and(|from| number >= from);
+        in_chain || self.files.contains(&number)
+    }
 }
 
 /// What became of making a file.
@@ -87,7 +120,13 @@ pub(super) struct LogFiles {
     /// Closed files by number, with their bytes.
     closed: BTreeMap<u64, u64>,
     /// Files that may be written again.
-    pool: Vec<u64>,
+    pool: BTreeSet<u64>,
+    /// Files whose headers later ones may name.
+    begun: BTreeSet<u64>,
+    /// The SCU that takes the next batch, or one before it.
+    open_scu: ScuNumber,
+    /// Files that may be there with frames of the open SCU: the newest SCU of any frame in each.
+    stamped: BTreeMap<u64, ScuNumber>,
     /// Files whose sync or write failed, or that may not be there: they are not used again.
     failed: BTreeSet<u64>,
     /// Whether the file before may hold frames behind its end that count until another file's
@@ -106,17 +145,23 @@ pub struct LogStart {
     pub(crate) files: Vec<(u64, u64)>,
     /// Files that are ready and not begun, and the one that each says was being written then.
     pub(crate) claims: BTreeMap<u64, u64>,
+    /// Files that were begun, as far as is known: later headers may name them.
+    pub(crate) begun: BTreeSet<u64>,
 }
 
 impl LogFiles {
-    /// Goes on after `start`; `needed` files stay, and all from `chain_from` on.
+    /// Goes on after `start`.
     pub(super) async fn open(
         env: &Env,
         file_bytes: u64,
         start: LogStart,
-        needed: &BTreeSet<u64>,
-        chain_from: Option<u64>,
+        needs: &Needs,
     ) -> LogFiles {
+        // What was written before the SCU that is open now, or behind one that was reserved.
+        let newest_scu = needs.open_scu.next();
+        let numbers = start.files.iter().map(|(number, _)| *number);
+        let stamped = numbers.filter(|number| *number != LEAVING);
+        let stamped = stamped.map(|number| (number, newest_scu)).collect();
         let (maker, requests) = mpsc::unbounded_channel();
         env.spawner
             .spawn("lazybase-log", Box::pin(make_files(env.clone(), requests)));
@@ -131,11 +176,14 @@ impl LogFiles {
             going: BTreeSet::new(),
             maker,
             closed: start.files.into_iter().collect(),
-            pool: Vec::new(),
+            pool: BTreeSet::new(),
+            begun: start.begun,
+            open_scu: needs.open_scu,
+            stamped,
             failed: BTreeSet::new(),
             end_in_doubt: false,
         };
-        files.collect(needed, chain_from).await;
+        files.collect(needs).await;
         files.prepare_spare();
         files
     }
@@ -181,6 +229,7 @@ impl LogFiles {
             file,
             capacity,
             end: FILE_HEADER_BYTES,
+            newest_scu: ScuNumber::ZERO,
         });
         self.prepare_spare();
         Ok(())
@@ -243,7 +292,11 @@ impl LogFiles {
         };
         let header = current.header;
         self.closed.insert(header.number, current.capacity);
+        if current.newest_scu > ScuNumber::ZERO {
+            self.stamped.insert(header.number, current.newest_scu);
+        }
         if current.header_written {
+            self.begun.insert(header.number);
             self.previous = Some(LogEnd {
                 number: header.number,
                 identity: header.identity,
@@ -267,7 +320,7 @@ impl LogFiles {
         let request = MakeFile {
             number,
             bytes: self.file_bytes,
-            recycle: self.pool.pop(),
+            recycle: self.take_pooled(),
             ready,
             made,
         };
@@ -316,7 +369,7 @@ impl LogFiles {
         match made.recycled {
             Recycled::None => {}
             Recycled::Used(old) => drop(self.going.insert(old)),
-            Recycled::Kept(old) => self.pool.push(old),
+            Recycled::Kept(old) => drop(self.pool.insert(old)),
             Recycled::Unknown(old) => self.distrust(old, self.file_bytes),
         }
         match (&made.file, made.may_exist) {
@@ -345,7 +398,7 @@ impl LogFiles {
     async fn make(&mut self, bytes: u64) -> StoreResult<(u64, Box<dyn LogFile>)> {
         let number = self.take_number();
         let recycle = match bytes == self.file_bytes {
-            true => self.pool.pop(),
+            true => self.take_pooled(),
             false => None,
         };
         let made = make_file(&self.env, number, bytes, recycle, None).await;
@@ -355,8 +408,11 @@ impl LogFiles {
 
     /// A file has become durable: what was deleted before it, and what it was made of, stays away.
     fn forget_gone(&mut self) {
-        let going = std::mem::take(&mut self.going);
-        self.claims.retain(|number, _| !going.contains(number));
+        for number in std::mem::take(&mut self.going) {
+            self.claims.remove(&number);
+            self.begun.remove(&number);
+            self.stamped.remove(&number);
+        }
     }
 
     fn take_number(&mut self) -> u64 {
@@ -365,27 +421,133 @@ impl LogFiles {
         number
     }
 
-    /// Keeps closed files that are not `needed` for later, or deletes them. From `chain_from` on
-    /// all stay: each file's header leads to the one before it (LOG-6).
-    pub(super) async fn collect(&mut self, needed: &BTreeSet<u64>, chain_from: Option<u64>) {
-        let unneeded =
-            |number: &u64| !needed.contains(number) && chain_from.is_none_or(|from| *number < from);
-        let numbers: Vec<u64> = self.closed.keys().copied().filter(unneeded).collect();
-        // The newest first: what says that another one is there goes before that one.
-        for number in numbers.into_iter().rev() {
-            if self.is_claimed(number) {
+    /// Whether a file may go now, as far as others are concerned (LOG-9).
+    fn may_go(&self, number: u64) -> bool {
+        let mut older = self.stamped.range(..number);
+        !self.begun.contains(&number) || older.all(|(_, newest)| *newest < self.open_scu)
+    }
+
+    /// The oldest file of the pool that may get another name.
+    fn take_pooled(&mut self) -> Option<u64> {
+        let mut pooled = self.pool.iter().copied();
+        let oldest = pooled.find(|number| self.may_go(*number))?;
+        self.pool.remove(&oldest);
+        Some(oldest)
+    }
+
+    /// Keeps closed files that are not needed for later, or removes them, the oldest first.
+    pub(super) async fn collect(&mut self, needs: &Needs) {
+        let open_scu = needs.open_scu;
+        self.open_scu = open_scu;
+        self.stamped.retain(|_, newest| *newest >= open_scu);
+        let closed = self.closed.iter().map(|(number, bytes)| (*number, *bytes));
+        let unneeded: BTreeMap<u64, u64> =
+            closed.filter(|(number, _)| !needs.has(*number)).collect();
+        self.remove_claims(&unneeded).await;
+        for (number, bytes) in unneeded {
+            if !self.closed.contains_key(&number) || self.is_claimed(number) {
                 continue;
             }
-            let bytes = self.closed.remove(&number);
-            let usable = bytes == Some(self.file_bytes) && !self.failed.contains(&number);
-            if usable && self.pool.len() < POOL_FILES_MAX {
-                self.pool.push(number);
-            } else if self.env.store.delete(&log_name(number)).await.is_err() {
-                // Tried again with the next collection.
-                self.closed.insert(number, bytes.unwrap_or(0));
-            } else {
+            let usable = bytes == self.file_bytes && !self.failed.contains(&number);
+            if usable && number != LEAVING {
+                self.closed.remove(&number);
+                self.pool.insert(number);
+                continue;
+            }
+            // One that was cut takes little room: it waits until those before it are used again.
+            if bytes >= self.file_bytes {
+                self.empty_pool_before(number).await;
+            }
+            // Else it is tried again with the next collection.
+            if self.remove(number, bytes).await {
+                self.closed.remove(&number);
+            }
+        }
+        self.bound_pool().await;
+    }
+
+    /// Removes files that were made ready and keep one that is to go, and so all after it.
+    async fn remove_claims(&mut self, unneeded: &BTreeMap<u64, u64>) {
+        let free = |ready: &u64| self.pool.contains(ready) || unneeded.contains_key(ready);
+        let keeps = |begun: &u64| unneeded.contains_key(begun) && self.stamped.contains_key(begun);
+        let claims = self.claims.iter();
+        let in_the_way = claims.filter(|&(ready, begun)| free(ready) && keeps(begun));
+        let in_the_way: Vec<u64> = in_the_way.map(|(ready, _)| *ready).collect();
+        let file_bytes = self.file_bytes;
+        for ready in in_the_way {
+            if self.remove(ready, file_bytes).await {
+                self.closed.remove(&ready);
+                self.pool.remove(&ready);
+            }
+        }
+    }
+
+    /// Removes files of the pool that hold frames of the open SCU and have to go before `number`.
+    async fn empty_pool_before(&mut self, number: u64) {
+        let file_bytes = self.file_bytes;
+        loop {
+            let mut older = self.pool.range(..number).copied();
+            let Some(oldest) = older.find(|older| self.stamped.contains_key(older)) else {
+                return;
+            };
+            if !self.remove(oldest, file_bytes).await {
+                return;
+            }
+            self.pool.remove(&oldest);
+        }
+    }
+
+    /// Removes the oldest files of a pool that has too many.
+    async fn bound_pool(&mut self) {
+        let file_bytes = self.file_bytes;
+        while self.pool.len() > POOL_FILES_MAX {
+            let mut pooled = self.pool.iter().copied();
+            let Some(oldest) = pooled.find(|number| self.may_go(*number)) else {
+                return;
+            };
+            if !self.remove(oldest, file_bytes).await {
+                return;
+            }
+            self.pool.remove(&oldest);
+        }
+    }
+
+    /// Removes a file that nothing needs, if it may go now; whether it is gone.
+    async fn remove(&mut self, number: u64, bytes: u64) -> bool {
+        if !self.may_go(number) {
+            return false;
+        }
+        let store = Arc::clone(&self.env.store);
+        let (name, leaving) = (log_name(number), log_name(LEAVING));
+        let stamped = |number: &u64| self.stamped.contains_key(number);
+        let is_awaited = stamped(&number) || self.claims.get(&number).is_some_and(stamped);
+        if !is_awaited {
+            let removed = store.delete(&name).await.is_ok();
+            if removed {
                 self.going.insert(number);
             }
+            return removed;
+        }
+        // A power cut may take a removal back, and none that came after it. A new name is durable
+        // at once: what others wait for is gone for good, and they may follow.
+        if store.delete(&leaving).await.is_err() {
+            return false;
+        }
+        match store.create_log(&leaving, bytes, Some(&name)).await {
+            Ok(renamed) => {
+                drop(renamed);
+                self.going.insert(number);
+                self.forget_gone();
+                // Else the next one that leaves takes its name, or the next opening removes it.
+                let _ = store.delete(&leaving).await;
+                true
+            }
+            // It has left already, and may come back.
+            Err(StoreError::NotFound(_)) => {
+                self.going.insert(number);
+                true
+            }
+            Err(_) => false,
         }
     }
 }

@@ -35,7 +35,7 @@
 //! 7. A table's schema version is checked when the commit is ordered, so that no batch is
 //!    acknowledged under a schema that a DDL statement has already replaced.
 //!
-//! Invariants: LOG-1..7 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
+//! Invariants: LOG-1..9 (`frame.rs`, `frame/commit.rs`, `files.rs`), ACC-1, ACC-2 (`accepted.rs`),
 //! GRP-1 (`committer/group.rs`), DDL-1 (`prepared.rs`), REC-1..2 (`recover.rs`), CLK-1
 //! (`clock.rs`).
 

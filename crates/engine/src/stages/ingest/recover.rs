@@ -76,15 +76,20 @@ pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
     let listed = list_log(&*env.store).await?;
     let (scans, mut commits) = read_log(&*env.store, manifest, &listed).await?;
     let mut claims = BTreeMap::new();
+    let mut begun = BTreeSet::new();
     for file in &listed {
         let ready = ready_header(&*env.store, *file).await;
         claims.extend(ready.map(|ready| (file.0, ready.begun)));
+        if ready.is_none() && may_be_begun(&*env.store, *file).await {
+            begun.insert(file.0);
+        }
     }
     let mut log = LogStart {
         next_number: next_number(&*env.store, manifest, &listed).await?,
         previous: scans.last().map(FileScan::durable_end),
         files: listed,
         claims,
+        begun,
     };
     relocate::relocate(env, &mut log, &mut commits).await?;
     Ok(Recovered {
@@ -159,6 +164,17 @@ async fn ready_header(store: &dyn Store, (number, bytes): (u64, u64)) -> Option<
     }
     let first = store.read(&log_name(number), 0..FILE_HEADER_BYTES).await;
     ReadyHeader::decode(&first.ok()?, number)
+}
+
+/// Whether a file may have a header that is its own: none that is known to be absent.
+async fn may_be_begun(store: &dyn Store, (number, bytes): (u64, u64)) -> bool {
+    if bytes < FILE_HEADER_BYTES {
+        return true;
+    }
+    match store.read(&log_name(number), 0..FILE_HEADER_BYTES).await {
+        Ok(first) => FileHeader::decode(&first, number) != HeaderState::Absent,
+        Err(_) => true,
+    }
 }
 
 /// A file of which a part can't be read.
@@ -297,7 +313,8 @@ async fn read_chain(
 }
 
 /// Checks that nothing is missing before the chain: batches that it holds would not begin with the
-/// first of an SCU, and a file before it would hold some that are not in the manifest.
+/// first of an SCU, and a file before it would hold frames of one that is not in the manifest: of
+/// batches that were dropped none are left when a file after them goes (LOG-9).
 async fn check_gap(
     store: &dyn Store,
     manifest: &Manifest,

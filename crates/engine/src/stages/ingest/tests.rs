@@ -4,6 +4,8 @@
 mod crash;
 #[path = "tests/faults.rs"]
 mod faults;
+#[path = "tests/gone.rs"]
+mod gone;
 #[path = "tests/order.rs"]
 mod order;
 #[path = "tests/prepared.rs"]

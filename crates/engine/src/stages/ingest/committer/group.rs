@@ -273,6 +273,7 @@ impl Committer {
         let file = self.files.current.as_mut();
         let file = file.expect("room was made before an item joined the group");
         let scu = self.shared.open_scu().scu();
+        file.newest_scu = file.newest_scu.max(scu);
         let mut gather = Gather::new(&mut *file.file, &mut buffer, file.end);
         if !file.header_written {
             gather.start = 0;

@@ -62,6 +62,7 @@ pub(super) async fn relocate(
     file.sync().await?;
     log.next_number += 1;
     log.files.push((number, capacity));
+    log.begun.insert(number);
     log.previous = Some(LogEnd {
         number,
         identity: header.identity,
