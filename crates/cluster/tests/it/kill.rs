@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Nobody closes the folder between kills. Rounds: `LAZYBASE_KILLS`; another run of the same
-//! delays: `LAZYBASE_SEED`.
+//! delays: `LAZYBASE_SEED`. The folder of a failure stays, as the process left it that failed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,6 +25,7 @@ mod watched;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -252,8 +253,17 @@ impl Victim {
     fn kill(mut self) -> Vec<String> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.said.extend(self.lines.iter());
-        self.said
+        let mut said = std::mem::take(&mut self.said);
+        said.extend(self.lines.iter());
+        said
+    }
+}
+
+impl Drop for Victim {
+    /// Nobody writes to a folder that is to be looked at.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -324,15 +334,29 @@ fn what_a_killed_process_acknowledged_is_there_once_and_whole() {
     let seed = read("LAZYBASE_SEED").unwrap_or_else(|| SystemRandom.next_u64());
     println!("LAZYBASE_KILLS={kills} LAZYBASE_SEED={seed}");
     let folder = tempfile::tempdir().unwrap();
+    let lived = catch_unwind(AssertUnwindSafe(|| lives(folder.path(), kills, seed)));
+    if let Err(panic) = lived {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        panic!(
+            "{}\nLAZYBASE_SEED={seed}; the folder is kept: {}",
+            text.unwrap_or("it panicked"),
+            folder.keep().display()
+        );
+    }
+}
+
+/// All rounds in one folder.
+fn lives(folder: &Path, kills: u64, seed: u64) {
     let mut dice = Dice(seed.max(1));
     let mut known = Known::default();
     for number in 0..kills {
-        round(folder.path(), &mut known, &mut dice, number);
+        round(folder, &mut known, &mut dice, number);
         if number % CALM_EVERY == CALM_EVERY - 1 {
-            calm(folder.path(), &mut known);
+            calm(folder, &mut known);
         }
     }
-    calm(folder.path(), &mut known);
+    calm(folder, &mut known);
     let Known {
         marks,
         acknowledged,
