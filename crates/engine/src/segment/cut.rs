@@ -14,7 +14,7 @@ use lazybase_model::{Error, Result};
 use crate::change_batch::{ChangeBatch, Kinds, Scus};
 
 /// The bytes of rows `first..first + count` of a column, without what its slice drags along.
-fn array_bytes(array: &ArrayRef, first: usize, count: usize) -> usize {
+pub(super) fn array_bytes(array: &ArrayRef, first: usize, count: usize) -> usize {
     macro_rules! text {
         ($array:expr, $offset:ty) => {{
             let offsets = $array.value_offsets();

@@ -20,7 +20,7 @@ use parquet::arrow::arrow_writer::{
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::SortingColumn;
+use parquet::file::metadata::{ColumnChunkMetaData, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
@@ -32,7 +32,7 @@ use crate::env::{Env, FileWriter};
 use crate::key::{Key, Keys};
 use crate::manifest::{SegmentFormat, SegmentMeta};
 use crate::segment::RowLayout;
-use crate::segment::cut::rows_bytes;
+use crate::segment::cut::{array_bytes, rows_bytes};
 use crate::segment::encode::{Codec, newest_scu};
 use crate::segment::extent_index::{ExtentIndexBuilder, ExtentInfo};
 use crate::segment::key_filter;
@@ -53,6 +53,12 @@ const SAMPLED_ROWS: usize = 1024;
 /// A column gets a dictionary where so many sampled rows share a value on average: one that
 /// outgrows its dictionary would leave a useless page, which each point read decodes.
 const ROWS_A_VALUE: usize = 8;
+/// What the cells of short texts take at most on average, lengths included. Their lengths are
+/// stored before all of them: a page is then read with one copy, and not text by text.
+const SHORT_TEXT_BYTES: usize = 32;
+/// The most columns of a file that are stored so: while a row group is encoded, the lengths of each
+/// have a mebibyte of address space.
+const SHORT_TEXTS_MAX: usize = 64;
 
 /// The rows of a row group, where `rows` rows take `bytes`.
 pub(in crate::segment) fn group_rows(bytes: usize, rows: usize, options: &WriteOptions) -> usize {
@@ -184,7 +190,9 @@ fn declared_encoding(column: &Column) -> Option<ColumnEncoding> {
 fn dictionaries(layout: &RowLayout, sample: Sample<'_>) -> Result<Vec<ColumnPath>> {
     let mut found = match sample {
         Sample::Rows(rows) => repeating(layout, rows)?,
-        Sample::Group(group) => with_dictionaries(layout, group),
+        Sample::Group(group) => group_columns(layout, group, |leaf| {
+            leaf.dictionary_page_offset().is_some()
+        }),
     };
     for column in &layout.table.columns {
         let path = ColumnPath::new(vec![column.name.clone()]);
@@ -198,8 +206,49 @@ fn dictionaries(layout: &RowLayout, sample: Sample<'_>) -> Result<Vec<ColumnPath
     Ok(found)
 }
 
-/// The columns of one leaf that have a dictionary in a row group.
-fn with_dictionaries(layout: &RowLayout, group: &EncodedGroup) -> Vec<ColumnPath> {
+/// The columns of short texts, but for those that have a dictionary or say how they are stored.
+fn short_texts(
+    layout: &RowLayout,
+    sample: Sample<'_>,
+    dictionaries: &[ColumnPath],
+) -> Vec<ColumnPath> {
+    let mut found = match sample {
+        Sample::Rows(rows) => short_in(layout, rows),
+        Sample::Group(group) => group_columns(layout, group, |leaf| {
+            let mut encodings = leaf.encodings();
+            encodings.any(|encoding| encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY)
+        }),
+    };
+    found.retain(|path| !dictionaries.contains(path));
+    for column in &layout.table.columns {
+        if declared_encoding(column).is_some() {
+            let path = ColumnPath::new(vec![column.name.clone()]);
+            found.retain(|of| *of != path);
+        }
+    }
+    found.truncate(SHORT_TEXTS_MAX);
+    found
+}
+
+/// The columns of texts, or of bytes, that are short in these rows.
+fn short_in(layout: &RowLayout, sample: &ChangeBatch) -> Vec<ColumnPath> {
+    let rows = sample.rows();
+    let columns = layout.schema.fields().iter().zip(sample.data.columns());
+    let short = columns.filter(|(field, column)| {
+        matches!(field.data_type(), DataType::Utf8 | DataType::Binary)
+            && array_bytes(column, 0, rows) <= SHORT_TEXT_BYTES * rows
+    });
+    short
+        .map(|(field, _)| ColumnPath::new(vec![field.name().clone()]))
+        .collect()
+}
+
+/// The columns of one leaf of which something holds in a row group.
+fn group_columns(
+    layout: &RowLayout,
+    group: &EncodedGroup,
+    holds: impl Fn(&ColumnChunkMetaData) -> bool,
+) -> Vec<ColumnPath> {
     let mut leaves = group.columns.iter();
     let mut found = Vec::new();
     for field in layout.schema.fields() {
@@ -207,8 +256,7 @@ fn with_dictionaries(layout: &RowLayout, group: &EncodedGroup) -> Vec<ColumnPath
         let mut of_field = leaves.by_ref().take(count);
         let first = of_field.next();
         of_field.for_each(drop);
-        let has = first.is_some_and(|leaf| leaf.metadata.dictionary_page_offset().is_some());
-        if has && count == 1 {
+        if count == 1 && first.is_some_and(|leaf| holds(&leaf.metadata)) {
             found.push(ColumnPath::new(vec![field.name().clone()]));
         }
     }
@@ -239,12 +287,14 @@ fn repeating(layout: &RowLayout, sample: &ChangeBatch) -> Result<Vec<ColumnPath>
     Ok(found)
 }
 
-/// How the columns of a file are encoded; `dictionaries` names those that get one.
+/// How the columns of a file are encoded; `dictionaries` names those that get one, `short_texts`
+/// those that are stored apart from their lengths.
 fn properties(
     layout: &RowLayout,
     codec: Codec,
     page_rows: usize,
     dictionaries: Vec<ColumnPath>,
+    short_texts: Vec<ColumnPath>,
 ) -> Result<WriterProperties> {
     let compression = match codec {
         Codec::None => Compression::UNCOMPRESSED,
@@ -268,6 +318,9 @@ fn properties(
     }
     for column in dictionaries {
         builder = builder.set_column_dictionary_enabled(column, true);
+    }
+    for column in short_texts {
+        builder = builder.set_column_encoding(column, Encoding::DELTA_LENGTH_BYTE_ARRAY);
     }
     for column in &layout.table.columns {
         let path = ColumnPath::new(vec![column.name.clone()]);
@@ -350,8 +403,9 @@ impl ParquetFile {
         let schema = file_schema(&layout.schema, has_column_scus);
         let page_rows = page_rows(bytes, rows);
         let dictionaries = dictionaries(layout, sample)?;
+        let short_texts = short_texts(layout, sample, &dictionaries);
         let leaf_page_rows = leaf_page_rows(&schema, page_rows, &dictionaries);
-        let properties = properties(layout, codec, page_rows, dictionaries)?;
+        let properties = properties(layout, codec, page_rows, dictionaries, short_texts)?;
         let (writer, of_page_rows) = parquet_writer(&schema, properties.clone())?;
         let mut columns = BTreeMap::from([(page_rows, of_page_rows)]);
         for rows in &leaf_page_rows {

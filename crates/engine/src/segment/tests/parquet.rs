@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BinaryArray, RecordBatch, UInt64Array};
+use arrow::array::{
+    ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use bytes::Bytes;
 use futures::executor::block_on;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Encoding;
 
 use super::super::*;
 use super::round_trip::{assert_same, read_all, write_as};
-use super::sample::{every_kind, every_type, every_type_data, narrow, narrow_rows};
+use super::sample::{every_kind, every_type, every_type_data, layout, narrow, narrow_rows};
 use super::store::MemoryStore;
 use crate::change_batch::{ChangeBatch, Scus, masks};
 use crate::manifest::{SegmentFormat, SegmentMeta};
@@ -521,6 +524,108 @@ fn columns_are_stored_as_their_table_says() {
             );
         }
     }
+}
+
+/// A key, texts of several kinds and bytes; one text column says how it is stored.
+fn text_layout() -> Arc<RowLayout> {
+    use lazybase_model::table::{ColumnEncoding, ColumnStorage};
+    let columns = [
+        ("id", DataType::Int64),
+        ("short", DataType::Utf8),
+        ("long", DataType::Utf8),
+        ("few", DataType::Utf8),
+        ("plain", DataType::Utf8),
+        ("bytes", DataType::Binary),
+    ];
+    let mut table = (*layout(&columns, &[0]).table).clone();
+    table.columns[4].storage = ColumnStorage {
+        codec: None,
+        encoding: Some(ColumnEncoding::Plain),
+    };
+    Arc::new(RowLayout::primary(&Arc::new(table)).unwrap())
+}
+
+/// Rows of `text_layout`: short texts are missing, empty, and of letters of two bytes, and from the
+/// 400th to the 799th row all missing.
+fn text_rows(layout: &RowLayout, rows: std::ops::Range<i64>) -> ChangeBatch {
+    let short = |row: i64| match row % 5 {
+        _ if (400..800).contains(&row) => None,
+        0 => None,
+        1 => Some(String::new()),
+        _ => Some(format!("ä{row}")),
+    };
+    let few = |row: i64| Some(["one", "two"][row as usize % 2]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.clone().collect::<Int64Array>()),
+        Arc::new(rows.clone().map(short).collect::<StringArray>()),
+        Arc::new(StringArray::from_iter_values(
+            rows.clone().map(|row| format!("{row:060}")),
+        )),
+        Arc::new(rows.clone().map(few).collect::<StringArray>()),
+        Arc::new(StringArray::from_iter_values(
+            rows.clone().map(|row| format!("p{row}")),
+        )),
+        Arc::new(BinaryArray::from_iter_values(rows.map(i64::to_be_bytes))),
+    ];
+    let data = RecordBatch::try_new(Arc::clone(&layout.schema), columns).unwrap();
+    ChangeBatch::upserts(data, 3)
+}
+
+/// The columns of a row group that are stored apart from their lengths.
+fn apart(store: &MemoryStore, meta: &SegmentMeta, group: usize) -> Vec<String> {
+    let file = Bytes::from(store.bytes(&meta.file));
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let mut found = Vec::new();
+    for chunk in reader.metadata().row_group(group).columns() {
+        let mut encodings = chunk.encodings();
+        if encodings.any(|encoding| encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY) {
+            found.push(chunk.column_path().string());
+        }
+    }
+    found
+}
+
+#[test]
+fn short_texts_are_stored_apart_from_their_lengths() {
+    let layout = text_layout();
+    let rows = text_rows(&layout, 0..1000);
+    let store = MemoryStore::default();
+    let env = store.env();
+    let pushes = vec![rows.clone()];
+    let meta = only(write_as(PARQUET, &env, &layout, options(400), pushes));
+    block_on(verify_segment(&env, &layout, &meta)).unwrap();
+    assert_same(&read_all(&env, &layout, &meta).unwrap(), &rows);
+    for group in [0, 2] {
+        assert_eq!(apart(&store, &meta, group), ["short", "bytes"]);
+    }
+    // Single rows, of which one lies among texts that are missing.
+    block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, Arc::clone(&meta), &counters)
+            .await
+            .unwrap();
+        for row in [0, 1, 399, 500, 801, 999] {
+            let (group, at) = (row / 400, row % 400);
+            let read = segment.read_rows(group, at..at + 1, None, &counters);
+            assert_eq!(read.await.unwrap().data, rows.slice(row, 1).data);
+        }
+    });
+    // A file that begins with a row group of another is like that.
+    let copy = block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, Arc::clone(&meta), &counters)
+            .await
+            .unwrap();
+        let mut writer = SegmentWriter::create(&env, &layout, PARQUET, options(400)).unwrap();
+        let first = segment.read_encoded(0, &counters).await.unwrap();
+        writer.push_encoded(first).await.unwrap();
+        writer.push(rows.slice(400, 600)).await.unwrap();
+        writer.finish().await.unwrap()
+    });
+    let copy = only(copy.into_iter().map(Arc::new).collect());
+    block_on(verify_segment(&env, &layout, &copy)).unwrap();
+    assert_same(&read_all(&env, &layout, &copy).unwrap(), &rows);
+    assert_eq!(apart(&store, &copy, 2), ["short", "bytes"]);
 }
 
 /// What the versions of rows that were written whole cost on disk: `_scu` alone.
