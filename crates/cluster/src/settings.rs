@@ -43,6 +43,10 @@ pub struct Settings {
     pub query_memory: u64,
     /// The bytes of temporary files that all running queries may have.
     pub query_spill_bytes: u64,
+    /// How many heavy statements run at a time; the others wait for their turn.
+    pub heavy_statements: usize,
+    /// How many heavy statements may wait; others are refused.
+    pub heavy_waiting: usize,
     /// Whether the log is compressed.
     pub log_compression: LogCompression,
     /// How large extents, row groups and their files become, and how they are compressed.
@@ -71,6 +75,8 @@ impl Default for Settings {
             attempt_silence: limits::ATTEMPT_SILENCE,
             query_memory: limits::QUERY_MEMORY_BYTES,
             query_spill_bytes: limits::QUERY_SPILL_BYTES,
+            heavy_statements: limits::HEAVY_STATEMENTS,
+            heavy_waiting: limits::HEAVY_WAITING,
             log_compression: LogCompression::None,
             write_options: WriteOptions::default(),
             sparse_part: SPARSE_PART,

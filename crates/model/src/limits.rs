@@ -66,6 +66,12 @@ pub const QUERY_MEMORY_BYTES: u64 = 1 << 30;
 pub const QUERY_MEMORY_BYTES_MIN: u64 = 256 << 20;
 /// The bytes of temporary files of all running queries (setting `query_spill_bytes`).
 pub const QUERY_SPILL_BYTES: u64 = 64 << 30;
+/// The values, rows times columns, through which a statement may go that is not called heavy.
+pub const LIGHT_VALUES_MAX: u64 = 4 << 20;
+/// The heavy statements that run at a time (setting `heavy_statements`).
+pub const HEAVY_STATEMENTS: usize = 8;
+/// The heavy statements that wait for their turn (setting `heavy_waiting`).
+pub const HEAVY_WAITING: usize = 200;
 
 /// How long horizons stay readable (setting `retention`).
 pub const RETENTION: Duration = Duration::from_secs(600);

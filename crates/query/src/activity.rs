@@ -111,6 +111,8 @@ struct Doing {
     changed_micros: i64,
     /// Statements that run: their rows may be taken while the next one begins.
     running: usize,
+    /// How many of them stand in line, to run beside few others.
+    waiting: usize,
     /// Why the server gives up the one that runs.
     given_up: Option<&'static str>,
 }
@@ -165,6 +167,23 @@ pub(crate) struct Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         self.activity.ends(self.clock.wall_micros());
+    }
+}
+
+/// A statement that others see wait for its turn, until this is dropped.
+pub(crate) struct ShownWait(Arc<Activity>);
+
+impl ShownWait {
+    pub(crate) fn new(activity: &Arc<Activity>) -> ShownWait {
+        activity.doing.lock().waiting += 1;
+        ShownWait(Arc::clone(activity))
+    }
+}
+
+impl Drop for ShownWait {
+    fn drop(&mut self) {
+        let mut doing = self.0.doing.lock();
+        doing.waiting = doing.waiting.saturating_sub(1);
     }
 }
 
@@ -390,5 +409,11 @@ fn row(one: &Activity, gate: &Gate) -> Option<Row> {
     ]);
     let began = doing.query_micros.map(Cell::Moment);
     row.extend(began.map(|began| ("query_start", began)));
+    if doing.waiting > 0 {
+        row.extend([
+            ("wait_event_type", "Admission".into()),
+            ("wait_event", "HeavyStatements".into()),
+        ]);
+    }
     Some(row)
 }

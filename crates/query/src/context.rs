@@ -37,6 +37,7 @@ use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{from_datafusion, unknown_table};
 use crate::generated;
+use crate::heavy::{self, Seat};
 use crate::literal::Literal;
 use crate::memory;
 use crate::origins::{self, Origin};
@@ -148,18 +149,29 @@ impl Context {
         Some(Box::new(state))
     }
 
-    /// Plans a query and begins to run it.
-    pub(crate) async fn run(&self, statement: Statement, sql: &str) -> Result<Begun> {
+    /// Plans a query and begins to run it; with a seat, it stands in line if it is heavy.
+    pub(crate) async fn run(
+        &self,
+        statement: Statement,
+        sql: &str,
+        seat: Option<Seat>,
+    ) -> Result<Begun> {
         let own = self.with_locks(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
+        // One that may wait for the lock of another session must not keep a place from that.
+        let seat = seat.filter(|_| own.is_none());
         let statement = planner::rewritten(statement);
         let run = async {
             let (plan, origins, generated) = self
                 .plan_in(state, statement)
                 .instrument(tracing::info_span!("plan"))
                 .await?;
-            let rows = execute_stream(plan, memory::task_of_one(state));
-            rows.map(|rows| Begun {
+            let task = memory::task_of_one(state);
+            let rows = match seat.filter(|_| heavy::is_heavy(&plan)) {
+                Some(seat) => seat.rows(plan, task),
+                None => execute_stream(plan, task)?,
+            };
+            Ok::<_, DataFusionError>(Begun {
                 rows: repeated_names::unmarked_rows(rows),
                 origins,
                 generated,

@@ -13,11 +13,13 @@ use lazybase_cluster::{Instance, Settings};
 use lazybase_engine::env::local::LocalStore;
 use lazybase_engine::env::{Env, LOCK_FILE};
 use lazybase_model::{Column, Error, Result, Table};
+use tokio::runtime::Handle;
 
 use crate::activity::Activities;
 use crate::advisory::AdvisoryLocks;
 use crate::appender::Appender;
 use crate::error::from_datafusion;
+use crate::heavy::Line;
 use crate::id_keys::key_names;
 use crate::planner;
 use crate::session::Session;
@@ -49,6 +51,8 @@ pub struct Database {
     folder: Option<LocalStore>,
     activities: Arc<Activities>,
     locks: Arc<AdvisoryLocks>,
+    line: Arc<Line>,
+    heavy_threads: Option<Handle>,
 }
 
 /// The settings that sessions begin with, and come back to.
@@ -121,6 +125,9 @@ pub struct OpenOptions {
     pub settings: Settings,
     /// What sessions begin with.
     pub sessions: SessionDefaults,
+    /// Threads for heavy statements, which tell the time; they have to be there for as long as the
+    /// database is. Without them, these run where their rows are waited for, beside all others.
+    pub heavy_threads: Option<Handle>,
 }
 
 impl Default for OpenOptions {
@@ -129,6 +136,7 @@ impl Default for OpenOptions {
             create: true,
             settings: Settings::default(),
             sessions: SessionDefaults::default(),
+            heavy_threads: None,
         }
     }
 }
@@ -164,6 +172,7 @@ impl Database {
         let env = Env::system(Arc::new(store.clone()));
         let mut database = Database::open_over(env, options.settings, planner).await?;
         database.sessions = options.sessions;
+        database.heavy_threads = options.heavy_threads;
         database.folder = Some(store);
         Ok(database)
     }
@@ -184,6 +193,7 @@ impl Database {
         let sleeps = Arc::new(sleep::function(&env.clock));
         let registered = planner.register_udf(sleeps);
         registered.map_err(|error| from_datafusion(&error, ""))?;
+        let line = Line::new(settings.heavy_statements, settings.heavy_waiting);
         let instance = Instance::open(env, settings).await?;
         temporary::drop_left(&instance).await?;
         Ok(Database {
@@ -193,6 +203,8 @@ impl Database {
             folder: None,
             activities: Arc::default(),
             locks: Arc::default(),
+            line: Arc::new(line),
+            heavy_threads: None,
         })
     }
 
@@ -216,6 +228,26 @@ impl Database {
     /// The numbers that sessions lock.
     pub(crate) fn locks(&self) -> &Arc<AdvisoryLocks> {
         &self.locks
+    }
+
+    /// Where heavy statements wait for one another.
+    pub(crate) fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+
+    /// The threads of heavy statements.
+    pub(crate) fn heavy_threads(&self) -> Option<&Handle> {
+        self.heavy_threads.as_ref()
+    }
+
+    /// How many heavy statements have their turn.
+    pub fn heavy_running(&self) -> usize {
+        self.line.counts().0
+    }
+
+    /// How many heavy statements wait for their turn.
+    pub fn heavy_waiting(&self) -> usize {
+        self.line.counts().1
     }
 
     /// The pipeline behind the database.

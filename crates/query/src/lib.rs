@@ -37,6 +37,7 @@ mod explain;
 pub mod fuzz;
 mod generated;
 pub mod guard;
+mod heavy;
 mod hex;
 mod hidden;
 mod id_keys;

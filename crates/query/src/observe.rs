@@ -45,6 +45,10 @@ pub mod names {
     pub const ASKED_SECONDS: &str = "lazybase_query_freshness_asked_seconds";
     /// Statements that took longer than the threshold.
     pub const SLOW: &str = "lazybase_slow_queries_total";
+    /// How long heavy statements waited for their turn.
+    pub const HEAVY_WAIT_SECONDS: &str = "lazybase_heavy_wait_seconds";
+    /// Heavy statements that were refused, because too many waited.
+    pub const HEAVY_REFUSED: &str = "lazybase_heavy_refused_total";
     /// Errors that clients were told, by the class of their SQLSTATE.
     pub const ERRORS: &str = "lazybase_errors_total";
     /// Connections that are open, by protocol.
@@ -130,6 +134,8 @@ struct Handles {
     extents: Counter,
     pruned: Counter,
     slow: Counter,
+    heavy_wait: Histogram,
+    heavy_refused: Counter,
     commit: Histogram,
     ingested: Counter,
 }
@@ -153,6 +159,8 @@ static HANDLES: LazyLock<Handles> = LazyLock::new(|| {
         extents: counter!(names::EXTENTS_READ),
         pruned: counter!(names::EXTENTS_PRUNED),
         slow: counter!(names::SLOW),
+        heavy_wait: histogram!(names::HEAVY_WAIT_SECONDS),
+        heavy_refused: counter!(names::HEAVY_REFUSED),
         commit: histogram!(names::COMMIT_SECONDS),
         ingested: counter!(names::ROWS_INGESTED),
     }
@@ -202,6 +210,16 @@ impl Drop for Connected {
 pub(crate) fn committed(took: Duration, rows: u64) {
     HANDLES.commit.record(took.as_secs_f64());
     HANDLES.ingested.increment(rows);
+}
+
+/// A heavy statement has waited for its turn.
+pub(crate) fn heavy_waited(time: Duration) {
+    HANDLES.heavy_wait.record(time.as_secs_f64());
+}
+
+/// A heavy statement was refused.
+pub(crate) fn heavy_refused() {
+    HANDLES.heavy_refused.increment(1);
 }
 
 /// The span of a statement that is read, to be run later.

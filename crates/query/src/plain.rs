@@ -89,7 +89,7 @@ impl PlainTables {
     /// As [`Session::query`](crate::Session::query); `Invalid` for what is no query, or has clauses
     /// that only a database can keep.
     pub async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        let rows = self.context().run(query_of(sql)?, sql).await?.rows;
+        let rows = self.context().run(query_of(sql)?, sql, None).await?.rows;
         let schema = rows.schema();
         let batches = rows.try_collect().await;
         Ok((

@@ -140,7 +140,7 @@ pub(crate) async fn run(
     let (context, names) = session.context(snapshot.clone(), buffered, target);
     natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
-    let begun = context.run(statement, sql).await?;
+    let begun = context.run(statement, sql, Some(session.seat())).await?;
     Ok(Opened {
         rows: begun.rows,
         snapshot,

@@ -316,6 +316,21 @@ impl LazyScanExec {
         }
     }
 
+    /// How many values it gives at most, as far as that is known, where so many rows of it are
+    /// taken. Where something may be hidden it counts as many: how long a statement waits does not
+    /// tell how much there is.
+    pub(crate) fn values(&self, rows_max: Option<u64>) -> u64 {
+        let hides = self.shape.limited && matches!(self.source, Source::Parts { .. });
+        let rows = match self.rows {
+            Rows::Exact(rows) | Rows::Estimated(rows) if !hides => rows,
+            _ => u64::MAX,
+        };
+        let fetch = self.fetch.map(|rows| rows as u64);
+        let limits = [fetch, rows_max].into_iter().flatten();
+        let columns = self.shape.projection.len().max(1) as u64;
+        limits.fold(rows, u64::min).saturating_mul(columns)
+    }
+
     /// The scan, with others that may take its place for the sake of their order.
     pub(crate) fn with_others(mut self, others: Vec<OtherOrder>) -> LazyScanExec {
         self.others = Arc::new(others);

@@ -10,8 +10,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use lazybase_cluster::Settings;
@@ -35,6 +37,8 @@ const FILE: &str = "LAZYBASE_CONFIG";
 const CACHE_BYTES: &str = "cache_bytes";
 /// See [`CACHE_BYTES`].
 const QUERY_MEMORY: &str = "query_memory";
+/// See [`CACHE_BYTES`].
+const HEAVY_STATEMENTS: &str = "heavy_statements";
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +168,10 @@ impl Config {
         }
         if !config.is_given(QUERY_MEMORY) {
             config.settings.query_memory = memory::of_queries(&config.settings);
+        }
+        if !config.is_given(HEAVY_STATEMENTS) {
+            let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+            config.settings.heavy_statements = config.settings.heavy_statements.max(cores);
         }
         // There is one `main`, which reads it once.
         let _ = IN_FORCE.set(config.clone());

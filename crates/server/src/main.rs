@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lazybase_model::{Error, Result};
 use mimalloc::MiMalloc;
+use tokio::runtime::{Builder, Runtime};
 
 /// Batches and messages are made on one thread and dropped on another, and most are small.
 #[global_allocator]
@@ -70,13 +71,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("lazybase")
+/// As many threads as there are cores, for tasks that may use what is enabled.
+fn threads(name: &str, enable: fn(&mut Builder) -> &mut Builder) -> Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    enable(&mut builder)
+        .thread_name(name)
         .thread_stack_size(STACK_BYTES)
         .build()
-        .map_err(|error| Error::unavailable(format!("can't start threads: {error}")))?;
+        .map_err(|error| Error::unavailable(format!("can't start threads: {error}")))
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let runtime = threads("lazybase", Builder::enable_all)?;
     runtime.block_on(async { process::prepare() })?;
     let given = match &cli.command {
         Command::Serve(args) => Some(&args.given),
@@ -87,7 +93,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let done = match cli.command {
         Command::Demo(args) => runtime.block_on(demo::run(db, args)),
         Command::Sql(args) => shell::run(&runtime, db, args),
-        Command::Serve(args) => runtime.block_on(serve::run(config, args.print_config)),
+        Command::Serve(args) => {
+            let heavy = threads("lazybase-heavy", Builder::enable_time)?;
+            let threads = heavy.handle().clone();
+            let served = runtime.block_on(serve::run(config, args.print_config, threads));
+            heavy.shutdown_background();
+            served
+        }
         Command::Role(args) => runtime.block_on(role::run(db, args)),
         Command::Load(args) => runtime.block_on(load::run(db, args)),
         Command::Export(args) => runtime.block_on(export::run(db, args)),

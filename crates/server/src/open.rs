@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use lazybase_cluster::Settings;
 use lazybase_model::{Error, Result};
 use lazybase_query::{Database, OpenOptions, SessionDefaults};
+use tokio::runtime::Handle;
 
 use crate::config;
 
@@ -36,16 +37,29 @@ pub(crate) async fn database_with(
     missing: Missing,
     settings: Settings,
 ) -> Result<Database> {
-    let config = config::in_force();
+    Database::open_with(folder(db)?, options(missing, settings)).await
+}
+
+/// Opens the database to be served, or makes it: with threads for heavy statements.
+pub(crate) async fn served(folder: PathBuf, heavy_threads: Handle) -> Result<Database> {
     let options = OpenOptions {
+        heavy_threads: Some(heavy_threads),
+        ..options(Missing::Create, settings())
+    };
+    Database::open_with(folder, options).await
+}
+
+fn options(missing: Missing, settings: Settings) -> OpenOptions {
+    let config = config::in_force();
+    OpenOptions {
         create: missing == Missing::Create,
         settings,
         sessions: SessionDefaults {
             statement_timeout: config.statement_timeout,
             slow_query: config.slow_query,
         },
-    };
-    Database::open_with(folder(db)?, options).await
+        heavy_threads: None,
+    }
 }
 
 /// The settings of the database, as the configuration has them.

@@ -17,6 +17,7 @@ use lazybase_model::{Error, Result};
 use lazybase_pg::{Options, Server};
 use lazybase_query::Database;
 use lazybase_tls::{Descriptors, Tls};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,11 +26,12 @@ use crate::config::{self, Config, LogFormat};
 use crate::failure;
 use crate::http::{Health, Http, Phase};
 use crate::logs::{self, Watching};
-use crate::open::{self, Missing};
+use crate::open;
 use crate::process::Connections;
 
-/// Serves until it is told to stop; or prints the configuration.
-pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
+/// Serves until it is told to stop, heavy statements on threads of their own; or prints the
+/// configuration.
+pub(crate) async fn run(config: Config, print_config: bool, heavy_threads: Handle) -> Result<()> {
     if print_config {
         let text = config::printed(&config);
         return failure::write_data(&text);
@@ -42,7 +44,7 @@ pub(crate) async fn run(config: Config, print_config: bool) -> Result<()> {
     let health = Health::default();
     let connections = Connections::allowed();
     let http = Http::open(&config, &health, tls.clone(), connections.http).await?;
-    let database = open::database(Some(folder.clone()), Missing::Create).await?;
+    let database = open::served(folder.clone(), heavy_threads).await?;
     health.opened(&database);
     let mut doors = Doors::new(connections);
     let outcome = match doors.open_all(&database, &config, tls.as_ref()).await {

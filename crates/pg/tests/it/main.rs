@@ -15,6 +15,7 @@ mod encrypted;
 mod entry;
 mod extended;
 mod formats;
+mod heavy;
 mod hostile;
 mod lifecycle;
 mod load;

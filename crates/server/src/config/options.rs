@@ -135,6 +135,24 @@ pub(crate) static OPTIONS: &[Opt] = &[
         field: Field::Time(|config| &mut config.statement_timeout),
     },
     Opt {
+        key: "heavy_statements",
+        group: QUERIES,
+        value: "N",
+        about: "How many heavy statements run at a time: those that may go through more than \
+            four million values (rows times columns). Others of them wait for their turn; what is \
+            not heavy never waits for them. Where nobody chose it: one for each core, and 8 at \
+            least.",
+        field: Field::Count(|config| &mut config.settings.heavy_statements, 1),
+    },
+    Opt {
+        key: "heavy_waiting",
+        group: QUERIES,
+        value: "N",
+        about: "How many heavy statements may wait for their turn; one more is refused with \
+            SQLSTATE 53400.",
+        field: Field::Count(|config| &mut config.settings.heavy_waiting, 0),
+    },
+    Opt {
         key: "query_memory",
         group: QUERIES,
         value: "BYTES|none",

@@ -26,6 +26,8 @@ fn others() -> BTreeMap<&'static str, &'static str> {
         ("superuser_reserved_connections", "4"),
         ("grace", "3 min"),
         ("statement_timeout", "1500 ms"),
+        ("heavy_statements", "3"),
+        ("heavy_waiting", "0"),
         ("query_memory", "3 GiB"),
         ("query_spill_bytes", "none"),
         ("cache_bytes", "12345"),

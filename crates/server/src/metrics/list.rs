@@ -158,6 +158,27 @@ pub(super) static METRICS: &[Metric] = &[
         &[],
         "What they may hold: the option query_memory; +Inf where there is no limit",
     ),
+    gauge(
+        "lazybase_heavy_running",
+        &[],
+        "Heavy statements that have their turn",
+    ),
+    gauge(
+        "lazybase_heavy_waiting",
+        &[],
+        "Heavy statements that wait for their turn",
+    ),
+    histogram(
+        names::HEAVY_WAIT_SECONDS,
+        &[],
+        TIMES,
+        "How long heavy statements waited for their turn, those that did",
+    ),
+    counter(
+        names::HEAVY_REFUSED,
+        &[],
+        "Heavy statements that were refused, because too many waited (the option heavy_waiting)",
+    ),
     // Ingest.
     histogram(
         names::COMMIT_SECONDS,

@@ -203,6 +203,14 @@ fn memory(database: &Database) {
         bytes => bytes as f64,
     };
     gauge!("lazybase_query_memory_limit_bytes").set(limit);
+    set(
+        gauge!("lazybase_heavy_running"),
+        database.heavy_running() as u64,
+    );
+    set(
+        gauge!("lazybase_heavy_waiting"),
+        database.heavy_waiting() as u64,
+    );
 }
 
 fn disk(instance: &Instance) {
