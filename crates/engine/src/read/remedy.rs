@@ -27,7 +27,8 @@ mod tests;
 /// How the damaged files of a run are made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// By merging what their rows were made of: a piece for each file and key range.
+    /// By merging what their rows were made of: a piece for each file and key range; none for keys
+    /// of which there are no rows, or that nobody reads the run for.
     Merge(Vec<Piece>),
     /// By sorting an SCU again: all its parts, in their order.
     Sort {
@@ -60,17 +61,9 @@ pub fn damaged_files<'r>(run: &'r Run, damaged: &DamagedFiles) -> Vec<&'r str> {
 pub fn remedy(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Option<Remedy> {
     if run.kind == RunKind::Sorted {
         let entry = log_of(manifest, run, damaged)?;
-        let of_scu = |part: &&Run| {
-            part.view == run.view
-                && part.kind == RunKind::Sorted
-                && part.span.first == run.span.first
-        };
-        let runs = manifest.runs.values().map(AsRef::as_ref);
-        let mut parts: Vec<&Run> = runs.filter(of_scu).collect();
-        parts.sort_by_key(|part| part.part);
         return Some(Remedy::Sort {
             scu: entry.scu,
-            parts: parts.iter().map(|part| part.id).collect(),
+            parts: parts_of(manifest, run),
         });
     }
     let table = manifest.table_of_view(run.view)?;
@@ -88,14 +81,40 @@ pub fn remedy(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Option<
             let Some(keys) = intersection(&range.range, &keys) else {
                 continue;
             };
-            pieces.push(Piece {
-                file: segment.file.clone(),
-                inputs: inputs(manifest, table, range, run, &keys, damaged)?,
-                range: keys,
-            });
+            let inputs = inputs(manifest, table, range, run, &keys, damaged)?;
+            if !inputs.is_empty() {
+                pieces.push(Piece {
+                    file: segment.file.clone(),
+                    inputs,
+                    range: keys,
+                });
+            } else if keys.contains(&segment.min_key) || keys.contains(&segment.max_key) {
+                // There is a row of these keys: something else made it.
+                return None;
+            }
         }
     }
-    (!pieces.is_empty()).then_some(Remedy::Merge(pieces))
+    let mut files = run.segments.iter().map(|segment| &segment.file);
+    let is_damaged = files.any(|file| damaged.contains_key(file));
+    is_damaged.then_some(Remedy::Merge(pieces))
+}
+
+/// All parts of the sort that a run is of, in their order. The ranges of a dropped partition name
+/// copies of the runs that were cut off for them: what is sorted again fills the parts that one
+/// range names, and the copies once more.
+fn parts_of(manifest: &Manifest, run: &Run) -> Vec<RunId> {
+    let table = manifest.table_of_view(run.view);
+    let ranges = table.into_iter().flat_map(|table| &table.ranges);
+    let named = |range: &&RangeState| range.runs.iter().any(|entry| entry.id == run.id);
+    let entries = ranges.filter(named).flat_map(|range| &range.runs);
+    let runs = entries.filter_map(|entry| manifest.runs.get(&entry.id));
+    let of_scu =
+        |part: &&Arc<Run>| part.kind == RunKind::Sorted && part.span.first == run.span.first;
+    let parts: BTreeSet<(u32, RunId)> = runs
+        .filter(of_scu)
+        .map(|part| (part.part, part.id))
+        .collect();
+    parts.into_iter().map(|(_, id)| id).collect()
 }
 
 /// What becomes of runs with damaged files.
@@ -191,7 +210,8 @@ fn overlap(a: &Run, b: &Run) -> bool {
     !is_empty && a.span.first <= b.span.last && b.span.first <= a.span.last
 }
 
-/// The runs with data on a path of other edges that begins and ends as the run does.
+/// The runs with data on a path of other edges that begins and ends as the run does; `None` when
+/// there is no such path.
 fn inputs(
     manifest: &Manifest,
     table: &TableState,
@@ -229,8 +249,7 @@ fn inputs(
         begin => begin,
     };
     let path = path(&edges, begin..=empty_through, run)?;
-    let inputs: Vec<RunId> = path.iter().flat_map(|edge| edge.runs.clone()).collect();
-    (!inputs.is_empty()).then_some(inputs)
+    Some(path.iter().flat_map(|edge| edge.runs.clone()).collect())
 }
 
 /// The path with the fewest edges from one of the `starts` to a boundary where the run may end.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazybase_model::Error;
 
 use super::*;
-use crate::manifest::literal;
+use crate::manifest::{ScuEntry, literal};
 
 /// The remedy of run `id` when the files of `also` are damaged too.
 fn remedy_of(text: &str, id: u64, also: &[u64]) -> Option<Remedy> {
@@ -64,6 +64,73 @@ fn nothing_newer_replaces_the_oldest() {
 #[test]
 fn a_sorted_run_needs_its_log() {
     assert_eq!(remedy_of(STORY, 7, &[]), None);
+}
+
+#[test]
+fn a_stretch_without_rows_between_those_of_a_file_needs_nothing() {
+    // The range was cut on both sides of keys that came later.
+    let cut = "sealed 101 sorted 101
+        table t
+          sorted 101 d..e:1M old=105
+          base 1..=100 a..c:32M x..z:32M old=105
+          base 1..=101 a..z:64M
+          range ..m
+          range m..p
+          range p..";
+    assert_eq!(inputs_of(cut, 3, &[]), Some(vec![2, 1, 2]));
+    // Rows there are at its ends: without what holds them they are lost.
+    assert_eq!(inputs_of(cut, 3, &[2]), None);
+    let without = cut.replace(" x..z:32M", "");
+    assert_eq!(inputs_of(&without, 3, &[]), None);
+}
+
+#[test]
+fn a_file_of_keys_that_the_run_is_not_read_for_any_more_just_goes() {
+    let story = "sealed 101 sorted 101
+        table t
+          range ..m
+            base 1..=101 a..c:1M x..z:1M
+          range m..
+            base 1..=101 x..z:2M";
+    let manifest = literal::manifest(story).unwrap();
+    let run = &manifest.runs[&RunId(1)];
+    let file = &run.segments[1].file;
+    let error = Error::corrupt("damaged").with_file(file);
+    let damaged = DamagedFiles::from([(file.clone(), error)]);
+    let nothing = Some(Remedy::Merge(Vec::new()));
+    assert_eq!(remedy(&manifest, run, &damaged), nothing);
+    assert!(outlook(&manifest, &damaged).lost.is_empty());
+}
+
+/// An SCU in two parts. The second range is of a partition that was dropped: its runs are copies.
+const DROPPED: &str = "sealed 103 sorted 103
+    table t
+      range ..m
+        base 1..=101 none ct=0
+        sorted 102 a..z:1M
+        sorted 102 a..z:1M part=1
+      range m..
+        base 1..=101 none ct=0 old=104
+        sorted 102 a..z:1M old=104
+        sorted 102 a..z:1M old=104 part=1
+        base 1..=103 none";
+
+#[test]
+fn a_sort_is_made_again_for_the_ranges_of_a_dropped_partition_by_itself() {
+    let mut manifest = literal::manifest(DROPPED).unwrap();
+    let scu = ScuNumber(102);
+    let entry = ScuEntry::without_batches(scu);
+    manifest.scus.insert(scu, Arc::new(entry));
+    for (harmed, of_sort) in [(2, [2, 3]), (3, [2, 3]), (5, [5, 6]), (6, [5, 6])] {
+        let damaged = damage_of(&manifest, &[harmed]);
+        let run = &manifest.runs[&RunId(harmed)];
+        let expected = Remedy::Sort {
+            scu,
+            parts: of_sort.map(RunId).to_vec(),
+        };
+        let found = remedy(&manifest, run, &damaged);
+        assert_eq!(found, Some(expected), "run {harmed}");
+    }
 }
 
 fn damage_of(manifest: &Manifest, ids: &[u64]) -> DamagedFiles {
