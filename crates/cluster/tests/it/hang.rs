@@ -355,7 +355,7 @@ fn whoever_waits_while_the_database_is_closed_is_told() {
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
 }
 
-fn partition(low: i64, high: i64) -> BoundsSpec {
+pub(crate) fn partition(low: i64, high: i64) -> BoundsSpec {
     let cut = |value: i64| {
         let value: ArrayRef = Arc::new(Int64Array::from(vec![value]));
         Some(CutSpec {
@@ -369,7 +369,7 @@ fn partition(low: i64, high: i64) -> BoundsSpec {
     }
 }
 
-fn repartition(instance: &Instance, table: &Table, change: PartitionChange) {
+pub(crate) fn repartition(instance: &Instance, table: &Table, change: PartitionChange) {
     let ddl = Ddl::Partition {
         table: table.id,
         change,

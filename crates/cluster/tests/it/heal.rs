@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use futures::{StreamExt, TryStreamExt, stream};
-use lazybase_cluster::{DamageState, Instance, Outcome, Settings, SettleTo, StageName, ViewSpec};
+use lazybase_cluster::{
+    DamageState, Instance, Outcome, PartitionSpec, Settings, SettleTo, StageName, TableSpec,
+    ViewSpec, range_bounds,
+};
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{Env, Store};
@@ -14,11 +17,13 @@ use lazybase_engine::manifest::file::{FileKind, encode_checkpoint};
 use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::{Ddl, RunKind, ScuTime};
 use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_model::partition::PartitionChange;
 use lazybase_model::{Freshness, Result, ScuNumber, Table};
 
 use crate::damage::{Harm, files, harm_file, wait_for};
+use crate::hang::{partition, repartition};
 use crate::harness::{
-    Change, Row, at, commit, create, fresh, keeping, open, pause, scan, settings,
+    Change, Row, at, commit, create, fresh, keeping, open, pause, scan, settings, spec,
 };
 use crate::model::Model;
 
@@ -184,6 +189,55 @@ fn what_a_damaged_run_is_made_of_is_kept_until_then_also_by_the_next_process() {
     });
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, model.rows());
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    block_on(instance.close()).unwrap();
+}
+
+/// Runs that end where a partition is dropped have copies for it, over the same files.
+#[test]
+fn a_sort_that_a_dropped_partition_shares_is_made_again_for_both() {
+    let world = World::new();
+    let settings = Settings {
+        sort_memory: 1,
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let by_id = PartitionSpec {
+        hash: Vec::new(),
+        range: Some((
+            vec!["id".to_owned()],
+            vec![partition(0, 10), partition(10, 20)],
+        )),
+    };
+    let of_two = TableSpec {
+        partitioning: Some(by_id),
+        ..spec("t", &["id"])
+    };
+    let table = block_on(instance.create_table(of_two, false));
+    let table = table.unwrap().unwrap();
+    // One SCU in two parts, each with rows of both partitions.
+    let row = |id: i64| (id, Some(id), None);
+    for id in [1, 2] {
+        let rows = [row(id), row(id + 10)].map(Change::Upsert);
+        commit(&instance, &[(&table, &rows)]).unwrap();
+    }
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let before = instance.manifest().sorted_through;
+    let parts = files_of(&instance, &table, RunKind::Sorted);
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    let bounds = range_bounds(&table, &partition(10, 20)).unwrap();
+    repartition(&instance, &table, PartitionChange::Drop(bounds));
+    world.harm(&parts[1], Harm::Delete);
+    for _ in 0..2 {
+        let newest = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+        assert_eq!(newest, [1, 2].map(row));
+        let past = scan(&at(&instance, before).unwrap(), &table).unwrap();
+        assert_eq!(past, [1, 2, 11, 12].map(row));
+        wait_until_healed(&instance);
+    }
     let report = block_on(instance.verify(&|_| {})).unwrap();
     assert!(report.is_whole(), "{report:?}");
     block_on(instance.close()).unwrap();
