@@ -231,17 +231,23 @@ impl Coordinator {
                 self.shared.report_trouble(&refused);
             }
         }
-        self.drop_made_of(&manifest, &files, &made);
+        for view in self.drop_made_of(&manifest, &files, &made) {
+            // Whoever asked may not wait for the end.
+            if let Err(refused) = self.reset_view(view).await {
+                self.shared.report_trouble(&refused);
+            }
+        }
         made
     }
 
-    /// Drops what is being made of files that hold wrong rows.
+    /// Drops what is being made of files that hold wrong rows; the secondary views of their tables,
+    /// which may show them.
     fn drop_made_of(
         &mut self,
         manifest: &Manifest,
         files: &BTreeSet<String>,
         made: &BTreeMap<String, Error>,
-    ) {
+    ) -> Vec<ViewId> {
         let is_wrong = |run: &&Arc<Run>| {
             let mut named = run.segments.iter().map(|segment| &segment.file);
             named.any(|file| files.contains(file) || made.contains_key(file))
@@ -280,6 +286,9 @@ impl Coordinator {
         });
         let outdated: Vec<TaskId> = outdated.map(|(id, _)| *id).collect();
         self.outdated.extend(outdated);
+        let secondary = manifest.views.values();
+        let secondary = secondary.map(|state| state.table.primary.id);
+        secondary.filter(|view| is_of_views(*view)).collect()
     }
 
     fn start_heal(

@@ -2,12 +2,15 @@
 //! made again; where none is, that is said.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use futures::executor::block_on;
+use futures::future::select;
 use lazybase_cluster::{Instance, Outcome, SettleTo, StageName, TableReport};
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::manifest::{Edit, HealedRun, ManifestStore, RunKind};
@@ -217,6 +220,54 @@ fn what_was_made_of_wrong_rows_is_made_again_with_them() {
         block_on(instance.close()).unwrap();
     }
     assert!(shown_wrong > 1, "{shown_wrong}");
+}
+
+/// Whoever asked goes before what is wrong was made again; its table's view was made of it.
+#[test]
+fn a_view_of_wrong_rows_is_built_again_though_nobody_waits_for_it() {
+    let memory = MemoryStore::without_history();
+    let faults = Faults::none();
+    let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
+    let instance = open(Arc::clone(&store) as _, keeping()).unwrap();
+    let table = create(&instance, "t");
+    let view = create_view(&instance, &table);
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let mut model = Model::default();
+    for round in 0..5 {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    }
+    let sorted = files_of(&instance, &table, RunKind::Sorted);
+    block_on(instance.close()).unwrap();
+    make_wrong(&memory, &table, &sorted[sorted.len() - 1]);
+    let instance = open(store, keeping()).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let wrong = shown(&fresh(&instance, Freshness::ZERO), &view).unwrap();
+    assert_ne!(wrong.expect("the view is built"), entries(&model));
+    // Nothing can be made again for now.
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    block_on(async {
+        let progress = |_: f64| {};
+        let verifying = instance.verify_table("t", 1.0, &progress);
+        let found = async {
+            while memory.list("condemned/").await.unwrap().is_empty() {
+                instance.env().clock.sleep(Duration::from_millis(5)).await;
+            }
+        };
+        select(verifying, Box::pin(found)).await;
+    });
+    faults.clear();
+    wait_for(&instance, "the marks to go", |_| {
+        crate::damage::files(&memory, "condemned/").is_empty()
+    });
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(scan(&snapshot, &table).unwrap(), model.rows());
+    let right = shown(&snapshot, &view).unwrap();
+    assert_eq!(right.expect("the view is built"), entries(&model));
+    block_on(instance.close()).unwrap();
 }
 
 #[test]
