@@ -80,12 +80,18 @@ impl Instance {
 
     /// What is lost never comes to rest.
     fn refuse_lost(&self, table: Option<TableId>, to: SettleTo) -> Result<()> {
+        let manifest = self.shared.manifests.current();
+        // Nobody waits for a table that was dropped.
+        let is_there = |of: TableId| manifest.tables.contains_key(&of);
         let board = self.shared.tasks.lock();
         let waited_for = |(file, lost): &(&String, &DamageStatus)| {
             lost.state == DamageState::Lost
                 && match lost.table {
                     None => is_log(file),
-                    of => to == SettleTo::Authority && (table.is_none() || of == table),
+                    Some(of) if is_there(of) => {
+                        to == SettleTo::Authority && table.is_none_or(|table| table == of)
+                    }
+                    Some(_) => false,
                 }
         };
         match board.damage.iter().find(waited_for) {

@@ -449,6 +449,11 @@ fn without_an_earlier_stage_the_error_names_what_is_lost_and_other_tables_work()
         assert!(report.problems[0].contains(file));
         // Restored, it is read again.
         if matches!(harm, Harm::Delete) {
+            let all = || block_on(instance.settle(None, SettleTo::Authority, &|_| {}));
+            assert_names(&all().unwrap_err(), file, &context);
+            // Dropped, it keeps nobody waiting.
+            block_on(instance.drop_table("t", false)).unwrap();
+            all().expect(&context);
             block_on(instance.close()).unwrap();
             continue;
         }
