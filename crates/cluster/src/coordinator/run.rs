@@ -132,7 +132,7 @@ pub(crate) struct Coordinator {
     pub(super) housekept_micros: i64,
     pub(super) sweep: Sweep,
     spans: ScuSpans,
-    stopping: Option<oneshot::Sender<()>>,
+    pub(super) stopping: Option<oneshot::Sender<()>>,
 }
 
 impl Running {

@@ -72,7 +72,11 @@ impl Coordinator {
                 silent.push(*id);
             }
         }
-        let room = limits::ATTEMPTS_GIVEN_UP_MAX.saturating_sub(self.given_up.len());
+        let room = match self.stopping {
+            // Nothing is begun any more: who closes waits for nobody.
+            Some(_) => silent.len(),
+            None => limits::ATTEMPTS_GIVEN_UP_MAX.saturating_sub(self.given_up.len()),
+        };
         for id in silent.into_iter().take(room) {
             self.give_up(id);
         }

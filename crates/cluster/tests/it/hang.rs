@@ -28,7 +28,7 @@ use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
 use lazybase_engine::manifest::collect::files_of as named_files;
 use lazybase_engine::manifest::{Ddl, RunKind};
 use lazybase_model::partition::PartitionChange;
-use lazybase_model::{ErrorKind, Freshness, Table};
+use lazybase_model::{ErrorKind, Freshness, Table, limits};
 use parking_lot::{Condvar, Mutex};
 
 use crate::damage::{Harm, harm_file};
@@ -227,6 +227,39 @@ fn a_database_is_closed_though_a_worker_hangs() {
     wait_for(&instance, "it hangs", |_| gate.state.lock().1 == 1);
     block_on(instance.close()).unwrap();
     assert_eq!(instance.status().silent.came_back, 0);
+    gate.open();
+}
+
+/// Once more attempts hang than are waited for, no other is begun; nor does whoever closes the
+/// database wait for the last of them.
+#[test]
+fn a_database_is_closed_though_more_workers_hang_than_are_waited_for() {
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 1,
+        attempt_silence: Duration::from_millis(1),
+        ..settings()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let table = create(&instance, "t");
+    gate.state.lock().0 = u32::MAX;
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    block_on(instance.seal()).unwrap();
+    let most = limits::ATTEMPTS_GIVEN_UP_MAX;
+    wait_for(&instance, "one more hangs than is given up", |status| {
+        status.silent.given_up == most as u64 && gate.state.lock().1 == most as u32 + 1
+    });
+    gate.state.lock().0 = 0;
+    let closing = {
+        let instance = instance.clone();
+        thread::spawn(move || block_on(instance.close()))
+    };
+    wait_for(&instance, "it is closed", |_| closing.is_finished());
+    closing.join().unwrap().unwrap();
     gate.open();
 }
 
