@@ -80,21 +80,24 @@ impl Coordinator {
             .collect();
         self.settle_states(&broken, &damaged).await;
         self.healing.unhealed = broken.iter().map(|run| run.id).collect();
-        self.healing.lost_tables.clear();
         let lost = outlook(&manifest, &damaged).lost;
-        let waiting = broken.iter().filter(|run| !lost.contains(&run.id));
+        let for_good = lost_for_good(&manifest, &damaged, &lost);
+        let waiting = broken.iter().filter(|run| !for_good.contains(&run.id));
         let marked = self.to_be_marked(waiting, &damaged);
         self.keep_marks(marked).await;
         if self.check_suspects(&manifest, &broken, &damaged)? {
             return Ok(());
         }
+        // Only now: a check that hangs makes no table one that others have to wait for.
+        self.healing.lost_tables.clear();
         let mut retired = Vec::new();
         for run in &broken {
             match remedy(&manifest, run, &damaged) {
                 Some(remedy) => self.start_heal(&manifest, run, remedy, &damaged)?,
                 None if manifest.is_view(run.view) => self.rebuild_view(run).await?,
                 None if lost.contains(&run.id) => {
-                    retired.extend(self.lose(&manifest, run, &damaged));
+                    let is_for_good = for_good.contains(&run.id);
+                    retired.extend(self.lose(&manifest, run, &damaged, is_for_good));
                 }
                 // It waits for what it is made of, which is made again first.
                 None => self.note_state(run, &damaged, DamageState::Healing, None),
@@ -404,8 +407,15 @@ impl Coordinator {
     }
 
     /// A run that nothing is left to make again: said once. Where newer runs have replaced it,
-    /// it leaves: the horizons that only it led to can't be answered any more.
-    fn lose(&mut self, manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Vec<RetiredRun> {
+    /// it leaves: the horizons that only it led to can't be answered any more. One that is not lost
+    /// for good waits for what the disk may read again.
+    fn lose(
+        &mut self,
+        manifest: &Manifest,
+        run: &Run,
+        damaged: &DamagedFiles,
+        is_for_good: bool,
+    ) -> Vec<RetiredRun> {
         let mut retired = Vec::new();
         let mut is_current = false;
         let Some(state) = manifest.table_of_view(run.view) else {
@@ -423,7 +433,7 @@ impl Coordinator {
             if !segments.any(|segment| damaged.contains_key(&segment.file)) {
                 continue;
             }
-            if entry.is_current() || refused {
+            if entry.is_current() || refused || !is_for_good {
                 is_current |= entry.is_current();
                 continue;
             }
@@ -445,7 +455,9 @@ impl Coordinator {
         if is_current {
             self.healing.lost_tables.insert(state.table.id);
         }
-        self.healing.unhealed.remove(&run.id);
+        if is_for_good {
+            self.healing.unhealed.remove(&run.id);
+        }
         let needed = is_current.then_some(state.table.id);
         self.note_state(run, damaged, DamageState::Lost, needed);
         let now = self.shared.now();
@@ -512,9 +524,15 @@ impl Coordinator {
                 table,
             };
             self.shared.tasks.lock().damage.insert(file.clone(), status);
-            if table.is_some() && self.is_retried(file) {
+            let is_refused = error.kind() != ErrorKind::Corrupt;
+            if (table.is_some() || is_refused) && self.is_retried(file) {
                 // Somebody may have restored it, or what failed was the read.
                 self.shared.reader.damaged.forget([file.as_str()]);
+                if is_refused {
+                    // Whoever meets it again says so.
+                    self.shared.tasks.lock().damage.remove(file);
+                    self.healing.logs.remove(file);
+                }
             }
             if !needed {
                 self.healing.logs.remove(file);
@@ -553,6 +571,23 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// The lost runs for which nothing is kept. A disk that refuses a read may read the file later: a
+/// run whose own files are damaged waits for what it is made of.
+fn lost_for_good(manifest: &Manifest, damaged: &DamagedFiles, lost: &[RunId]) -> BTreeSet<RunId> {
+    let mut corrupt = damaged.clone();
+    corrupt.retain(|_, error| error.kind() == ErrorKind::Corrupt);
+    if corrupt.len() == damaged.len() {
+        return lost.iter().copied().collect();
+    }
+    let without_them = outlook(manifest, &corrupt).lost;
+    let waits = |id: &RunId| {
+        let run = manifest.runs.get(id);
+        let is_broken = run.is_some_and(|run| !damaged_files(run, &corrupt).is_empty());
+        is_broken && !without_them.contains(id)
+    };
+    lost.iter().copied().filter(|id| !waits(id)).collect()
 }
 
 /// The new segments of runs; nothing when one of them is gone or was healed meanwhile.

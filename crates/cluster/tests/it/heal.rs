@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::executor::block_on;
 use futures::{StreamExt, TryStreamExt, stream};
 use lazybase_cluster::{
-    DamageState, Instance, Outcome, PartitionSpec, Settings, SettleTo, StageName, TableSpec,
-    ViewSpec, range_bounds,
+    DamageState, Instance, Outcome, PartitionSpec, Settings, SettleTo, SnapshotRequest, StageName,
+    TableSpec, ViewSpec, range_bounds,
 };
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
@@ -191,6 +191,41 @@ fn what_a_damaged_run_is_made_of_is_kept_until_then_also_by_the_next_process() {
     assert_eq!(rows, model.rows());
     let report = block_on(instance.verify(&|_| {})).unwrap();
     assert!(report.is_whole(), "{report:?}");
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn what_a_damaged_run_is_made_of_is_kept_while_the_disk_refuses_to_read_it() {
+    let world = World::new();
+    let (table, model) = leave_unhealed(&world, Harm::Delete);
+    let instance = open_forgetting(&world);
+    // No log but the first one is kept, which the damaged run begins with.
+    wait_for(&instance, "the other logs to be retired", |instance| {
+        instance.manifest().scus.len() <= 1
+    });
+    for operation in [Operation::Read, Operation::Len] {
+        let rule = Rule::every(operation, Fault::Refused { full: false });
+        world.faults.add(rule.named("segments/"));
+    }
+    let request = SnapshotRequest {
+        freshness: Freshness::ZERO,
+        ..SnapshotRequest::default()
+    };
+    let found = block_on(instance.snapshot(request)).and_then(|held| scan(&held, &table));
+    let error = found.unwrap_err();
+    assert!(error.damaged_file().is_some(), "{error}");
+    wait_for(&instance, "nothing to be left", |instance| {
+        let damage = instance.status().damage;
+        let mut needed = damage.values().filter(|damage| damage.table.is_some());
+        needed.any(|damage| damage.state == DamageState::Lost)
+    });
+    // Longer than housekeeping rests.
+    block_on(instance.env().clock.sleep(Duration::from_millis(1500)));
+    world.faults.clear();
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
     block_on(instance.close()).unwrap();
 }
 

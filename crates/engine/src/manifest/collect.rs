@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_model::limits::LOG_KEPT_BYTES_MAX;
-use lazybase_model::{ScuNumber, TableId, ViewId};
+use lazybase_model::{Error, ErrorKind, ScuNumber, TableId, ViewId};
 
 use super::edit::{Edit, RetiredRun};
 use super::graph::Edge;
@@ -128,7 +128,9 @@ fn retirable_logs(
         let old = time.is_none_or(|time| time.last_ack_micros <= before_micros);
         let pieces = entry.log.iter().map(|piece| &piece.file);
         let mut files = pieces.chain(&entry.files);
-        let useless = files.any(|file| verified.damaged.contains_key(file));
+        // One that the disk refuses to read may be read later.
+        let is_useless = |error: &Error| error.kind() == ErrorKind::Corrupt;
+        let useless = files.any(|file| verified.damaged.get(file).is_some_and(is_useless));
         let spare = old || kept_bytes > LOG_KEPT_BYTES_MAX;
         if !lost.contains(scu) && (useless || (spare && !needed.contains(scu))) {
             retirable.push(*scu);

@@ -1,5 +1,6 @@
 //! What may be forgotten: literal states, and random histories with a retention.
 
+use lazybase_model::error::UNREADABLE;
 use proptest::prelude::*;
 
 use super::*;
@@ -96,6 +97,25 @@ fn inputs_stay_until_their_outputs_are_checked() {
     assert_eq!(runs, [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(scus, [1, 2, 3, 4]);
     assert_eq!(times_before, 6);
+}
+
+#[test]
+fn a_damaged_log_is_of_no_use_and_one_that_is_only_refused_may_be() {
+    let (story, _) = story();
+    let file = story.manifest.scus[&ScuNumber(3)].files[0].clone();
+    let forgotten = |error: Error| {
+        let damaged = DamagedFiles::from([(file.clone(), error)]);
+        let verified = Verified {
+            damaged: &damaged,
+            ..all_verified()
+        };
+        let retention = Duration::from_secs(1_000);
+        let edit = retirable(&story.manifest, story.now_micros, retention, verified);
+        retired(edit).1
+    };
+    assert_eq!(forgotten(Error::corrupt("a bit")), [3]);
+    let refused = Error::unavailable("the disk").with_sqlstate(UNREADABLE);
+    assert!(forgotten(refused).is_empty());
 }
 
 #[test]
