@@ -27,7 +27,7 @@ use super::policy::RunningTask;
 use super::run::Coordinator;
 use crate::condemned;
 use crate::shared::{DamageState, DamageStatus, is_log};
-use crate::task::{Heal, HealPiece, Output, Replaced, StageName, TaskId, TaskStatus, Work};
+use crate::task::{Heal, HealPiece, Output, Replaced, Report, StageName, TaskId, TaskStatus, Work};
 
 /// How often a lost file is looked at again: somebody may have restored it.
 const LOST_CHECKED_EVERY: Duration = Duration::from_secs(30);
@@ -564,12 +564,46 @@ impl Coordinator {
     async fn adopt_healed(&mut self) -> Result<()> {
         while let Some(Output::Healed { runs }) = self.healing.made.first() {
             let manifest = self.shared.manifests.current();
-            if let Some(runs) = healed_runs(&manifest, runs) {
-                self.commit(Edit::Heal { runs }).await?;
+            let mut files = Vec::new();
+            if let Some(healed) = healed_runs(&manifest, runs) {
+                let replaced = runs.iter().flat_map(|replaced| &replaced.files);
+                files.extend(replaced.cloned());
+                self.commit(Edit::Heal { runs: healed }).await?;
             }
             self.healing.made.remove(0);
+            self.note_replaced(files);
         }
+        let oldest = self.running.keys().next().map(|id| id.0);
+        let oldest = oldest.unwrap_or(self.next_task);
+        self.replaced.retain(|_, next| oldest < *next);
         Ok(())
+    }
+
+    /// Files were made again, and will be forgotten. A merge moves whole segments as they are: one
+    /// that began before would name a damaged file again, of which nobody knows any more.
+    fn note_replaced(&mut self, files: Vec<String>) {
+        let names = |output: &Output| {
+            let segments = output.segments();
+            segments.iter().any(|segment| files.contains(&segment.file))
+        };
+        self.merged.retain(|output| !names(output));
+        self.healing.made.retain(|output| !names(output));
+        let next = self.next_task;
+        self.replaced
+            .extend(files.into_iter().map(|file| (file, next)));
+    }
+
+    /// Whether an attempt moved a file that was made again while it ran.
+    pub(super) fn moved_replaced(&self, report: &Report) -> bool {
+        let Ok(output) = &report.outcome else {
+            return false;
+        };
+        let is_replaced = |file: &String| {
+            let next = self.replaced.get(file);
+            next.is_some_and(|next| report.task.0 < *next)
+        };
+        let segments = output.segments();
+        segments.iter().any(|segment| is_replaced(&segment.file))
     }
 }
 

@@ -103,6 +103,9 @@ pub(crate) struct Coordinator {
     pub(super) looked: Duration,
     /// Running tasks that may have read wrong rows: what they make is dropped.
     pub(super) outdated: HashSet<TaskId>,
+    /// Files that were made again, each with the number of the first task after that: what began
+    /// before may have moved them.
+    pub(super) replaced: BTreeMap<String, u64>,
     /// Sealed SCUs whose edit is not committed yet, in order.
     pub(super) seals: VecDeque<Sealed>,
     /// Remapped SCUs whose edit could not be committed yet.
@@ -121,7 +124,7 @@ pub(crate) struct Coordinator {
     pub(super) paused: HashSet<StageName>,
     /// How many backups search their boundary.
     sealing_held: usize,
-    next_task: u64,
+    pub(super) next_task: u64,
     /// Failed pieces of work, which are left alone for a while.
     resting: HashMap<String, Rest>,
     /// Why the natural keys of SCUs can't be read: nothing else tells their numbers.
@@ -162,6 +165,7 @@ impl Coordinator {
             given_up: BTreeMap::new(),
             looked: Duration::ZERO,
             outdated: HashSet::new(),
+            replaced: BTreeMap::new(),
             seals: VecDeque::new(),
             remapped: VecDeque::new(),
             sorted: BTreeMap::new(),
@@ -381,7 +385,7 @@ impl Coordinator {
         let name = work_name(&running.policy);
         let failures = self.resting.remove(&name).map_or(0, |rest| rest.failures);
         self.shared.tasks.lock().failing.remove(&name);
-        if self.outdated.remove(&report.task) {
+        if self.outdated.remove(&report.task) || self.moved_replaced(&report) {
             return;
         }
         match report.outcome {

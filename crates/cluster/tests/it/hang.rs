@@ -19,8 +19,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::executor::block_on;
 use lazybase_cluster::{
-    BoundsSpec, CutSpec, Instance, PartitionSpec, Settings, SettleTo, StageName, Status, TableSpec,
-    range_bounds,
+    BoundsSpec, CutSpec, DamageState, Instance, PartitionSpec, Settings, SettleTo, StageName,
+    Status, TableSpec, range_bounds,
 };
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
@@ -261,6 +261,66 @@ fn a_database_is_closed_though_more_workers_hang_than_are_waited_for() {
     wait_for(&instance, "it is closed", |_| closing.is_finished());
     closing.join().unwrap().unwrap();
     gate.open();
+}
+
+/// A mebibyte that compresses badly.
+fn large(id: i64) -> Change {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut state = id as u64 + 1;
+    let mut letter = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005);
+        state = state.wrapping_add(1_442_695_040_888_963_407);
+        char::from(LETTERS[(state >> 58) as usize])
+    };
+    let note: String = (0..1 << 20).map(|_| letter()).collect();
+    Change::Upsert((id, Some(id), Some(note)))
+}
+
+/// A merge moves a large file as it is, and hangs; meanwhile the file is lost and made again. What
+/// the merge brings would name the lost file once more, when nobody knows of it any more.
+#[test]
+fn a_merge_that_moved_what_was_made_again_meanwhile_counts_for_nothing() {
+    let store = MemoryStore::without_history();
+    let gate = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: store.clone(),
+        gate: Arc::clone(&gate),
+    };
+    let settings = Settings {
+        workers: 2,
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::new(hanging), settings).unwrap();
+    let table = create(&instance, "t");
+    let rows: Vec<Change> = (0..28).map(large).collect();
+    commit(&instance, &[(&table, &rows)]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let before = files_of(&instance, &table, RunKind::Base);
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let newer = Change::Upsert((1000, None, None));
+    commit(&instance, &[(&table, &[newer])]).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    gate.state.lock().0 = 1;
+    pause(&instance, &[]);
+    wait_for(&instance, "the merge hangs", |_| gate.state.lock().1 == 1);
+    block_on(store.delete(&before[0])).unwrap();
+    let read = || scan(&fresh(&instance, Freshness::ZERO), &table).map(|rows| rows.len());
+    assert_eq!(read().unwrap(), 29);
+    wait_for(&instance, "the file is made again", |status| {
+        let mut files = status.damage.values();
+        !status.damage.is_empty() && files.all(|file| file.state == DamageState::Healed)
+    });
+    let healed = files_of(&instance, &table, RunKind::Base);
+    let made = healed.iter().find(|file| !before.contains(file)).unwrap();
+    gate.open();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let after = files_of(&instance, &table, RunKind::Base);
+    // What was made again was moved in its turn.
+    assert!(after.contains(made), "{made} in {after:?}");
+    assert!(!after.contains(&before[0]), "{before:?} in {after:?}");
+    assert_eq!(read().unwrap(), 29);
+    close_whole(&instance);
 }
 
 /// While every worker is busy the stages fall behind most of all.
