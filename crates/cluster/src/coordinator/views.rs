@@ -4,12 +4,14 @@
 //!   nothing changed since the view's end      -> an edit
 //!   the changes since then can be told        -> old and new entries of the changed rows
 //!   they can't, and the view holds nothing    -> all rows
+//!   they can't for now: a file is damaged     -> the view waits
 //!   they can't                                -> the view begins again from nothing
 //! ```
 
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Edit, Manifest, Run, RunId, RunKind, TableState};
+use lazybase_engine::read::remedy::damaged_files;
 use lazybase_engine::read::views::leads_on;
 use lazybase_engine::read::{AsOf, OwnTable, Snapshot, SnapshotAsk};
 use lazybase_model::{Freshness, Horizon, OnMiss, Result, ScuNumber, Span, TableId, ViewId};
@@ -17,6 +19,7 @@ use lazybase_model::{Freshness, Horizon, OnMiss, Result, ScuNumber, Span, TableI
 use super::policy::{Proposal, RunningTask};
 use super::run::Coordinator;
 use super::tasks::stage_of;
+use crate::shared::DamageState;
 use crate::task::{Advance, Output, StageName, TaskId, TaskStatus, Work};
 
 impl Coordinator {
@@ -44,7 +47,7 @@ impl Coordinator {
                 runs,
                 whole: false,
             }
-        } else if has_entries(manifest, state) && !self.goes_on(manifest, table, from, to) {
+        } else if has_entries(manifest, state) && self.begins_again(manifest, table, from, to) {
             Edit::ResetView { view }
         } else {
             return Ok(false);
@@ -53,16 +56,38 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// Whether a table can be read at a boundary, and what changed after it can be told.
-    fn goes_on(
+    /// Whether a view has to begin again from nothing: nobody can tell what it lacks, nor will.
+    /// While its table can't be read at all, nothing could be made in its place.
+    fn begins_again(
         &self,
         manifest: &Arc<Manifest>,
         table: &TableState,
         from: ScuNumber,
         to: ScuNumber,
     ) -> bool {
-        let at_boundary = || self.boundary(manifest, table, from);
-        leads_on(manifest, table, from, to) && at_boundary().is_ok()
+        if !leads_on(manifest, table, from, to) {
+            return true;
+        }
+        let Ok(new) = self.boundary(manifest, table, to) else {
+            return false;
+        };
+        let is_told = new.tells_changes_since(table.table.id, from);
+        let goes_on = is_told && self.boundary(manifest, table, from).is_ok();
+        !goes_on && !self.is_being_healed(manifest, table)
+    }
+
+    /// Whether files of a table are damaged of which it is not known that nothing holds their rows.
+    fn is_being_healed(&self, manifest: &Manifest, table: &TableState) -> bool {
+        let (_, damaged) = self.shared.reader.damaged.files();
+        let board = self.shared.tasks.lock();
+        let is_lost = |file: &str| {
+            let status = board.damage.get(file);
+            status.is_some_and(|status| status.state == DamageState::Lost)
+        };
+        let runs = manifest.runs.values();
+        let of_table = runs.filter(|run| run.view == table.table.primary.id);
+        let mut files = of_table.flat_map(|run| damaged_files(run, &damaged));
+        files.any(|file| !is_lost(file))
     }
 
     /// The task that brings a view on; none while its table, or what changed there, can't be read.
@@ -83,7 +108,10 @@ impl Coordinator {
         let (old, empty) = match has_entries(manifest, state) {
             // What needs a damaged file waits until it is made again.
             true if !new.tells_changes_since(id, from) => return Ok(None),
-            true => (Some(self.boundary(manifest, table, from)?), None),
+            true => match self.boundary(manifest, table, from) {
+                Ok(old) => (Some(old), None),
+                Err(_) => return Ok(None),
+            },
             false => (None, first_run(state)),
         };
         let status = TaskStatus {

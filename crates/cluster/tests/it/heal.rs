@@ -467,6 +467,54 @@ fn a_view_whose_table_is_lost_was_not_compared_and_verification_says_why() {
     block_on(instance.close()).unwrap();
 }
 
+#[test]
+fn a_view_is_kept_while_its_table_is_lost_and_goes_on_with_the_file_that_is_restored() {
+    let world = World::new();
+    let settings = Settings {
+        cache_bytes: 0,
+        ..settings()
+    };
+    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let table = create(&instance, "t");
+    let view = create_view(&instance, &table);
+    let mut model = Model::default();
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    wait_for(&instance, "earlier forms to be retired", |instance| {
+        let manifest = instance.manifest();
+        manifest.runs.len() == 2 && manifest.scus.is_empty()
+    });
+    let entries_before = files_of(&instance, &view, RunKind::Base);
+    assert!(!entries_before.is_empty());
+    world.harm(
+        &files_of(&instance, &table, RunKind::Base)[0],
+        Harm::Truncate,
+    );
+    scan(&fresh(&instance, Freshness::ZERO), &table).unwrap_err();
+    wait_for(&instance, "the loss to be known", |instance| {
+        let damage = instance.status().damage;
+        let mut states = damage.values().map(|damage| damage.state);
+        states.any(|state| state == DamageState::Lost)
+    });
+    commit(&instance, &[(&table, &batch(1))]).unwrap();
+    model.apply(&batch(1));
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    // Longer than it takes until an idle database brings its views on.
+    block_on(instance.env().clock.sleep(Duration::from_millis(1500)));
+    let entries_after = files_of(&instance, &view, RunKind::Base);
+    assert_eq!(entries_after, entries_before);
+    world.faults.clear();
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert_eq!(shown(&snapshot, &view).unwrap(), Some(entries(&model)));
+    assert_eq!(scan(&snapshot, &table).unwrap(), model.rows());
+    drop(snapshot);
+    block_on(instance.close()).unwrap();
+}
+
 /// What a database says of `t` and `u` after the log of an SCU of both was damaged.
 fn check_lost(instance: &Instance, lost: (&str, ScuNumber), other: &[Row], context: &str) {
     let (t, u) = (instance.table("t").unwrap(), instance.table("u").unwrap());
