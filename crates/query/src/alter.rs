@@ -15,9 +15,10 @@ use lazybase_model::{
 };
 
 use crate::answer::AnswerStream;
-use crate::cast::{Place, checked_length, one_spelling, to_column};
+use crate::cast::{Place, checked_length, to_column};
 use crate::dml::defaults::parse_expression;
 use crate::dml::sink::Sink;
+use crate::floats::one_spelling;
 use crate::id_keys::own::Buffered;
 use crate::literal::{Literal, to_array};
 use crate::parse::alter::{AlterStep, AlterTable};
@@ -187,7 +188,7 @@ pub(crate) fn default_value(
                 value.and_then(|value| to_column(&value, &place))
             }
         };
-        checked_length(value?, &place).map(|value| one_spelling(value, false))
+        checked_length(value?, &place).map(|value| one_spelling(&value, false))
     };
     let within =
         |error: Error| error.within(format_args!("the default of column {:?}", column.name));

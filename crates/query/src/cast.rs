@@ -23,6 +23,7 @@ use lazybase_model::limits::{CELL_BYTES_MAX, KEY_BYTES_MAX};
 use lazybase_model::{Column, Error, Result, Table};
 
 use crate::array_text::array_elements;
+use crate::floats::one_spelling;
 use crate::hex::{from_hex, from_uuid, put_uuid};
 use crate::moments::{has_fields, local_moment, spelt_interval};
 use crate::planner::spelt_moments::all_spelt;
@@ -678,33 +679,7 @@ fn checked_values(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<A
         let fact = format!("the value is longer than {limit} bytes");
         return Err(place.error(row, &fact, "54000"));
     }
-    Ok(one_spelling(values, is_key))
-}
-
-/// Floating-point numbers with one NaN, which is after all numbers; of a key with one zero too.
-pub(crate) fn one_spelling(values: ArrayRef, is_key: bool) -> ArrayRef {
-    // Adding zero turns negative zero into zero and leaves the rest.
-    match values.data_type() {
-        DataType::Float32 => {
-            let one = |value: f32| match value {
-                value if value.is_nan() => f32::NAN,
-                value if is_key => value + 0.0,
-                value => value,
-            };
-            let numbers = values.as_primitive::<Float32Type>();
-            Arc::new(numbers.unary::<_, Float32Type>(one))
-        }
-        DataType::Float64 => {
-            let one = |value: f64| match value {
-                value if value.is_nan() => f64::NAN,
-                value if is_key => value + 0.0,
-                value => value,
-            };
-            let numbers = values.as_primitive::<Float64Type>();
-            Arc::new(numbers.unary::<_, Float64Type>(one))
-        }
-        _ => values,
-    }
+    Ok(one_spelling(&values, is_key))
 }
 
 fn first_longer_than(values: &ArrayRef, limit: usize) -> Option<usize> {

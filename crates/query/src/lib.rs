@@ -34,6 +34,7 @@ mod definition;
 mod dml;
 mod error;
 mod explain;
+mod floats;
 pub mod fuzz;
 mod generated;
 pub mod guard;

@@ -18,11 +18,11 @@
 //!        |                           guards
 //!   physical plan         forgetful, open_filters, (its own), whole_orders, patient_joins
 //!
-//!   functions             exact_sum, ordered_floats, percentiles, byte_lengths, bounded, counts,
-//!                         series, date_parts, cut_moments, patterns, to_char, text_functions,
-//!                         partial_functions: in the place of its own; other_names, type_names,
-//!                         time_zones, ages, json_functions, json_values, and those of
-//!                         `pg_catalog`
+//!   functions             exact_sum, ordered_floats, sliding_floats, percentiles, byte_lengths,
+//!                         bounded, counts, series, date_parts, cut_moments, patterns, to_char,
+//!                         text_functions, partial_functions: in the place of its own;
+//!                         other_names, type_names, time_zones, ages, json_functions,
+//!                         json_values, and those of `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -83,6 +83,7 @@ pub(crate) mod series;
 mod shown_spans;
 mod single_distinct;
 mod single_rows;
+mod sliding_floats;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
 mod subquery_columns;
@@ -313,6 +314,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     json_functions::register(state)?;
     json_values::register(state)?;
     ordered_floats::register(state)?;
+    sliding_floats::register(state)?;
     percentiles::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;

@@ -7,35 +7,39 @@
 //!   array_agg(k ORDER BY x, k)      ->  array_agg(k ORDER BY as_in_keys(x), k)
 //!   rank() OVER (PARTITION BY x)    ->  rank() OVER (PARTITION BY as_in_keys(x))
 //!   DISTINCT ON (x) ... ORDER BY x  ->  DISTINCT ON (as_in_keys(x)) ... ORDER BY as_in_keys(x)
-//!   count(DISTINCT x)               ->  count(DISTINCT as_in_keys(x))
+//!   count(DISTINCT x), mode         ->  count(DISTINCT as_in_keys(x))
 //!   x IN (0, 1)                     ->  x IN (0, 1, -0.0)
+//!   x = '-0', x > '-NaN'            ->  x = 0, x > 'NaN'
 //!   x - y > 5                       ->  as_in_keys(x - y) > 5
 //!   SELECT x - y ..., GROUP BY -x   ->  SELECT one_nan(x - y) ..., GROUP BY one_nan(-x)
+//!   sum(x), sum(x) OVER (...)       ->  a column one_nan(sum(x)) over it, of the same name
 //! ```
 //!
-//! Stored numbers have a NaN without a sign (`crates/query/src/cast.rs`): those that are computed
-//! may have one with a sign. Columns that a query computes have it taken off, for GROUP BY,
-//! DISTINCT, UNION and joins compare them bit by bit; -0, which SELECT shows, stays there.
+//! Stored numbers have a NaN without a sign: those that are computed may have one with a sign.
+//! Columns that a query computes have it taken off, for GROUP BY, DISTINCT, UNION and joins compare
+//! them bit by bit; -0, which SELECT shows, stays there. So what a column has needs no look: only
+//! what is computed where it is compared.
 //!
-//! A rule of the planner before its own, and its function; pure. Invariant EQZ-1: rows that the
-//! planner knows to be in the order of such a number are in that of keys. So it is told that they
-//! are in the order of the function too, and scans in the order of a key need no sort.
+//! A rule of the planner before its own, and its functions around the kernel of
+//! `crates/query/src/floats.rs`; pure. Invariant EQZ-1: rows that the planner knows to be in the
+//! order of such a number are in that of keys. So it is told that they are in the order of the
+//! function too, and scans in the order of a key need no sort.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
-use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ScalarValue, internal_err};
+use datafusion::common::{Column, DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::sort_properties::ExprProperties;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
+    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
+use crate::floats::{are_floats, one_spelling};
 use crate::planner::intervals::computed;
 use crate::planner::rule::{NodeRule, change_windows, rewrite_named, rewrite_parts};
 use crate::planner::uuid_literals::is_comparison;
@@ -43,7 +47,7 @@ use crate::planner::uuid_literals::is_comparison;
 #[cfg(test)]
 mod tests;
 
-/// The rule, once both sides of operators have one type.
+/// The rule.
 pub(crate) const EQUAL_ZEROS: NodeRule = NodeRule::new("equal_zeros", rewrite);
 
 /// The aggregates that depend on which of two rows comes first.
@@ -55,18 +59,33 @@ const OF_ORDERS: [&str; 5] = [
     "nth_value",
 ];
 
-/// The functions that give NaN a sign only where an argument has it.
-const OF_SIGNS: [&str; 7] = [
-    "abs", "ceil", "coalesce", "floor", "nullif", "round", "trunc",
+/// The functions and aggregates that give NaN a sign only where an argument has it.
+const OF_SIGNS: [&str; 15] = [
+    "abs",
+    "array_agg",
+    "ceil",
+    "coalesce",
+    "first_value",
+    "floor",
+    "lag",
+    "last_value",
+    "lead",
+    "max",
+    "min",
+    "nth_value",
+    "nullif",
+    "round",
+    "trunc",
 ];
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let in_predicates = |expr: Expr, schema: &DFSchema| {
-        listed(expr, schema)?.transform_data(|expr| compared(expr, schema))
+        compared(expr, schema)?.transform_data(|expr| listed(expr, schema))
     };
     rewrite_parts(plan, in_predicates)?
         .transform_data(in_orders)?
-        .transform_data(in_columns)
+        .transform_data(in_columns)?
+        .transform_data(over_aggregates)
 }
 
 /// What a plan computes as columns of its own, without the sign of NaN.
@@ -87,18 +106,61 @@ fn in_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Takes the sign off NaN in a column, if it may have one there.
 fn without_sign(expr: &mut Expr, schema: &DFSchema) -> bool {
-    if let Expr::Alias(alias) = expr {
-        return without_sign(&mut alias.expr, schema);
+    match expr {
+        Expr::Alias(alias) => without_sign(&mut alias.expr, schema),
+        // No call stands around an aggregate in its own plan.
+        Expr::AggregateFunction(_) => false,
+        expr => {
+            let changed = is_float(expr, schema) && may_have_sign(expr, schema);
+            if changed {
+                wrap(expr, OneSpelling::shown());
+            }
+            changed
+        }
     }
-    let is_float = expr.get_type(schema).is_ok_and(|of| of.is_floating());
-    if !is_float || !may_have_sign(expr) {
-        return false;
-    }
-    wrap(expr, OneNan::new());
-    true
 }
 
-/// A comparison in which NaN has no sign.
+/// What aggregates and windows compute, without the sign of NaN: columns over their plan.
+fn over_aggregates(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let made = match &plan {
+        LogicalPlan::Aggregate(aggregate) => &aggregate.aggr_expr,
+        LogicalPlan::Window(window) => &window.window_expr,
+        _ => return Ok(Transformed::no(plan)),
+    };
+    let schema = merge_schema(&plan.inputs());
+    let signs = made.iter().map(|expr| may_have_sign(expr, &schema));
+    let signs: Vec<bool> = signs.collect();
+    // They are the last columns of their plan.
+    let first = plan.schema().fields().len().saturating_sub(signs.len());
+    let has_sign = |at: usize, of: &DataType| {
+        let at = at.checked_sub(first);
+        are_floats(of) && at.is_some_and(|at| signs[at])
+    };
+    let mut changed = false;
+    let columns = plan.schema().iter().enumerate().map(|(at, (of, field))| {
+        let mut column = Expr::Column(Column::from((of, field)));
+        if has_sign(at, field.data_type()) {
+            changed = true;
+            wrap(&mut column, OneSpelling::shown());
+            column = column.alias_qualified(of.cloned(), field.name());
+        }
+        column
+    });
+    let columns: Vec<Expr> = columns.collect();
+    match changed {
+        true => {
+            let over = Projection::try_new(columns, Arc::new(plan))?;
+            Ok(Transformed::yes(LogicalPlan::Projection(over)))
+        }
+        false => Ok(Transformed::no(plan)),
+    }
+}
+
+fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|of| are_floats(&of))
+}
+
+/// A comparison with floating-point numbers in which NaN has no sign, and no constant is -0.
 fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let sides: Vec<&mut Expr> = match &mut expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
@@ -116,23 +178,43 @@ fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         _ => return Ok(Transformed::no(expr)),
     };
     let mut changed = false;
-    for side in sides {
-        changed |= may_have_sign(side) && spelt_once(side, schema);
+    if sides.iter().any(|side| is_float(side, schema)) {
+        for side in sides {
+            changed |= side_compared(side, schema);
+        }
     }
     Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
 }
 
+/// What is compared with other numbers, in their spelling if it may have another one.
+fn side_compared(side: &mut Expr, schema: &DFSchema) -> bool {
+    match constant(side) {
+        Some(number) if number.is_nan() => *side = lit(f64::NAN),
+        Some(number) if number == 0.0 && number.is_sign_negative() => *side = lit(0.0),
+        Some(_) => return false,
+        // The planner compares lists bit by bit, and the zeros of numbers as they are equal.
+        None => {
+            let of = side.get_type(schema);
+            let is_list = of.is_ok_and(|of| matches!(of, DataType::List(_)));
+            return (is_list || may_have_sign(side, schema)) && spelt_once(side, schema);
+        }
+    }
+    true
+}
+
 /// Whether a number may be a NaN with a sign: what is computed may, what is stored is not.
-fn may_have_sign(expr: &Expr) -> bool {
+fn may_have_sign(expr: &Expr, schema: &DFSchema) -> bool {
+    if let Some(number) = constant(expr) {
+        return number.is_nan();
+    }
+    let any_may = |of: &[Expr]| of.iter().any(|of| may_have_sign(of, schema));
+    // Of other numbers, no sum or average is a NaN.
+    let any_is_float = |of: &[Expr]| of.iter().any(|of| is_float(of, schema));
     match expr {
-        Expr::Literal(constant, _) => may_read_as_nan(constant),
-        Expr::Alias(alias) => may_have_sign(&alias.expr),
-        Expr::Cast(cast) => may_have_sign(&cast.expr),
-        Expr::TryCast(cast) => may_have_sign(&cast.expr),
-        Expr::Negative(of) => match of.as_ref() {
-            Expr::Literal(constant, _) => may_read_as_nan(constant),
-            _ => true,
-        },
+        Expr::Alias(alias) => may_have_sign(&alias.expr, schema),
+        Expr::Cast(cast) => may_be_read_with_sign(&cast.expr, schema),
+        Expr::TryCast(cast) => may_be_read_with_sign(&cast.expr, schema),
+        Expr::Negative(_) | Expr::Case(_) => true,
         Expr::BinaryExpr(binary) => matches!(
             binary.op,
             Operator::Plus
@@ -141,24 +223,43 @@ fn may_have_sign(expr: &Expr) -> bool {
                 | Operator::Divide
                 | Operator::Modulo
         ),
-        Expr::ScalarFunction(call) if [NAME, ONE_NAN].contains(&call.name()) => false,
-        Expr::ScalarFunction(call) if OF_SIGNS.contains(&call.name()) => {
-            call.args.iter().any(may_have_sign)
+        Expr::ScalarFunction(call) if [IN_KEYS, SHOWN].contains(&call.name()) => false,
+        Expr::ScalarFunction(call) if OF_SIGNS.contains(&call.name()) => any_may(&call.args),
+        Expr::ScalarFunction(_) => true,
+        Expr::AggregateFunction(call) if OF_SIGNS.contains(&call.func.name()) => {
+            any_may(&call.params.args)
         }
-        Expr::ScalarFunction(_) | Expr::Case(_) => true,
+        Expr::AggregateFunction(call) => any_is_float(&call.params.args),
+        Expr::WindowFunction(call) if OF_SIGNS.contains(&call.fun.name()) => {
+            any_may(&call.params.args)
+        }
+        Expr::WindowFunction(call) => any_is_float(&call.params.args),
         _ => false,
     }
 }
 
-/// Whether a constant, or the number that a text says, is a NaN.
-fn may_read_as_nan(constant: &ScalarValue) -> bool {
-    match constant {
-        ScalarValue::Float64(Some(number)) => number.is_nan(),
-        ScalarValue::Float32(Some(number)) => number.is_nan(),
-        ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
-            text.trim().parse::<f64>().is_ok_and(f64::is_nan)
+/// The same of what is cast: a text may say what sign its NaN has.
+fn may_be_read_with_sign(expr: &Expr, schema: &DFSchema) -> bool {
+    let is_text = |of: DataType| matches!(of, DataType::Utf8 | DataType::Utf8View);
+    expr.get_type(schema).is_ok_and(is_text) || may_have_sign(expr, schema)
+}
+
+/// The number that a constant is, or that its text says.
+fn constant(expr: &Expr) -> Option<f64> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text), _) => {
+            text.as_ref()?.trim().parse().ok()
         }
-        _ => false,
+        Expr::Literal(number, _) if number.data_type().is_numeric() => {
+            match number.cast_to(&DataType::Float64) {
+                Ok(ScalarValue::Float64(number)) => number,
+                _ => None,
+            }
+        }
+        Expr::Cast(cast) if cast.field.data_type().is_numeric() => constant(&cast.expr),
+        Expr::TryCast(cast) if cast.field.data_type().is_numeric() => constant(&cast.expr),
+        Expr::Negative(of) => constant(of).map(|number| -number),
+        _ => None,
     }
 }
 
@@ -167,35 +268,21 @@ fn listed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::InList(mut list) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let scalar: fn(f64) -> ScalarValue = match list.expr.get_type(schema) {
-        Ok(DataType::Float64) => |zero| ScalarValue::Float64(Some(zero)),
-        Ok(DataType::Float32) => |zero| ScalarValue::Float32(Some(zero as f32)),
+    let scalar = match list.expr.get_type(schema) {
+        Ok(DataType::Float64) => ScalarValue::Float64(Some(-0.0)),
+        Ok(DataType::Float32) => ScalarValue::Float32(Some(-0.0)),
         _ => return Ok(Transformed::no(Expr::InList(list))),
     };
-    let found: Vec<f64> = list.list.iter().filter_map(zero).collect();
-    let is_missing = |wanted: &f64| {
-        let mut signs = found.iter().map(|zero| zero.is_sign_negative());
-        !found.is_empty() && signs.all(|sign| sign != wanted.is_sign_negative())
-    };
-    let missing: Vec<f64> = [0.0, -0.0].into_iter().filter(is_missing).collect();
-    let changed = !missing.is_empty();
-    let constant = |zero| Expr::Literal(scalar(zero), None);
-    list.list.extend(missing.into_iter().map(constant));
-    let list = Expr::InList(list);
-    Ok(Transformed::new(list, changed, TreeNodeRecursion::Continue))
-}
-
-/// The zero that a constant is, if it is one.
-fn zero(expr: &Expr) -> Option<f64> {
-    match expr {
-        Expr::Literal(constant, _) => match constant.cast_to(&DataType::Float64) {
-            Ok(ScalarValue::Float64(Some(number))) if number == 0.0 => Some(number),
-            _ => None,
-        },
-        Expr::Cast(cast) => zero(&cast.expr),
-        Expr::Negative(of) => zero(of).map(|zero| -zero),
-        _ => None,
+    let has_zero = list.list.iter().any(|one| constant(one) == Some(0.0));
+    if has_zero {
+        list.list.push(Expr::Literal(scalar, None));
     }
+    let list = Expr::InList(list);
+    Ok(Transformed::new(
+        list,
+        has_zero,
+        TreeNodeRecursion::Continue,
+    ))
 }
 
 fn in_orders(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -233,7 +320,7 @@ fn in_orders(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn aggregated(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         // Those that it takes may be in no order but their own, spelt as they are.
-        Expr::AggregateFunction(call) if call.params.distinct => {
+        Expr::AggregateFunction(call) if call.params.distinct || call.func.name() == "mode" => {
             let mut changed = ordered(&mut call.params.order_by, schema);
             for argument in &mut call.params.args {
                 changed |= spelt_once(argument, schema);
@@ -259,41 +346,53 @@ fn ordered(order: &mut [Sort], schema: &DFSchema) -> bool {
 
 /// Puts the call around an expression, if it is a floating-point number.
 fn spelt_once(expr: &mut Expr, schema: &DFSchema) -> bool {
-    let is_called = matches!(&*expr, Expr::ScalarFunction(call) if call.name() == NAME);
-    let is_float = expr.get_type(schema).is_ok_and(|of| of.is_floating());
-    if is_called || !is_float {
+    let is_called = matches!(&*expr, Expr::ScalarFunction(call) if call.name() == IN_KEYS);
+    if is_called || !is_float(expr, schema) {
         return false;
     }
-    wrap(expr, AsInKeys::new());
+    wrap(expr, OneSpelling::in_keys());
     true
 }
 
 /// Puts a function's call around an expression.
-fn wrap(expr: &mut Expr, function: impl ScalarUDFImpl + 'static) {
+fn wrap(expr: &mut Expr, function: OneSpelling) {
     let function = Arc::new(ScalarUDF::from(function));
     let call = ScalarFunction::new_udf(function, vec![std::mem::take(expr)]);
     *expr = Expr::ScalarFunction(call);
 }
 
-const NAME: &str = "as_in_keys";
+const IN_KEYS: &str = "as_in_keys";
+const SHOWN: &str = "one_nan";
 
-/// A number with the only spelling that it has in keys.
+/// A number with the only spelling that it has in keys; or, where it is shown, with one NaN.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AsInKeys {
+struct OneSpelling {
+    name: &'static str,
+    is_compared: bool,
     signature: Signature,
 }
 
-impl AsInKeys {
-    fn new() -> AsInKeys {
-        AsInKeys {
+impl OneSpelling {
+    fn in_keys() -> OneSpelling {
+        OneSpelling {
+            name: IN_KEYS,
+            is_compared: true,
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+
+    fn shown() -> OneSpelling {
+        OneSpelling {
+            name: SHOWN,
+            is_compared: false,
             signature: Signature::any(1, Volatility::Immutable),
         }
     }
 }
 
-impl ScalarUDFImpl for AsInKeys {
+impl ScalarUDFImpl for OneSpelling {
     fn name(&self) -> &str {
-        NAME
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -303,117 +402,29 @@ impl ScalarUDFImpl for AsInKeys {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match arguments {
             [of] => Ok(of.clone()),
-            _ => internal_err!("{NAME} has one argument"),
+            _ => internal_err!("{} has one argument", self.name),
         }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         match args.arg_fields {
             [of] => Ok(Arc::clone(of)),
-            _ => internal_err!("{NAME} has one argument"),
+            _ => internal_err!("{} has one argument", self.name),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        computed(&args, |arrays| Ok(in_keys(&arrays[0])))
+        computed(&args, |arrays| {
+            Ok(one_spelling(&arrays[0], self.is_compared))
+        })
     }
 
     fn preserves_lex_ordering(&self, _: &[ExprProperties]) -> Result<bool> {
-        Ok(true)
+        Ok(self.is_compared)
     }
 
     // Of what is in the order of keys: there, what this makes one is equal.
     fn strictly_order_preserving(&self, _: &[ExprProperties]) -> Result<bool> {
-        Ok(true)
-    }
-}
-
-/// Numbers as they are in keys. Added to 0, both zeros are 0.
-fn in_keys(values: &ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Float64 => {
-            let numbers = values.as_primitive::<Float64Type>();
-            let numbers: PrimitiveArray<Float64Type> = numbers.unary(|x| match x.is_nan() {
-                true => f64::NAN,
-                false => x + 0.0,
-            });
-            Arc::new(numbers)
-        }
-        DataType::Float32 => {
-            let numbers = values.as_primitive::<Float32Type>();
-            let numbers: PrimitiveArray<Float32Type> = numbers.unary(|x| match x.is_nan() {
-                true => f32::NAN,
-                false => x + 0.0,
-            });
-            Arc::new(numbers)
-        }
-        _ => Arc::clone(values),
-    }
-}
-
-const ONE_NAN: &str = "one_nan";
-
-/// A number, NaN without a sign.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct OneNan {
-    signature: Signature,
-}
-
-impl OneNan {
-    fn new() -> OneNan {
-        OneNan {
-            signature: Signature::any(1, Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for OneNan {
-    fn name(&self) -> &str {
-        ONE_NAN
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        match arguments {
-            [of] => Ok(of.clone()),
-            _ => internal_err!("{ONE_NAN} has one argument"),
-        }
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        match args.arg_fields {
-            [of] => Ok(Arc::clone(of)),
-            _ => internal_err!("{ONE_NAN} has one argument"),
-        }
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        computed(&args, |arrays| Ok(one_nan(&arrays[0])))
-    }
-}
-
-/// Numbers whose NaN has no sign.
-fn one_nan(values: &ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Float64 => {
-            let numbers = values.as_primitive::<Float64Type>();
-            let numbers: PrimitiveArray<Float64Type> = numbers.unary(|x| match x.is_nan() {
-                true => f64::NAN,
-                false => x,
-            });
-            Arc::new(numbers)
-        }
-        DataType::Float32 => {
-            let numbers = values.as_primitive::<Float32Type>();
-            let numbers: PrimitiveArray<Float32Type> = numbers.unary(|x| match x.is_nan() {
-                true => f32::NAN,
-                false => x,
-            });
-            Arc::new(numbers)
-        }
-        _ => Arc::clone(values),
+        Ok(self.is_compared)
     }
 }

@@ -8,7 +8,8 @@
 //! | `DECIMAL(p, s)`, p over 28     | `DECIMAL(76, s)`  |
 //!
 //! The planner's function, with its input as such decimals and its answer narrowed again; of all
-//! other types it is the planner's as it stands. Pure.
+//! other types it is the planner's as it stands, but for floating-point numbers over frames that
+//! slide (`crates/query/src/planner/sliding_floats.rs`). Pure.
 
 use std::sync::Arc;
 
@@ -19,8 +20,11 @@ use arrow::datatypes::{
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::Accumulator;
+use datafusion::logical_expr::function::AccumulatorArgs;
 
 use super::mapped::{self, Mapping};
+use super::sliding_floats::over_floats;
 use crate::error::into_datafusion;
 use crate::planner::checked_integers::out_of_range;
 
@@ -63,6 +67,10 @@ impl Mapping for Wide {
 
     fn from_mapped(values: &ArrayRef, of: &DataType) -> Result<ArrayRef> {
         narrowed(values, of)
+    }
+
+    fn sliding(name: &str, args: &AccumulatorArgs<'_>) -> Option<Box<dyn Accumulator>> {
+        over_floats(name, args)
     }
 }
 

@@ -37,6 +37,11 @@ pub(super) trait Mapping: Debug + Eq + Hash + Send + Sync + 'static {
     /// # Errors
     /// Where the type has no such value.
     fn from_mapped(values: &ArrayRef, of: &DataType) -> Result<ArrayRef>;
+
+    /// What stands in the place of the planner's function of a name over a frame that slides.
+    fn sliding(_name: &str, _args: &AccumulatorArgs<'_>) -> Option<Box<dyn Accumulator>> {
+        None
+    }
 }
 
 /// Puts an aggregate in the place of the planner's of its name.
@@ -100,6 +105,10 @@ impl<M: Mapping> AggregateUDFImpl for Around<M> {
         self.inner.name()
     }
 
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
     fn signature(&self) -> &Signature {
         self.inner.signature()
     }
@@ -150,6 +159,9 @@ impl<M: Mapping> AggregateUDFImpl for Around<M> {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
+        if let Some(own) = M::sliding(self.name(), &args) {
+            return Ok(own);
+        }
         if args.is_distinct && !M::SLIDES_OVER_DISTINCT {
             return self.inner.create_sliding_accumulator(args);
         }

@@ -1,6 +1,5 @@
-//! Numbers as they are in keys, and rows that are in their order already.
+//! Rows that are in the order of keys already.
 
-use arrow::array::Float64Array;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::config::ConfigOptions;
@@ -10,28 +9,6 @@ use datafusion::physical_expr::{
 };
 
 use super::*;
-
-#[test]
-fn zero_and_nan_have_one_spelling() {
-    let given = vec![-0.0, 0.0, -f64::NAN, f64::NAN, -1.5];
-    let given: ArrayRef = Arc::new(Float64Array::from(given));
-    let spelt = in_keys(&given);
-    let spelt = spelt.as_primitive::<Float64Type>().values().iter();
-    let spelt: Vec<u64> = spelt.map(|number| number.to_bits()).collect();
-    let expected = [0.0, 0.0, f64::NAN, f64::NAN, -1.5].map(f64::to_bits);
-    assert_eq!(spelt, expected);
-}
-
-#[test]
-fn nan_loses_its_sign_and_zero_keeps_it() {
-    let given = vec![-0.0, 0.0, -f64::NAN, f64::NAN, f64::NEG_INFINITY];
-    let given: ArrayRef = Arc::new(Float64Array::from(given));
-    let spelt = one_nan(&given);
-    let spelt = spelt.as_primitive::<Float64Type>().values().iter();
-    let spelt: Vec<u64> = spelt.map(|number| number.to_bits()).collect();
-    let expected = [-0.0, 0.0, f64::NAN, f64::NAN, f64::NEG_INFINITY].map(f64::to_bits);
-    assert_eq!(spelt, expected);
-}
 
 #[test]
 fn rows_in_the_order_of_a_key_need_no_sort() {
@@ -46,7 +23,7 @@ fn rows_in_the_order_of_a_key_need_no_sort() {
     let key = [by(column(0)), by(column(1))];
     let rows = EquivalenceProperties::new_with_orderings(Arc::clone(&schema), [key]);
     let x = ScalarFunctionExpr::try_new(
-        Arc::new(ScalarUDF::from(AsInKeys::new())),
+        Arc::new(ScalarUDF::from(OneSpelling::in_keys())),
         vec![column(0)],
         &schema,
         Arc::new(ConfigOptions::default()),
