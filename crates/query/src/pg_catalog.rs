@@ -29,6 +29,7 @@ use crate::visible::Visible;
 pub(crate) use described::{key_name, oid_of};
 pub(crate) use privileges::{DATABASE, role_oid};
 
+pub(crate) mod by_name;
 mod described;
 pub(crate) mod expanded;
 mod facts;

@@ -118,6 +118,7 @@ use crate::error::from_datafusion;
 use crate::id_keys::function::IdKey;
 use crate::memory;
 use crate::parse::list_of_rows;
+use crate::pg_catalog::by_name;
 use crate::pg_catalog::expanded::Expanded;
 use crate::pg_catalog::functions;
 use crate::pg_catalog::keywords;
@@ -328,6 +329,13 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
         if !known || function.name() == "version" {
             state.register_udf(Arc::new(function))?;
         }
+    }
+    let called = state.scalar_functions().keys();
+    let called = called.chain(state.aggregate_functions().keys());
+    let called = called.chain(state.window_functions().keys());
+    let called = called.chain(state.table_functions().keys());
+    for function in by_name::of_functions(called.cloned().collect()) {
+        state.register_udf(Arc::new(function))?;
     }
     Ok(())
 }

@@ -12,6 +12,13 @@ pub(super) const PG_NAMESPACE: i64 = 11;
 pub(super) const PUBLIC: i64 = 2200;
 pub(super) const OF_STANDARD: i64 = 13_000;
 pub(super) const OF_SYSTEM: i64 = 13_001;
+/// The schemas that there are.
+pub(super) const SCHEMAS: [(i64, &str); 4] = [
+    (PG_NAMESPACE, "pg_catalog"),
+    (PUBLIC, "public"),
+    (OF_STANDARD, "information_schema"),
+    (OF_SYSTEM, "lazybase"),
+];
 
 /// The owner of everything.
 pub(super) const OWNER: i64 = 10;
@@ -243,19 +250,14 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
 pub(super) fn rows(name: &str) -> Vec<Row> {
     let named = |oid: i64, column, name: &str| vec![("oid", oid.into()), (column, name.into())];
     match name {
-        "pg_namespace" => [
-            (PG_NAMESPACE, "pg_catalog"),
-            (PUBLIC, "public"),
-            (OF_STANDARD, "information_schema"),
-            (OF_SYSTEM, "lazybase"),
-        ]
-        .into_iter()
-        .map(|(oid, name)| {
-            let mut row = named(oid, "nspname", name);
-            row.push(("nspowner", OWNER.into()));
-            row
-        })
-        .collect(),
+        "pg_namespace" => SCHEMAS
+            .into_iter()
+            .map(|(oid, name)| {
+                let mut row = named(oid, "nspname", name);
+                row.push(("nspowner", OWNER.into()));
+                row
+            })
+            .collect(),
         "pg_type" => types(),
         "pg_am" => [(ACCESS_METHOD, "lazybase", "t"), (KEY_METHOD, "btree", "i")]
             .into_iter()

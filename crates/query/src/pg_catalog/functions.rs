@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 
 use lazybase_model::Error;
 
+use super::by_name::{self, REGPROC_KNOWN};
 use super::described::Numbered;
 use super::system::{self, SystemTable};
 use super::{fixed, privileges, shown, types};
@@ -29,7 +30,7 @@ use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
 use crate::settings::{SERVER_VERSION, Settings};
 
-/// The names that casts to `regclass` and `regtype` are rewritten to.
+/// The names that casts to `regclass` are rewritten to.
 pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
 pub(super) const REGCLASS_NAME: &str = "pg_regclass_name";
 /// The default of a table's column, by their numbers.
@@ -37,17 +38,15 @@ pub(super) const DEFAULT_OF: &str = "pg_default_of";
 /// The names that casts to `regproc` are rewritten to.
 pub(super) const REGPROC_OID: &str = "pg_regproc_oid";
 pub(super) const REGPROC_NAME: &str = "pg_regproc_name";
-pub(super) const REGTYPE_OID: &str = "pg_regtype_oid";
-pub(super) const REGTYPE_NAME: &str = "pg_regtype_name";
 
 /// The type of a cast that became a call of this function.
 pub(crate) fn cast_by(function: &str) -> Option<&'static str> {
-    match function {
-        REGCLASS_OID | REGCLASS_NAME => Some("regclass"),
-        REGPROC_OID | REGPROC_NAME => Some("regproc"),
-        REGTYPE_OID | REGTYPE_NAME => Some("regtype"),
-        _ => None,
+    if [REGPROC_OID, REGPROC_NAME, REGPROC_KNOWN].contains(&function) {
+        return Some("regproc");
     }
+    let mut all = by_name::ALL.iter();
+    let by = all.find(|by| [by.oid, by.name].contains(&function))?;
+    Some(by.cast)
 }
 
 pub(crate) type Arguments<'a> = [Option<&'a str>];
@@ -245,19 +244,8 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
             let system = system::numbered(number(a, 0)?);
             Some(system.is_none_or(SystemTable::is_visible).to_string())
         }),
-        function(REGTYPE_NAME, DataType::Utf8, |a| {
-            let given = argument(a, 0)?;
-            let oid = given.trim().parse().ok().or_else(|| types::named(given))?;
-            Some(types::format_type(oid, None))
-        }),
     ];
-    for name in [REGTYPE_OID, "to_regtype"] {
-        all.push(function(name, DataType::Int64, |a| {
-            let given = argument(a, 0)?;
-            let oid = given.trim().parse().ok().or_else(|| types::named(given))?;
-            Some(oid.to_string())
-        }));
-    }
+    all.extend(by_name::fixed());
     all.extend(always());
     all.extend(of_functions());
     all

@@ -9,6 +9,7 @@ use datafusion::logical_expr::ScalarUDF;
 use lazybase_model::access::{Access, Grants, Object, Privilege, Rights, Role, RoleId};
 use lazybase_model::{ColumnId, Table};
 
+use super::by_name;
 use super::described::Numbered;
 use super::fixed::OWNER;
 use super::functions::{Arguments, argument, function};
@@ -452,6 +453,14 @@ pub(super) fn functions(names: &Names, numbered: &Arc<Numbered>) -> Vec<ScalarUD
         let name = of.role(given).map(|role| name_of(&of.access, role));
         Some(name.unwrap_or_else(|| format!("unknown (OID={given})")))
     }));
+    let (of_names, of_numbers) = (Arc::clone(&known), Arc::clone(&known));
+    all.extend(by_name::of_roles(
+        Arc::new(move |name: &str| of_names.role(name).map(role_oid)),
+        Arc::new(move |oid: i64| {
+            let role = of_numbers.role(&oid.to_string());
+            role.map(|role| name_of(&of_numbers.access, role))
+        }),
+    ));
     let lists = DataType::new_list(DataType::Utf8, true);
     all.push(function(MEMBER_OF, lists, move |a| {
         let role = known.role(argument(a, 0)?)??;

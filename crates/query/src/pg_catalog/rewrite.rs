@@ -6,7 +6,7 @@
 //! | `pg_catalog.f(x)`                         | `f(x)`                                     |
 //! | `x OPERATOR(pg_catalog.~) y`              | `x ~ y`                                    |
 //! | `x COLLATE pg_catalog.default`            | `x`                                        |
-//! | `x::regclass`, `x::regtype`               | functions to names or numbers              |
+//! | `x::regclass`, `regtype`, `regnamespace`  | functions to names or numbers              |
 //! | `x::regproc`, `typreceive = p.oid`        | functions to names or numbers              |
 //! | `JOIN pg_proc p ON p.oid = t.typreceive`  | `JOIN pg_proc_of_types p ON ...`           |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` | `x::bigint`, `x::text`                     |
@@ -31,12 +31,11 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, Value, VisitorMut,
 };
 
+use super::by_name::{self, REGPROC_KNOWN};
 use super::expanded::EXPANDED;
 use super::facts;
 use super::fixed::TYPE_FUNCTIONS;
-use super::functions::{
-    DEFAULT_OF, REGCLASS_NAME, REGCLASS_OID, REGPROC_NAME, REGPROC_OID, REGTYPE_NAME, REGTYPE_OID,
-};
+use super::functions::{DEFAULT_OF, REGPROC_NAME, REGPROC_OID};
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
 use super::{PG_CATALOG, has, is_empty, order, select_list};
@@ -411,10 +410,10 @@ fn plain_operator(op: &BinaryOperator) -> Option<BinaryOperator> {
 /// What casts to PostgreSQL's own types mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CastTo {
-    RegClass,
-    RegType,
+    /// What is found by its name.
+    Named(&'static str),
     RegProc,
-    /// regnamespace, regrole, regoper: nothing here has such a name.
+    /// regoper: nothing here has such a name.
     RegOther,
     Oid,
     Text,
@@ -435,7 +434,7 @@ enum PlainType {
 
 fn cast_kind(data_type: &DataType) -> Option<CastTo> {
     let name = match data_type {
-        DataType::Regclass => return Some(CastTo::RegClass),
+        DataType::Regclass => return Some(CastTo::Named("regclass")),
         DataType::Text => return Some(CastTo::Text),
         DataType::Custom(name, _) => parts(name),
         DataType::Array(_) => {
@@ -450,11 +449,12 @@ fn cast_kind(data_type: &DataType) -> Option<CastTo> {
         [name] => name.as_str(),
         _ => return None,
     };
+    if let Some(by) = by_name::ALL.iter().find(|by| by.cast == name) {
+        return Some(CastTo::Named(by.cast));
+    }
     Some(match name {
-        "regclass" => CastTo::RegClass,
-        "regtype" => CastTo::RegType,
         "regproc" | "regprocedure" => CastTo::RegProc,
-        "regnamespace" | "regrole" | "regoper" => CastTo::RegOther,
+        "regoper" => CastTo::RegOther,
         "oid" | "xid" | "cid" => CastTo::Oid,
         "text" | "name" | "char" | "varchar" | "bpchar" | "cstring" => CastTo::Text,
         "int2" => CastTo::Plain(PlainType::SmallInt),
@@ -484,12 +484,13 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
     };
     let mut take = || std::mem::replace(inner.as_mut(), null());
     // A cast of a cast: of a name to its number, and of a number to its name.
-    let other = match (kind, function.as_str()) {
-        (CastTo::Oid, REGCLASS_NAME) => Some(REGCLASS_OID),
-        (CastTo::Oid, REGTYPE_NAME) => Some(REGTYPE_OID),
-        (CastTo::Oid, REGPROC_NAME) => Some(REGPROC_OID),
-        (CastTo::Text, REGCLASS_OID) => Some(REGCLASS_NAME),
-        (CastTo::Text, REGTYPE_OID) => Some(REGTYPE_NAME),
+    let mut all = by_name::ALL.iter();
+    let other = match kind {
+        CastTo::Oid if [REGPROC_NAME, REGPROC_KNOWN].contains(&function.as_str()) => {
+            Some(REGPROC_OID)
+        }
+        CastTo::Oid => all.find(|by| by.name == function).map(|by| by.oid),
+        CastTo::Text => all.find(|by| by.oid == function).map(|by| by.name),
         _ => None,
     };
     if let Some(other) = other {
@@ -499,28 +500,30 @@ fn rewrite_cast(expr: &mut Expr, kind: CastTo) {
         }
         return;
     }
-    // What is cast to its own type again stays a number, or a name.
-    let again = match kind {
-        CastTo::RegClass => [REGCLASS_OID, REGCLASS_NAME].contains(&function.as_str()),
-        CastTo::RegType => [REGTYPE_OID, REGTYPE_NAME].contains(&function.as_str()),
-        _ => false,
-    };
-    if again {
-        *expr = take();
+    let mut all = by_name::ALL.iter();
+    if let CastTo::Named(cast) = kind
+        && let Some(by) = all.find(|by| by.cast == cast)
+    {
+        // A constant is a name whose number is meant; a column holds numbers. What is cast to its
+        // own type again stays a number, or a name.
+        let inner = take();
+        *expr = match [by.oid, by.name].contains(&function.as_str()) {
+            true => inner,
+            false => call(if constant { by.oid } else { by.name }, vec![inner]),
+        };
         return;
     }
-    if kind == CastTo::Text && function == "to_regclass" {
-        *expr = call(REGCLASS_NAME, vec![take()]);
+    let mut all = by_name::ALL.iter();
+    if kind == CastTo::Text
+        && let Some(by) = all.find(|by| by.to == function)
+    {
+        *expr = call(by.name, vec![take()]);
         return;
     }
     match kind {
-        // A constant is a name whose number is meant; a column holds numbers.
-        CastTo::RegClass if constant => *expr = call(REGCLASS_OID, vec![take()]),
-        CastTo::RegClass => *expr = call(REGCLASS_NAME, vec![take()]),
-        CastTo::RegType if constant => *expr = call(REGTYPE_OID, vec![take()]),
-        CastTo::RegType => *expr = call(REGTYPE_NAME, vec![take()]),
+        CastTo::RegProc if constant => *expr = call(REGPROC_KNOWN, vec![take()]),
         CastTo::RegProc => *expr = call(REGPROC_NAME, vec![take()]),
-        CastTo::RegOther => *expr = text(take()),
+        CastTo::Named(_) | CastTo::RegOther => *expr = text(take()),
         CastTo::Oid if of_function => *expr = call(REGPROC_OID, vec![take()]),
         CastTo::Oid => *data_type = DataType::BigInt(None),
         CastTo::Text => *data_type = DataType::Text,

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArguments, Ident, Query, Select, SelectItem, Value,
 };
 
-use super::functions::{REGCLASS_NAME, REGCLASS_OID, REGTYPE_NAME, REGTYPE_OID};
+use super::by_name;
 use super::rewrite::{call, each_select, first_argument, null, parts};
 use crate::parse::folded;
 
@@ -38,16 +38,16 @@ pub(super) fn rewrite(query: &mut Query) {
 fn names(select: &mut Select) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
-            && let Some(by_name) = by_name(expr)
+            && let Some(name_of) = name_of(expr)
         {
-            *expr = call(by_name, vec![std::mem::replace(expr, null())]);
+            *expr = call(name_of, vec![std::mem::replace(expr, null())]);
         }
     }
 }
 
 /// What tells the name of what a call finds the number of. Of casts these are the constants alone:
 /// of anything else the number is found only where a number is asked for.
-fn by_name(expr: &Expr) -> Option<&'static str> {
+fn name_of(expr: &Expr) -> Option<&'static str> {
     let Expr::Function(function) = expr else {
         return None;
     };
@@ -55,12 +55,12 @@ fn by_name(expr: &Expr) -> Option<&'static str> {
         let argument = first_argument(function)?;
         matches!(argument, Expr::Value(ref value) if value.value != Value::Null).then_some(())
     };
-    match parts(&function.name).pop()?.as_str() {
-        REGCLASS_OID => is_constant().map(|()| REGCLASS_NAME),
-        REGTYPE_OID => is_constant().map(|()| REGTYPE_NAME),
-        "to_regclass" => Some(REGCLASS_NAME),
-        "to_regtype" => Some(REGTYPE_NAME),
-        _ => None,
+    let called = parts(&function.name).pop()?;
+    let mut all = by_name::ALL.iter();
+    let by = all.find(|by| [by.oid, by.to].contains(&called.as_str()))?;
+    match called == by.oid {
+        true => is_constant().map(|()| by.name),
+        false => Some(by.name),
     }
 }
 
