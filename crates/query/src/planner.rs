@@ -3,14 +3,14 @@
 //!
 //! ```text
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
-//!        |                repeated_names, moment_calls, row_fields
+//!        |                repeated_names, moment_calls, row_fields, recursive_terms
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: whole_rows, json_values, determined_groups, grouped_columns,
 //!        |                          ordered_inputs, own_orders, counted_sets, unknowns,
 //!        |                          constant_conditions, subquery_columns, certain_rows,
 //!        |                          single_rows, subquery_values, not_in, rows_around,
-//!        |                          dates_beside_numbers, rounding, divisions, intervals,
-//!        |                          window_peers, meanings,
+//!        |                          dates_beside_numbers, recursive_terms, rounding,
+//!        |                          divisions, intervals, window_peers, meanings,
 //!        |                          exact_constants, fine_moments, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
@@ -73,6 +73,7 @@ mod partial_functions;
 mod patient_joins;
 mod patterns;
 mod percentiles;
+mod recursive_terms;
 pub(crate) mod repeated_names;
 mod rounding;
 mod row_fields;
@@ -153,6 +154,7 @@ use open_filters::OPEN_FILTERS;
 use ordered_inputs::ORDERED_INPUTS;
 use own_orders::OWN_ORDERS;
 use patient_joins::PATIENT_JOINS;
+use recursive_terms::RECURSIVE_TERMS;
 use rounding::ROUNDING;
 use rows_around::ROWS_AROUND;
 use shown_spans::ShownSpans;
@@ -211,6 +213,7 @@ pub(crate) fn base(
         NOT_IN,
         ROWS_AROUND,
         DATES_BESIDE_NUMBERS,
+        RECURSIVE_TERMS,
         ROUNDING,
         DIVISIONS,
         INTERVAL_WINDOWS,
@@ -350,6 +353,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     repeated_names::mark(&mut statement);
     moment_calls::rewrite(&mut statement);
     row_fields::rewrite(&mut statement);
+    recursive_terms::rewrite(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }
 

@@ -48,14 +48,15 @@ fn compared() -> Error {
         .with_sqlstate("42883")
 }
 
-fn put_together() -> Error {
+/// What is said where they are made values of one column.
+pub(super) fn put_together() -> Error {
     Error::invalid("a DATE and a number have no type in common")
         .with_hint("a day stands in quotes: '2013-06-01'")
         .with_sqlstate("42804")
 }
 
 /// Whether some are days, and others numbers.
-fn are_mixed(types: &[DataType]) -> bool {
+pub(super) fn are_mixed(types: &[DataType]) -> bool {
     types.contains(&DataType::Date32) && types.iter().any(DataType::is_integer)
 }
 
