@@ -65,7 +65,7 @@ pub(crate) const JSON_VALUES: NodeRule = NodeRule::new("json_values", rewrite);
 pub(crate) const JSON_ROW: &str = "json_row";
 
 /// Functions that give one of their arguments.
-const CHOICES: [&str; 4] = ["coalesce", "nullif", "ifnull", "nvl"];
+const CHOICES: [&str; 6] = ["coalesce", "nullif", "ifnull", "nvl", "greatest", "least"];
 /// A function of a crate whose texts are JSON.
 const PART_OF_JSON: &str = "json_get_json";
 

@@ -21,10 +21,14 @@ use datafusion::logical_expr::{
     Operator, ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
 };
 
+use crate::pg_catalog::types::{is_json_field, mark};
+
 /// How values are mapped.
 pub(super) trait Mapping: Debug + Eq + Hash + Send + Sync + 'static {
     /// Whether the planner's function takes mapped values where it slides over distinct ones.
     const SLIDES_OVER_DISTINCT: bool;
+    /// Whether an answer is one of the values, which is JSON where they are.
+    const GIVES_A_VALUE: bool = false;
 
     /// What values of a type are mapped to, if to anything.
     fn mapped(of: &DataType) -> Option<DataType>;
@@ -115,6 +119,17 @@ impl<M: Mapping> AggregateUDFImpl for Around<M> {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         self.inner.return_type(arguments)
+    }
+
+    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
+        let field = self.inner.return_field(arguments)?;
+        match arguments {
+            [of] if M::GIVES_A_VALUE && is_json_field(of) => {
+                let field = field.as_ref().clone().with_metadata(mark("json"));
+                Ok(Arc::new(field))
+            }
+            _ => Ok(field),
+        }
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {

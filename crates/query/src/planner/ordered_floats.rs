@@ -2,7 +2,7 @@
 //! in whatever order the rows come. The planner's own compare with it in vain.
 //!
 //! Numbers go to the planner's functions as integers of the same order, and come back as what they
-//! were; of all other types they are the planner's as they stand. Pure.
+//! were; of all other types they are the planner's as they stand, and of JSON they are JSON. Pure.
 
 use std::sync::Arc;
 
@@ -89,6 +89,7 @@ struct Ordered;
 
 impl Mapping for Ordered {
     const SLIDES_OVER_DISTINCT: bool = true;
+    const GIVES_A_VALUE: bool = true;
 
     fn mapped(of: &DataType) -> Option<DataType> {
         match of {
