@@ -10,6 +10,7 @@
 //! | `'{1,NULL}'::INT[]`                    | `ARRAY['1', NULL]::INT[]`   |
 //! | `x = ANY('{1,NULL}')`                  | `x IN ('1', NULL)`          |
 //! | `x <> ALL('{1,NULL}')`                 | `x NOT IN ('1', NULL)`      |
+//! | `x < ANY(ARRAY[1, NULL])`              | `NOT x >= ALL(...)`         |
 //! | `trim(BOTH FROM x)`                    | `trim(BOTH x)`              |
 //! | `TABLE t`                              | `SELECT * FROM t`           |
 //! | `FETCH FIRST 5 ROWS ONLY`              | `LIMIT 5`                   |
@@ -333,8 +334,8 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        if let Some(list) = in_list(expr) {
-            *expr = list;
+        if let Some(same) = in_list(expr).or_else(|| not_with_all(expr)) {
+            *expr = same;
         }
         checked(self.whole_rows.enter(expr))?;
         checked(nested_exists::in_expr(expr))?;
@@ -575,7 +576,7 @@ fn in_list(expr: &Expr) -> Option<Expr> {
         } => (left, right, true),
         _ => return None,
     };
-    let list = elements(right)?;
+    let list = with_null(right).or_else(|| elements(right))?;
     if list.is_empty() {
         return Some(Expr::Value(Value::Boolean(negated).into()));
     }
@@ -583,5 +584,50 @@ fn in_list(expr: &Expr) -> Option<Expr> {
         expr: left.clone(),
         list,
         negated,
+    })
+}
+
+/// The elements of an array among which NULL is written: what nothing else equals is then NULL, and
+/// the planner would say that it is false.
+fn with_null(array: &Expr) -> Option<Vec<Expr>> {
+    let elem = match array {
+        Expr::Nested(inner) => return with_null(inner),
+        Expr::Array(array) => &array.elem,
+        _ => return None,
+    };
+    let is_null = |expr: &Expr| matches!(expr, Expr::Value(value) if value.value == Value::Null);
+    let is_list = |expr: &Expr| matches!(expr, Expr::Array(_));
+    let has_null = elem.iter().any(is_null) && !elem.iter().any(is_list);
+    has_null.then(|| elem.clone())
+}
+
+/// A comparison with any element of such an array, as one with all of them that does not hold.
+fn not_with_all(expr: &Expr) -> Option<Expr> {
+    let Expr::AnyOp {
+        left,
+        compare_op,
+        right,
+        ..
+    } = expr
+    else {
+        return None;
+    };
+    with_null(right)?;
+    let opposite = match compare_op {
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    };
+    let with_all = Expr::AllOp {
+        left: left.clone(),
+        compare_op: opposite,
+        right: right.clone(),
+    };
+    Some(Expr::UnaryOp {
+        op: UnaryOperator::Not,
+        expr: Box::new(Expr::Nested(Box::new(with_all))),
     })
 }
