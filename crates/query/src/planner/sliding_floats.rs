@@ -92,11 +92,11 @@ impl Says {
         let count = all.count as f64;
         match self {
             Says::Sum => (all.count > 0).then_some(all.sum),
-            Says::Average => (all.count > 0).then(|| all.sum / count),
+            Says::Average => (all.count > 0).then_some(all.sum / count),
             Says::Variance { of_sample } => {
                 let wanted = if of_sample { 2 } else { 1 };
                 let apart = if of_sample { count - 1.0 } else { count };
-                (all.count >= wanted).then(|| all.squares / apart)
+                (all.count >= wanted).then_some(all.squares / apart)
             }
             Says::Deviation { of_sample } => Says::Variance { of_sample }.of(all).map(f64::sqrt),
         }

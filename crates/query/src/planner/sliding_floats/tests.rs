@@ -17,9 +17,9 @@ fn alone(says: Says, frame: &[f64]) -> Option<f64> {
     let many = frame.len();
     match says {
         Says::Sum => (many > 0).then_some(sum),
-        Says::Average => (many > 0).then(|| sum / count),
-        Says::Variance { of_sample: true } => (many > 1).then(|| squares / (count - 1.0)),
-        Says::Variance { of_sample: false } => (many > 0).then(|| squares / count),
+        Says::Average => (many > 0).then_some(sum / count),
+        Says::Variance { of_sample: true } => (many > 1).then_some(squares / (count - 1.0)),
+        Says::Variance { of_sample: false } => (many > 0).then_some(squares / count),
         Says::Deviation { of_sample } => alone(Says::Variance { of_sample }, frame).map(f64::sqrt),
     }
 }
