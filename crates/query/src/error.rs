@@ -72,9 +72,8 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::NotImplemented(message) if message.contains("Unsupported CAST") => {
             from_plan(message)
         }
-        DataFusionError::NotImplemented(message) => {
-            Error::invalid(in_sql(&first_line(message))).with_sqlstate("0A000")
-        }
+        DataFusionError::NotImplemented(message) => slides_in_vain(message)
+            .unwrap_or_else(|| Error::invalid(in_sql(&first_line(message))).with_sqlstate("0A000")),
         DataFusionError::Configuration(message) => {
             Error::invalid(first_line(message)).with_sqlstate("22023")
         }
@@ -91,6 +90,17 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::IoError(error) => from_io(&error.to_string(), error),
         other => from_others(&other.to_string()),
     }
+}
+
+/// Of an aggregate that can't forget what leaves a frame.
+fn slides_in_vain(message: &str) -> Option<Error> {
+    let (_, call) = message.split_once("`retract_batch` is not implemented: ")?;
+    let name = call.split('(').next().unwrap_or(call);
+    Some(
+        Error::invalid(format!("{name} over a frame that slides is not supported"))
+            .with_hint("let the frame begin with UNBOUNDED PRECEDING, or take array_agg over it")
+            .with_sqlstate("0A000"),
+    )
 }
 
 /// Of a function that waits for a lock, or for time.
