@@ -173,7 +173,8 @@ pub struct Choice {
     /// Set if the bound is not met by sorted data alone. Under `ON MISS WAIT` the caller waits
     /// for it, then chooses again; every other answer to a miss is in the choice already.
     pub miss: Option<Miss>,
-    /// Set if best effort would have cost at most half of it.
+    /// Set if best effort would have cost at most half of it, and less by more than
+    /// [`WORK_PRECISION`]: what is small is cheap enough.
     pub cheaper: Option<Cheaper>,
 }
 
@@ -673,7 +674,9 @@ impl<'a> Chooser<'a> {
         let work: Option<u64> = paths
             .map(|table| self.index.path(table, common.sorted).map(|path| path.work))
             .sum();
-        let work = work.filter(|work| 0 < estimated_work && *work <= estimated_work / 2)?;
+        let saved = |work: u64| estimated_work.saturating_sub(work);
+        let is_much = |work: &u64| *work <= estimated_work / 2 && saved(*work) > WORK_PRECISION;
+        let work = work.filter(is_much)?;
         let staleness = self.staleness(self.as_of(common));
         (!staleness.is_zero()).then_some(Cheaper { staleness, work })
     }

@@ -391,11 +391,14 @@ pub fn summary(scu: &UnsortedScu) -> UnsortedSummary {
 
 /// What a slightly staler answer would have saved, in words.
 fn advice(choice: &Choice, cheaper: &Cheaper) -> String {
-    let share = choice.estimated_work as f64 / cheaper.work.max(1) as f64;
-    format!(
-        "an answer {} stale would have cost {share:.0} times less",
-        DisplayDuration(cheaper.staleness)
-    )
+    let staleness = DisplayDuration(cheaper.staleness);
+    match cheaper.work {
+        0 => format!("an answer {staleness} stale would have had nothing to read"),
+        work => {
+            let share = choice.estimated_work as f64 / work as f64;
+            format!("an answer {staleness} stale would have cost {share:.0} times less")
+        }
+    }
 }
 
 impl Inner {

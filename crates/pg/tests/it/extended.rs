@@ -209,10 +209,11 @@ async fn notices_come_on_demand() {
         "{stamp}"
     );
     // What a staler answer would have saved is told with it.
+    other.batch_execute("SETTLE").await.unwrap();
     client
         .batch_execute(
             "PAUSE STAGE SORT; \
-             INSERT INTO t SELECT value FROM generate_series(10, 50000) AS g (value)",
+             INSERT INTO t SELECT value FROM generate_series(10, 100000) AS g (value)",
         )
         .await
         .unwrap();

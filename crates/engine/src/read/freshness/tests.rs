@@ -380,6 +380,20 @@ fn the_choice_says_what_best_effort_would_have_saved() {
     assert!(question.ask("0").unwrap().cheaper.is_none());
 }
 
+#[test]
+fn what_is_cheap_anyway_is_no_saving() {
+    let text = "sealed 110 sorted 109
+    table t
+      range ..
+        base 1..=109 100K";
+    let mut question = Question::of(text, vec![unsorted(110, true, &[(1, 200_000)])]);
+    // More than twice the work of best effort, and 0.8 MB more.
+    assert!(question.ask("0").unwrap().cheaper.is_none());
+    question.unsorted[0].bytes.insert(TableId(1), 300_000);
+    let cheaper = question.ask("0").unwrap().cheaper.unwrap();
+    assert_eq!(cheaper.work, (256 + 100) << 10);
+}
+
 /// Over every bound and floor: never before the floor, never short of the bound, and the stamp
 /// agrees with a count of the batches.
 #[test]
