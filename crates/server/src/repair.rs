@@ -131,6 +131,10 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
                 "more can't be told until that is in its place: open it, or repair it without \
                  --dry-run"
             }
+            // No file is at fault, as where a newer version wrote them.
+            (Some(error), ..) if error.file().is_none() => {
+                error.hint().unwrap_or("more can't be told until it opens")
+            }
             (Some(_), ..) => {
                 "more can't be told until it opens: restore the file, or a backup; or give up \
                  what it said with --set-aside"

@@ -195,7 +195,8 @@ pub fn decode(name: &str, bytes: &[u8]) -> Result<(Header, Content), Unreadable>
             let manifest: Manifest = decode_body(name, body)?;
             if manifest.number != header.number {
                 let message = format!("{name}: holds manifest {}", manifest.number);
-                return Err(Unreadable::Damaged(Error::corrupt(message)));
+                let error = Error::corrupt(message).with_file(name);
+                return Err(Unreadable::Damaged(error));
             }
             Content::Checkpoint(Box::new(manifest))
         }
@@ -206,7 +207,7 @@ pub fn decode(name: &str, bytes: &[u8]) -> Result<(Header, Content), Unreadable>
 fn decode_body<T: DeserializeOwned>(name: &str, body: &[u8]) -> Result<T, Unreadable> {
     serde_json::from_slice(body).map_err(|error| {
         let message = format!("{name}: the body can't be read: {error}");
-        Unreadable::Damaged(Error::corrupt(message))
+        Unreadable::Damaged(Error::corrupt(message).with_file(name))
     })
 }
 

@@ -75,11 +75,20 @@ pub(super) async fn load(store: &dyn Store) -> Result<Option<Loaded>> {
         match load_listed(store, &listing).await {
             // A writer that runs beside a reader removes what its new checkpoint replaces.
             Err(Failure::Gone(_)) => continue,
-            loaded => return loaded.map_err(Error::from),
+            loaded => return loaded.map_err(advised),
         }
     }
     let listing = Listing::of(store).await?;
-    load_listed(store, &listing).await.map_err(Error::from)
+    load_listed(store, &listing).await.map_err(advised)
+}
+
+/// The error, with what helps where a file is what keeps the database from opening.
+fn advised(failure: Failure) -> Error {
+    let error = Error::from(failure);
+    match error.damaged_file().is_some() && error.hint().is_none() {
+        true => error.with_hint("`lazybase repair --dry-run` says what is whole and what is lost"),
+        false => error,
+    }
 }
 
 /// Why a file can't be read.
@@ -152,9 +161,8 @@ pub(super) async fn read_edit(
 }
 
 fn wrong_kind(name: &str) -> Failure {
-    Failure::Damaged(Error::corrupt(format!(
-        "{name}: the file stands under a wrong name"
-    )))
+    let error = Error::corrupt(format!("{name}: the file stands under a wrong name"));
+    Failure::Damaged(error.with_file(name))
 }
 
 async fn load_listed(store: &dyn Store, listing: &Listing) -> Result<Option<Loaded>, Failure> {

@@ -118,6 +118,13 @@ fn a_folder_of_a_newer_version_is_refused_and_left_alone() {
         assert!(error.contains("newer version"), "{args:?}: {error}");
         assert!(error.contains(".edit"), "{args:?}: {error}");
     }
+    // Repair sends nobody to giving up what is whole.
+    let repair = place.run(&["repair", "--dry-run"]);
+    assert!(repair.out.contains("newer version"), "{}", repair.out);
+    assert!(!repair.out.contains("--set-aside"), "{}", repair.out);
+    let told = "open the database with the version that wrote it\n";
+    assert!(repair.out.ends_with(told), "{}", repair.out);
+    place.fails(&["repair", "--set-aside"]);
     assert!(content(&database) == before, "nothing was touched");
     std::fs::write(newest, same).unwrap();
     assert_eq!(place.rows("SELECT count(*) FROM t"), "2\n");

@@ -78,13 +78,19 @@ fn a_database_that_does_not_open_is_opened_by_setting_aside() {
     edits.sort();
     std::fs::write(edits.last().unwrap(), b"nothing").unwrap();
     let name = edits.last().unwrap().file_name().unwrap().to_str().unwrap();
-    assert!(place.fails(&["status"]).contains(name));
+    let refused = place.fails(&["status"]);
+    assert!(refused.contains(name), "{refused}");
+    assert!(
+        refused.contains("hint: `lazybase repair --dry-run`"),
+        "{refused}"
+    );
     let dry = place.run(&["repair", "--dry-run"]);
     assert!(
         dry.out.contains("does not open") && dry.out.contains(name),
         "{}",
         dry.out
     );
+    assert!(dry.out.contains("--set-aside"), "{}", dry.out);
     assert_eq!(status(&place, &["repair"]), Some(4));
     assert_eq!(status(&place, &["repair", "--set-aside"]), Some(4));
     let kept = place

@@ -95,3 +95,17 @@ fn a_newer_format_is_told_from_damage() {
         "{error}"
     );
 }
+
+#[test]
+fn a_body_that_can_not_be_read_is_damage_of_its_file() {
+    let name = FileKind::Edit.file_name(7);
+    let bytes = framed(FileKind::Edit, 7, b"{\"nothing\":1}\n");
+    let error = Error::from(decode(&name, &bytes).unwrap_err());
+    assert_eq!(error.damaged_file(), Some(name.as_str()));
+    // A checkpoint of another number than its header and its name say.
+    let name = FileKind::Checkpoint.file_name(7);
+    let manifest = serde_json::to_vec(&Story::new().manifest).unwrap();
+    let bytes = framed(FileKind::Checkpoint, 7, &manifest);
+    let error = Error::from(decode(&name, &bytes).unwrap_err());
+    assert_eq!(error.damaged_file(), Some(name.as_str()));
+}
