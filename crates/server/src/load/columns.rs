@@ -1,10 +1,18 @@
 //! Columns of files as columns of tables; no I/O.
 
+use std::borrow::Cow;
+
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::Result;
 use lazybase_query::of_data;
 
 use crate::render::sql_type;
+
+/// The most columns that an error names.
+const LISTED_MAX: usize = 40;
+/// The longest name that an error gives whole: the first line of a file without a header holds
+/// values, of any length.
+const NAME_BYTES_MAX: usize = 80;
 
 /// The columns of a new table for a file: names as SQL folds them, where that keeps them apart.
 ///
@@ -31,12 +39,29 @@ pub(super) fn stored_schema(schema: &Schema, leave_out: Option<&str>) -> Result<
     Ok(Schema::new(fields.collect::<Result<Vec<Field>>>()?))
 }
 
+/// A column's name in an error.
+pub(super) fn shortened(name: &str) -> Cow<'_, str> {
+    match name.len() > NAME_BYTES_MAX {
+        true => {
+            let end = name.floor_char_boundary(NAME_BYTES_MAX);
+            Cow::Owned(format!("{}...", &name[..end]))
+        }
+        false => Cow::Borrowed(name),
+    }
+}
+
 /// Columns in words, for errors.
-pub(super) fn listed<'a>(columns: impl Iterator<Item = (&'a str, &'a DataType)>) -> String {
-    let columns: Vec<String> = columns
-        .map(|(name, data_type)| format!("{name} {}", sql_type(data_type)))
-        .collect();
-    columns.join(", ")
+pub(super) fn listed<'a>(mut columns: impl Iterator<Item = (&'a str, &'a DataType)>) -> String {
+    let in_words = |(name, data_type): (&str, &DataType)| {
+        format!("{} {}", shortened(name), sql_type(data_type))
+    };
+    let first = columns.by_ref().take(LISTED_MAX);
+    let mut listed: Vec<String> = first.map(in_words).collect();
+    match columns.count() {
+        0 => {}
+        more => listed.push(format!("and {more} more")),
+    }
+    listed.join(", ")
 }
 
 /// See [`listed`].

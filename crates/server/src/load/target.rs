@@ -8,7 +8,7 @@ use lazybase_cluster::TableSpec;
 use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, Table};
 use lazybase_query::{Database, checked_name, may_fit};
 
-use super::columns::{listed, listed_schema};
+use super::columns::{listed, listed_schema, shortened};
 use crate::failure;
 use crate::render::sql_type;
 
@@ -89,8 +89,10 @@ impl Target {
                 continue;
             }
             let column = matching(table, field.name())
-                .filter(|column| !taken.contains(column))
                 .ok_or_else(|| unknown_column(table, file, field.name()))?;
+            if taken.contains(&column) {
+                return Err(second_column(table, file, column, field.name()));
+            }
             // Natural keys are looked up, or numbers are looked for.
             if table.columns[column].id_key.is_none() {
                 check_type(table, column, field)?;
@@ -164,6 +166,7 @@ fn table_columns(table: &Table) -> String {
 }
 
 fn unknown_column(table: &Table, file: &SchemaRef, name: &str) -> Error {
+    let name = shortened(name);
     Error::invalid(format!("table {:?} has no column {name:?}", table.name))
         .with_detail(format!(
             "the file's columns are {}; the table's are {}",
@@ -171,6 +174,16 @@ fn unknown_column(table: &Table, file: &SchemaRef, name: &str) -> Error {
             table_columns(table)
         ))
         .with_sqlstate("42703")
+}
+
+fn second_column(table: &Table, file: &SchemaRef, column: usize, name: &str) -> Error {
+    let message = format!(
+        "the file has more than one column for {:?} of table {:?}: the second is {name:?}",
+        table.columns[column].name, table.name
+    );
+    Error::invalid(message)
+        .with_detail(format!("its columns are {}", listed_schema(file)))
+        .with_sqlstate("42701")
 }
 
 fn missing_column(table: &Table, file: &SchemaRef, column: usize, what: &str) -> Error {

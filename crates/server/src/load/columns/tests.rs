@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
-use super::stored_schema;
+use super::{listed, stored_schema};
 
 #[test]
 fn names_are_folded_where_that_keeps_them_apart() {
@@ -32,4 +32,15 @@ fn moments_of_a_zone_are_kept_as_those_that_they_are() {
     let strange = DataType::Struct(arrow::datatypes::Fields::empty());
     let refused = stored_schema(&Schema::new(vec![Field::new("s", strange, true)]), None);
     assert!(refused.unwrap_err().message().contains("\"s\""));
+}
+
+#[test]
+fn an_error_names_some_columns_and_no_long_values() {
+    let (name, text) = ("é".repeat(100_000), DataType::Utf8);
+    let columns = (0..2_000).map(|_| (name.as_str(), &text));
+    let said = listed(columns);
+    let column = format!("{}... text, ", "é".repeat(40));
+    assert_eq!(said, format!("{}and 1960 more", column.repeat(40)));
+    let few = [("a", &DataType::Int32), ("b", &DataType::Utf8)];
+    assert_eq!(listed(few.into_iter()), "a integer, b text");
 }

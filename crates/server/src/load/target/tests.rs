@@ -59,7 +59,11 @@ fn what_does_not_match_is_named() {
             "double in table \"t\" and text",
         ),
         (vec!["id", "name"], Some("op"), "--op-column"),
-        (vec!["id", "name", "NAME"], None, "\"NAME\""),
+        (
+            vec!["id", "name", "NAME"],
+            None,
+            "more than one column for \"name\" of table \"t\": the second is \"NAME\"",
+        ),
     ] {
         let schema = rows(&columns).schema();
         let error = Target::new(&table(), &schema, op).err().unwrap();
