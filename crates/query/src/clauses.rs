@@ -13,6 +13,8 @@
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use lazybase_model::{Error, Freshness, OnMiss, Result, ScuNumber, Token as Acknowledged};
 
+use crate::moments::utc_micros;
+
 #[cfg(test)]
 mod tests;
 
@@ -269,11 +271,7 @@ fn timestamp_micros(value: &Value<'_>) -> Result<i64> {
             let seconds: f64 = text.parse().map_err(|_| not_a_time(text))?;
             Ok((seconds * 1e6) as i64)
         }
-        Value::Text(text) => {
-            let nanos = arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(text)
-                .map_err(|_| not_a_time(text))?;
-            Ok(nanos.div_euclid(1_000))
-        }
+        Value::Text(text) => utc_micros(text).ok_or_else(|| not_a_time(text)),
         Value::Negative(text) => Err(not_a_time(&format!("-{text}"))),
         Value::BestEffort => Err(not_a_time("best effort")),
     }

@@ -10,7 +10,8 @@
 use std::fmt::Write;
 
 use arrow::array::types::{Date32Type, Time64MicrosecondType, TimestampMicrosecondType};
-use arrow::compute::kernels::cast_utils::Parser;
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+use chrono::Utc;
 
 use crate::text_form;
 
@@ -18,6 +19,13 @@ use crate::text_form;
 mod tests;
 
 const DAY_MICROS: i64 = 86_400_000_000;
+
+/// The microseconds since 1970 of a moment of the years 1 to 9999, of UTC where no zone is written;
+/// what is finer is cut off.
+pub(crate) fn utc_micros(text: &str) -> Option<i64> {
+    let moment = string_to_datetime(&Utc, text).ok()?;
+    Some(moment.timestamp_micros())
+}
 
 /// Whether a text may be a moment before year 1 or after 9999.
 pub(crate) fn looks_far(text: &str) -> bool {

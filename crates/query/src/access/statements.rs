@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use lazybase_model::access::{
     Access, AccessChange, Object, Privilege, Privileges, Role, RoleAttribute, RoleId,
 };
@@ -18,6 +17,7 @@ use super::{Gate, Identity, name_of, scram};
 use crate::alter::is_stale;
 use crate::answer::AnswerStream;
 use crate::dml::sink::Sink;
+use crate::moments::utc_micros;
 use crate::parse::roles::{AccessStatement, GrantOption, Listed, RoleName, RoleOption, Targets};
 use crate::parse::{CATALOG, unsupported};
 use crate::session::Shared;
@@ -747,9 +747,9 @@ fn moment(text: &str) -> Result<Option<i64>> {
     if text.trim().eq_ignore_ascii_case("infinity") {
         return Ok(None);
     }
-    match string_to_timestamp_nanos(text.trim()) {
-        Ok(nanos) => Ok(Some(nanos / 1000)),
-        Err(_) => Err(Error::invalid("VALID UNTIL takes a moment")
+    match utc_micros(text.trim()) {
+        Some(micros) => Ok(Some(micros)),
+        None => Err(Error::invalid("VALID UNTIL takes a moment")
             .with_hint("write '2030-01-31 12:00:00+00', or 'infinity'")
             .with_sqlstate("22007")),
     }

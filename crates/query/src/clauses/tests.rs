@@ -97,6 +97,12 @@ fn the_past_is_named_by_scu_or_moment() {
     );
     let text = "SELECT * FROM t AS OF TIMESTAMP '1970-01-01T00:00:01Z'";
     check(text, "SELECT * FROM t", past(second));
+    // What nanoseconds in 64 bits do not reach is a moment too.
+    for (moment, days) in [("9999-12-31", 2_932_896), ("0001-01-01", -719_162)] {
+        let micros = PastPoint::Micros(days * 86_400_000_000);
+        let text = format!("SELECT * FROM t AS OF TIMESTAMP '{moment}'");
+        check(&text, "SELECT * FROM t", past(micros));
+    }
 }
 
 #[test]

@@ -527,7 +527,8 @@ async fn who_is_not_let_in_learns_nothing() {
     let (_folder, database, operator) = world().await;
     operator
         .execute(
-            "CREATE ROLE anna LOGIN PASSWORD 'secret'; CREATE ROLE bert LOGIN;
+            "CREATE ROLE anna LOGIN PASSWORD 'secret' VALID UNTIL '9999-12-31';
+             CREATE ROLE bert LOGIN;
              CREATE ROLE late LOGIN PASSWORD 'secret' VALID UNTIL '2020-01-01 00:00:00+00';
              CREATE ROLE group1 PASSWORD 'secret'",
         )
