@@ -35,8 +35,12 @@ pub async fn describe_file(name: &str, bytes: &Bytes) -> Result<String> {
         }
         // As `lazybase_cluster` names its marks.
         _ if name.contains('+') => {
-            let file = name.replace('+', "/");
-            return Ok(format!("mark that {file} holds wrong rows:\n{}\n", text()));
+            let (file, what) = match name.strip_prefix("damaged+") {
+                Some(file) => (file, "was seen damaged, and waits to be made again"),
+                None => (name, "holds wrong rows"),
+            };
+            let file = file.replace('+', "/");
+            return Ok(format!("mark that {file} {what}:\n{}\n", text()));
         }
         _ => {}
     }

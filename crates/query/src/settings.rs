@@ -36,6 +36,9 @@ pub fn own_settings() -> impl Iterator<Item = &'static str> {
     OURS.iter().map(|(name, _)| *name)
 }
 
+/// How the names of LazyBase's own settings begin, but for those that PostgreSQL has too.
+const PREFIX: &str = "lazybase.";
+
 /// Our own settings, with what they do. Those that only tell something are told by the session.
 const OURS: [(&str, &str); 19] = [
     (
@@ -498,9 +501,17 @@ impl Settings {
             .chain(entries.iter().map(|entry| entry.key.as_str()));
         let error =
             Error::not_found(format!("there is no setting {name:?}")).with_sqlstate("42704");
-        let ours = format!("lazybase.{name}");
-        let ours = OURS.iter().find(|(known, _)| *known == ours);
-        match ours.map(|(name, _)| *name).or_else(|| nearest(name, known)) {
+        let ours = || {
+            OURS.iter()
+                .filter_map(|(name, _)| name.strip_prefix(PREFIX))
+        };
+        let near = match name.strip_prefix(PREFIX) {
+            // The prefix, which they share, does not make them alike.
+            Some(rest) => nearest(rest, ours()).map(|near| format!("{PREFIX}{near}")),
+            None if ours().any(|known| known == name) => Some(format!("{PREFIX}{name}")),
+            None => nearest(name, known).map(str::to_owned),
+        };
+        match near {
             Some(near) => error.with_hint(format!("perhaps {near} is meant")),
             None => error.with_hint("SHOW ALL lists the settings"),
         }

@@ -129,17 +129,19 @@ fn manifest_text(manifest: &Manifest, all: bool) -> String {
         reached.authority,
     );
     for entry in manifest.scus.values() {
-        let state = match entry.scu > manifest.sorted_through {
-            true => "unsorted",
-            false => "sorted, its log is kept",
+        let is_sorted = entry.scu <= manifest.sorted_through;
+        let state = match (is_sorted, entry.files.join(", ")) {
+            // As of what took rows away: there is no batch, and no log.
+            (true, files) if files.is_empty() => "sorted".to_owned(),
+            (true, files) => format!("sorted, its log is kept: {files}"),
+            (false, files) => format!("unsorted: {files}"),
         };
         let line = format!(
-            "SCU {}: {}, {}, {}, {state}; log {}\n",
+            "SCU {}: {}, {}, {}, {state}\n",
             entry.scu,
             counted(u64::from(entry.batches), "batch"),
             counted(entry.rows, "row"),
             bytes(entry.raw_bytes),
-            entry.files.join(", "),
         );
         text.push_str(&line);
     }

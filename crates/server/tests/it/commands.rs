@@ -289,6 +289,27 @@ fn the_inside_can_be_looked_at() {
             .ok(&["inspect", text(&lock)])
             .contains("lock of the folder")
     );
+    for (mark, said) in [
+        (
+            "segments+a.ext",
+            "mark that segments/a.ext holds wrong rows:\n",
+        ),
+        (
+            "damaged+segments+a.ext",
+            "mark that segments/a.ext was seen damaged, and waits to be made again:\n",
+        ),
+    ] {
+        let path = place.file(mark, "why");
+        let described = place.ok(&["inspect", &path]);
+        assert!(described.contains(said), "{described}");
+    }
+    // What takes rows away has an SCU of its own, without a log.
+    place.ok(&["sql", "-c", "TRUNCATE t"]);
+    let inspected = place.ok(&["inspect"]);
+    assert!(
+        inspected.contains(": 0 batches, 0 rows, 0 B, sorted\n"),
+        "{inspected}"
+    );
     let backups = place.path("copies");
     place.ok(&["backup", "--to", text(&backups)]);
     let backup = backups.join("backups/00000001.backup");
