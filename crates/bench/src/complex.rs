@@ -26,6 +26,9 @@ use crate::machine::Watch;
 use crate::report::median;
 use world::Took;
 
+#[cfg(test)]
+mod tests;
+
 /// What `complex` is asked for.
 #[derive(Debug, Args)]
 pub(crate) struct ComplexArgs {

@@ -1,7 +1,8 @@
 //! `docs/paper-map.md` says for each section of the sources which module does it and which test
 //! shows it. Each row must name both, and what it names must exist: a test given as `file.rs::name`
-//! must be a function of that file. A row about something that LazyBase leaves out has a dash in
-//! both cells and its reason in the last one.
+//! must be a function of that file, and of a file that is given as a test, it or one below it must
+//! hold tests. A row about something that LazyBase leaves out has a dash in both cells and its
+//! reason in the last one.
 
 use super::Finding;
 use super::docs::{code_spans, looks_like_path, path_exists, prose_lines};
@@ -9,7 +10,10 @@ use super::mask::{mask, words_at};
 use super::tree::Tree;
 
 const PATH: &str = "docs/paper-map.md";
-const COLUMNS: [&str; 2] = ["module", "test"];
+const COLUMNS: [&str; 2] = ["module", TEST];
+const TEST: &str = "test";
+/// What stands before a test in Rust.
+const TEST_MARKS: [&str; 3] = ["#[test]", "#[tokio::test", "proptest!"];
 
 /// The rule `paper-map`. A tree without the map passes.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -109,6 +113,8 @@ fn row_problems(tree: &Tree, cells: &[&str], columns: &[usize]) -> Vec<(String, 
                     span.to_owned(),
                     format!("no function of that name in `{span}`"),
                 ));
+            } else if *name == TEST && !has_tests(tree, span) {
+                problems.push((span.to_owned(), format!("`{span}` holds no test")));
             }
         }
     }
@@ -132,6 +138,23 @@ fn item_exists(tree: &Tree, span: &str) -> bool {
     files.any(|file| {
         let code = mask(file.text.as_deref().unwrap_or_default());
         words_at(&code, name).any(|at| code[..at].trim_end().ends_with("fn"))
+    })
+}
+
+/// Whether a file of code holds a test, or one below it does; true for what is no such file, and
+/// where a function is named.
+fn has_tests(tree: &Tree, span: &str) -> bool {
+    let Some(module) = span.strip_suffix(".rs") else {
+        return true;
+    };
+    let below = format!("{module}/");
+    let mut files = tree
+        .files
+        .iter()
+        .filter(|file| file.path == span || file.path.starts_with(&below));
+    files.any(|file| {
+        let code = mask(file.text.as_deref().unwrap_or_default());
+        TEST_MARKS.iter().any(|mark| code.contains(mark))
     })
 }
 

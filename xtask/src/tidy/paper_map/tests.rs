@@ -16,8 +16,9 @@ fn map(text: &str) -> Vec<String> {
         ("crates/engine/src/sort.rs", ""),
         (
             "crates/engine/src/sort/tests.rs",
-            "fn sorts() {}\n// fn hidden",
+            "#[test]\nfn sorts() {}\n// fn hidden",
         ),
+        ("crates/engine/src/bare.rs", "fn bare() {} // #[test]"),
     ]);
     check(&tree)
         .into_iter()
@@ -59,6 +60,9 @@ fn rows_that_do_not() {
     let hidden = "`crates/engine/src/sort/tests.rs::hidden`";
     let found = row(&format!("| 3.1 | a | {good} | {hidden} | |"));
     assert_eq!(found, [format!("5 no function of that name in {hidden}")]);
+    let bare = "`crates/engine/src/bare.rs`";
+    let found = row(&format!("| 3.1 | a | {bare} | {bare} | |"));
+    assert_eq!(found, [format!("5 {bare} holds no test")]);
 }
 
 #[test]
