@@ -338,6 +338,27 @@ fn a_file_that_is_not_what_its_name_says_is_refused_in_plain_words() {
 }
 
 #[test]
+fn a_file_without_a_header_is_refused_in_few_words() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE TABLE t (id INT PRIMARY KEY, name TEXT)",
+    ]);
+    let value = "x".repeat(100_000);
+    let cells = place.file("cells.csv", &format!("1,{value}\n2,{value}\n"));
+    let err = place.fails(&["load", "made", &cells, "--key", "id"]);
+    assert!(err.contains("no column \"id\" for the key"), "{err}");
+    assert!(err.len() < 1_000, "{} bytes", err.len());
+    let err = place.fails(&["load", "t", &cells]);
+    assert!(err.contains("table \"t\" has no column \"1\""), "{err}");
+    assert!(err.len() < 1_000, "{} bytes", err.len());
+    let twice = place.file("twice.csv", "id,name,ID\n1,a,2\n");
+    let err = place.fails(&["load", "t", &twice]);
+    assert!(err.contains("the second is \"ID\""), "{err}");
+}
+
+#[test]
 fn an_error_says_where_in_the_file_it_is() {
     let place = Place::new();
     place.ok(&["sql", "-c", "CREATE TABLE t (n BIGINT, text TEXT)"]);
