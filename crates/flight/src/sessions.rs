@@ -229,7 +229,7 @@ impl Sessions {
                 .with_hint("give the client a user name and a password of a role"));
         };
         if peer.is_local() && self.trusts {
-            return self.database.trust(&user);
+            return self.database.trust_here(&user);
         }
         let turn = within(Attempts::PATIENCE, self.attempts.turn(peer.ip())).await;
         let turn = turn.flatten().ok_or_else(Attempts::too_many)?;

@@ -6,6 +6,7 @@ use arrow_flight::sql::{CommandGetTables, EndTransaction};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::join_all;
+use lazybase_flight::Options;
 use tonic::Code;
 
 use crate::served::{
@@ -150,6 +151,31 @@ async fn a_session_is_not_used_with_the_credentials_of_another_role() {
     client.set_header("authorization", basic("writer", "write"));
     client.set_header("cookie", "lazybase-session=");
     assert_eq!(text(&mut client, "SELECT session_user").await, "writer");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_folders_owner_is_let_in_by_name_where_this_machine_is_trusted() {
+    let options = Options {
+        trusts_loopback: true,
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    served.sql("CREATE ROLE app LOGIN").await;
+    let owner = logged_in(&served, "lazybase", "").await;
+    // Its session is used with its credentials, and not with another role's.
+    let mut client = served.client().await;
+    let cookie = format!("lazybase-session={}", owner.token().unwrap());
+    client.set_header("cookie", cookie);
+    client.set_header("authorization", basic("lazybase", ""));
+    let who = "SELECT session_user";
+    assert_eq!(text(&mut client, who).await, "lazybase");
+    client.set_header("authorization", basic("app", ""));
+    assert_eq!(sqlstate(query(&mut client, who).await), "28000");
+    client.set_header("cookie", "lazybase-session=");
+    assert_eq!(text(&mut client, who).await, "app");
+    client.set_header("authorization", basic("nosuch", ""));
+    assert_eq!(sqlstate(query(&mut client, who).await), "28000");
     served.stop().await;
 }
 

@@ -166,6 +166,33 @@ async fn operators_may_be_trusted_on_this_machine() {
         .unwrap();
     served.connect("user=admin").await.unwrap();
     assert_eq!(sqlstate(served.connect("user=nosuch").await), "28000");
+    // A role that may log in, and no superuser among them, locks nobody out.
+    client
+        .batch_execute("CREATE ROLE app LOGIN; DROP ROLE admin")
+        .await
+        .unwrap();
+    let owner = served.connect("user=lazybase").await.unwrap();
+    owner
+        .batch_execute("CREATE ROLE admin SUPERUSER; SET ROLE admin; RESET ROLE")
+        .await
+        .unwrap();
+    let app = served.connect("user=app").await.unwrap();
+    assert_eq!(
+        sqlstate(app.batch_execute("CREATE ROLE other").await),
+        "42501"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_folders_owner_is_let_in_by_name_only_where_this_machine_is_trusted() {
+    let served = guarded().await;
+    let Err(refused) = served.connect("user=lazybase password=secret").await else {
+        panic!("the folder's owner has no password");
+    };
+    let refused = refused.as_db_error().unwrap();
+    assert_eq!(refused.code().code(), "28P01");
+    let hint = refused.hint().unwrap();
+    assert!(hint.contains("--trust-loopback"), "{hint}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,8 @@
 //! Who is let in: names and passwords become roles.
 //!
 //! While no role may log in, whoever can reach the server is let in as the folder's owner: servers
-//! listen on loopback alone then. From the first role with LOGIN on, everybody gives a password.
+//! listen on loopback alone then. From the first role with LOGIN on, everybody gives a password, but
+//! where this machine is trusted: there, names are enough, and the owner's is one of them.
 //! Invariant AUTH-1: who asks can't tell a wrong password from a name that is not there, that may
 //! not log in, or that has no password (any more).
 
@@ -15,6 +16,7 @@ use pgwire::api::auth::sasl::scram::ScramSecret;
 use super::gate::denied;
 use super::scram::{self, Parts};
 use crate::database::Database;
+use crate::parse::CATALOG;
 use crate::session::Session;
 
 /// A role that showed who it is. Only what authenticates makes one.
@@ -83,14 +85,26 @@ impl Database {
     /// `Invalid` (28000) where roles may log in, and this is none of them.
     pub fn trust(&self, user: &str) -> Result<Authenticated> {
         match self.asks_for_passwords() {
-            false => Ok(Authenticated {
-                role: None,
-                name: user.to_owned(),
-                connection_limit: None,
-                superuser: true,
-            }),
+            false => Ok(owner(user)),
             true => self.role_of(user),
         }
+    }
+
+    /// Lets in by name alone somebody on this machine, where that is trusted: the roles that may
+    /// log in, and `lazybase`, who owns the folder. So no change of roles locks everybody out.
+    ///
+    /// # Errors
+    /// `Invalid` (28000) for other names, where roles may log in; 42501 without CONNECT.
+    pub fn trust_here(&self, user: &str) -> Result<Authenticated> {
+        if user == CATALOG {
+            return Ok(owner(user));
+        }
+        self.trust(user).map_err(|error| match error.sqlstate() {
+            "28000" => error.with_hint(format!(
+                "connect as a role with LOGIN, or as {CATALOG}, who owns the folder"
+            )),
+            _ => error,
+        })
     }
 
     /// Begins a SCRAM-SHA-256 exchange. Everybody gets one, whoever they say they are.
@@ -174,6 +188,16 @@ impl Database {
     }
 }
 
+/// Whoever owns the folder, by the name that was given.
+fn owner(user: &str) -> Authenticated {
+    Authenticated {
+        role: None,
+        name: user.to_owned(),
+        connection_limit: None,
+        superuser: true,
+    }
+}
+
 /// What made-up salts are made of: the process's own.
 fn seed() -> Result<&'static [u8; 32]> {
     static SEED: OnceLock<[u8; 32]> = OnceLock::new();
@@ -188,6 +212,18 @@ fn seed() -> Result<&'static [u8; 32]> {
 
 /// Somebody is not let in.
 pub fn wrong_password(user: &str) -> Error {
-    Error::invalid(format!("password authentication failed for user {user:?}"))
-        .with_sqlstate("28P01")
+    let error = Error::invalid(format!("password authentication failed for user {user:?}"))
+        .with_sqlstate("28P01");
+    match user {
+        // No role can have this name: that it has no password is known to everybody.
+        CATALOG => error
+            .with_detail(format!(
+                "{CATALOG} is whoever owns the folder, and has no password"
+            ))
+            .with_hint(
+                "connect as a role: lazybase role create makes one while no server runs; or serve \
+                 with --trust-loopback",
+            ),
+        _ => error,
+    }
 }

@@ -189,10 +189,17 @@ impl Asked {
     }
 
     /// Without a role that may log in, whoever reaches the server from its machine is let in as the
-    /// folder's owner: that is for superusers to say.
+    /// folder's owner: that is for superusers to say. From the first such role on, nobody else is,
+    /// which is told.
     fn check_logins(&mut self, had: bool) -> Result<()> {
-        if !had || self.access.has_logins() {
-            return Ok(());
+        let mut roles = self.access.roles.values();
+        match (had, roles.find(|role| role.login)) {
+            (true, None) => {}
+            (false, Some(first)) => {
+                self.notices.push(first_login(first));
+                return Ok(());
+            }
+            (true, Some(_)) | (false, None) => return Ok(()),
         }
         if !self.gate.rights().superuser {
             return Err(
@@ -272,27 +279,11 @@ impl Asked {
         }
         check_name(name)?;
         let id = self.access.next_role;
-        let first = !self.access.has_logins();
         let role = Role::new(id, name);
         self.push(AccessChange::CreateRole { role })?;
         // Nobody but superusers makes superusers; a role that is new leads to none.
         self.may_alter(id, options)?;
-        self.options(id, options)?;
-        let made = self
-            .access
-            .roles
-            .get(&id)
-            .filter(|role| role.login && first);
-        if let Some(made) = made {
-            let mut notice = "from now on every connection gives a password".to_owned();
-            if made.password.is_none() {
-                notice += ", and this role has none: ALTER ROLE ... PASSWORD gives it one";
-            } else if !made.superuser {
-                notice += ", and no superuser has one: lazybase role makes one on the folder";
-            }
-            self.notices.push(notice);
-        }
-        Ok(())
+        self.options(id, options)
     }
 
     fn options(&mut self, role: RoleId, options: &[RoleOption]) -> Result<()> {
@@ -720,6 +711,20 @@ fn of_table(table: &Table, listed: &Listed) -> Result<Given> {
         }
     }
     Ok(given)
+}
+
+/// What the first role that may log in changes for everybody else.
+fn first_login(role: &Role) -> String {
+    let mut notice = "from now on connections are those of roles, which give a password; \
+                      without one, only from this machine where --trust-loopback is on"
+        .to_owned();
+    if role.password.is_none() {
+        notice += "; this role has none: ALTER ROLE ... PASSWORD gives it one";
+    } else if !role.superuser {
+        notice += "; no superuser has one: CREATE ROLE ... SUPERUSER LOGIN PASSWORD makes one now, \
+                   lazybase role create --superuser while no server runs";
+    }
+    notice
 }
 
 /// The name of a new role.

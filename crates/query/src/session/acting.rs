@@ -39,10 +39,11 @@ impl Session {
         self.shared.state.lock().settings.application_name == application_name
     }
 
-    /// Whether this role has connected, whoever the session acts as now.
+    /// Whether this role has connected, or whoever owns the folder, who is called `lazybase`;
+    /// whoever the session acts as now.
     pub fn is_of(&self, role: &str) -> bool {
         let connected = self.shared.state.lock().identity.session;
-        connected.is_some() && name_of(&self.shared.visible().access(), connected) == role
+        name_of(&self.shared.visible().access(), connected) == role
     }
 
     /// How intervals are written that the session's client is sent as text.

@@ -412,6 +412,30 @@ async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
     denied(anna.execute("CREATE TABLE x (k INT)").await);
 }
 
+/// Whoever was let in without a password before is not any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_first_role_that_may_log_in_changes_is_told() {
+    let (_folder, _database, operator) = world().await;
+    operator.execute("CREATE ROLE quiet").await.unwrap();
+    for (sql, told) in [
+        ("CREATE ROLE one LOGIN", "this role has none"),
+        ("DROP ROLE one", "everybody on this machine"),
+        (
+            "ALTER ROLE quiet LOGIN PASSWORD 'x'",
+            "no superuser has one",
+        ),
+    ] {
+        let answers = operator.execute(sql).await.unwrap();
+        let notices = &answers[0].notices;
+        assert!(
+            notices.len() == 1 && notices[0].contains(told),
+            "{sql}: {notices:?}"
+        );
+    }
+    let answers = operator.execute("CREATE ROLE two LOGIN").await.unwrap();
+    assert!(answers[0].notices.is_empty(), "{:?}", answers[0].notices);
+}
+
 /// Without roles that log in, everybody on the machine is let in as the folder's owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn superusers_alone_take_the_last_login_away() {

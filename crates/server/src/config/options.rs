@@ -98,7 +98,8 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "trust_loopback",
         group: ENTRY,
         value: "on|off",
-        about: "Whether roles are let in by name alone, without a password, from this machine.",
+        about: "Whether roles, and lazybase, who owns the folder, are let in by name alone, without \
+            a password, from this machine.",
         field: Field::Switch(|config| &mut config.trust_loopback),
     },
     Opt {

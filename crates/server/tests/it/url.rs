@@ -153,7 +153,8 @@ fn a_role_sees_the_parts_of_the_page_that_it_may_read() {
          CREATE ROLE boss LOGIN SUPERUSER; CREATE ROLE anna LOGIN; GRANT SELECT ON t TO anna",
     ]);
     let server = Server::start(&place, &["--trust-loopback"]);
-    server.line("(roles; from this machine without a password)");
+    server
+        .line("(roles; from this machine without a password, also lazybase, who owns the folder)");
     let url = format!("postgresql://anna@{}/lazybase", server.pg);
     let page = alone(&["status", "--url", &url, "--once"]);
     assert!(page.ok, "{}", page.err);
