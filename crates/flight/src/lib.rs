@@ -17,6 +17,7 @@
 
 mod actions;
 mod admission;
+mod allowance;
 mod answers;
 mod calls;
 mod catalog;

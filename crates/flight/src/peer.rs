@@ -1,12 +1,12 @@
 //! Who calls, as far as the connection tells: from where, and with which certificate.
 
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use lazybase_model::{Error, Result};
 use lazybase_tls::is_local;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tonic::Extensions;
 
 /// The most calls of a connection that are heard at a time until one of them was let in.
@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     /// The limit of connections, where there was no place for this one.
     beyond: Option<usize>,
     /// Whether a call of the connection was let in.
-    known: Arc<AtomicBool>,
+    known: Arc<watch::Sender<bool>>,
     /// The places of calls that were not let in; none are given any more once one was.
     unknown_calls: Arc<Semaphore>,
 }
@@ -36,15 +36,17 @@ impl Peer {
             server: None,
             encrypted: false,
             beyond: None,
-            known: Arc::default(),
+            known: Arc::new(watch::Sender::new(false)),
             unknown_calls: Arc::new(Semaphore::new(UNKNOWN_CALLS_MAX)),
         }
     }
 
     /// Somebody who was let in calls by the connection.
     pub(crate) fn let_in(&self) {
-        self.known.store(true, Ordering::Relaxed);
-        self.unknown_calls.close();
+        let is_first = |known: &mut bool| !std::mem::replace(known, true);
+        if self.known.send_if_modified(is_first) {
+            self.unknown_calls.close();
+        }
     }
 
     /// A place for a call of which nobody knows whose it is; `None` once one of the connection was
@@ -55,7 +57,16 @@ impl Peer {
 
     /// Whether anybody who was let in has called by the connection.
     pub(crate) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+        *self.known.borrow()
+    }
+
+    /// Ends once somebody who was let in has called by the connection.
+    pub(crate) fn becomes_known(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut known = self.known.subscribe();
+        async move {
+            // Whoever would tell has gone: then nobody waits either.
+            drop(known.wait_for(|known| *known).await);
+        }
     }
 
     /// The same, of a connection that has come to an address of the server, encrypted or not.

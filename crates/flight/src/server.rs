@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::stream::{self, Stream};
@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tonic::transport::server::{Connected, Router};
 
 use crate::admission::Admission;
+use crate::allowance::{Allowance, Pool};
 use crate::clock::{pause, within};
 use crate::peer::Peer;
 use crate::service::Service;
@@ -29,7 +30,7 @@ use crate::statements::Statements;
 
 /// The name of gRPC's protocol in TLS.
 const HTTP2: &str = "h2";
-/// What a client may send before it is read: of one call, and of a connection.
+/// What a client that was let in may send before it is read: of one call, and of a connection.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 /// The most calls of a connection at a time.
@@ -235,6 +236,8 @@ struct Places {
     limit: usize,
     within: Arc<Semaphore>,
     beyond: Arc<Semaphore>,
+    /// What is read of those who have not shown who they are.
+    pool: Pool,
     /// How long one is kept by somebody who does not show who it is.
     unknown: Duration,
 }
@@ -245,6 +248,7 @@ impl Places {
             limit,
             within: Arc::new(Semaphore::new(limit)),
             beyond: Arc::new(Semaphore::new(beyond_max(limit))),
+            pool: Pool::new(),
             unknown,
         }
     }
@@ -256,19 +260,19 @@ impl Places {
     ) -> Option<Connection> {
         let peer = Peer::new(address, stream.certified());
         let peer = peer.served_at(stream.local_address(), stream.is_encrypted());
-        if let Ok(place) = Arc::clone(&self.within).try_acquire_owned() {
-            return Some(Connection {
-                stream,
-                peer,
-                end: End::Unless(Box::pin(pause(self.unknown))),
-                _place: place,
-            });
-        }
-        let place = Arc::clone(&self.beyond).try_acquire_owned().ok()?;
+        let (peer, end, place) = match Arc::clone(&self.within).try_acquire_owned() {
+            Ok(place) => (peer, End::Unless(Box::pin(pause(self.unknown))), place),
+            Err(_) => {
+                let place = Arc::clone(&self.beyond).try_acquire_owned().ok()?;
+                let end = End::After(Box::pin(pause(BEYOND)));
+                (peer.beyond(self.limit), end, place)
+            }
+        };
         Some(Connection {
             stream,
-            peer: peer.beyond(self.limit),
-            end: End::After(Box::pin(pause(BEYOND))),
+            allowance: Allowance::new(peer.clone(), self.pool.clone()),
+            peer,
+            end,
             _place: place,
         })
     }
@@ -278,6 +282,7 @@ impl Places {
 struct Connection {
     stream: lazybase_tls::Connection,
     peer: Peer,
+    allowance: Allowance,
     end: End,
     _place: OwnedSemaphorePermit,
 }
@@ -332,7 +337,11 @@ impl AsyncRead for Connection {
             // Without a byte: as if the client had closed it.
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut connection.stream).poll_read(cx, buffer)
+        ready!(connection.allowance.poll_ready(cx));
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut connection.stream).poll_read(cx, buffer));
+        connection.allowance.spend(buffer.filled().len() - before);
+        Poll::Ready(read)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Messages that no client would send: each is an error of its call, and the server serves on.
 
+use std::time::Duration;
+
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::sql::{
     CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementUpdate,
@@ -8,6 +10,8 @@ use arrow_flight::sql::{
 use arrow_flight::{FlightData, FlightDescriptor, Ticket};
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tonic::{Code, Request, Status};
 
 use crate::served::{Client, Served, ingest_into, pairs, refused, text};
@@ -96,6 +100,37 @@ async fn commands_and_tickets_that_are_none() {
         "25P01"
     );
     assert_eq!(text(&mut client, "SELECT 1").await, "1");
+    served.stop().await;
+}
+
+/// Frames that HTTP/2 passes over: nothing but how much was read is told from them.
+#[tokio::test]
+async fn little_is_read_of_a_connection_by_which_nobody_was_let_in() {
+    let served = Served::start().await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let beginning = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    stream.write_all(beginning).await.unwrap();
+    let mut frame = b"\0\x40\0\xf0\0\0\0\0\0".to_vec();
+    frame.resize(frame.len() + 0x4000, 0);
+    let (mut sent, most) = (0, 64 << 20);
+    // The buffers of both sockets take some megabytes beyond what the server reads.
+    while sent < most {
+        let sending = tokio::time::timeout(Duration::from_secs(3), stream.write_all(&frame));
+        match sending.await {
+            Ok(written) => written.unwrap(),
+            Err(_) => break,
+        }
+        sent += frame.len();
+    }
+    assert!(sent < most, "all {sent} bytes were read");
+    let mut client = served.client().await;
+    assert_eq!(text(&mut client, "SELECT 1").await, "1");
+    // Of one by which somebody was, everything is.
+    let long = format!("SELECT 2 /* {} */", "x".repeat(3 << 19));
+    for _ in 0..4 {
+        assert_eq!(text(&mut client, &long).await, "2");
+    }
+    drop(stream);
     served.stop().await;
 }
 
