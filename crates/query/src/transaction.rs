@@ -68,6 +68,8 @@ pub(crate) struct Transaction {
 pub(crate) struct Savepoint {
     name: String,
     buffer: Buffer,
+    /// What savepoints before it keep in memory, and nothing else any more.
+    kept_bytes: u64,
     wrote: bool,
     settings: Settings,
     lasting: Settings,
@@ -80,6 +82,7 @@ impl Transaction {
         self.savepoints.push(Savepoint {
             name,
             buffer: self.buffer.clone(),
+            kept_bytes: self.kept_bytes(),
             wrote: self.wrote,
             settings,
             lasting: self.lasting.clone(),
@@ -105,6 +108,32 @@ impl Transaction {
         let at = self.find(name)?;
         self.savepoints.truncate(at);
         Ok(())
+    }
+
+    /// Does what a statement staged.
+    ///
+    /// # Errors
+    /// `Unavailable` (53200) when the transaction would grow above its limit: it has failed then.
+    pub(crate) fn apply(&mut self, staged: Vec<Staged>) -> Result<()> {
+        let before = self.bytes();
+        self.buffer.apply(staged)?;
+        let bytes = self.bytes();
+        if bytes > before {
+            check_bytes(bytes).inspect_err(|_| self.failed = true)?;
+        }
+        Ok(())
+    }
+
+    /// What it takes in memory: its changes, and what its savepoints keep beside them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.buffer.bytes + self.kept_bytes()
+    }
+
+    /// What nothing but savepoints keeps: changes that were joined, or made anew, later.
+    fn kept_bytes(&self) -> u64 {
+        self.savepoints.last().map_or(0, |last| {
+            last.kept_bytes + last.buffer.bytes_without(&self.buffer)
+        })
     }
 
     fn find(&self, name: &str) -> Result<usize> {
@@ -198,11 +227,6 @@ pub(crate) fn check_bytes(bytes: u64) -> Result<()> {
 }
 
 impl Buffer {
-    /// What the changes take in memory.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Does what a statement staged, all of it or nothing.
     ///
     /// # Errors
@@ -212,6 +236,9 @@ impl Buffer {
         if !staged.iter().all(appends) {
             let mut changed = self.clone();
             changed.do_each(staged)?;
+            if changed.bytes > self.bytes {
+                check_bytes(changed.bytes)?;
+            }
             *self = changed;
             return Ok(());
         }
@@ -236,13 +263,19 @@ impl Buffer {
             match staged {
                 Staged::Table(change) => self.change_table(change)?,
                 Staged::Changes(table, changes) => self.push(table, changes)?,
-                Staged::RemoveOwn(table, rows) => self.remove_own(table.id, &rows)?,
+                Staged::RemoveOwn(table, rows) => {
+                    self.remove_own(table.id, &rows)?;
+                    self.count_bytes();
+                }
                 Staged::UpdateOwn {
                     table,
                     rows,
                     set,
                     generated,
-                } => self.update_own(table.id, &rows, &set, &generated)?,
+                } => {
+                    self.update_own(table.id, &rows, &set, &generated)?;
+                    self.count_bytes();
+                }
             }
         }
         Ok(())
@@ -284,6 +317,28 @@ impl Buffer {
         let entries = self.entries.iter();
         let bytes = entries.map(|entry| entry.changes.changes().memory_bytes() as u64);
         self.bytes = bytes.sum();
+    }
+
+    /// What columns take of which a buffer that came of this one has none any more.
+    fn bytes_without(&self, later: &Buffer) -> u64 {
+        // Mostly, entries were added at the end.
+        let both = self.entries.iter().zip(&later.entries);
+        let same = both.take_while(|(one, other)| one.has_columns_of(other));
+        let same = same.count();
+        let there = later.entries[same..].iter().flat_map(Entry::columns);
+        let there: HashSet<*const ()> = there.map(place).collect();
+        let gone = self.entries[same..].iter().map(|entry| {
+            let columns = entry.columns();
+            let gone: Vec<&ArrayRef> = columns
+                .iter()
+                .filter(|column| !there.contains(&place(column)))
+                .collect();
+            match gone.len() == columns.len() {
+                true => entry.changes.changes().memory_bytes(),
+                false => gone.iter().map(|gone| gone.get_array_memory_size()).sum(),
+            }
+        });
+        gone.map(|bytes| bytes as u64).sum()
     }
 
     /// Rows of a table whose keys lie in these ranges go; the others are of its new definition.
@@ -461,6 +516,24 @@ impl Buffer {
         }
         Ok(())
     }
+}
+
+impl Entry {
+    fn columns(&self) -> &[ArrayRef] {
+        self.changes.changes().data.columns()
+    }
+
+    /// Whether its columns are those of another one, in memory.
+    fn has_columns_of(&self, other: &Entry) -> bool {
+        let mut both = self.columns().iter().zip(other.columns());
+        self.columns().len() == other.columns().len()
+            && both.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+}
+
+/// Where a column lies in memory.
+fn place(column: &ArrayRef) -> *const () {
+    Arc::as_ptr(column).cast()
 }
 
 /// The rows without their keys: ingest gives the ones that stay.

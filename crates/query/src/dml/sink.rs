@@ -67,7 +67,7 @@ impl Sink {
         let to = match &state.transaction {
             Some(transaction) => Destination::Transaction {
                 staged: Vec::new(),
-                bytes: transaction.buffer.bytes(),
+                bytes: transaction.bytes(),
             },
             None => Destination::Batch {
                 instance: session.instance().clone(),
@@ -290,10 +290,15 @@ impl Sink {
         mentioned: Vec<MentionedKeys>,
     ) -> Result<()> {
         let changes = match (&mut self.to, table.hidden_key) {
-            (Destination::Transaction { staged, .. }, true) => {
+            (Destination::Transaction { staged, bytes }, true) => {
                 let own: HashMap<RowId, usize> =
                     own_rows(&keys[0]).map(|(row, id)| (id, row)).collect();
                 let set = labelled(table, set)?;
+                if !own.is_empty() {
+                    let taken = set.iter().map(|(_, values)| values.get_array_memory_size());
+                    *bytes += taken.sum::<usize>() as u64;
+                    check_bytes(*bytes)?;
+                }
                 staged.push(Staged::UpdateOwn {
                     table: Arc::clone(table),
                     rows: own,
@@ -341,7 +346,7 @@ impl Sink {
                     Error::internal("a transaction ended while its statement ran")
                 })?;
                 transaction.wrote = true;
-                transaction.buffer.apply(staged)?;
+                transaction.apply(staged)?;
                 Ok(None)
             }
         }

@@ -139,7 +139,50 @@ fn a_transaction_holds_what_its_limit_says() {
     check_bytes(TRANSACTION_BYTES_MAX).unwrap();
     let error = check_bytes(TRANSACTION_BYTES_MAX + 1).unwrap_err();
     assert_eq!(error.sqlstate(), "53200");
-    let mut buffer = Buffer::default();
-    buffer.apply(vec![insert(&table(), &[1])]).unwrap();
-    assert!(buffer.bytes() > 0);
+    let mut transaction = Transaction::default();
+    transaction.apply(vec![insert(&table(), &[1])]).unwrap();
+    assert!(transaction.bytes() > 0);
+}
+
+#[test]
+fn what_savepoints_alone_keep_counts_too() {
+    let table = table();
+    let mut transaction = Transaction::default();
+    let save = |transaction: &mut Transaction, name: &str| {
+        transaction.savepoint(name.to_owned(), Settings::default(), Identity::default());
+    };
+    let set_texts = |transaction: &mut Transaction, text: &str| {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![text; 1000]));
+        let update = Staged::UpdateOwn {
+            table: Arc::clone(&table),
+            rows: (0..1000).map(|at| (row(at as u64), at)).collect(),
+            set: vec![(1, texts)],
+            generated: Vec::new(),
+        };
+        transaction.apply(vec![update]).unwrap();
+    };
+    let bytes_of_texts = |transaction: &Transaction| {
+        let changes = transaction.buffer.entries[0].changes.changes();
+        changes.data.column(1).get_array_memory_size() as u64
+    };
+    let values: Vec<i64> = (0..1000).collect();
+    transaction.apply(vec![insert(&table, &values)]).unwrap();
+    let inserted = transaction.bytes();
+    save(&mut transaction, "a");
+    assert_eq!(transaction.bytes(), inserted);
+    let first = bytes_of_texts(&transaction);
+    set_texts(&mut transaction, &"x".repeat(1000));
+    // The new texts, and the old ones; the other columns are the same.
+    let second = bytes_of_texts(&transaction);
+    assert!(second >= 1_000_000, "{second}");
+    assert_eq!(transaction.buffer.bytes, inserted - first + second);
+    assert_eq!(transaction.bytes(), inserted + second);
+    save(&mut transaction, "b");
+    set_texts(&mut transaction, "y");
+    let third = bytes_of_texts(&transaction);
+    assert_eq!(transaction.bytes(), inserted + second + third);
+    transaction.release("b").unwrap();
+    assert_eq!(transaction.bytes(), inserted + third);
+    transaction.rollback_to("a").unwrap();
+    assert_eq!(transaction.bytes(), inserted);
 }
