@@ -175,6 +175,7 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     if name == fixed::TYPE_FUNCTIONS.0 {
         return batch(fixed::TYPE_FUNCTIONS.1, fixed::type_functions()).map(Some);
     }
+    privileges::check(name, &seen.gate)?;
     let found = |tables: &[(&'static str, &'static str)]| {
         let table = tables.iter().find(|(known, _)| *known == name);
         table.map(|(_, columns)| *columns)

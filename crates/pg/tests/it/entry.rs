@@ -183,6 +183,24 @@ async fn operators_may_be_trusted_on_this_machine() {
     );
 }
 
+/// As `pg_dumpall --roles-only` does, and psql that reads it in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_tests_a_password_makes_another_role_that_has_the_password() {
+    let served = guarded().await;
+    let admin = served.connect("user=admin password=secret").await.unwrap();
+    let shown = "SELECT rolpassword FROM pg_authid WHERE rolname = 'anna'";
+    let verifier: String = admin.query_one(shown, &[]).await.unwrap().get(0);
+    admin
+        .batch_execute(&format!("CREATE ROLE twin LOGIN PASSWORD '{verifier}'"))
+        .await
+        .unwrap();
+    served.connect("user=twin password=anna's").await.unwrap();
+    let wrong = served.connect("user=twin password=secret").await;
+    assert_eq!(sqlstate(wrong.map(drop)), "28P01");
+    let anna = served.connect("user=anna password=anna's").await.unwrap();
+    assert_eq!(sqlstate(anna.query(shown, &[]).await), "42501");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_folders_owner_is_let_in_by_name_only_where_this_machine_is_trusted() {
     let served = guarded().await;

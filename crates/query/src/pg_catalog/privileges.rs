@@ -7,14 +7,15 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::ScalarUDF;
 use lazybase_model::access::{Access, Grants, Object, Privilege, Rights, Role, RoleId};
-use lazybase_model::{ColumnId, Table};
+use lazybase_model::{ColumnId, Result, Table};
 
 use super::by_name;
 use super::described::Numbered;
 use super::fixed::OWNER;
 use super::functions::{Arguments, argument, function};
 use super::{Cell, Row};
-use crate::access::name_of;
+use crate::access::gate::denied;
+use crate::access::{Gate, name_of};
 use crate::catalog::Names;
 use crate::definition::identifier;
 use crate::parse::CATALOG;
@@ -24,6 +25,9 @@ pub(super) const MEMBER_OF: &str = "pg_member_of";
 
 /// Where the numbers of roles begin.
 const ROLES: i64 = 1 << 27;
+
+/// The tables that show what tests passwords.
+const SHOW_VERIFIERS: [&str; 2] = ["pg_authid", "pg_shadow"];
 
 /// What is told of those that may log in.
 const OF_USERS: &str = "usename t, usesysid o, usecreatedb b, usesuper b, userepl b, \
@@ -77,17 +81,20 @@ pub(super) fn rows(name: &str, access: &Access) -> Vec<Row> {
     match name {
         "pg_database" => vec![database(access)],
         "pg_roles" | "pg_authid" => {
-            let roles = access.roles.values().map(role);
+            let shows = name == "pg_authid";
+            let roles = access.roles.values().map(|known| role(known, shows));
             std::iter::once(folders_owner()).chain(roles).collect()
         }
         "pg_user" | "pg_shadow" => {
+            let shows = name == "pg_shadow";
             let own = vec![
                 ("usename", CATALOG.into()),
                 ("usesysid", OWNER.into()),
                 ("usesuper", true.into()),
             ];
             let users = access.roles.values().filter(|role| role.login);
-            std::iter::once(own).chain(users.map(user)).collect()
+            let users = users.map(|known| user(known, shows));
+            std::iter::once(own).chain(users).collect()
         }
         "pg_auth_members" => {
             let all = access.roles.values().flat_map(|role| {
@@ -170,7 +177,8 @@ fn folders_owner() -> Row {
     ]
 }
 
-fn role(role: &Role) -> Row {
+/// A role; with the verifier of its password, or without.
+fn role(role: &Role, shows_verifier: bool) -> Row {
     let mut row: Row = vec![
         ("oid", role_oid(Some(role.id)).into()),
         ("rolname", role.name.clone().into()),
@@ -183,32 +191,52 @@ fn role(role: &Role) -> Row {
             role.connection_limit.map_or(-1, i64::from).into(),
         ),
     ];
-    row.extend(
-        role.password
-            .as_ref()
-            .map(|_| ("rolpassword", HIDDEN.into())),
-    );
+    row.extend(password(role, shows_verifier).map(|password| ("rolpassword", password)));
     let until = role.valid_until_micros.map(moment);
     row.extend(until.map(|until| ("rolvaliduntil", until.into())));
     row.extend(listed_settings(&role.settings).map(|settings| ("rolconfig", settings)));
     row
 }
 
-fn user(role: &Role) -> Row {
+/// A role that may log in; with the verifier of its password, or without.
+fn user(role: &Role, shows_verifier: bool) -> Row {
     let mut row: Row = vec![
         ("usename", role.name.clone().into()),
         ("usesysid", role_oid(Some(role.id)).into()),
         ("usesuper", role.superuser.into()),
-        ("passwd", HIDDEN.into()),
     ];
+    row.extend(password(role, shows_verifier).map(|password| ("passwd", password)));
     let until = role.valid_until_micros.map(moment);
     row.extend(until.map(|until| ("valuntil", until.into())));
     row.extend(listed_settings(&role.settings).map(|settings| ("useconfig", settings)));
     row
 }
 
-/// What stands where PostgreSQL has what tests a password.
+/// What stands for a password where nobody is to see what tests it.
 const HIDDEN: &str = "********";
+
+/// What tests a role's password, or what stands for it; nothing where the role has none, and its
+/// verifier would show.
+fn password(role: &Role, shows_verifier: bool) -> Option<Cell> {
+    match (&role.password, shows_verifier) {
+        (Some(verifier), true) => Some(verifier.as_text().into()),
+        (None, true) => None,
+        (_, false) => Some(HIDDEN.into()),
+    }
+}
+
+/// Refuses tables that show what tests passwords to whoever is no superuser.
+///
+/// # Errors
+/// `Invalid` (42501).
+pub(super) fn check(name: &str, gate: &Gate) -> Result<()> {
+    if !SHOW_VERIFIERS.contains(&name) || gate.rights().superuser {
+        return Ok(());
+    }
+    Err(denied(format!("permission denied for table {name}"))
+        .with_detail("it shows what tests passwords: only superusers may read it")
+        .with_hint("pg_roles and pg_user have the rest"))
+}
 
 /// Settings as `name=value`; nothing where there are none.
 fn listed_settings(settings: &BTreeMap<String, String>) -> Option<Cell> {

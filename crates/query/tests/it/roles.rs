@@ -485,12 +485,13 @@ async fn what_a_role_may_not_see_is_not_told_of() {
         .execute("ALTER ROLE reader PASSWORD 'hunter2'")
         .await
         .unwrap();
-    let shown = text(
-        &operator,
-        "SELECT rolpassword FROM pg_authid WHERE rolname = 'reader'",
-    )
-    .await;
-    assert_eq!(shown, "********");
+    let password = "SELECT rolpassword FROM pg_roles WHERE rolname = 'reader'";
+    assert_eq!(text(&operator, password).await, "********");
+    // What tests passwords is shown to superusers, of those that have one.
+    let with_password = "SELECT rolname FROM pg_authid WHERE rolpassword LIKE 'SCRAM-SHA-256$%'";
+    assert_eq!(text(&operator, with_password).await, "reader");
+    denied(reader.execute("SELECT rolname FROM pg_authid").await);
+    denied(nobody.execute("SELECT passwd FROM pg_shadow").await);
     let error = operator
         .execute("ALTER ROLE missing PASSWORD 'hunter2'")
         .await
