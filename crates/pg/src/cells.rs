@@ -179,6 +179,8 @@ enum Values {
     /// As plain text.
     Numeric(StringArray),
     List(ListArray, Box<Values>, u32),
+    /// `int2vector`: a list that is written as numbers with spaces between them.
+    Vector(ListArray, Box<Values>),
 }
 
 impl Values {
@@ -243,6 +245,11 @@ impl Values {
                 true => json(field, column)?,
                 false => to(&DataType::Utf8)?.as_string().clone(),
             }),
+            (types::INT2VECTOR, DataType::List(item)) => {
+                let list: ListArray = column.as_list().clone();
+                let values = Values::new(item, list.values())?;
+                Values::Vector(list, Box::new(values))
+            }
             (
                 _,
                 DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
@@ -306,6 +313,7 @@ impl Values {
                 }
             }
             Values::List(list, values, _) => put_list_text(list, values, row, out),
+            Values::Vector(list, values) => put_vector_text(list, values, row, out),
         }
     }
 
@@ -341,6 +349,9 @@ impl Values {
             }
             Values::List(list, values, element) => {
                 put_list_binary(list, values, *element, row, out);
+            }
+            Values::Vector(list, values) => {
+                put_list_binary(list, values, types::INT2, row, out);
             }
         }
     }
@@ -395,6 +406,16 @@ fn put_list_text(list: &ListArray, values: &Values, row: usize, out: &mut BytesM
         put_array_element(&String::from_utf8_lossy(&element), out);
     }
     out.put_u8(b'}');
+}
+
+fn put_vector_text(list: &ListArray, values: &Values, row: usize, out: &mut BytesMut) {
+    let (from, to) = span(list, row);
+    for at in from..to {
+        if at > from {
+            out.put_u8(b' ');
+        }
+        values.put_text(at, out);
+    }
 }
 
 fn put_list_binary(

@@ -10,6 +10,7 @@ pub(crate) const BOOL: u32 = 16;
 pub(crate) const BYTEA: u32 = 17;
 pub(crate) const INT8: u32 = 20;
 pub(crate) const INT2: u32 = 21;
+pub(crate) const INT2VECTOR: u32 = 22;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const TEXT: u32 = 25;
 pub(crate) const OID: u32 = 26;

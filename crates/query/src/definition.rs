@@ -4,7 +4,7 @@
 //! that has what the table refers to, make a table that gives the same statements.
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use arrow::util::display::array_value_to_string;
 use lazybase_model::table::ColumnEncoding;
 use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
@@ -36,6 +36,38 @@ pub(crate) fn of_view(visible: &Visible, view: &Table) -> (String, String) {
     let (name, query) = (identifier(&view.name), views::definition(visible, view));
     let text = format!("CREATE MATERIALIZED VIEW {name} AS {query}");
     (view.name.clone(), text)
+}
+
+/// What of a table's meaning PostgreSQL's statements can't say, so that what they make of its rows
+/// would be another table; nothing where they can.
+pub(crate) fn beyond_postgres(table: &Table) -> Option<String> {
+    let columns = &table.columns[..table.visible_columns()];
+    let of_column = columns.iter().find_map(|column| {
+        let what = match column {
+            column if column.id_key.is_some() => "is an ID key".to_owned(),
+            column if column.merge.is_some() => "has a merge operator".to_owned(),
+            column if column.has_labels() => "has labels".to_owned(),
+            column if !is_of_postgres(&column.data_type) => {
+                format!("is {}", declared_type(column))
+            }
+            _ => return None,
+        };
+        Some(format!("column {:?} {what}", column.name))
+    });
+    of_column.or_else(|| {
+        let labelled = table.row_label().map(|_| "its rows have labels".to_owned());
+        labelled.or_else(|| table.ttl.map(|_| "its rows end by themselves".to_owned()))
+    })
+}
+
+/// Whether PostgreSQL has a type that holds all values of this one.
+fn is_of_postgres(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(_) | DataType::Map(..) => false,
+        DataType::Time64(unit) | DataType::Timestamp(unit, _) => *unit != TimeUnit::Nanosecond,
+        DataType::List(item) => !item.data_type().is_nested() && is_of_postgres(item.data_type()),
+        _ => true,
+    }
 }
 
 fn create_table(visible: &Visible, table: &Table) -> Result<String> {

@@ -236,12 +236,6 @@ fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
             "double quotes are for names; for a text write '{quoted}'"
         ));
     }
-    if name == "tableoid" {
-        return error.with_hint(
-            "pg_dump, which asks for it, can't be used: lazybase export and COPY ... TO write a \
-             table's rows, SHOW CREATE TABLE gives its definition, and BACKUP copies all there is",
-        );
-    }
     // Where the table is one, it has them.
     if HiddenColumn::is_name(name) {
         return error.with_hint(

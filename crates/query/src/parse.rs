@@ -312,6 +312,7 @@ pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statem
             create.without_rows = extras.without_rows;
             create.set_storage(&extras.storage)?;
         }
+        Statement::CreateView(view) => view.without_rows = extras.without_rows,
         Statement::AlterTable(alter) => alter.set_storage(&extras.storage)?,
         _ => {}
     }
@@ -408,7 +409,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         casts: Vec::new(),
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
-        without_rows: with_data::take(&mut tokens)?,
+        without_rows: with_data::take(&mut tokens),
     };
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);

@@ -31,6 +31,7 @@ pub(crate) use privileges::{DATABASE, role_oid};
 
 pub(crate) mod by_name;
 mod described;
+mod dumped;
 pub(crate) mod expanded;
 mod facts;
 mod fixed;
@@ -109,6 +110,8 @@ fn columns(name: &str) -> Option<&'static str> {
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
         .chain(&OF_THE_MOMENT)
+        .chain(&dumped::COLUMNS)
+        .chain(&dumped::STAND_INS)
         .chain([&fixed::TYPE_FUNCTIONS]);
     let found = all.find(|(known, _)| *known == name);
     found.map(|(_, columns)| *columns)
@@ -136,7 +139,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
-        .chain(&OF_THE_MOMENT);
+        .chain(&OF_THE_MOMENT)
+        .chain(&dumped::COLUMNS);
     all.map(|(name, _)| *name)
 }
 
@@ -181,13 +185,18 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
         table.map(|(_, columns)| *columns)
     };
     if let Some(columns) = found(&described::COLUMNS) {
-        return batch(columns, described::rows(name, visible, access)).map(Some);
+        let rows = described::rows(name, visible, access);
+        return batch(columns, numbered(name, columns, rows)).map(Some);
     }
     if let Some(columns) = found(&fixed::COLUMNS) {
-        return batch(columns, fixed::rows(name)).map(Some);
+        return batch(columns, numbered(name, columns, fixed::rows(name))).map(Some);
     }
     if let Some(columns) = found(&privileges::COLUMNS) {
-        return batch(columns, privileges::rows(name, access)).map(Some);
+        let rows = privileges::rows(name, access);
+        return batch(columns, numbered(name, columns, rows)).map(Some);
+    }
+    if let Some(columns) = found(&dumped::COLUMNS).or_else(|| found(&dumped::STAND_INS)) {
+        return batch(columns, dumped::rows(name, visible)).map(Some);
     }
     if let Some(columns) = found(&shown::COLUMNS) {
         return batch(columns, shown::rows(&seen.settings)).map(Some);
@@ -199,6 +208,17 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
         Some(columns) => batch(columns, Vec::new()).map(Some),
         None => Ok(None),
     }
+}
+
+/// The rows of a table, with its own number where its columns say it: pg_dump asks for it.
+fn numbered(name: &str, columns: &str, mut rows: Vec<Row>) -> Vec<Row> {
+    if columns.contains("tableoid o") {
+        let number = system::number_of(name);
+        for row in &mut rows {
+            row.push(("tableoid", number.into()));
+        }
+    }
+    rows
 }
 
 /// A value of a row.
@@ -243,8 +263,8 @@ pub(crate) type Row = Vec<(&'static str, Cell)>;
 
 /// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
 /// `s`mallint, `i`nt, `l`ong, `o`id, `f`loat, `t`ext, `m`oment, inter`v`al of so many seconds,
-/// `S`, `O` and `F` for lists of numbers, `T` for a list of texts. A cell that a row leaves out is
-/// false, 0 or empty; behind a question mark it is NULL.
+/// `S`, `O` and `F` for lists of numbers, `V` for PostgreSQL's vector of them, `T` for a list of
+/// texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is NULL.
 pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
     for column in columns.split(", ") {
@@ -261,6 +281,7 @@ pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
         let field = Field::new(name, data_type, true);
         fields.push(match kind {
             "o" => field.with_metadata(types::mark("oid")),
+            "V" => field.with_metadata(types::mark(types::VECTOR)),
             _ => field,
         });
         arrays.push(array);
@@ -329,7 +350,7 @@ fn array<'c>(
             let moments: TimestampMicrosecondArray = micros.collect();
             Arc::new(moments.with_timezone("UTC"))
         }
-        "S" => listed!(Int16Builder::new(), i16),
+        "S" | "V" => listed!(Int16Builder::new(), i16),
         "O" => listed!(Int64Builder::new(), i64),
         "F" => listed!(Float32Builder::new(), f32),
         "T" => {

@@ -48,13 +48,24 @@ pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<An
     let mut sink = Sink::of(session);
     sink.change_table(TableChange::CreateView(made))?;
     match sink.finish(session).await {
-        Ok(token) => Ok(AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_token(token)),
+        Ok(token) => Ok(AnswerStream::done("CREATE MATERIALIZED VIEW", 0)
+            .with_token(token)
+            .with_notices(without_rows(&view))),
         // Somebody else was quicker.
         Err(error) if view.if_not_exists && error.kind() == ErrorKind::Conflict && is_there() => {
             Ok(skipped())
         }
         Err(error) => Err(error),
     }
+}
+
+/// What WITH NO DATA is told.
+fn without_rows(view: &CreateView) -> Vec<String> {
+    let notice = "WITH NO DATA changes nothing: a view is never without its rows";
+    view.without_rows
+        .then(|| notice.to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// DROP MATERIALIZED VIEW: all of the views, or none.

@@ -70,6 +70,27 @@ told 'LINE 1: SELECT nothing FROM ps' '^'
 ask "$url" --csv -c "SELECT k, t FROM ps WHERE k = 1" -c "COPY (SELECT 1 AS one) TO STDOUT"
 told 'k,t' '1,one'
 
+# A table and its view, out with pg_dump and in again with psql: in this order, with all that they had.
+if pg_dump --version | grep -qE ' (1[5-9]|[2-9][0-9])[.b]'; then
+    ask "$url" -c "CREATE MATERIALIZED VIEW ps_by_t AS SELECT t, k FROM ps ORDER BY t, k"
+    for shown in '\d+ ps' 'SELECT * FROM ps ORDER BY k' 'SELECT * FROM ps_by_t ORDER BY t, k'; do
+        psql -X -q --csv "$url" -c "$shown"
+    done >"$scratch/before"
+    pg_dump -d "$url" >"$scratch/dump.sql"
+    pg_dump -d "$url" --format=custom --file="$scratch/dump"
+    pg_restore --list "$scratch/dump" >"$scratch/out"
+    told 'TABLE public ps' 'MATERIALIZED VIEW public ps_by_t' 'CONSTRAINT public ps ps_pkey'
+    ask "$url" -c "DROP TABLE ps CASCADE"
+    ask "$url" -f "$scratch/dump.sql"
+    for shown in '\d+ ps' 'SELECT * FROM ps ORDER BY k' 'SELECT * FROM ps_by_t ORDER BY t, k'; do
+        psql -X -q --csv "$url" -c "$shown"
+    done >"$scratch/after"
+    diff "$scratch/before" "$scratch/after"
+    grep -q 'told by psql' "$scratch/after"
+    pg_dump -d "$url" --inserts --data-only --table=ps >"$scratch/out"
+    told "INSERT INTO public.ps VALUES (1, 'one', NULL, NULL);"
+fi
+
 # once URL NUMBER FILE: writes a file as the batch of that number; may be run again after an error.
 once() {
     PGOPTIONS='-c lazybase.producer=till-4' psql -X -q -At -v ON_ERROR_STOP=1 "$1" \

@@ -1,11 +1,12 @@
-//! CREATE INDEX and DROP VIEW, which change nothing: what they name is looked at all the same.
+//! CREATE INDEX, DROP VIEW and LOCK TABLE, which change nothing: what they name is looked at all
+//! the same.
 
 use std::sync::Arc;
 
 use lazybase_model::{Error, Result, Table};
 
 use crate::answer::AnswerStream;
-use crate::definition::identifier;
+use crate::definition::{beyond_postgres, identifier};
 use crate::parse::taken::{Index, Taken};
 use crate::parse::unsupported;
 use crate::session::Shared;
@@ -13,13 +14,44 @@ use crate::session::Shared;
 /// Does such a statement.
 ///
 /// # Errors
-/// As CREATE INDEX and DROP VIEW.
+/// As CREATE INDEX, DROP VIEW and LOCK TABLE.
 pub(crate) fn run(session: &Arc<Shared>, taken: Taken) -> Result<AnswerStream> {
     match taken {
         Taken::Index(index) => create_index(session, &index),
         Taken::NoView(names) => drop_no_view(session, &names),
+        Taken::Lock(names) => lock(session, &names),
         Taken::Nothing { tag, notices } => Ok(AnswerStream::done(tag, 0).with_notices(notices)),
     }
+}
+
+/// LOCK TABLE ... IN ACCESS SHARE MODE, which pg_dump says of each table that it is to write.
+///
+/// # Errors
+/// `Invalid`: 25P01 outside of a transaction, 0A000 for a table that pg_dump would write as another
+/// one; `NotFound` (42P01).
+fn lock(session: &Arc<Shared>, names: &[String]) -> Result<AnswerStream> {
+    if session.state.lock().transaction.is_none() {
+        return Err(
+            Error::invalid("LOCK TABLE can only be used in a transaction").with_sqlstate("25P01"),
+        );
+    }
+    let (visible, gate) = (session.visible(), session.gate_now());
+    for name in names {
+        let table = match visible.view(name) {
+            Some(view) => view,
+            None => visible.require(name)?,
+        };
+        gate.look(&table)?;
+        if let Some(what) = beyond_postgres(&table) {
+            return Err(unsupported(format!("pg_dump can't write {name:?}: {what}"))
+                .with_detail("PostgreSQL's statements, which pg_dump writes, can't say so")
+                .with_hint(format!(
+                    "leave it out: pg_dump --exclude-table={name}; BACKUP copies all there is, \
+                     SHOW CREATE TABLE and COPY ... TO write one table"
+                )));
+        }
+    }
+    Ok(AnswerStream::done("LOCK TABLE", 0))
 }
 
 /// CREATE INDEX: taken where its columns are there, and unique already if it says so.

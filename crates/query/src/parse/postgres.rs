@@ -50,6 +50,7 @@ pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
     trims(tokens);
     comparisons(tokens);
     tables(tokens);
+    only(tokens);
     if tokens
         .first()
         .is_some_and(|first| is(&first.token, "comment"))
@@ -155,6 +156,26 @@ fn tables(tokens: &mut Vec<TokenWithSpan>) {
             let [select, from] = words;
             let select = [select, Token::Mul, from].map(|token| TokenWithSpan { token, span });
             tokens.splice(at..=at, select);
+        }
+        at += 1;
+    }
+}
+
+/// `FROM ONLY t` as `FROM t`: no table has rows of others that inherit from it.
+fn only(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 1;
+    while at + 1 < tokens.len() {
+        let before = &tokens[at - 1].token;
+        let is_named = match &tokens[at + 1].token {
+            Token::Word(word) => {
+                let is_quoted = word.quote_style.is_some();
+                let point = tokens.get(at + 2).map(|after| &after.token) == Some(&Token::Period);
+                is_quoted || point || word.keyword == Keyword::NoKeyword
+            }
+            _ => false,
+        };
+        if is(&tokens[at].token, "only") && (is(before, "from") || is(before, "join")) && is_named {
+            tokens.remove(at);
         }
         at += 1;
     }

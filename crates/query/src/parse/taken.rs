@@ -6,6 +6,8 @@
 //!   CREATE UNIQUE INDEX i ON t (key, ...)   taken: the key is unique; of other columns, refused
 //!   CREATE SCHEMA IF NOT EXISTS public      taken; any other schema, refused
 //!   DROP INDEX | SEQUENCE | VIEW IF EXISTS  taken: there are none
+//!   LOCK TABLE t IN ACCESS SHARE MODE       taken, for pg_dump: a transaction reads a snapshot
+//!   ALTER SCHEMA public OWNER TO r          taken: it has no owner
 //! ```
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, ObjectName, ObjectType, SchemaName};
@@ -19,6 +21,8 @@ pub(crate) enum Taken {
     Index(Index),
     /// DROP VIEW IF EXISTS, of views that are not materialized: there are none.
     NoView(Vec<String>),
+    /// LOCK TABLE in ACCESS SHARE mode, of these tables.
+    Lock(Vec<String>),
     /// With nothing left to look at.
     Nothing {
         tag: &'static str,

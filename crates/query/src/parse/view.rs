@@ -19,6 +19,8 @@ pub(crate) struct CreateView {
     pub(crate) columns: Option<Vec<String>>,
     /// The columns that it is sorted by.
     pub(crate) key: Vec<String>,
+    /// WITH NO DATA, which changes nothing.
+    pub(crate) without_rows: bool,
 }
 
 /// What a view may be.
@@ -61,6 +63,7 @@ pub(super) fn create_view(view: &ast::CreateView) -> Result<CreateView> {
             .map(|expr| column(expr, &table))
             .collect::<Result<_>>()?,
         table,
+        without_rows: false,
     })
 }
 

@@ -1,5 +1,5 @@
 //! Statements that are read by their tokens: those that no dialect knows (SETTLE, VERIFY
-//! TABLE, BACKUP, PAUSE, RESUME, REFRESH, REINDEX), and SET, SHOW and RESET, whose names and
+//! TABLE, BACKUP, PAUSE, RESUME, REFRESH, REINDEX, LOCK), and SET, SHOW and RESET, whose names and
 //! values need no grammar.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_cluster::{SettleTo, StageName};
 use lazybase_model::{Error, Result};
 
+use super::taken::Taken;
 use super::{Statement, described, table_name, unsupported};
 
 /// The statement, if it is one of these.
@@ -27,6 +28,13 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "VACUUM" | "ANALYZE" | "ANALYSE" => vacuum(*first == "VACUUM", &tokens[1..]).map(Some),
         "REINDEX" | "CLUSTER" => Err(never_needed(first)),
         "REFRESH" => refresh(rest, &tokens[1..]).map(Some),
+        "LOCK" => lock(rest, &tokens[1..]).map(Some),
+        "ALTER" if rest.starts_with(&["SCHEMA", "PUBLIC", "OWNER", "TO"]) && rest.len() == 5 => {
+            Ok(Some(Statement::Taken(Taken::Nothing {
+                tag: "ALTER SCHEMA",
+                notices: vec!["the schema public has no owner: nothing changes".to_owned()],
+            })))
+        }
         "ALTER" if rest.starts_with(&["MATERIALIZED", "VIEW"]) => Err(unsupported(
             "of a materialized view nothing can be altered but its owner",
         )
@@ -189,6 +197,37 @@ fn refresh(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
             _ => error,
         })?;
     Ok(Statement::RefreshView(named))
+}
+
+/// LOCK TABLE t, ... IN ACCESS SHARE MODE, as pg_dump says it: what a transaction reads stays as it
+/// is. Other modes would keep others from writing.
+fn lock(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
+    let modes = rest.iter().rposition(|word| *word == "IN");
+    let named = match modes.map(|at| (at, &rest[at..])) {
+        Some((
+            at,
+            ["IN", "ACCESS", "SHARE", "MODE"] | ["IN", "ACCESS", "SHARE", "MODE", "NOWAIT"],
+        )) => at,
+        _ => {
+            return Err(unsupported("LOCK TABLE is not supported")
+                .with_detail("updates are blind: nothing is locked")
+                .with_hint(
+                    "LOCK TABLE t IN ACCESS SHARE MODE is taken, for pg_dump; pg_advisory_lock \
+                     locks what sessions agree on",
+                ));
+        }
+    };
+    let skipped = usize::from(rest.first() == Some(&"TABLE"));
+    let listed = tokens[skipped..named].split(|token| token.token == Token::Comma);
+    let names = listed.map(|named| match named {
+        [only, name @ ..]
+            if spelt(&only.token).eq_ignore_ascii_case("only") && !name.is_empty() =>
+        {
+            of_table(name)
+        }
+        name => of_table(name),
+    });
+    Ok(Statement::Taken(Taken::Lock(names.collect::<Result<_>>()?)))
 }
 
 fn stage(rest: &[&str]) -> Result<StageName> {

@@ -23,7 +23,8 @@ pub(super) const COLUMNS: [(&str, &str); 10] = [
          reltoastrelid o, relhasindex b, relisshared b, relpersistence t, relkind t, relnatts s, \
          relchecks s, relhasrules b, relhastriggers b, relhassubclass b, relrowsecurity b, \
          relforcerowsecurity b, relispopulated b, relreplident t, relispartition b, \
-         relrewrite o, relfrozenxid o, relminmxid o, relacl T?, reloptions T?, relpartbound t?",
+         relrewrite o, relfrozenxid o, relminmxid o, relacl T?, reloptions T?, relpartbound t?, \
+         tableoid o",
     ),
     (
         "pg_attribute",
@@ -33,13 +34,16 @@ pub(super) const COLUMNS: [(&str, &str); 10] = [
          attisdropped b, attislocal b, attinhcount i, attcollation o, attacl T?, attoptions T?, \
          attfdwoptions T?, attmissingval t?",
     ),
-    ("pg_attrdef", "oid o, adrelid o, adnum s, adbin t"),
+    (
+        "pg_attrdef",
+        "oid o, tableoid o, adrelid o, adnum s, adbin t",
+    ),
     (
         "pg_index",
         "indexrelid o, indrelid o, indnatts s, indnkeyatts s, indisunique b, \
          indnullsnotdistinct b, indisprimary b, indisexclusion b, indimmediate b, \
          indisclustered b, indisvalid b, indcheckxmin b, indisready b, indislive b, \
-         indisreplident b, indkey S, indcollation O, indclass O, indoption S, indexprs t?, \
+         indisreplident b, indkey V, indcollation O, indclass O, indoption S, indexprs t?, \
          indpred t?",
     ),
     (
@@ -96,7 +100,7 @@ fn of_key(table: &Table) -> i64 {
     KEYS + i64::from(table.id.0)
 }
 
-fn of_constraint(table: &Table) -> i64 {
+pub(super) fn of_constraint(table: &Table) -> i64 {
     CONSTRAINTS + i64::from(table.id.0)
 }
 
@@ -400,7 +404,10 @@ pub(super) fn rows(name: &str, visible: &Visible, access: &Access) -> Vec<Row> {
         "pg_attrdef" => tables.iter().flat_map(|table| defaults(table)).collect(),
         "pg_index" => keyed().map(|table| index(table)).collect(),
         "pg_constraint" => keyed().map(|table| constraint(table)).collect(),
-        "pg_description" => tables.iter().flat_map(|table| comments(table)).collect(),
+        "pg_description" => {
+            let of_tables = tables.iter().flat_map(|table| comments(table));
+            std::iter::once(of_public()).chain(of_tables).collect()
+        }
         "pg_tables" => tables
             .iter()
             .map(|table| {
@@ -597,6 +604,16 @@ fn constraint(table: &Arc<Table>) -> Row {
         ("conislocal", true.into()),
         ("connoinherit", true.into()),
         ("conkey", Cell::Ints(key_columns(table))),
+    ]
+}
+
+/// What PostgreSQL says of the schema that all tables are in: a dump would take it away, were it
+/// not there.
+fn of_public() -> Row {
+    vec![
+        ("objoid", PUBLIC.into()),
+        ("classoid", system::number_of("pg_namespace").into()),
+        ("description", "standard public schema".into()),
     ]
 }
 

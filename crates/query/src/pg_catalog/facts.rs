@@ -6,6 +6,7 @@
 //! | `CASE WHEN t.typtype = 'd' THEN x END`      | NULL: of types there are `b` and `p`  |
 //! | `... WHERE contype = 'f'`                   | no rows: all constraints are keys     |
 //! | `ARRAY(SELECT ... FROM unnest(reloptions))` | an empty array: there are none        |
+//! | the same of `pg_options_to_table`           | an empty array                        |
 //! | `ARRAY(SELECT x FROM pg_...)`               | `(SELECT array_agg(x) FROM pg_...)`,  |
 //! |                                             | an empty array where that is NULL     |
 //!
@@ -212,7 +213,8 @@ fn has_no_rows(select: &Select) -> bool {
             args: Some(given),
             ..
         } => {
-            parts(name).pop().as_deref() == Some("unnest")
+            let function = parts(name).pop().unwrap_or_default();
+            matches!(function.as_str(), "unnest" | "pg_options_to_table")
                 && never_set(given.args.first().and_then(unnamed))
         }
         _ => false,

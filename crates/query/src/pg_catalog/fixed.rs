@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use super::types::TYPES;
 use super::{Cell, Row};
+use crate::parse::CATALOG;
 
 /// The numbers of the schemas.
 pub(super) const PG_NAMESPACE: i64 = 11;
@@ -29,16 +30,23 @@ pub(super) const ACCESS_METHOD: i64 = 2;
 pub(super) const KEY_METHOD: i64 = 403;
 
 pub(super) const COLUMNS: [(&str, &str); 4] = [
-    ("pg_namespace", "oid o, nspname t, nspowner o, nspacl T?"),
+    (
+        "pg_namespace",
+        "oid o, nspname t, nspowner o, nspacl T?, tableoid o",
+    ),
     (
         "pg_type",
         "oid o, typname t, typnamespace o, typowner o, typlen s, typbyval b, typtype t, \
          typcategory t, typispreferred b, typisdefined b, typdelim t, typrelid o, typsubscript t, \
          typelem o, typarray o, typinput t, typoutput t, typreceive t, typsend t, typmodin t, \
          typmodout t, typanalyze t, typalign t, typstorage t, typnotnull b, typbasetype o, \
-         typtypmod i, typndims i, typcollation o, typdefaultbin t?, typdefault t?, typacl T?",
+         typtypmod i, typndims i, typcollation o, typdefaultbin t?, typdefault t?, typacl T?, \
+         tableoid o",
     ),
-    ("pg_am", "oid o, amname t, amhandler t, amtype t"),
+    (
+        "pg_am",
+        "oid o, amname t, amhandler t, amtype t, tableoid o",
+    ),
     (
         "pg_tablespace",
         "oid o, spcname t, spcowner o, spcacl T?, spcoptions T?",
@@ -48,7 +56,8 @@ pub(super) const COLUMNS: [(&str, &str); 4] = [
 /// What is told of functions.
 const OF_FUNCTIONS: &str = "oid o, proname t, pronamespace o, proowner o, prolang o, prokind t, \
      prorettype o, pronargs s, proargtypes O, proallargtypes O?, proargmodes T?, proargnames T?, \
-     proargdefaults t?, proretset b, prosrc t?, proisstrict b, provolatile t";
+     proargdefaults t?, proretset b, prosrc t?, proisstrict b, provolatile t, proacl T?, \
+     tableoid o";
 
 /// The functions that read and write values of types: what stands for `pg_proc` where it is joined
 /// by what `pg_type` names.
@@ -58,7 +67,7 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 47] = [
+pub(super) const EMPTY: [(&str, &str); 49] = [
     (
         "pg_amop",
         "oid o, amopfamily o, amoplefttype o, amoprighttype o, amopstrategy s, amoppurpose t, \
@@ -83,7 +92,7 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ),
     (
         "pg_collation",
-        "oid o, collname t, collnamespace o, collowner o, collprovider t, \
+        "oid o, tableoid o, collname t, collnamespace o, collowner o, collprovider t, \
          collisdeterministic b, collencoding i, collcollate t?, collctype t?, colliculocale t?",
     ),
     (
@@ -101,16 +110,21 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ),
     (
         "pg_event_trigger",
-        "oid o, evtname t, evtevent t, evtowner o, evtfoid o, evtenabled t",
+        "oid o, tableoid o, evtname t, evtevent t, evtowner o, evtfoid o, evtenabled t, evttags T?",
     ),
     (
         "pg_extension",
         "oid o, extname t, extowner o, extnamespace o, extrelocatable b, extversion t",
     ),
-    ("pg_foreign_data_wrapper", "oid o, fdwname t, fdwowner o"),
+    (
+        "pg_foreign_data_wrapper",
+        "oid o, tableoid o, fdwname t, fdwowner o, fdwhandler t, fdwvalidator t, fdwacl T?, \
+         fdwoptions T?",
+    ),
     (
         "pg_foreign_server",
-        "oid o, srvname t, srvowner o, srvfdw o",
+        "oid o, tableoid o, srvname t, srvowner o, srvfdw o, srvtype t?, srvversion t?, srvacl T?, \
+         srvoptions T?",
     ),
     ("pg_foreign_table", "ftrelid o, ftserver o, ftoptions T?"),
     (
@@ -125,11 +139,13 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ("pg_largeobject_metadata", "oid o, lomowner o, lomacl T?"),
     (
         "pg_opclass",
-        "oid o, tableoid o, opcmethod o, opcname t, opcnamespace o, opcintype o, opcdefault b",
+        "oid o, tableoid o, opcmethod o, opcname t, opcnamespace o, opcowner o, opcintype o, \
+         opcdefault b",
     ),
     (
         "pg_operator",
-        "oid o, oprname t, oprnamespace o, oprleft o, oprright o, oprresult o",
+        "oid o, tableoid o, oprname t, oprnamespace o, oprowner o, oprkind t, oprleft o, \
+         oprright o, oprresult o, oprcode t",
     ),
     (
         "pg_opfamily",
@@ -138,12 +154,12 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ("pg_parameter_acl", "oid o, parname t, paracl T?"),
     (
         "pg_partitioned_table",
-        "partrelid o, partstrat t, partnatts s, partdefid o, partattrs S",
+        "partrelid o, partstrat t, partnatts s, partdefid o, partattrs S, partclass T",
     ),
     (
         "pg_policy",
-        "oid o, polname t, polrelid o, polcmd t, polpermissive b, polroles O, polqual t?, \
-         polwithcheck t?",
+        "oid o, tableoid o, polname t, polrelid o, polcmd t, polpermissive b, polroles O, \
+         polqual t?, polwithcheck t?",
     ),
     (
         "pg_prepared_xacts",
@@ -152,13 +168,16 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ("pg_proc", OF_FUNCTIONS),
     (
         "pg_publication",
-        "oid o, pubname t, pubowner o, puballtables b, pubinsert b, pubupdate b, pubdelete b, \
-         pubtruncate b, pubviaroot b",
+        "oid o, tableoid o, pubname t, pubowner o, puballtables b, pubinsert b, pubupdate b, \
+         pubdelete b, pubtruncate b, pubviaroot b",
     ),
-    ("pg_publication_namespace", "oid o, pnpubid o, pnnspid o"),
+    (
+        "pg_publication_namespace",
+        "oid o, tableoid o, pnpubid o, pnnspid o",
+    ),
     (
         "pg_publication_rel",
-        "oid o, prpubid o, prrelid o, prqual t?, prattrs S?",
+        "oid o, tableoid o, prpubid o, prrelid o, prqual t?, prattrs S?",
     ),
     (
         "pg_range",
@@ -182,11 +201,17 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
         "schemaname t, sequencename t, sequenceowner t, data_type t, start_value l, \
          min_value l, max_value l, increment_by l, cycle b, cache_size l, last_value l?",
     ),
+    (
+        "pg_seclabels",
+        "objoid o, classoid o, objsubid i, objtype t, objnamespace o, objname t, provider t, \
+         label t",
+    ),
     ("pg_shdescription", "objoid o, classoid o, description t"),
+    ("pg_shseclabel", "objoid o, classoid o, provider t, label t"),
     (
         "pg_statistic_ext",
-        "oid o, stxrelid o, stxname t, stxnamespace o, stxowner o, stxstattarget i, stxkeys S, \
-         stxkind T",
+        "oid o, tableoid o, stxrelid o, stxname t, stxnamespace o, stxowner o, stxstattarget i, \
+         stxkeys S, stxkind T",
     ),
     (
         "pg_stats",
@@ -197,13 +222,13 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ),
     (
         "pg_subscription",
-        "oid o, subdbid o, subskiplsn t, subname t, subowner o, subenabled b, subbinary b, \
-         substream b, subtwophasestate t, subdisableonerr b, subconninfo t, subslotname t?, \
-         subsynccommit t, subpublications T",
+        "oid o, tableoid o, subdbid o, subskiplsn t, subname t, subowner o, subenabled b, \
+         subbinary b, substream b, subtwophasestate t, subdisableonerr b, subconninfo t, \
+         subslotname t?, subsynccommit t, subpublications T",
     ),
     (
         "pg_transform",
-        "oid o, trftype o, trflang o, trffromsql t, trftosql t",
+        "oid o, tableoid o, trftype o, trflang o, trffromsql o, trftosql o",
     ),
     (
         "pg_trigger",
@@ -213,7 +238,7 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ),
     (
         "pg_ts_config",
-        "oid o, cfgname t, cfgnamespace o, cfgowner o, cfgparser o",
+        "oid o, tableoid o, cfgname t, cfgnamespace o, cfgowner o, cfgparser o",
     ),
     (
         "pg_ts_config_map",
@@ -221,16 +246,17 @@ pub(super) const EMPTY: [(&str, &str); 47] = [
     ),
     (
         "pg_ts_dict",
-        "oid o, dictname t, dictnamespace o, dictowner o, dicttemplate o, dictinitoption t?",
+        "oid o, tableoid o, dictname t, dictnamespace o, dictowner o, dicttemplate o, \
+         dictinitoption t?",
     ),
     (
         "pg_ts_parser",
-        "oid o, prsname t, prsnamespace o, prsstart t, prstoken t, prsend t, prsheadline t, \
-         prslextype t",
+        "oid o, tableoid o, prsname t, prsnamespace o, prsstart t, prstoken t, prsend t, \
+         prsheadline t, prslextype t",
     ),
     (
         "pg_ts_template",
-        "oid o, tmplname t, tmplnamespace o, tmplinit t, tmpllexize t",
+        "oid o, tableoid o, tmplname t, tmplnamespace o, tmplinit t, tmpllexize t",
     ),
     (
         "pg_user_mapping",
@@ -255,6 +281,11 @@ pub(super) fn rows(name: &str) -> Vec<Row> {
             .map(|(oid, name)| {
                 let mut row = named(oid, "nspname", name);
                 row.push(("nspowner", OWNER.into()));
+                if oid == PUBLIC {
+                    // As PostgreSQL has it from the beginning: then no dump changes it.
+                    let all = [format!("{CATALOG}=UC/{CATALOG}"), format!("=U/{CATALOG}")];
+                    row.push(("nspacl", Cell::Texts(all.into())));
+                }
                 row
             })
             .collect(),
@@ -362,6 +393,8 @@ fn types() -> Vec<Row> {
                 ("typisdefined", true.into()),
                 ("typdelim", ",".into()),
                 ("typtypmod", (-1).into()),
+                // As columns of the type have it.
+                ("typstorage", if length < 0 { "x" } else { "p" }.into()),
                 ("typinput", function(known.name, category, "in").into()),
                 ("typoutput", function(known.name, category, "out").into()),
                 ("typreceive", function(known.name, category, "recv").into()),

@@ -490,7 +490,8 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
             numbered.constraint_definition(number(a, 0)?)
         }),
         with("pg_get_viewdef", DataType::Utf8, |numbered, a| {
-            numbered.view_definition(number(a, 0)?)
+            let query = numbered.view_definition(number(a, 0)?)?;
+            Some(format!("{query};"))
         }),
         with("obj_description", DataType::Utf8, |numbered, a| {
             numbered.comment(number(a, 0)?, 0)

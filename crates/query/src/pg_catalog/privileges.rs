@@ -38,7 +38,7 @@ pub(super) const COLUMNS: [(&str, &str); 8] = [
         "pg_database",
         "oid o, datname t, datdba o, encoding i, datlocprovider t, datistemplate b, \
          datallowconn b, datconnlimit i, datfrozenxid o, datminmxid o, dattablespace o, \
-         datcollate t, datctype t, daticulocale t?, datcollversion t?, datacl T?",
+         datcollate t, datctype t, daticulocale t?, datcollversion t?, datacl T?, tableoid o",
     ),
     (
         "pg_roles",
@@ -64,7 +64,7 @@ pub(super) const COLUMNS: [(&str, &str); 8] = [
     ),
     (
         "pg_default_acl",
-        "oid o, defaclrole o, defaclnamespace o, defaclobjtype t, defaclacl T?",
+        "oid o, tableoid o, defaclrole o, defaclnamespace o, defaclobjtype t, defaclacl T?",
     ),
 ];
 
@@ -299,6 +299,27 @@ fn granted(access: &Access, (grants, options): Passed<'_>, owner: &str) -> Vec<S
     grants.iter().map(one).collect()
 }
 
+/// The privileges on something of a kind that nobody has granted any on, with commas between them.
+fn default_acl(kind: &str, owner: &str) -> Option<String> {
+    // Lists are written as texts with commas.
+    if owner.contains(',') {
+        return None;
+    }
+    let of_tables = || {
+        Privilege::OF_TABLES
+            .iter()
+            .map(|privilege| privilege.letter())
+    };
+    Some(match kind {
+        "r" => format!("{owner}={}/{owner}", of_tables().collect::<String>()),
+        "n" => format!("{owner}=UC/{owner}"),
+        "d" => format!("=Tc/{owner},{owner}=CTc/{owner}"),
+        "f" => format!("=X/{owner},{owner}=X/{owner}"),
+        "l" | "T" => format!("=U/{owner},{owner}=U/{owner}"),
+        _ => return None,
+    })
+}
+
 /// What the functions know.
 struct Known {
     access: Arc<Access>,
@@ -490,6 +511,11 @@ pub(super) fn functions(names: &Names, numbered: &Arc<Numbered>) -> Vec<ScalarUD
         }),
     ));
     let lists = DataType::new_list(DataType::Utf8, true);
+    let of = Arc::clone(&known);
+    all.push(function("acldefault", lists.clone(), move |a| {
+        let owner = of.role(argument(a, 1)?)?;
+        default_acl(argument(a, 0)?, &identifier(&name_of(&of.access, owner)))
+    }));
     all.push(function(MEMBER_OF, lists, move |a| {
         let role = known.role(argument(a, 0)?)??;
         let of = known.access.roles.get(&role)?.member_of.keys();

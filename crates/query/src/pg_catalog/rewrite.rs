@@ -14,6 +14,7 @@
 //! | `array_upper(x, 1)`                       | `nullif(cardinality(x), 0)`                |
 //! | `information_schema._pg_expandarray(x)`   | `unnest(pg_expanded(x))`                   |
 //! | `(_pg_expandarray(x)).n`                  | as `generate_subscripts(x, 1)`             |
+//! | `typname[0]`                              | `left(typname, 1)`                         |
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
@@ -26,9 +27,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinConstraint, JoinOperator,
-    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
-    TableFactor, Value, VisitorMut,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Join, JoinConstraint,
+    JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement,
+    Subscript, TableAlias, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 
 use super::by_name::{self, REGPROC_KNOWN};
@@ -38,7 +39,7 @@ use super::fixed::TYPE_FUNCTIONS;
 use super::functions::{DEFAULT_OF, REGPROC_NAME, REGPROC_OID};
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
-use super::{PG_CATALOG, has, is_empty, order, select_list};
+use super::{PG_CATALOG, dumped, has, is_empty, order, select_list};
 use crate::parse::folded;
 use crate::walk::visit_mut;
 
@@ -69,6 +70,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         join_functions(select);
+        dumped::stand_in(select);
         ControlFlow::Continue(())
     }
 
@@ -104,7 +106,7 @@ impl VisitorMut for Rewriter {
     }
 }
 
-fn part(name: &str) -> ObjectNamePart {
+pub(super) fn part(name: &str) -> ObjectNamePart {
     ObjectNamePart::Identifier(Ident::new(name))
 }
 
@@ -184,7 +186,8 @@ fn rewrite_expr(expr: &mut Expr) {
             }
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            if let Some(replaced) = part_of_expanded(root, access_chain) {
+            let expanded = part_of_expanded(root, access_chain);
+            if let Some(replaced) = expanded.or_else(|| first_letter(root, access_chain)) {
                 *expr = replaced;
             }
         }
@@ -250,6 +253,16 @@ fn part_of_expanded(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
         },
         _ => None,
     }
+}
+
+/// `typname[0]` as the first letter of the name: letters of names are counted from 0.
+fn first_letter(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
+    let [AccessExpr::Subscript(Subscript::Index { index })] = access else {
+        return None;
+    };
+    let is_first = column(root) == "typname" && index.to_string() == "0";
+    let one = Expr::Value(Value::Number("1".to_owned(), false).into());
+    is_first.then(|| call("left", vec![root.clone(), one]))
 }
 
 /// The role whose memberships `ARRAY(SELECT ... FROM pg_auth_members m ... WHERE m.member = role)`
@@ -618,13 +631,36 @@ fn aggregate(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with has none, or
-/// none of what it asks for.
+/// Whether a SELECT over `pg_catalog` can't give a row: a table that it begins with, or needs rows
+/// of, has none, or none of what it asks for.
 pub(super) fn never_has_rows(select: &Select) -> bool {
     let of_empty = |factor: &TableFactor| catalog_table(factor).is_some_and(|name| is_empty(&name));
     let asks_for_none = select.selection.as_ref().is_some_and(facts::never_holds);
-    let reads_empty = select.from.iter().any(|from| of_empty(&from.relation));
+    let mut from = select.from.iter();
+    let reads_empty = from.any(|from| of_empty(&from.relation) || joins_empty(from, of_empty));
     !aggregates(select) && (asks_for_none || reads_empty)
+}
+
+/// Whether a join needs rows of a table that has none.
+fn joins_empty(from: &TableWithJoins, is_empty: impl Fn(&TableFactor) -> bool) -> bool {
+    let inner = |join: &Join| {
+        matches!(
+            join.join_operator,
+            JoinOperator::Join(_) | JoinOperator::Inner(_)
+        )
+    };
+    let left = |join: &Join| {
+        matches!(
+            join.join_operator,
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_)
+        )
+    };
+    // A RIGHT or a FULL JOIN has rows of its own.
+    from.joins.iter().all(|join| inner(join) || left(join))
+        && from
+            .joins
+            .iter()
+            .any(|join| inner(join) && is_empty(&join.relation))
 }
 
 /// Takes out what the planner could not plan, of rows that never come.

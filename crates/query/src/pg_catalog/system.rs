@@ -28,6 +28,19 @@ use crate::system_tables;
 /// Where their numbers begin: behind those of functions, before those of users' tables.
 const FIRST: i64 = 14_000;
 
+/// Those of pg_catalog that PostgreSQL's tools know by the numbers that they have there.
+const KNOWN: [(&str, i64); 9] = [
+    ("pg_type", 1247),
+    ("pg_class", PG_CLASS),
+    ("pg_authid", 1260),
+    ("pg_database", 1262),
+    ("pg_am", 2601),
+    ("pg_attrdef", 2604),
+    ("pg_constraint", 2606),
+    ("pg_namespace", 2615),
+    ("pg_extension", 3079),
+];
+
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SystemTable {
@@ -36,7 +49,7 @@ pub(crate) struct SystemTable {
     pub(crate) name: &'static str,
 }
 
-/// All of them, in the order of their numbers, but for `pg_class`, which PostgreSQL numbers.
+/// All of them, in the order of their numbers, but for those that PostgreSQL numbers.
 fn all() -> &'static [SystemTable] {
     static ALL: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         let of_system = system_tables::NAMES.into_iter();
@@ -44,16 +57,15 @@ fn all() -> &'static [SystemTable] {
         let of_postgres = names().map(|name| (PG_CATALOG, name));
         let of_standard = information_schema::names().map(|name| (INFORMATION_SCHEMA, name));
         let all = of_system.chain(of_postgres).chain(of_standard);
-        let numbered = all
-            .zip(FIRST..)
-            .map(|((schema, name), number)| SystemTable {
-                oid: match name {
-                    "pg_class" => PG_CLASS,
-                    _ => number,
-                },
+        let numbered = all.zip(FIRST..).map(|((schema, name), number)| {
+            let known = KNOWN.iter().find(|(known, _)| *known == name);
+            let known = known.filter(|_| schema == PG_CATALOG);
+            SystemTable {
+                oid: known.map_or(number, |(_, known)| *known),
                 schema,
                 name,
-            });
+            }
+        });
         numbered.collect()
     });
     &ALL
@@ -61,8 +73,8 @@ fn all() -> &'static [SystemTable] {
 
 /// The one of a number.
 pub(super) fn numbered(oid: i64) -> Option<&'static SystemTable> {
-    if oid == PG_CLASS {
-        return named(None, "pg_class");
+    if let Some((name, _)) = KNOWN.iter().find(|(_, known)| *known == oid) {
+        return named(None, name);
     }
     let at = usize::try_from(oid.checked_sub(FIRST)?).ok()?;
     all().get(at).filter(|table| table.oid == oid)
@@ -73,6 +85,30 @@ pub(super) fn named(schema: Option<&str>, name: &str) -> Option<&'static SystemT
     let schema = schema.unwrap_or(PG_CATALOG);
     let mut tables = all().iter();
     tables.find(|table| table.schema == schema && table.name == name)
+}
+
+/// The number of one of pg_catalog.
+pub(super) fn number_of(name: &str) -> i64 {
+    named(None, name).map_or(0, |table| table.oid)
+}
+
+/// Those of a schema.
+pub(super) fn in_schema(schema: &'static str) -> impl Iterator<Item = &'static SystemTable> {
+    all().iter().filter(move |table| table.schema == schema)
+}
+
+/// The numbers of those that everybody may read, and the lists that say so.
+pub(super) fn readable_by_everybody() -> impl Iterator<Item = (i64, Cell)> {
+    let all = all().iter().filter(|table| !table.is_for_superusers());
+    all.map(|table| (table.oid, everybody()))
+}
+
+/// The privileges on one that everybody may read.
+fn everybody() -> Cell {
+    Cell::Texts(vec![
+        format!("{CATALOG}=r/{CATALOG}"),
+        format!("=r/{CATALOG}"),
+    ])
 }
 
 impl SystemTable {
@@ -165,10 +201,10 @@ fn class(table: &SystemTable, columns: &Schema) -> Row {
         ("relnatts", (columns.fields().len() as i64).into()),
         ("relispopulated", true.into()),
         ("relreplident", "n".into()),
+        ("tableoid", PG_CLASS.into()),
     ];
     if !table.is_for_superusers() {
-        let everybody = vec![format!("{CATALOG}=r/{CATALOG}"), format!("=r/{CATALOG}")];
-        row.push(("relacl", Cell::Texts(everybody)));
+        row.push(("relacl", everybody()));
     }
     row
 }

@@ -45,6 +45,22 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT a::regtype::regtype FROM t",
             "SELECT pg_regtype_name(a) FROM t",
         ),
+        (
+            "SELECT typname[0] = '_' FROM pg_type",
+            "SELECT left(typname, 1) = '_' FROM pg_catalog.pg_type",
+        ),
+        (
+            "SELECT d.objid FROM pg_depend d WHERE d.deptype <> 'e'",
+            "SELECT d.objid FROM pg_catalog.pg_depend_of_dumps d WHERE d.deptype <> 'e'",
+        ),
+        (
+            "SELECT count(*) FROM pg_depend",
+            "SELECT count(*) FROM pg_catalog.pg_depend",
+        ),
+        (
+            "SELECT extname FROM pg_extension",
+            "SELECT extname FROM pg_catalog.pg_extension",
+        ),
         ("SELECT user", "SELECT current_user() AS \"user\""),
         (
             "SELECT USER AS u, current_schema",

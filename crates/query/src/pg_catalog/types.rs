@@ -98,6 +98,8 @@ pub(crate) static TYPES: [PgType; 26] = [
 ];
 
 const MARK: &str = "lazybase.type";
+/// The mark of lists that are written as numbers with spaces between them.
+pub(super) const VECTOR: &str = "int2vector";
 
 /// The metadata of a field whose values are of a type that Arrow does not know.
 pub(crate) fn mark(name: &str) -> HashMap<String, String> {
@@ -116,6 +118,7 @@ pub fn pg_type_of(field: &Field) -> u32 {
         (DataType::Utf8, Some("uuid")) => 2950,
         (DataType::Utf8, Some("json")) => 114,
         (DataType::Int64, Some("oid")) => 26,
+        (DataType::List(_), Some(VECTOR)) => 22,
         (data_type, _) => of_type(data_type),
     }
 }

@@ -1,0 +1,163 @@
+//! What `pg_dump` must know beside what is there, so that what it writes can be read in again: what
+//! depends on what, and which tables are the system's own.
+//!
+//! ```text
+//!   FROM pg_depend, its columns alone      -> views depend on their tables and on these keys;
+//!                                             the schema lazybase came with an extension
+//!   FROM pg_extension, with extconfig too  -> that extension: what comes with one is left out
+//!   FROM pg_init_privs                     -> who may read the system's own tables by birth
+//! ```
+//!
+//! The first two stand in the place of tables without rows, for nobody but who asks as `pg_dump`
+//! does: to everybody else there are no extensions (PGC-1), and the planner need not plan what
+//! tools compute of dependencies.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Select, SelectItem, TableAlias, TableFactor,
+};
+use lazybase_model::Table;
+
+use super::described::{PG_CLASS, of_constraint, oid_of};
+use super::fixed::{OF_SYSTEM, OWNER};
+use super::rewrite::{part, parts, relations};
+use super::{PG_CATALOG, Row, system};
+use crate::parse::{CATALOG, SYSTEM_SCHEMA, folded};
+use crate::visible::Visible;
+
+const DEPENDENCIES: &str = "pg_depend_of_dumps";
+const EXTENSIONS: &str = "pg_extension_of_dumps";
+
+pub(super) const COLUMNS: [(&str, &str); 1] = [(
+    "pg_init_privs",
+    "objoid o, classoid o, objsubid i, privtype t, initprivs T?",
+)];
+
+/// What stands for tables that have no rows for others.
+pub(super) const STAND_INS: [(&str, &str); 2] = [
+    (
+        DEPENDENCIES,
+        "classid o, objid o, objsubid i, refclassid o, refobjid o, refobjsubid i, deptype t",
+    ),
+    (
+        EXTENSIONS,
+        "oid o, tableoid o, extname t, extowner o, extnamespace o, extrelocatable b, \
+         extversion t, extconfig O?, extcondition T?",
+    ),
+];
+
+/// The number of the extension that the system's own schema came with: one of those that are
+/// there in each database, which no dump makes.
+const EXTENSION: i64 = 13_002;
+
+/// Puts what stands for it in the place of a table that a SELECT asks for as `pg_dump` does.
+pub(super) fn stand_in(select: &mut Select) {
+    let columns = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        }
+        SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
+        _ => false,
+    };
+    if !select.projection.iter().all(columns) {
+        return;
+    }
+    let alone = relations(select).count() == 1;
+    let configured = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+            parts.last().is_some_and(|last| folded(last) == "extconfig")
+        }
+        _ => false,
+    });
+    let Some(from) = select.from.first_mut() else {
+        return;
+    };
+    let TableFactor::Table {
+        name,
+        alias,
+        args: None,
+        ..
+    } = &mut from.relation
+    else {
+        return;
+    };
+    let named = parts(name);
+    let table = match named.as_slice() {
+        [table] => table.as_str(),
+        [schema, table] if schema == PG_CATALOG => table.as_str(),
+        _ => return,
+    };
+    let (known, other) = match table {
+        "pg_depend" if alone => ("pg_depend", DEPENDENCIES),
+        "pg_extension" if configured => ("pg_extension", EXTENSIONS),
+        _ => return,
+    };
+    *name = ObjectName(vec![part(PG_CATALOG), part(other)]);
+    alias.get_or_insert_with(|| TableAlias {
+        explicit: true,
+        name: Ident::new(known),
+        columns: Vec::new(),
+        at: None,
+    });
+}
+
+/// The rows of one of these tables.
+pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
+    match name {
+        DEPENDENCIES => {
+            let of_views = visible.views().into_iter().flat_map(|view| {
+                let table = visible.table_of(&view);
+                table.map_or_else(Vec::new, |table| of_view(&view, &table))
+            });
+            of_extension().chain(of_views).collect()
+        }
+        EXTENSIONS => vec![vec![
+            ("oid", EXTENSION.into()),
+            ("tableoid", system::number_of("pg_extension").into()),
+            ("extname", CATALOG.into()),
+            ("extowner", OWNER.into()),
+            ("extnamespace", OF_SYSTEM.into()),
+            ("extversion", env!("CARGO_PKG_VERSION").into()),
+        ]],
+        _ => system::readable_by_everybody()
+            .map(|(oid, acl)| {
+                vec![
+                    ("objoid", oid.into()),
+                    ("classoid", PG_CLASS.into()),
+                    ("privtype", "i".into()),
+                    ("initprivs", acl),
+                ]
+            })
+            .collect(),
+    }
+}
+
+/// Something that depends on something else, both with the numbers of the tables that list them.
+fn depends(on: (i64, i64), one: (i64, i64), kind: &'static str) -> Row {
+    vec![
+        ("classid", one.0.into()),
+        ("objid", one.1.into()),
+        ("refclassid", on.0.into()),
+        ("refobjid", on.1.into()),
+        ("deptype", kind.into()),
+    ]
+}
+
+/// The system's own schema, and the tables in it, which `pg_dump` would make again.
+fn of_extension() -> impl Iterator<Item = Row> {
+    let extension = (system::number_of("pg_extension"), EXTENSION);
+    let schema = (system::number_of("pg_namespace"), OF_SYSTEM);
+    let tables = system::in_schema(SYSTEM_SCHEMA).map(|table| (PG_CLASS, table.oid));
+    let all = std::iter::once(schema).chain(tables);
+    all.map(move |one| depends(extension, one, "e"))
+}
+
+/// A view, which is made when its table is there, and has its key.
+fn of_view(view: &Table, table: &Table) -> Vec<Row> {
+    let one = (PG_CLASS, oid_of(view));
+    let mut rows = vec![depends((PG_CLASS, oid_of(table)), one, "n")];
+    if !table.hidden_key {
+        let constraint = (system::number_of("pg_constraint"), of_constraint(table));
+        rows.push(depends(constraint, one, "n"));
+    }
+    rows
+}
