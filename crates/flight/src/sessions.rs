@@ -236,6 +236,12 @@ impl Sessions {
         pause(turn.delay(self.database.instance().now_micros())).await;
         let proved = self.database.authenticate_password(&user, &password).await;
         turn.end(proved.is_ok(), self.database.instance().now_micros());
+        if proved
+            .as_ref()
+            .is_err_and(|error| error.sqlstate() == "28P01")
+        {
+            self.database.note_refused(&user, peer.address());
+        }
         proved
     }
 

@@ -128,8 +128,16 @@ impl Door<'_> {
             Err(_) => Err(wrong_password(user)),
         };
         turn.end(proved.is_ok(), self.database.instance().now_micros());
+        if proved.as_ref().is_err_and(is_of_password) {
+            self.database.note_refused(user, self.peer);
+        }
         Ok(proved)
     }
+}
+
+/// Whether an error is that of a password that is not right, as far as the client is told.
+fn is_of_password(error: &Error) -> bool {
+    error.sqlstate() == "28P01"
 }
 
 fn malformed() -> Error {

@@ -253,13 +253,15 @@ async fn refuse(stream: TcpStream) {
         .with_detail("together, those of all protocols have the open files that are left for them")
         .with_hint("close some, use a pool, or raise the limit of open files: ulimit -n")
         .with_sqlstate("53300");
-    tell(Wire::new(stream), &error).await;
+    let peer = stream.peer_addr().ok();
+    tell(Wire::new(stream), &error, peer).await;
 }
 
 /// Tells a client why it is not let in.
-async fn tell(mut wire: Wire, error: &Error) {
+async fn tell(mut wire: Wire, error: &Error, peer: Option<SocketAddr>) {
     observe::failed(PROTOCOL, error);
-    tracing::info!(sqlstate = error.sqlstate(), "connection refused: {error}");
+    let (sqlstate, peer) = (error.sqlstate(), peer.map(tracing::field::display));
+    tracing::info!(peer, sqlstate, "connection refused: {error}");
     wire.put(failure::error(error, Severity::Fatal, "", 0));
     wire.close().await;
 }
@@ -312,7 +314,7 @@ async fn connect(
             tracing::debug!(pid, "connection closed");
         }
         Ok(None) => {}
-        Err(error) => tell(wire, &error).await,
+        Err(error) => tell(wire, &error, Some(peer)).await,
     }
 }
 

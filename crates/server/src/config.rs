@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Reads the environment and the file; writes nothing. Invariant CFG-1: an option has the same
-//! name through every door, and one that is not known is an error, never ignored.
+//! name through every door, and one that is not known is an error, never ignored; of variables,
+//! which may be somebody else's, those are told of that are nearly an option's.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,6 +29,7 @@ mod values;
 
 pub(crate) use flags::Given;
 use options::OPTIONS;
+pub(crate) use options::misspelt;
 pub(crate) use print::printed;
 
 /// The environment variable that names the file; behind a `-`, one that need not be there.
@@ -212,6 +214,7 @@ impl Config {
             let line = 1 + text[..at.min(text.len())].matches('\n').count();
             let message = error.message().lines().next().unwrap_or_default();
             Error::invalid(format!("{}, line {line}: {message}", path.display()))
+                .with_hint("texts stand in double quotes: pg_listen = \"127.0.0.1:5432\"")
         })?;
         for (key, value) in &table {
             let place = format!("{}: {key}", path.display());

@@ -160,6 +160,7 @@ impl Http {
             .route("/health", get(|| async { "alive\n" }))
             .route("/ready", get(ready))
             .route("/metrics", get(metrics))
+            .fallback(absent)
             .with_state(shared)
             .layer(middleware::from_fn_with_state(guard, guard::admit))
             .into_make_service_with_connect_info::<Peer>();
@@ -201,6 +202,11 @@ async fn index() -> &'static str {
      /health   200 while the process is alive\n\
      /ready    200 while it takes statements, else 503 with the reason\n\
      /metrics  for Prometheus\n"
+}
+
+async fn absent() -> impl IntoResponse {
+    let told = "there is no such page: / lists those that there are\n";
+    (StatusCode::NOT_FOUND, told)
 }
 
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {

@@ -59,6 +59,10 @@ pub(crate) async fn run(config: Config, print_config: bool, heavy_threads: Handl
             if doors.are_local {
                 teller.say(FOR_OTHERS);
             }
+            let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+            for line in config::misspelt(variables) {
+                teller.say(&line);
+            }
             teller.say("ready; Ctrl-C stops");
             health.enter(Phase::Ready);
             security::reload_on_hangup(tls, |line| teller.say(line), signals.next()).await?;

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 use x509_certificate::X509Certificate;
 
 mod client;
@@ -124,7 +124,13 @@ fn read(files: &TlsFiles) -> Result<Loaded> {
     };
     let config = builder
         .with_single_cert(chain, key)
-        .map_err(|error| unusable(&files.certificate, error))?;
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                let key = files.key.display();
+                unusable(&files.certificate, format!("{key} is not its private key"))
+            }
+            error => unusable(&files.certificate, error),
+        })?;
     Ok(Loaded {
         config: Arc::new(config),
         certificate: certificate.into(),

@@ -1,11 +1,12 @@
 //! Who is let in: names and passwords become roles.
 //!
 //! While no role may log in, whoever can reach the server is let in as the folder's owner: servers
-//! listen on loopback alone then. From the first role with LOGIN on, everybody gives a password, but
-//! where this machine is trusted: there, names are enough, and the owner's is one of them.
+//! listen on loopback alone then. From the first role with LOGIN on, everybody gives a password,
+//! but where this machine is trusted: there, names are enough, and the owner's is one of them.
 //! Invariant AUTH-1: who asks can't tell a wrong password from a name that is not there, that may
 //! not log in, or that has no password (any more).
 
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use futures::future::BoxFuture;
@@ -153,6 +154,20 @@ impl Database {
                 false => Err(wrong_password(user)),
             }
         })
+    }
+
+    /// Tells those who run the server why somebody was not let in by a password: whoever asks is
+    /// told the same whatever it is.
+    pub fn note_refused(&self, user: &str, peer: SocketAddr) {
+        let manifest = self.instance().manifest();
+        let why = match manifest.access.role_named(user) {
+            None => "there is no such role",
+            Some(role) if !role.login => "the role has no LOGIN",
+            Some(role) if role.password.is_none() => "the role has no password",
+            Some(role) if !self.is_valid(role) => "the role's VALID UNTIL is over",
+            Some(_) => "the password is not the role's",
+        };
+        tracing::info!(user, %peer, "password refused: {why}");
     }
 
     /// A session of somebody who was let in, with the settings that are the role's.

@@ -253,6 +253,13 @@ impl Gate {
     }
 
     fn denied(&self, privilege: Privilege, table: &Table, columns: &[ColumnId]) -> Error {
+        let error = denied(format!("permission denied for {}", of(table)));
+        let is_there = |role: &RoleId| self.access.roles.contains_key(role);
+        if self.role.as_ref().is_some_and(|role| !is_there(role)) {
+            return error
+                .with_detail("the session's role was dropped")
+                .with_hint("connect again, as another role");
+        }
         let name = privilege.name();
         let missing = table.columns[..table.visible_columns()]
             .iter()
@@ -265,7 +272,7 @@ impl Gate {
             true => String::new(),
             false => format!(", or on its columns {}", missing.join(", ")),
         };
-        denied(format!("permission denied for {}", of(table)))
+        error
             .with_detail(format!("{name} on it is needed{whose}"))
             .with_hint("its owner or a superuser can GRANT it")
     }

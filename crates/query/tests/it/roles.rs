@@ -408,7 +408,9 @@ async fn members_act_as_their_groups_and_a_dropped_role_may_nothing() {
         denied(maker.execute(sql).await);
     }
     operator.execute("DROP ROLE anna").await.unwrap();
-    denied(anna.execute("SELECT s FROM t").await);
+    let error = anna.execute("SELECT s FROM t").await.unwrap_err();
+    assert_eq!(error.sqlstate(), "42501");
+    assert_eq!(error.detail(), Some("the session's role was dropped"));
     denied(anna.execute("CREATE TABLE x (k INT)").await);
 }
 

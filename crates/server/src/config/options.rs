@@ -19,6 +19,9 @@ pub(crate) struct Opt {
     pub(crate) field: Field,
 }
 
+/// How the names of variables begin.
+const PREFIX: &str = "LAZYBASE_";
+
 const PLACES: &str = "Database and addresses";
 const ENTRY: &str = "Who is let in";
 const CLIENTS: &str = "Clients";
@@ -98,8 +101,8 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "trust_loopback",
         group: ENTRY,
         value: "on|off",
-        about: "Whether roles, and lazybase, who owns the folder, are let in by name alone, without \
-            a password, from this machine.",
+        about: "Whether roles, and lazybase, who owns the folder, are let in by name alone, \
+            without a password, from this machine.",
         field: Field::Switch(|config| &mut config.trust_loopback),
     },
     Opt {
@@ -324,6 +327,23 @@ pub(super) fn unknown(key: &str, place: &str) -> Error {
     }
 }
 
+/// What to tell of variables that are nearly those of options, and so are not read.
+pub(crate) fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
+    let told = variables.filter_map(|variable| {
+        let key = variable.strip_prefix(PREFIX)?.to_ascii_lowercase();
+        let mut keys = OPTIONS.iter().map(|option| option.key);
+        if keys.any(|known| known == key) {
+            return None;
+        }
+        let known = OPTIONS.iter().map(|option| option.key);
+        let near = lazybase_query::nearest(&key, known)?.to_ascii_uppercase();
+        Some(format!(
+            "{variable} is no option's variable, and is not read: perhaps {PREFIX}{near} is meant"
+        ))
+    });
+    told.collect()
+}
+
 impl Opt {
     /// Whether its values are on and off.
     pub(crate) fn is_switch(&self) -> bool {
@@ -337,7 +357,7 @@ impl Opt {
 
     /// The environment variable.
     pub(crate) fn variable(&self) -> String {
-        format!("LAZYBASE_{}", self.key.to_ascii_uppercase())
+        format!("{PREFIX}{}", self.key.to_ascii_uppercase())
     }
 
     /// Sets it; `place` is where the value was given, for the error.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::options::OPTIONS;
+use super::options::{OPTIONS, misspelt};
 use super::{Config, Given, print, printed};
 
 /// A value of each option that is not its default.
@@ -135,6 +135,21 @@ fn a_switch_is_on_where_its_flag_stands_alone() {
     assert!(config.trust_loopback && config.settings.workers == 3);
     assert!(given_as(&["--workers", "3", "--http-client-cert"]).http_client_cert);
     assert!(!given_as(&["--trust-loopback", "off"]).trust_loopback);
+}
+
+#[test]
+fn variables_that_are_nearly_an_options_are_told_of() {
+    let names = [
+        "LAZYBASE_PG_LISTN",
+        "LAZYBASE_PG_LISTEN",
+        "LAZYBASE_DB",
+        "LAZYBASE_CONFIG",
+        "LAZYBASE_SEED",
+        "PG_LISTN",
+    ];
+    let told = misspelt(names.into_iter().map(str::to_owned));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("perhaps LAZYBASE_PG_LISTEN is meant"));
 }
 
 #[test]

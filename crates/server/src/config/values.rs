@@ -122,7 +122,7 @@ fn count(text: &str, least: usize) -> Result<usize, Wrong> {
     let number = text.parse().ok().filter(|number| *number >= least);
     number.ok_or_else(|| {
         let hint = format!("write a whole number from {least} on");
-        wrong("no such number", hint)
+        wrong("no number that it can be", hint)
     })
 }
 

@@ -249,6 +249,13 @@ fn certificates_are_asked_of_this_machine_unless_it_is_trusted() {
     let tls = ["--tls-cert", &files[0], "--tls-key", &files[1]];
     let asks = ["--http-client-cert", "on"];
 
+    let other = folder.path().join("watcher.key").display().to_string();
+    let error = place.fails(&["serve", "--tls-cert", &files[0], "--tls-key", &other]);
+    assert!(
+        error.contains("watcher.key is not its private key"),
+        "{error}"
+    );
+
     // Nobody could show one that counts.
     let said = place.run(&[&["serve"][..], &tls, &asks].concat());
     assert!(

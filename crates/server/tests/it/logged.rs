@@ -1,6 +1,6 @@
 //! Log lines of the server: slow statements, levels, JSON; and never a value.
 
-use crate::run::Place;
+use crate::run::{Place, alone};
 use crate::server::Server;
 
 fn events(said: &[String]) -> Vec<serde_json::Value> {
@@ -37,6 +37,39 @@ fn slow_statements_are_logged_with_what_they_read_and_no_values() {
     let said = server.stop();
     assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
     assert!(!said.iter().any(|line| line.contains("k + ?")), "{said:?}");
+}
+
+/// Clients are told the same whatever was wrong; those who run the server are told what.
+#[test]
+fn why_a_password_was_refused_is_logged() {
+    let place = Place::new();
+    place.ok(&[
+        "sql",
+        "-c",
+        "CREATE ROLE late LOGIN PASSWORD 'x' VALID UNTIL '2020-01-01 00:00:00+00';
+         CREATE ROLE bare LOGIN; CREATE ROLE kept PASSWORD 'x';
+         CREATE ROLE anna LOGIN PASSWORD 'y'",
+    ]);
+    let server = Server::start(&place, &[]);
+    for (user, why) in [
+        ("late", "the role's VALID UNTIL is over"),
+        ("bare", "the role has no password"),
+        ("kept", "the role has no LOGIN"),
+        ("anna", "the password is not the role's"),
+        ("nosuch", "there is no such role"),
+    ] {
+        let url = format!("postgresql://{user}:x@{}/lazybase", server.pg);
+        let said = alone(&["sql", "--url", &url, "-c", "SELECT 1"]);
+        let told = format!("password authentication failed for user \"{user}\"");
+        assert!(!said.ok && said.err.contains(&told), "{}", said.err);
+        assert!(!said.err.contains(why), "{}", said.err);
+        let line = server.line(why);
+        assert!(
+            line.contains(user) && line.contains("peer=127.0.0.1:"),
+            "{line}"
+        );
+    }
+    server.stop();
 }
 
 #[test]

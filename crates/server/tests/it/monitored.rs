@@ -40,7 +40,8 @@ fn health_and_readiness_are_told() {
     let server = Server::start(&place, &[]);
     assert_eq!(server.get("/health"), (200, "alive\n".to_owned()));
     assert_eq!(server.get("/ready"), (200, "ready\n".to_owned()));
-    assert_eq!(server.get("/absent").0, 404);
+    let (status, text) = server.get("/healthz");
+    assert!(status == 404 && text.contains("/ lists"), "{text}");
     assert!(server.get("/").1.contains("/metrics"));
 }
 
