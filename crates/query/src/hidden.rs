@@ -18,14 +18,14 @@ use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
-    VisitorMut, WildcardAdditionalOptions,
+    Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use lazybase_engine::read::HiddenColumn;
 use lazybase_model::table::{ROW_LABEL_COLUMN, cell_label_name};
 use lazybase_model::{Error, Result, Table};
 
 use crate::parse::{folded, table_name, unsupported};
-use crate::walk::{visit_expressions, visit_expressions_mut, visit_mut};
+use crate::walk::{visit, visit_expressions, visit_expressions_mut, visit_mut};
 
 /// What stands between a table's name and the hidden columns that it shows.
 const SHOWS: char = '\u{1f}';
@@ -173,6 +173,66 @@ fn collect<V: datafusion::sql::sqlparser::ast::Visit>(part: &V, wanted: &mut Wan
     debug_assert!(seen.is_continue());
 }
 
+/// Adds those that a SELECT may name of its own tables: a subquery in its FROM has tables for
+/// itself, unless it is LATERAL.
+fn collect_of_tables(select: &Select, wanted: &mut Wanted) {
+    let mut collector = Collector {
+        wanted,
+        queries: 0,
+        apart: 0,
+    };
+    let done = visit(select, &mut collector);
+    debug_assert!(done.is_continue(), "nothing ends the visit");
+}
+
+struct Collector<'w> {
+    wanted: &'w mut Wanted,
+    /// In how many queries inside of the SELECT the visit is.
+    queries: usize,
+    /// In how many subqueries of its FROM that know nothing of its tables.
+    apart: usize,
+}
+
+impl Visitor for Collector<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
+        // One in the FROM of a query in an expression may name tables of this SELECT.
+        if stands_apart(table) && (self.queries == 0 || self.apart > 0) {
+            self.apart += 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
+        if stands_apart(table) && self.apart > 0 {
+            self.apart -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.apart == 0 {
+            self.wanted.extend(hidden_name(expr));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn stands_apart(table: &TableFactor) -> bool {
+    matches!(table, TableFactor::Derived { lateral: false, .. })
+}
+
 impl Shower<'_> {
     fn set_expr(&mut self, body: &mut SetExpr, of_order: Wanted) -> Result<()> {
         match body {
@@ -186,7 +246,7 @@ impl Shower<'_> {
     }
 
     fn select(&mut self, select: &mut Select, mut wanted: Wanted) -> Result<()> {
-        collect(&*select, &mut wanted);
+        collect_of_tables(select, &mut wanted);
         if wanted.is_empty() {
             return Ok(());
         }
@@ -235,19 +295,19 @@ impl Shower<'_> {
                 ..
             } => {
                 let known = table_name(name).ok();
-                let known = known.filter(|name| !self.with.contains(name));
+                let (with, known) = match known {
+                    Some(name) if self.with.contains(&name) => (Some(name), None),
+                    known => (None, known),
+                };
+                let alias_name = alias.as_ref().map(|alias| folded(&alias.name));
                 let Some((known, found)) = known.and_then(|name| {
                     let found = (self.find)(&name)?;
                     Some((name, found))
                 }) else {
-                    shows.push(Shown::nothing(
-                        alias.as_ref().map(|alias| folded(&alias.name)),
-                    ));
+                    shows.push(Shown::nothing(alias_name.or(with)));
                     return Ok(());
                 };
-                let called = alias
-                    .as_ref()
-                    .map_or(known.clone(), |alias| folded(&alias.name));
+                let called = alias_name.unwrap_or_else(|| known.clone());
                 let of_table = wanted.iter().filter(|(qualifier, name)| {
                     qualifier
                         .as_ref()
@@ -261,6 +321,7 @@ impl Shower<'_> {
                 shows.push(Shown {
                     called: Some(called),
                     columns,
+                    is_stored: true,
                 });
             }
             TableFactor::Derived { alias, .. } => {
@@ -278,6 +339,8 @@ impl Shower<'_> {
 struct Shown {
     called: Option<String>,
     columns: BTreeSet<String>,
+    /// Whether it has no other columns of such names.
+    is_stored: bool,
 }
 
 impl Shown {
@@ -285,6 +348,7 @@ impl Shown {
         Shown {
             called,
             columns: BTreeSet::new(),
+            is_stored: false,
         }
     }
 }
@@ -319,6 +383,8 @@ fn rename(
 struct Joined {
     natural: bool,
     using: bool,
+    /// Whether rows have no columns of some table.
+    lacks: bool,
 }
 
 impl Joined {
@@ -326,6 +392,7 @@ impl Joined {
         let mut joined = Joined {
             natural: false,
             using: false,
+            lacks: false,
         };
         for join in from.iter().flat_map(|from| &from.joins) {
             match constraint(&join.join_operator) {
@@ -333,6 +400,7 @@ impl Joined {
                 Some(JoinConstraint::Using(_)) => joined.using = true,
                 _ => {}
             }
+            joined.lacks |= gives_one_side(&join.join_operator);
         }
         joined
     }
@@ -358,6 +426,20 @@ fn constraint(join: &JoinOperator) -> Option<&JoinConstraint> {
         | J::StraightJoin(on) => Some(on),
         _ => None,
     }
+}
+
+/// Whether rows have the columns of one of the two sides alone.
+fn gives_one_side(join: &JoinOperator) -> bool {
+    use JoinOperator as J;
+    matches!(
+        join,
+        J::Semi(_)
+            | J::LeftSemi(_)
+            | J::RightSemi(_)
+            | J::Anti(_)
+            | J::LeftAnti(_)
+            | J::RightAnti(_)
+    )
 }
 
 /// Takes what tables show out of the wildcards.
@@ -398,13 +480,17 @@ fn wildcard(
         .iter()
         .filter(|shown| !shown.columns.is_empty())
         .collect();
-    if let [only] = showing.as_slice() {
+    // A column that several give can't be excluded by its name: one table after the other.
+    let plain = options == WildcardAdditionalOptions::default() && !joined.using && !joined.lacks;
+    let one_by_one = plain && shows.iter().all(|shown| shown.called.is_some());
+    let alone = shows.iter().all(|shown| shown.is_stored);
+    if let [only] = showing.as_slice()
+        && (alone || !one_by_one)
+    {
         exclude(&mut options, &only.columns);
         items.push(SelectItem::Wildcard(options));
         return Ok(());
     }
-    // A column that several tables show can't be excluded by its name: one table after the other.
-    let plain = options == WildcardAdditionalOptions::default() && !joined.using;
     for shown in shows {
         let Some(called) = shown.called.as_ref().filter(|_| plain) else {
             return Err(unsupported("* beside hidden columns of several tables")

@@ -36,8 +36,8 @@ use crate::context::Constants;
 use crate::dml::defaults::Defaults;
 use crate::error::from_arrow;
 use crate::literal::{Literal, to_array};
-use crate::parse::CreateTable;
 use crate::parse::create::Reference;
+use crate::parse::{CreateTable, unsupported};
 use crate::session::Shared;
 use crate::visible::Visible;
 
@@ -555,7 +555,10 @@ pub(crate) fn declare(visible: &Visible, gate: &Gate, create: &mut CreateTable) 
     }
     for (name, reference) in create.id_keys.clone() {
         let id_key = match &reference {
-            Some(reference) => referred(visible, gate, &name, reference)?,
+            Some(reference) => {
+                check_other(visible, create, &name, reference)?;
+                referred(visible, gate, &name, reference)?
+            }
             None => {
                 check_owner(create, &name, owned.as_deref())?;
                 owned = Some(name.clone());
@@ -610,6 +613,22 @@ fn check_owner(create: &CreateTable, name: &str, other: Option<&str>) -> Result<
         );
     }
     Ok(())
+}
+
+/// Whether a reference is to another table than that which is being made.
+fn check_other(
+    visible: &Visible,
+    create: &CreateTable,
+    name: &str,
+    reference: &Reference,
+) -> Result<()> {
+    if reference.table != create.name || visible.table(&create.name).is_some() {
+        return Ok(());
+    }
+    let refused = unsupported(format!("ID key {name:?} refers to its own table"));
+    Err(refused
+        .with_detail("the owner of an ID key is made before the tables that refer to it")
+        .with_hint("a second table can hold the references, with two ID keys of this one"))
 }
 
 /// The owner that REFERENCES names. Whoever writes to the table that refers to it makes rows of the

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visitor, WildcardAdditionalOptions,
 };
 use futures::stream::StreamExt;
+use lazybase_engine::read::HiddenColumn;
 use lazybase_engine::stages::remap::MentionedKeys;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table};
@@ -257,11 +258,14 @@ impl Visitor for Named<'_> {
     }
 }
 
-/// Whether an expression names a column of the table.
+/// Whether an expression names a column of the table, be it a hidden one.
 fn reads_columns(expr: &Expr, table: &Table, alias: &str) -> bool {
+    let is_column = |name: &str| {
+        table.column_index(name).is_some() || HiddenColumn::named(table, name).is_some()
+    };
     visit_expressions(expr, |part| {
         let reads = match part {
-            Expr::Identifier(name) => table.column_index(&folded(name)).is_some(),
+            Expr::Identifier(name) => is_column(&folded(name)),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [qualifier, ..] => folded(qualifier) == alias,
                 [] => false,

@@ -3,6 +3,7 @@
 //! Reads messages of DataFusion; no I/O. A message that is not known comes out as its first
 //! line, so that another version's wording costs polish and never an error.
 
+use lazybase_engine::read::HiddenColumn;
 use lazybase_model::{Error, ErrorKind};
 
 use super::{first_line, nearest};
@@ -162,6 +163,10 @@ fn unknown_function(message: &str) -> Option<Error> {
     let error = Error::not_found(format!("there is no function {name:?}")).with_sqlstate("42883");
     if WINDOW_FUNCTIONS.contains(&name) {
         return Some(error.with_hint(format!("it needs a window: {name}(...) OVER (...)")));
+    }
+    if HiddenColumn::is_name(name) {
+        let hint = format!("write {name}(column), with the name of one column of a table");
+        return Some(error.with_hint(hint));
     }
     let suggested = quoted(message, "Did you mean '");
     Some(match nearest(name, suggested.into_iter()) {

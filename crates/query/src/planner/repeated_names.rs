@@ -24,8 +24,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, Visit, Visitor, VisitorMut,
+    ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, Visit, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use futures::stream::StreamExt;
 
@@ -377,13 +378,9 @@ impl Named {
 
 /// Gives each column that has no name one, and none that another column has.
 fn name_apart(select: &mut Select, names: &Names) {
-    let all = select
-        .projection
-        .iter()
-        .any(|item| matches!(item, SelectItem::Wildcard(_)));
-    let wild: HashSet<String> = select.projection.iter().filter_map(all_of).collect();
+    let wild: Vec<Wild> = select.projection.iter().filter_map(Wild::of).collect();
     let in_wildcard = |named: &Named| match named {
-        Named::Column(of, _) => all || of.as_ref().is_some_and(|of| wild.contains(of)),
+        Named::Column(of, name) => wild.iter().any(|wild| wild.gives(of.as_deref(), name)),
         Named::Other(_) => false,
     };
     let mut seen: Vec<Named> = Vec::new();
@@ -398,7 +395,7 @@ fn name_apart(select: &mut Select, names: &Names) {
         let taken = seen.iter().any(|earlier| named.is_taken_for(earlier));
         let name = named.name();
         // A wildcard may give any name.
-        let any = names.outermost && (all || !wild.is_empty());
+        let any = names.outermost && !wild.is_empty();
         let unclear = any || name == NAMELESS || names.meant.contains(name);
         let marked = taken || in_wildcard(&named) || (is_computed && unclear);
         if marked || is_computed {
@@ -420,12 +417,49 @@ fn name_apart(select: &mut Select, names: &Names) {
     }
 }
 
-/// The table of which an item gives all columns: `t.*`.
-fn all_of(item: &SelectItem) -> Option<String> {
-    match item {
-        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-            name.0.last()?.as_ident().map(folded)
-        }
-        _ => None,
+/// A wildcard of a SELECT list.
+struct Wild {
+    /// The table whose columns it gives: `t.*`; those of all where there is none.
+    of: Option<String>,
+    /// The columns that it leaves out.
+    without: HashSet<String>,
+}
+
+impl Wild {
+    fn of(item: &SelectItem) -> Option<Wild> {
+        let (of, options) = match item {
+            SelectItem::Wildcard(options) => (None, options),
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                options,
+            ) => (Some(name.0.last()?.as_ident().map(folded)?), options),
+            _ => return None,
+        };
+        let without = left_out(options);
+        Some(Wild { of, without })
     }
+
+    /// Whether a column is among those that it gives.
+    fn gives(&self, of: Option<&str>, name: &str) -> bool {
+        let is_of = self.of.is_none() || self.of.as_deref() == of;
+        is_of && !self.without.contains(name)
+    }
+}
+
+/// The columns that a wildcard excludes.
+fn left_out(options: &WildcardAdditionalOptions) -> HashSet<String> {
+    let names: &[ObjectName] = match &options.opt_exclude {
+        None => &[],
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
+    };
+    let mut left_out: HashSet<String> = names
+        .iter()
+        .filter_map(|name| name.0.last()?.as_ident().map(folded))
+        .collect();
+    if let Some(except) = &options.opt_except {
+        left_out.insert(folded(&except.first_element));
+        left_out.extend(except.additional_elements.iter().map(folded));
+    }
+    left_out
 }
