@@ -26,7 +26,7 @@ use lazybase_engine::stages::ingest::{
 use lazybase_model::access::RoleId;
 use lazybase_model::error::DISK_FULL;
 use lazybase_model::{
-    Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
+    Column, Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
 };
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -503,7 +503,8 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                     return Err(table_exists(&view.name));
                 }
                 let of = view.view_of.unwrap_or(view.id);
-                known.get(&of).ok_or_else(|| table_gone(of))?;
+                let table = known.get(&of).ok_or_else(|| table_gone(of))?;
+                check_view(table, view)?;
                 known.insert(view.id, view);
             }
             Ddl::DropView { view } => {
@@ -566,20 +567,46 @@ pub fn check_views<'a>(
 fn breaks(before: &Table, after: &Table, view: &Table) -> bool {
     let of = |table: &Table, id| {
         let mut columns = table.columns.iter();
-        let column = columns.find(|column| column.id == id);
-        column.map(|column| {
-            (
-                column.name.clone(),
-                column.data_type.clone(),
-                column.nullable,
-                column.label,
-            )
-        })
+        columns.find(|column| column.id == id).cloned()
+    };
+    let changes = |id| match (of(before, id), of(after, id)) {
+        (Some(before), Some(after)) => !is_shown_alike(&before, &after),
+        (before, after) => before.is_some() != after.is_some(),
     };
     let mut columns = view.columns.iter().map(|column| column.id);
     let labels_rows = before.row_label().is_some() != after.row_label().is_some();
-    view.view_of == Some(after.id)
-        && (labels_rows || columns.any(|id| of(before, id) != of(after, id)))
+    view.view_of == Some(after.id) && (labels_rows || columns.any(changes))
+}
+
+/// Whether a view that shows the one column shows the other one too.
+fn is_shown_alike(one: &Column, other: &Column) -> bool {
+    one.id == other.id
+        && one.name == other.name
+        && one.data_type == other.data_type
+        && one.nullable == other.nullable
+        && one.label == other.label
+}
+
+/// Whether a new view shows what its table has. While it was being made, nothing kept others from
+/// changing that.
+///
+/// # Errors
+/// `Conflict` (40001) where it does not.
+fn check_view(table: &Table, view: &Table) -> Result<()> {
+    let is_of_table = |shown: &Column| {
+        let mut columns = table.columns.iter();
+        columns.any(|column| is_shown_alike(column, shown))
+    };
+    let labels_rows = table.row_label().is_some() == view.row_label().is_some();
+    if labels_rows && view.columns.iter().all(is_of_table) {
+        return Ok(());
+    }
+    let (table, view) = (&table.name, &view.name);
+    Err(Error::conflict(format!(
+        "table {table:?} was changed by another session while view {view:?} was being made"
+    ))
+    .with_hint("look at its columns, and create the view again")
+    .with_sqlstate("40001"))
 }
 
 fn used_by_view(table: &Table, view: &Table) -> Error {

@@ -650,6 +650,39 @@ fn a_view_that_has_a_name_which_a_table_had_then_is_left_out() {
 }
 
 #[test]
+fn a_view_of_a_column_that_had_another_name_then_is_left_out() {
+    let target = MemoryStore::without_history();
+    let instance = open(Arc::new(MemoryStore::without_history()), keeping()).unwrap();
+    create(&instance, "t");
+    let rename = |from: &str, to: &str| Alteration::RenameColumn {
+        from: from.to_owned(),
+        to: to.to_owned(),
+    };
+    block_on(instance.alter_table("t", &[rename("count", "tally")])).unwrap();
+    let t = instance.table("t").unwrap();
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    let before = block_on(instance.seal()).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    block_on(instance.alter_table("t", &[rename("tally", "count")])).unwrap();
+    let t = instance.table("t").unwrap();
+    create_view(&instance, &t);
+    commit(&instance, &[(&t, &batch(1))]).unwrap();
+    let report = backup(&instance, &target).unwrap();
+    block_on(instance.close()).unwrap();
+    assert!(report.oldest <= before, "{report:?}");
+    let (store, report) = restored(&target, as_of(before)).unwrap();
+    assert_eq!(report.dropped_views, ["by_count"]);
+    let instance = open(Arc::new(store), keeping()).unwrap();
+    let mut model = Model::default();
+    model.apply(&batch(0));
+    let t = instance.table("t").unwrap();
+    assert!(t.column_index("tally").is_some());
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    close_whole(&instance);
+}
+
+#[test]
 fn sealing_that_the_operator_paused_stays_paused_after_a_backup() {
     let target = MemoryStore::without_history();
     let quick = lazybase_cluster::Settings {

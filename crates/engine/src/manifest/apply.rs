@@ -28,7 +28,7 @@ use crate::schema::check_succession;
 mod access;
 mod views;
 
-pub(crate) use views::view_fits;
+pub(crate) use views::{has_names_of, view_fits};
 
 impl Edit {
     /// The variant's name as the log spells it.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
 
-use super::apply::view_fits;
+use super::apply::{has_names_of, view_fits};
 use super::check::check_loaded;
 use super::edit::Edit;
 use super::state::{Manifest, RangeState, Run, RunId, RunKind, RunRef, TableState};
@@ -84,7 +84,10 @@ impl Manifest {
             let mut tables = cut.tables.values();
             // A view that came later may have a name that a table had then.
             let is_taken = tables.any(|table| table.table.name == view.table.name);
-            !is_taken && table.is_some_and(|table| view_fits(&table.table, &view.table))
+            let fits = |table: &Arc<TableState>| {
+                view_fits(&table.table, &view.table) && has_names_of(&table.table, &view.table)
+            };
+            !is_taken && table.is_some_and(fits)
         });
         let ids: Vec<ViewId> = views.values().map(|view| view.table.primary.id).collect();
         cut.views = views;

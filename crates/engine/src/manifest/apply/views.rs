@@ -219,3 +219,11 @@ pub(crate) fn view_fits(table: &Table, view: &Table) -> bool {
         && table.columns.iter().all(labelled)
         && table.primary.key.iter().all(key)
 }
+
+/// Whether a view's columns have the names that they have in the table.
+pub(crate) fn has_names_of(table: &Table, view: &Table) -> bool {
+    view.columns.iter().all(|column| {
+        let mut columns = table.columns.iter();
+        columns.any(|of| of.id == column.id && of.name == column.name)
+    })
+}
