@@ -49,6 +49,15 @@ impl Place<'_> {
         &self.column.data_type
     }
 
+    /// The same from row `row` of the array on.
+    pub(crate) fn from_row(&self, row: usize) -> Place<'_> {
+        Place {
+            table: self.table,
+            column: self.column,
+            first_row: self.first_row + row as u64,
+        }
+    }
+
     /// What is wrong with the value in row `row` of the array.
     pub(crate) fn error(&self, row: usize, fact: &str, sqlstate: &'static str) -> Error {
         let of_table = match self.table {

@@ -106,6 +106,21 @@ impl Owner {
         }
         Ok((0..fields.len()).collect())
     }
+
+    /// The columns of natural keys as the table holds them.
+    fn stored(&self, given: &[ArrayRef], at: &Place<'_>) -> Result<Vec<ArrayRef>> {
+        let mut columns = Vec::with_capacity(self.map.columns.len());
+        for (index, values) in self.table.key_indices().iter().zip(given) {
+            let place = place(&self.table, *index, at.first_row);
+            if let Some(row) = (0..values.len()).find(|row| values.is_null(*row)) {
+                return Err(at
+                    .error(row, "a natural key holds NULL", "23502")
+                    .with_hint(self.form()));
+            }
+            columns.push(checked_cells(to_column(values, &place)?, true, &place)?);
+        }
+        Ok(columns)
+    }
 }
 
 /// The names of the columns of the natural keys that a column takes; `None` if it is no ID column.
@@ -170,8 +185,10 @@ impl<'k> Keys<'k> {
     /// Values of an ID column as VALUES gives them: calls of the function, numbers, NULL.
     pub(crate) fn of_exprs(&mut self, cells: &[&Expr], place: &Place<'_>) -> Result<ArrayRef> {
         let calls: Vec<Option<Vec<&Expr>>> = cells.iter().map(|c| arguments(c)).collect();
-        if calls.iter().all(Option::is_none) {
-            return self.of_constants(cells, place);
+        let others = cells.iter().copied().enumerate();
+        let others: Vec<(usize, &Expr)> = others.filter(|(row, _)| calls[*row].is_none()).collect();
+        if others.len() == cells.len() {
+            return self.of_constants(&others, place);
         }
         let id_key = place.column.id_key;
         let id_key = id_key.ok_or_else(|| Error::internal("the column is no ID key"))?;
@@ -188,18 +205,16 @@ impl<'k> Keys<'k> {
             for (row, call) in calls.iter().enumerate() {
                 match call {
                     Some(call) if call.len() != key.len() => return Err(wrong(row, call.len())),
-                    Some(call) => values.push(call[nth]),
+                    Some(call) => values.push((row, call[nth])),
                     None => {}
                 }
             }
             columns.push(constants_of(self.constants, &values, &of_column)?);
         }
-        let rows = calls.iter().flatten().count();
-        let first = self.mention(&owner, columns, rows, place)?;
-        let others: Vec<&Expr> = (cells.iter().zip(&calls))
-            .filter(|(_, call)| call.is_none())
-            .map(|(cell, _)| *cell)
+        let rows: Vec<usize> = (0..calls.len())
+            .filter(|row| calls[*row].is_some())
             .collect();
+        let first = self.mention(&owner, columns, &rows, place)?;
         let others = self.of_constants(&others, place)?;
         let mut others = others.as_primitive::<Int64Type>().iter();
         let mut next = first;
@@ -213,17 +228,19 @@ impl<'k> Keys<'k> {
         Ok(Arc::new(ids.collect::<Int64Array>()))
     }
 
-    fn of_constants(&mut self, cells: &[&Expr], place: &Place<'_>) -> Result<ArrayRef> {
+    /// Values of some rows, each with its place.
+    fn of_constants(&mut self, cells: &[(usize, &Expr)], place: &Place<'_>) -> Result<ArrayRef> {
         let mut values = Vec::with_capacity(cells.len());
-        for cell in cells {
+        for (row, cell) in cells {
+            let place = place.from_row(*row);
             values.push(match Literal::of(cell) {
                 Some(Literal::Null) => new_null_array(place.data_type(), 1),
                 Some(literal @ Literal::Number(_)) => {
-                    numbers(&to_array(&[literal], place)?, place)?
+                    numbers(&to_array(&[literal], &place)?, &place)?
                 }
                 _ => {
                     let value = self.constants.context().constant(cell, 1)?;
-                    self.cells(&value, place)?
+                    self.cells(&value, &place)?
                 }
             });
         }
@@ -254,8 +271,10 @@ impl<'k> Keys<'k> {
             .into_iter()
             .map(|at| filter(structs.column(at), &there).map_err(|error| from_arrow(&error)))
             .collect();
-        let rows = there.true_count();
-        let first = self.mention(owner, columns?, rows, place)?;
+        let rows: Vec<usize> = (0..structs.len())
+            .filter(|row| structs.is_valid(*row))
+            .collect();
+        let first = self.mention(owner, columns?, &rows, place)?;
         let mut next = first;
         let ids = (0..structs.len()).map(|row| {
             structs.is_valid(row).then(|| {
@@ -278,7 +297,10 @@ impl<'k> Keys<'k> {
         let width = owner.table.key_indices().len();
         let read = text::keys_of(texts.as_string::<i32>(), width, place)
             .map_err(|error| error.with_hint(owner.form()))?;
-        let first = self.mention(owner, read.columns, read.keys, place)?;
+        let cells = read.cells.iter().enumerate();
+        let keys = cells.filter(|(_, cell)| matches!(cell, text::Cell::Key(_)));
+        let rows: Vec<usize> = keys.map(|(row, _)| row).collect();
+        let first = self.mention(owner, read.columns, &rows, place)?;
         let ids = read.cells.into_iter().map(|cell| match cell {
             text::Cell::Null => None,
             text::Cell::Number(number) => Some(number),
@@ -287,29 +309,31 @@ impl<'k> Keys<'k> {
         Ok(Arc::new(ids.collect::<Int64Array>()))
     }
 
-    /// Adds natural keys; the place of the first.
+    /// Adds the natural keys that these rows mention; the place of the first.
     fn mention(
         &mut self,
         owner: &Owner,
         given: Vec<ArrayRef>,
-        rows: usize,
+        mentioned: &[usize],
         at: &Place<'_>,
     ) -> Result<u32> {
+        let rows = mentioned.len();
         let first = self.maps.get(&owner.map.id).map_or(0, |keys| keys.rows);
         if rows == 0 {
             return Ok(first);
         }
-        let key = owner.table.key_indices();
-        let mut columns = Vec::with_capacity(owner.map.columns.len());
-        for (index, values) in key.iter().zip(&given) {
-            let place = place(&owner.table, *index, at.first_row);
-            if let Some(row) = (0..values.len()).find(|row| values.is_null(*row)) {
-                return Err(at
-                    .error(row, "a natural key holds NULL", "23502")
-                    .with_hint(owner.form()));
+        let stored = owner.stored(&given, at);
+        let mut columns = match stored {
+            Ok(columns) => columns,
+            // One by one, for the row that the error is about.
+            Err(error) => {
+                let wrong = mentioned.iter().enumerate().find_map(|(nth, row)| {
+                    let cells: Vec<ArrayRef> = given.iter().map(|c| c.slice(nth, 1)).collect();
+                    owner.stored(&cells, &at.from_row(*row)).err()
+                });
+                return Err(wrong.unwrap_or(error));
             }
-            columns.push(checked_cells(to_column(values, &place)?, true, &place)?);
-        }
+        };
         columns.push(Arc::new(Int64Array::from(vec![0; rows])));
         let defaults = Defaults::of(&owner.table)?;
         let mut generated = Vec::new();
@@ -362,7 +386,8 @@ impl<'k> Keys<'k> {
             }
             let owner = Owner::of(self.visible, id_key)?;
             let given = own::keys_of_numbers(session, id_key.map, &numbers)?;
-            let mut next = self.mention(&owner, given, numbers.len(), &place(table, at, 1))?;
+            let rows: Vec<usize> = (0..numbers.len()).collect();
+            let mut next = self.mention(&owner, given, &rows, &place(table, at, 1))?;
             let ids = ids.values().iter().map(|id| match is_new(*id) {
                 true => {
                     next += 1;
@@ -517,17 +542,25 @@ pub(crate) fn has_default(default: &ColumnDefault) -> bool {
     *default != ColumnDefault::Null
 }
 
-/// One column of natural keys, as expressions.
-fn constants_of(constants: &Constants, cells: &[&Expr], place: &Place<'_>) -> Result<ArrayRef> {
-    let literals: Option<Vec<Literal>> = cells.iter().map(|cell| Literal::of(cell)).collect();
-    if let Some(literals) = literals {
-        return to_array(&literals, place);
+/// One column of natural keys, as expressions, each with its row.
+fn constants_of(
+    constants: &Constants,
+    cells: &[(usize, &Expr)],
+    place: &Place<'_>,
+) -> Result<ArrayRef> {
+    let literals: Option<Vec<Literal>> = cells.iter().map(|(_, cell)| Literal::of(cell)).collect();
+    if let Some(literals) = literals
+        && let Ok(values) = to_array(&literals, place)
+    {
+        return Ok(values);
     }
+    // One by one, so that an error names its row.
     let mut values = Vec::with_capacity(cells.len());
-    for cell in cells {
+    for (row, cell) in cells {
+        let place = place.from_row(*row);
         values.push(match Literal::of(cell) {
-            Some(literal) => to_array(&[literal], place)?,
-            None => to_column(&constants.context().constant(cell, 1)?, place)?,
+            Some(literal) => to_array(&[literal], &place)?,
+            None => to_column(&constants.context().constant(cell, 1)?, &place)?,
         });
     }
     let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();

@@ -26,7 +26,6 @@ pub(super) struct Texts {
     pub(super) cells: Vec<Cell>,
     /// The columns of the keys.
     pub(super) columns: Vec<ArrayRef>,
-    pub(super) keys: usize,
 }
 
 /// Reads texts.
@@ -67,7 +66,6 @@ pub(super) fn keys_of(texts: &StringArray, width: usize, place: &Place<'_>) -> R
     Ok(Texts {
         cells,
         columns: columns.collect(),
-        keys: keys as usize,
     })
 }
 
