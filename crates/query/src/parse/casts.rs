@@ -1,15 +1,17 @@
 //! Casts to texts of a length, done as PostgreSQL does them: `CAST(x AS VARCHAR(3))` is x as text,
-//! cut to three characters, and `x::CHAR` its first one.
+//! cut to three characters, and `x::CHAR` its first one. And casts of constants to decimals, which
+//! keep all of their digits: `1234567890123456.5::DECIMAL(20, 1)` is the cast of a text.
 //!
 //! Rewrites sqlparser's tree and does nothing else. The planner knows no lengths: left to it, the
-//! cast would give the whole text (invariant PAR-1).
+//! cast would give the whole text (invariant PAR-1); and a constant with a point is a double to it,
+//! with 15 digits.
 
 use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Statement, TypedString, Value,
+    FunctionArguments, Ident, ObjectName, Statement, TypedString, UnaryOperator, Value,
 };
 use lazybase_model::Result;
 
@@ -17,7 +19,12 @@ use super::unsupported;
 use crate::types;
 use crate::walk::visit_expressions_mut;
 
-/// Writes all casts of a statement to VARCHAR(n) as what they mean.
+/// The digits that a double has of any number.
+const DOUBLE_DIGITS: usize = 15;
+/// The digits that an integer constant has at most.
+const INTEGER_DIGITS: usize = 38;
+
+/// Writes all casts of a statement to VARCHAR(n), and of constants to decimals, as what they mean.
 ///
 /// # Errors
 /// `Invalid`: 22023 for a length out of range, 0A000 for CHAR(n), which pads.
@@ -33,6 +40,15 @@ pub(super) fn cut(statement: &mut Statement) -> Result<()> {
 }
 
 fn cut_here(expr: &mut Expr) -> Result<()> {
+    if let Expr::Cast {
+        expr: cast,
+        data_type: DataType::Decimal(_) | DataType::Dec(_) | DataType::Numeric(_),
+        ..
+    } = expr
+        && let Some(text) = constant(cast).filter(|text| is_rounded(text))
+    {
+        **cast = Expr::Value(Value::SingleQuotedString(text).into());
+    }
     let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) = expr
     else {
         return Ok(());
@@ -55,6 +71,30 @@ fn cut_here(expr: &mut Expr) -> Result<()> {
         ),
         false => Ok(()),
     }
+}
+
+/// A number as it is written, with its sign.
+fn constant(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Nested(inner) => constant(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => constant(expr).map(|text| format!("-{text}")),
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the planner would take a number for a double that has fewer digits.
+fn is_rounded(number: &str) -> bool {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits = mantissa.chars().filter(char::is_ascii_digit).count();
+    let is_double = number.contains(['.', 'e', 'E']);
+    digits > INTEGER_DIGITS || is_double && digits > DOUBLE_DIGITS
 }
 
 /// Whether a type has a length that the planner would not see.
