@@ -16,7 +16,7 @@ use lazybase_model::{
 
 use crate::answer::AnswerStream;
 use crate::cast::{Place, checked_length, to_column};
-use crate::dml::defaults::parse_expression;
+use crate::dml::defaults::{Defaults, parse_expression};
 use crate::dml::sink::Sink;
 use crate::floats::one_spelling;
 use crate::id_keys::own::Buffered;
@@ -97,6 +97,8 @@ fn changes(
 ) -> Result<Vec<Alteration>> {
     let mut changes = Vec::with_capacity(steps.len());
     let mut then = table.clone();
+    let owned = table.owned_id();
+    let map = owned.and_then(|(_, map)| session.visible().by_id(map));
     for step in steps {
         let change = match step {
             AlterStep::Add {
@@ -129,8 +131,9 @@ fn changes(
             }
             AlterStep::Change(change) => change.clone(),
         };
+        let before = then;
         then = altered(
-            &then,
+            &before,
             std::slice::from_ref(&change),
             SchemaVersion(u32::MAX),
         )?;
@@ -143,9 +146,56 @@ fn changes(
         if let Some(column) = defaulted {
             default_value(session, &then.name, column)?;
         }
+        if let Some(map) = &map {
+            check_made_by_references(session, map, (&before, &then), &change)?;
+        }
         changes.push(change);
     }
     Ok(changes)
+}
+
+/// Whether the rows of an owner that references make can have the default that a column gets. They
+/// are made by the key map, which has the columns that had a default when both tables were made. In
+/// any other, such rows hold what rows do that are older than the column.
+fn check_made_by_references(
+    session: &Arc<Shared>,
+    map: &Table,
+    (before, owner): (&Table, &Table),
+    change: &Alteration,
+) -> Result<()> {
+    let (name, hint) = match change {
+        Alteration::AddColumn(column) => (
+            &column.name,
+            "leave the default out, or let it be a constant",
+        ),
+        Alteration::SetDefault { column, .. } => (
+            column,
+            "DROP COLUMN, and ADD COLUMN with the default that is wanted",
+        ),
+        _ => return Ok(()),
+    };
+    let Some(at) = owner.column_index(name) else {
+        return Ok(());
+    };
+    let column = &owner.columns[at];
+    let is_known = |known: &Column| known.id == column.id;
+    let is_fixed = match before.columns.iter().find(|known| is_known(known)) {
+        Some(before) => before.default == column.default,
+        None => !Defaults::of(owner)?.generate(&session.constants(), at, None),
+    };
+    if is_fixed || map.columns.iter().any(is_known) {
+        return Ok(());
+    }
+    let table = &owner.name;
+    let refused = unsupported(format!(
+        "column {name:?} of table {table:?} can't have that default"
+    ));
+    Err(refused
+        .with_detail(
+            "references to new keys make rows of the table; in a column that was added to it, or \
+             had no default at first, they hold what older rows do",
+        )
+        .with_hint(hint))
 }
 
 /// The column with what rows hold in it that are older than it.

@@ -660,7 +660,7 @@ fn check_other(
     }
     let refused = unsupported(format!("ID key {name:?} refers to its own table"));
     Err(refused
-        .with_detail("the owner of an ID key is made before the tables that refer to it")
+        .with_detail("a reference makes a row of the owner, here of the table that it stands in")
         .with_hint("a second table can hold the references, with two ID keys of this one"))
 }
 
