@@ -140,8 +140,9 @@ async fn tables(session: &Session, asked: CommandGetTables) -> Result<RecordBatc
         let columns = match with_schema && may_be_asked(&wanted, &relation) {
             true => match columns(session, &relation).await {
                 Ok(columns) => columns,
-                // It went meanwhile.
+                // It went meanwhile, or shows what is none of the role's business.
                 Err(error) if error.kind() == lazybase_model::ErrorKind::NotFound => continue,
+                Err(error) if error.sqlstate() == "42501" => continue,
                 Err(error) => return Err(error),
             },
             false => Arc::new(Schema::empty()),

@@ -246,9 +246,8 @@ impl Values {
                 false => to(&DataType::Utf8)?.as_string().clone(),
             }),
             (types::INT2VECTOR, DataType::List(item)) => {
-                let list: ListArray = column.as_list().clone();
-                let values = Values::new(item, list.values())?;
-                Values::Vector(list, Box::new(values))
+                let values = Values::new(item, column.as_list::<i32>().values())?;
+                Values::Vector(column.as_list().clone(), Box::new(values))
             }
             (
                 _,

@@ -159,7 +159,7 @@ impl Context {
         let own = self.with_locks(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
         // One that may wait for the lock of another session must not keep a place from that.
-        let seat = seat.filter(|_| own.is_none());
+        let seat = seat.filter(|_| !of_locks::may_wait(&statement));
         let statement = planner::rewritten(statement);
         let run = async {
             let (plan, origins, generated) = self

@@ -4,7 +4,7 @@
 //!   nothing changed since the view's end      -> an edit
 //!   the changes since then can be told        -> old and new entries of the changed rows
 //!   they can't, and the view holds nothing    -> all rows
-//!   they can't for now: a file is damaged     -> the view waits
+//!   a file with some of them is damaged       -> the view waits
 //!   they can't                                -> the view begins again from nothing
 //! ```
 

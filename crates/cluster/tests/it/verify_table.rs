@@ -245,7 +245,7 @@ fn a_view_of_wrong_rows_is_built_again_though_nobody_waits_for_it() {
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let wrong = shown(&fresh(&instance, Freshness::ZERO), &view).unwrap();
     assert_ne!(wrong.expect("the view is built"), entries(&model));
-    // Nothing can be made again for now.
+    // Nothing can be made again.
     let refused = Fault::Refused { full: false };
     faults.add(Rule::every(Operation::Create, refused).named("segments/"));
     block_on(async {

@@ -352,8 +352,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether the keys of a table that changed after `from` can be told: not while a file with some
-    /// of them is damaged.
+    /// Whether the keys of a table that changed after `from` can be told: not while a file with
+    /// some of them is damaged.
     pub fn tells_changes_since(&self, table: TableId, from: ScuNumber) -> bool {
         let state = self.manifest().tables.get(&table);
         state.is_some_and(|state| self.route(state, from).is_some())

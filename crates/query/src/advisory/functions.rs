@@ -56,11 +56,18 @@ const LISTS: [&str; 2] = ["routines", "parameters"];
 /// Whether a statement or an expression calls one of the functions, or lists all that there are.
 /// What only looks like a call of one counts too, so that a name that is misspelt is met by theirs.
 pub(crate) fn are_named(part: &impl Visit) -> bool {
-    visit(part, &mut Calls).is_break()
+    visit(part, &mut Calls { of: ALL }).is_break()
 }
 
-/// Breaks off where the functions are named.
-struct Calls;
+/// Whether a statement calls a function that waits for a lock.
+pub(crate) fn may_wait(part: &impl Visit) -> bool {
+    visit(part, &mut Calls { of: PREFIXES[0] }).is_break()
+}
+
+/// Breaks off where functions with a name that begins so are called, or may be listed.
+struct Calls {
+    of: &'static str,
+}
 
 impl Visitor for Calls {
     type Break = ();
@@ -82,8 +89,8 @@ impl Visitor for Calls {
             return ControlFlow::Continue(());
         };
         let is_ours = |name: &Ident| {
-            let begin = name.value.get(..ALL.len());
-            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(ALL))
+            let begin = name.value.get(..self.of.len());
+            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(self.of))
         };
         ends_where(last_part(&function.name).is_some_and(is_ours))
     }

@@ -110,7 +110,8 @@ fn function(made: Made) -> Arc<ScalarUDF> {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let plan = rewrite_parts(plan, |expr, schema| Ok(of_json(expr, schema)))?;
+    let plan = told(plan)?
+        .transform_data(|plan| rewrite_parts(plan, |expr, schema| Ok(of_json(expr, schema))))?;
     let chooses = match &plan.data {
         LogicalPlan::Projection(projection) => projection.expr.iter().any(is_choice),
         _ => false,
@@ -120,8 +121,35 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     plan.transform_data(|plan| {
         let schema = merge_schema(&plan.inputs());
-        rewrite_named(plan, |expr| Ok(shown(expr, &schema)))
+        let shown = rewrite_named(plan, |expr| Ok(shown(expr, &schema)))?;
+        match shown.transformed {
+            true => shown.map_data(LogicalPlan::recompute_schema),
+            false => Ok(shown),
+        }
     })
+}
+
+/// A node whose columns say of themselves what those below it have come to say.
+fn told(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let passes_on = matches!(
+        plan,
+        LogicalPlan::Projection(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Window(_)
+            | LogicalPlan::Aggregate(_)
+    );
+    let holds_json = |input: &&LogicalPlan| {
+        input
+            .schema()
+            .fields()
+            .iter()
+            .any(|field| is_json_field(field))
+    };
+    match passes_on && plan.inputs().iter().any(holds_json) {
+        true => plan.recompute_schema().map(Transformed::yes),
+        false => Ok(Transformed::no(plan)),
+    }
 }
 
 /// Whether an expression gives one of some values.
