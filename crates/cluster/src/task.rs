@@ -10,7 +10,7 @@ use lazybase_engine::read::{Identifier, NextOfMaps, Snapshot};
 use lazybase_engine::segment::RowLayout;
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::{Result, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{Error, Result, ScuNumber, Span, TableId, ViewId};
 
 use crate::shared::SparseWork;
 
@@ -238,10 +238,10 @@ pub(crate) enum Output {
         /// of: it is gone if the view has begun again from nothing since.
         whole: Option<RunId>,
     },
-    /// Suspected files, by what reading them back in full showed.
+    /// Suspected files: those that are whole after all, and what is wrong with the others.
     Checked {
         whole: Vec<String>,
-        damaged: Vec<String>,
+        damaged: Vec<Error>,
     },
     /// Damaged files made again.
     Healed { runs: Vec<Replaced> },

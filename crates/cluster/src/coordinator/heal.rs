@@ -39,7 +39,9 @@ pub(super) struct Healing {
     /// there is a newer one may be what something is to be made of.
     pub(super) looked_at: u64,
     /// Files that were read back in full and are damaged, and when that was.
-    confirmed: BTreeMap<String, i64>,
+    pub(super) confirmed: BTreeMap<String, i64>,
+    /// Suspected files that are read back by themselves, and how often an attempt at them hung.
+    pub(super) apart: BTreeMap<String, u32>,
     /// Runs that wait to be made again.
     pub(super) unhealed: BTreeSet<RunId>,
     /// Tables with rows that nothing holds any more.
@@ -80,27 +82,39 @@ impl Coordinator {
             .collect();
         self.settle_states(&broken, &damaged).await;
         self.healing.unhealed = broken.iter().map(|run| run.id).collect();
-        let lost = outlook(&manifest, &damaged).lost;
-        let for_good = lost_for_good(&manifest, &damaged, &lost);
+        let suspects = self.check_suspects(&manifest, &broken, &damaged)?;
+        // What is lost is so whether or not the suspected files are whole.
+        let mut known = damaged.as_ref().clone();
+        known.retain(|file, _| !suspects.contains(file));
+        let lost = outlook(&manifest, &known).lost;
+        let for_good = lost_for_good(&manifest, &known, &lost);
         let waiting = broken.iter().filter(|run| !for_good.contains(&run.id));
         let marked = self.to_be_marked(waiting, &damaged);
         self.keep_marks(marked).await;
-        if self.check_suspects(&manifest, &broken, &damaged)? {
-            return Ok(());
-        }
         // Only now: a check that hangs makes no table one that others have to wait for.
-        self.healing.lost_tables.clear();
+        if suspects.is_empty() {
+            self.healing.lost_tables.clear();
+        }
         let mut retired = Vec::new();
         for run in &broken {
+            let mut files = damaged_files(run, &damaged).into_iter();
+            if files.any(|file| suspects.contains(file)) {
+                continue;
+            }
+            let waits = || remedy(&manifest, run, &known).is_some();
             match remedy(&manifest, run, &damaged) {
                 Some(remedy) => self.start_heal(&manifest, run, remedy, &damaged)?,
-                None if manifest.is_view(run.view) => self.rebuild_view(run).await?,
+                None if manifest.is_view(run.view) && !waits() => self.rebuild_view(run).await?,
                 None if lost.contains(&run.id) => {
                     let is_for_good = for_good.contains(&run.id);
                     retired.extend(self.lose(&manifest, run, &damaged, is_for_good));
                 }
                 // It waits for what it is made of, which is made again first.
-                None => self.note_state(run, &damaged, DamageState::Healing, None),
+                None if suspects.is_empty() => {
+                    self.note_state(run, &damaged, DamageState::Healing, None);
+                }
+                // What it is made of may be whole, or lost as it is itself.
+                None => {}
             }
         }
         self.retire_lost(retired).await
@@ -157,41 +171,7 @@ impl Coordinator {
         }
     }
 
-    /// Reads suspected files back in full; whether there are any.
-    fn check_suspects(
-        &mut self,
-        manifest: &Manifest,
-        broken: &[Arc<Run>],
-        damaged: &DamagedFiles,
-    ) -> Result<bool> {
-        let mut segments = Vec::new();
-        let mut seen = BTreeSet::new();
-        for run in broken {
-            let Some(state) = manifest.table_of_view(run.view) else {
-                continue;
-            };
-            let layout = self.shared.layout_at(state, run.changes_through)?;
-            for segment in &run.segments {
-                let file = &segment.file;
-                let suspected = damaged.contains_key(file)
-                    && !self.healing.confirmed.contains_key(file)
-                    && !self.shared.reader.damaged.is_condemned(file);
-                if suspected && seen.insert(file.clone()) {
-                    segments.push((Arc::clone(&layout), Arc::clone(segment)));
-                }
-            }
-        }
-        if segments.is_empty() {
-            return Ok(false);
-        }
-        let task = RunningTask::Heal { runs: Vec::new() };
-        let bytes = segments.iter().map(|(_, segment)| segment.bytes).sum();
-        let status = self.heal_status(None, Span::base(ScuNumber::ZERO), bytes);
-        self.launch(Work::Check { segments }, status, task);
-        Ok(true)
-    }
-
-    fn heal_status(&self, table: Option<TableId>, span: Span, bytes: u64) -> TaskStatus {
+    pub(super) fn heal_status(&self, table: Option<TableId>, span: Span, bytes: u64) -> TaskStatus {
         TaskStatus {
             id: TaskId(0),
             stage: StageName::Heal,
@@ -200,21 +180,6 @@ impl Coordinator {
             bytes,
             started_micros: self.shared.now(),
         }
-    }
-
-    /// What reading suspected files back in full showed.
-    pub(super) fn take_checked(&mut self, whole: Vec<String>, damaged: Vec<String>) {
-        self.shared
-            .reader
-            .damaged
-            .found_whole(whole.iter().map(String::as_str));
-        let mut board = self.shared.tasks.lock();
-        for file in &whole {
-            board.damage.remove(file);
-        }
-        let now = self.shared.now();
-        let confirmed = damaged.into_iter().map(|file| (file, now));
-        self.healing.confirmed.extend(confirmed);
     }
 
     /// Files hold wrong rows, though their checksums are right: they are made again as damaged ones
@@ -285,7 +250,7 @@ impl Coordinator {
             RunningTask::Merge { inputs, .. } => inputs.iter().any(|id| wrong.contains_key(id)),
             RunningTask::Advance { view, .. } => is_of_views(*view),
             RunningTask::Heal { runs } => runs.iter().any(of_tables),
-            RunningTask::Remap | RunningTask::Sort { .. } => false,
+            RunningTask::Remap | RunningTask::Sort { .. } | RunningTask::Check { .. } => false,
         });
         let outdated: Vec<TaskId> = outdated.map(|(id, _)| *id).collect();
         self.outdated.extend(outdated);
@@ -370,7 +335,10 @@ impl Coordinator {
                     state: DamageState::Suspected,
                     table: None,
                 };
-                board.damage.entry(file.to_owned()).or_insert_with(fresh);
+                let status = board.damage.entry(file.to_owned()).or_insert_with(fresh);
+                if status.what != damaged[file].message() {
+                    status.what = damaged[file].message().to_owned();
+                }
             }
         }
         let mut healed = Vec::new();
@@ -588,6 +556,7 @@ impl Coordinator {
         };
         self.merged.retain(|output| !names(output));
         self.healing.made.retain(|output| !names(output));
+        self.wake(&files);
         let next = self.next_task;
         self.replaced
             .extend(files.into_iter().map(|file| (file, next)));

@@ -14,8 +14,10 @@
 //! Invariant COORD-2: no two running merges share an input run. Invariant COORD-3: a transaction's
 //! DDL and batch are there once its edit is in the manifest's log, both, and not before.
 
+mod check;
 mod ddl;
 mod event;
+mod failed;
 mod heal;
 mod housekeeping;
 pub mod policy;

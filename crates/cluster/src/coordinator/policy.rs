@@ -139,8 +139,13 @@ pub enum RunningTask {
     },
     /// Damaged runs are made again; their newer forms may be merged meanwhile.
     Heal {
-        /// The runs; none while suspected files are read back.
+        /// The runs.
         runs: Vec<RunId>,
+    },
+    /// Suspected files are read back.
+    Check {
+        /// Their names.
+        files: Vec<String>,
     },
 }
 

@@ -13,14 +13,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ddl::PendingDdl;
 use super::event::{Command, Event};
+use super::failed::Rest;
 use super::heal::Healing;
 use super::policy::{
     Look, PolicySettings, Proposal, RunningTask, too_many_runs, too_much_unsorted,
 };
 use super::silent::Watch;
-use super::tasks::{SORT_FAILURES, work_name};
+use super::tasks::work_name;
 use crate::adopt::seal_edit;
-use crate::shared::{DamageState, FailingWork, Shared, is_log};
+use crate::shared::{DamageState, Shared, is_log};
 use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
 use crate::trace::ScuSpans;
 use crate::worker::{WorkerContext, WorkerHandle};
@@ -63,21 +64,6 @@ impl Hurry {
 fn is_held(end: &Weak<()>) -> bool {
     end.strong_count() > 0
 }
-
-/// How long a piece of work that failed is left alone.
-#[derive(Debug, Clone, Copy)]
-struct Rest {
-    until_micros: i64,
-    /// How often it failed in a row.
-    failures: u32,
-    /// How many attempts at it hung, since one last ended.
-    given_up: u32,
-}
-
-/// The first rest; it doubles with each failure that damage caused.
-const REST: Duration = Duration::from_millis(500);
-/// How often it doubles at most.
-const REST_DOUBLED_MAX: u32 = 7;
 
 /// A task that runs, and where.
 pub(super) struct Running {
@@ -126,9 +112,9 @@ pub(crate) struct Coordinator {
     sealing_held: usize,
     pub(super) next_task: u64,
     /// Failed pieces of work, which are left alone for a while.
-    resting: HashMap<String, Rest>,
+    pub(super) resting: HashMap<String, Rest>,
     /// Why the natural keys of SCUs can't be read: nothing else tells their numbers.
-    lost_mentions: Option<Error>,
+    pub(super) lost_mentions: Option<Error>,
     pub(super) healing: Healing,
     /// Damaged files of which marks are kept beside them.
     pub(super) damage_marks: BTreeSet<String>,
@@ -383,56 +369,14 @@ impl Coordinator {
         self.workers[running.worker].busy = false;
         self.shared.note_finished(&running.status, &report);
         let name = work_name(&running.policy);
-        let failures = self.resting.remove(&name).map_or(0, |rest| rest.failures);
+        let before = self.resting.remove(&name).unwrap_or_default();
         self.shared.tasks.lock().failing.remove(&name);
         if self.outdated.remove(&report.task) || self.moved_replaced(&report) {
             return;
         }
         match report.outcome {
             Ok(output) => self.take_output(output),
-            Err(error) => {
-                let doubled = match error.damaged_file() {
-                    Some(_) => failures.min(REST_DOUBLED_MAX),
-                    None => 0,
-                };
-                let rest = REST * (1 << doubled);
-                let rest = Rest {
-                    until_micros: self.shared.now() + rest.as_micros() as i64,
-                    failures: failures + 1,
-                    given_up: 0,
-                };
-                self.resting.insert(name.clone(), rest);
-                // A sort that fails again gives up what is damaged, and goes on.
-                let is_lost = match running.policy {
-                    RunningTask::Remap => true,
-                    RunningTask::Sort { .. } => failures > SORT_FAILURES,
-                    _ => false,
-                };
-                if is_lost {
-                    self.lose_log(&error);
-                }
-                // Of several SCUs it may have been any.
-                let span = running.status.span;
-                let alone = span.first == span.last && failures >= SORT_FAILURES;
-                if running.policy == RunningTask::Remap {
-                    let lost = error.damaged_file().filter(|_| alone);
-                    self.lost_mentions = lost.map(|_| error.clone());
-                }
-                self.refuse_ddl_when_full(&error);
-                let error = error.within(format_args!(
-                    "{} of SCUs {}",
-                    running.status.stage.name(),
-                    running.status.span
-                ));
-                self.shared.report_trouble(&error);
-                let failing = FailingWork {
-                    status: running.status,
-                    failures: failures + 1,
-                    failed: self.shared.env.clock.monotonic(),
-                    error,
-                };
-                self.shared.tasks.lock().note_failing(name, failing);
-            }
+            Err(error) => self.note_failed(name, running, before, error),
         }
     }
 
@@ -470,18 +414,8 @@ impl Coordinator {
                 self.merged.push_back(output);
             }
             output @ Output::Healed { .. } => self.healing.made.push(output),
-            Output::Checked { whole, damaged } => self.take_checked(whole, damaged),
+            Output::Checked { whole, damaged } => self.take_checked(&whole, &damaged),
         }
-    }
-
-    /// The next attempt at a piece of work is given more time.
-    pub(super) fn note_given_up(&mut self, task: &RunningTask) {
-        let rest = self.resting.entry(work_name(task)).or_insert(Rest {
-            until_micros: i64::MIN,
-            failures: 0,
-            given_up: 0,
-        });
-        rest.given_up += 1;
     }
 
     /// Has writers wait where too much is there already, whatever can be done about it now: most
@@ -575,13 +509,11 @@ impl Coordinator {
         let Some(worker) = self.workers.iter().position(|worker| !worker.busy) else {
             return;
         };
-        let now = self.shared.now();
-        let rests = self.resting.get(&work_name(&policy)).copied();
         let runs = self
             .running
             .values()
             .any(|running| running.policy == policy);
-        if runs || rests.is_some_and(|rest| rest.until_micros > now) {
+        if runs || self.rests(&policy) {
             return;
         }
         let id = TaskId(self.next_task);
@@ -590,8 +522,7 @@ impl Coordinator {
         let span = self.spans.attempt(&status);
         let pulse = Pulse::default();
         let silence = self.shared.settings.attempt_silence;
-        let given_up = rests.map_or(0, |rest| rest.given_up);
-        let watch = Watch::new(pulse.clone(), silence, given_up);
+        let watch = Watch::new(pulse.clone(), silence, self.times_given_up(&policy));
         self.workers[worker].start(Task {
             id,
             work,
@@ -605,12 +536,6 @@ impl Coordinator {
             watch,
         };
         self.running.insert(id, running);
-    }
-
-    /// How often a piece of work failed in a row.
-    pub(super) fn failures(&self, task: &RunningTask) -> u32 {
-        let rest = self.resting.get(&work_name(task));
-        rest.map_or(0, |rest| rest.failures)
     }
 
     fn without_lost(&self, manifest: &Manifest) -> Manifest {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_model::{Error, limits};
 
+use super::policy::RunningTask;
 use super::run::Coordinator;
 use crate::task::{Pulse, Report, TaskId};
 use crate::worker::WorkerHandle;
@@ -92,6 +93,9 @@ impl Coordinator {
         self.next_worker += 1;
         std::mem::replace(&mut self.workers[running.worker], fresh).dismiss();
         self.note_given_up(&running.policy);
+        if let RunningTask::Check { files } = &running.policy {
+            self.check_apart(files);
+        }
         self.shared.tasks.lock().silent.given_up += 1;
         let status = &running.status;
         let what = format!(

@@ -19,7 +19,7 @@ use crate::task::{Output, StageName, TaskId, TaskStatus, Work};
 /// How long everything has been idle, to the policy, when somebody waits for the authority.
 const HURRY: Duration = Duration::from_secs(3600);
 
-/// After so many failures in a row a sort leaves out the tables whose log is damaged.
+/// After damage has failed it so often in a row, a sort leaves out the tables whose log is damaged.
 pub(super) const SORT_FAILURES: u32 = 2;
 
 impl Coordinator {
@@ -185,7 +185,7 @@ impl Coordinator {
                 ids: self.identifier("sort"),
                 scu: unsorted,
                 layouts,
-                give_up: self.failures(&RunningTask::Sort { scu }) >= SORT_FAILURES,
+                give_up: self.met_damage(&RunningTask::Sort { scu }) >= SORT_FAILURES,
             },
             status,
         )))
@@ -290,5 +290,6 @@ pub(super) fn work_name(task: &RunningTask) -> String {
         RunningTask::Merge { inputs, .. } => format!("merge of {inputs:?}"),
         RunningTask::Advance { view, to } => format!("bringing {view} to {to}"),
         RunningTask::Heal { runs } => format!("healing of {runs:?}"),
+        RunningTask::Check { files } => format!("check of {files:?}"),
     }
 }

@@ -23,7 +23,9 @@ pub(super) async fn check(
         traffic.went_on();
         match verify_segment(&context.env, layout, meta).await {
             Ok(()) => whole.push(meta.file.clone()),
-            Err(error) if error.damaged_file().is_some() => damaged.push(meta.file.clone()),
+            Err(error) if error.damaged_file().is_some() => {
+                damaged.push(error.with_file(&meta.file));
+            }
             Err(error) => return Err(error),
         }
     }

@@ -43,14 +43,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Blocks the threads that finish files, as a disk does that answers no more.
 #[derive(Debug, Default)]
-struct Gate {
+pub(crate) struct Gate {
     /// How many files more hang; those that do.
-    state: Mutex<(u32, u32)>,
+    pub(crate) state: Mutex<(u32, u32)>,
     opened: Condvar,
 }
 
 impl Gate {
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let mut state = self.state.lock();
         if state.0 > 0 {
             *state = (state.0 - 1, state.1 + 1);
@@ -60,7 +60,7 @@ impl Gate {
         }
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         *self.state.lock() = (0, 0);
         self.opened.notify_all();
     }

@@ -229,6 +229,56 @@ fn what_a_damaged_run_is_made_of_is_kept_while_the_disk_refuses_to_read_it() {
     block_on(instance.close()).unwrap();
 }
 
+/// What a disk refuses to read may be read the next time: it has no mark. Once it is known to be
+/// damaged it has one.
+#[test]
+fn a_file_that_was_refused_and_is_damaged_after_all_is_marked() {
+    let world = World::new();
+    let disk = Faults::none();
+    let store = FaultyStore::over(Arc::clone(&world.store) as _, disk.clone());
+    let settings = Settings {
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::new(store), settings).unwrap();
+    let table = create(&instance, "t");
+    let mut model = Model::default();
+    for round in 0..4 {
+        commit(&instance, &[(&table, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    }
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let base = files_of(&instance, &table, RunKind::Base)[0].clone();
+    let refused = Fault::Refused { full: false };
+    let rule = Rule::every(Operation::Create, refused);
+    world.faults.add(rule.named("segments/"));
+    for operation in [Operation::Read, Operation::Len] {
+        disk.add(Rule::every(operation, refused).named(&base));
+    }
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    wait_for(&instance, "attempts to make it again", |instance| {
+        let damage = instance.status().damage;
+        let damage = damage.get(&base);
+        damage.is_some_and(|damage| damage.state == DamageState::Healing)
+    });
+    assert!(files(&world.memory, "condemned/").is_empty());
+    block_on(world.memory.delete(&base)).unwrap();
+    disk.clear();
+    block_on(instance.verify(&|_| {})).unwrap();
+    wait_for(&instance, "the mark", |_| {
+        !files(&world.memory, "condemned/").is_empty()
+    });
+    world.faults.clear();
+    wait_until_healed(&instance);
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    block_on(instance.close()).unwrap();
+}
+
 /// Runs that end where a partition is dropped have copies for it, over the same files.
 #[test]
 fn a_sort_that_a_dropped_partition_shares_is_made_again_for_both() {

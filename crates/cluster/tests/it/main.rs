@@ -10,6 +10,7 @@ mod crash;
 mod damage;
 mod ddl;
 mod hang;
+mod hang_reads;
 mod harness;
 mod heal;
 mod id_keys;

@@ -11,15 +11,18 @@ use std::time::Duration;
 
 use arrow::datatypes::{DataType, Fields};
 use futures::executor::block_on;
-use lazybase_cluster::{Instance, SettleTo, StageName, TableSpec};
+use lazybase_cluster::{Instance, Settings, SettleTo, StageName, TableSpec};
+use lazybase_engine::env::Store;
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Column, ErrorKind, Freshness, Table};
 
 use crate::damage::wait_for;
-use crate::harness::{Change, close_whole, commit, create, fresh, open, pause, scan, settings};
-use crate::heal::create_view;
+use crate::harness::{
+    Change, close_whole, commit, create, fresh, keeping, open, pause, scan, settings,
+};
+use crate::heal::{create_view, files_of};
 
 fn row(id: i64) -> Change {
     Change::Upsert((id, Some(id), None))
@@ -76,6 +79,36 @@ fn what_fails_again_and_again_is_told() {
         drop(snapshot);
         close_whole(&instance);
     }
+}
+
+/// A merge that the store refused many times meets a damaged file: it does not rest for long, and
+/// not beyond the moment at which the file was made again.
+#[test]
+fn what_damage_fails_goes_on_once_the_file_was_made_again() {
+    let faults = Faults::none();
+    let memory = MemoryStore::without_history();
+    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
+    let settings = Settings {
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::new(store), settings).unwrap();
+    let table = create(&instance, "t");
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named(".parquet"));
+    commit(&instance, &[(&table, &[row(1)])]).unwrap();
+    // It is told of after eight failures.
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap_err();
+    for file in files_of(&instance, &table, RunKind::Sorted) {
+        block_on(memory.delete(&file)).unwrap();
+    }
+    faults.clear();
+    wait_for(&instance, "the authority", |instance| {
+        kinds(instance, &table) == [RunKind::Base]
+    });
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, [(1, Some(1), None)]);
+    close_whole(&instance);
 }
 
 /// A table waits for its views: what keeps one of them back is told to whoever waits for the table.

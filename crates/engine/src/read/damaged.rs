@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lazybase_model::Error;
+use lazybase_model::{Error, ErrorKind};
 use parking_lot::RwLock;
 
 /// Files by name, each with what was seen of the damage.
@@ -44,15 +44,18 @@ impl Damaged {
         (self.version(), Arc::clone(&files))
     }
 
-    /// Remembers the file that an error names as damaged, if it names one.
+    /// Remembers the file that an error names as damaged, if it names one. The first error stays,
+    /// but for one by which the disk refused a read: that the bytes are wrong says more.
     pub fn note(&self, error: &Error) {
         if let Some(file) = error.damaged_file() {
+            let is_corrupt = |error: &Error| error.kind() == ErrorKind::Corrupt;
             self.change(|files| {
-                if files.contains_key(file) {
-                    return false;
+                let known = files.get(file);
+                let says_more = known.is_none_or(|known| is_corrupt(error) && !is_corrupt(known));
+                if says_more {
+                    files.insert(file.to_owned(), error.clone());
                 }
-                files.insert(file.to_owned(), error.clone());
-                true
+                says_more
             });
         }
     }
@@ -109,6 +112,8 @@ impl Damaged {
 
 #[cfg(test)]
 mod tests {
+    use lazybase_model::error::UNREADABLE;
+
     use super::*;
 
     fn damage(file: &str) -> Error {
@@ -128,6 +133,19 @@ mod tests {
         damaged.forget(["segments/a", "segments/b"]);
         assert_eq!(damaged.version(), 2);
         assert!(damaged.files().1.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_was_refused_and_is_found_corrupt_is_corrupt() {
+        let refused = Error::unavailable("the disk").with_sqlstate(UNREADABLE);
+        let refused = refused.with_file("segments/a");
+        let damaged = Damaged::default();
+        damaged.note(&refused);
+        damaged.note(&damage("segments/a"));
+        let kind = || damaged.files().1["segments/a"].kind();
+        assert_eq!((damaged.version(), kind()), (2, ErrorKind::Corrupt));
+        damaged.note(&refused);
+        assert_eq!((damaged.version(), kind()), (2, ErrorKind::Corrupt));
     }
 
     #[test]
