@@ -1,5 +1,6 @@
 //! SETTLE: waiting until the pipeline has come as far as was asked for, or is known not to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Instance {
         progress: &(dyn Fn(f64) + Sync),
     ) -> Result<()> {
         self.refuse_paused(to)?;
-        let began = self.shared.env.clock.monotonic();
+        let before = self.failures_by_now();
         let through = self.shared.ingest.seal().await?;
         let closed = || Error::new(ErrorKind::Cancelled, "the database is closed");
         // Held while this waits: whoever goes away, or is told why, is in no hurry any more.
@@ -69,7 +70,7 @@ impl Instance {
             self.refuse_paused(to)?;
             self.refuse_paused_merges(table, to)?;
             self.refuse_lost(table, to)?;
-            self.refuse_failing(table, to, began)?;
+            self.refuse_failing(table, to, &before)?;
             tokio::select! {
                 biased;
                 changed = changed.changed() => changed.map_err(|_| closed())?,
@@ -102,28 +103,46 @@ impl Instance {
         }
     }
 
-    /// What has failed so often since `began` will not be done by waiting; the work goes on, and
-    /// may be asked for again.
-    fn refuse_failing(&self, table: Option<TableId>, to: SettleTo, began: Duration) -> Result<()> {
+    /// How often each piece of work that fails has failed in a row.
+    fn failures_by_now(&self) -> BTreeMap<String, u32> {
+        let board = self.shared.tasks.lock();
+        let failing = board.failing.iter();
+        failing
+            .map(|(name, work)| (name.clone(), work.failures))
+            .collect()
+    }
+
+    /// What has failed so often since `before` was counted will not be done by waiting; the work
+    /// goes on, and may be asked for again.
+    fn refuse_failing(
+        &self,
+        table: Option<TableId>,
+        to: SettleTo,
+        before: &BTreeMap<String, u32>,
+    ) -> Result<()> {
         let manifest = self.shared.manifests.current();
         // A table has come to rest once its views have.
         let owner = |id: TableId| {
             let view = manifest.views.get(&id);
             view.and_then(|view| view.table.view_of).unwrap_or(id)
         };
+        let since = |name: &String, work: &FailingWork| match before.get(name) {
+            Some(before) if *before <= work.failures => work.failures - before,
+            // It was done in between, and fails anew.
+            _ => work.failures,
+        };
         let board = self.shared.tasks.lock();
-        let waited_for = |work: &&FailingWork| {
+        let waited_for = |(name, work): &(&String, &FailingWork)| {
             let early = matches!(work.status.stage, StageName::Remap | StageName::Sort);
             let of_table = table.is_none() || work.status.table.map(owner) == table;
             // Damaged files are healed, or found lost.
-            work.failures >= FAILURES_MAX
-                && work.failed >= began
+            since(name, work) >= FAILURES_MAX
                 && work.error.damaged_file().is_none()
                 && (early || (to == SettleTo::Authority && of_table))
         };
-        match board.failing.values().find(waited_for) {
+        match board.failing.iter().find(waited_for) {
             None => Ok(()),
-            Some(work) => Err(work
+            Some((_, work)) => Err(work
                 .error
                 .clone()
                 .with_hint("it is tried again and again: SELECT * FROM lazybase.troubles")),

@@ -81,6 +81,42 @@ fn what_fails_again_and_again_is_told() {
     }
 }
 
+fn failed_attempts(instance: &Instance) -> u64 {
+    instance.status().totals.failed_attempts
+}
+
+/// What failed before somebody waits says nothing of what is to come.
+#[test]
+fn only_failures_since_somebody_waits_are_counted() {
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
+    let instance = open(Arc::new(store), settings()).unwrap();
+    let table = create(&instance, "t");
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    commit(&instance, &[(&table, &[row(1)])]).unwrap();
+    block_on(instance.seal()).unwrap();
+    wait_for(&instance, "failures", |instance| {
+        failed_attempts(instance) >= 8
+    });
+    let before = failed_attempts(&instance);
+    let (settled, ended) = mpsc::channel();
+    let waiting = instance.clone();
+    thread::spawn(move || {
+        let ended = block_on(waiting.settle(None, SettleTo::Sorted, &|_| {}));
+        settled.send(ended).unwrap();
+    });
+    wait_for(&instance, "more failures", |instance| {
+        failed_attempts(instance) >= before + 3
+    });
+    faults.clear();
+    let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    ended.unwrap();
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, [(1, Some(1), None)]);
+    close_whole(&instance);
+}
+
 /// A merge that the store refused many times meets a damaged file: it does not rest for long, and
 /// not beyond the moment at which the file was made again.
 #[test]
