@@ -11,6 +11,9 @@
 //! that was given up may be gone by the time it reports, and the runs that it read as well; that
 //! another attempt's edit came first would be no protection where there is none yet.
 //!
+//! With the attempt goes the turn to give numbers to natural keys, which it may have: others would
+//! wait for it as for nothing else that an attempt holds (ID-5).
+//!
 //! A worker can't be told from its attempt: another one takes its place, and it ends after what it
 //! is doing. Silence is counted while the coordinator itself looks on: a process that was stopped
 //! as a whole gives nobody up.
@@ -93,8 +96,11 @@ impl Coordinator {
         self.next_worker += 1;
         std::mem::replace(&mut self.workers[running.worker], fresh).dismiss();
         self.note_given_up(&running.policy);
-        if let RunningTask::Check { files } = &running.policy {
-            self.check_apart(files);
+        match &running.policy {
+            RunningTask::Check { files } => self.check_apart(files),
+            RunningTask::Merge { .. } => {}
+            // It may have the turn to give numbers to natural keys, or wait for whoever hangs.
+            _ => self.shared.reader.pass_on_remapping(),
         }
         self.shared.tasks.lock().silent.given_up += 1;
         let status = &running.status;

@@ -20,9 +20,11 @@ use lazybase_cluster::{
     TableSpec, restore,
 };
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::manifest::RunKind;
 use lazybase_engine::read::Snapshot;
 use lazybase_engine::segment::{RowLayout, key_hash};
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
@@ -33,10 +35,12 @@ use lazybase_model::{
 };
 use proptest::prelude::*;
 
-use crate::damage::{Harm, files, harmed, wait_for};
+use crate::damage::{Harm, files, harm_file, harmed, wait_for};
+use crate::hang_reads::HangingReads;
 use crate::harness::{
     self, at, batches, close_whole, create, fresh, keeping, open, pause, settings,
 };
+use crate::heal::files_of;
 
 /// A natural key of files (a host and a number) or of users (a number).
 type FileKey = (String, i64);
@@ -592,6 +596,102 @@ fn damaged_files_are_made_again_with_the_same_numbers() {
         assert!(report.is_whole(), "{file}: {report:?}");
         block_on(instance.close()).unwrap();
     }
+}
+
+/// All runs of a key map are gone but for their logs, and nothing can be made again: whoever needs
+/// numbers gets them all the same.
+#[test]
+fn a_damaged_key_map_is_read_from_its_logs() {
+    let memory = MemoryStore::without_history();
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
+    let without_cache = Settings {
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::new(store), without_cache).unwrap();
+    let tables = Tables::create(&instance);
+    let mut model = Model::new();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    for round in 0..3 {
+        commit(&instance, &tables, &batch(round));
+        model.apply(&tables, &batch(round));
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    }
+    let damaged = files_of(&instance, &tables.file_map, RunKind::Sorted);
+    assert!(damaged.len() > 1, "{damaged:?}");
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    for file in &damaged {
+        harm_file(&memory, &faults, file, Harm::Delete);
+    }
+    for round in 3..6 {
+        commit(&instance, &tables, &batch(round));
+        model.apply(&tables, &batch(round));
+        let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
+        assert_eq!(rows, model.rows, "round {round}");
+    }
+    // One that no reader has given numbers to.
+    commit(&instance, &tables, &batch(6));
+    model.apply(&tables, &batch(6));
+    let sealed = block_on(instance.seal()).unwrap();
+    wait_for(&instance, "numbers", |instance| {
+        instance.manifest().remapped_through() >= sealed
+    });
+    faults.clear();
+    pause(&instance, &[]);
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
+    assert_eq!(rows, model.rows);
+    close_whole(&instance);
+}
+
+/// A remap hangs while it reads the map: others give out the numbers, and it comes too late.
+#[test]
+fn a_remap_that_hangs_holds_up_neither_readers_nor_the_next_one() {
+    let store = HangingReads::over(Arc::new(MemoryStore::without_history()));
+    let store = Arc::new(store);
+    let one_worker = Settings {
+        workers: 1,
+        attempt_silence: Duration::from_millis(150),
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::clone(&store) as _, one_worker).unwrap();
+    let tables = Tables::create(&instance);
+    let mut model = Model::new();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    commit(&instance, &tables, &batch(0));
+    model.apply(&tables, &batch(0));
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let of_map = files_of(&instance, &tables.file_map, RunKind::Sorted);
+    store.hang(&of_map[0], 1);
+    commit(&instance, &tables, &batch(1));
+    model.apply(&tables, &batch(1));
+    let sealed = block_on(instance.seal()).unwrap();
+    wait_for(&instance, "the remap to hang", |_| store.hanging() == 1);
+    let reader = instance.clone();
+    let rows = in_time("a reader", move || {
+        let tables = Tables::of(&reader);
+        read(&fresh(&reader, Freshness::ZERO), &tables)
+    });
+    assert_eq!(rows, model.rows);
+    wait_for(&instance, "the SCU to be sorted", |instance| {
+        instance.manifest().sorted_through >= sealed
+    });
+    assert!(instance.status().silent.given_up > 0);
+    store.let_go();
+    wait_for(&instance, "those that hung", |instance| {
+        let silent = instance.status().silent;
+        silent.came_back == silent.given_up
+    });
+    commit(&instance, &tables, &batch(2));
+    model.apply(&tables, &batch(2));
+    pause(&instance, &[]);
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
+    assert_eq!(rows, model.rows);
+    close_whole(&instance);
 }
 
 #[test]

@@ -8,22 +8,27 @@
 //! ```
 //!
 //! Reads the log, and the key map's runs; keeps what it finds with the SCU, for whoever needs it
-//! next. Invariant ID-4: the numbers of an SCU are given out after those of all SCUs before it,
-//! from the next numbers that these leave.
+//! next. What a damaged run of the map held, the log of its SCU tells once more. Invariant ID-4:
+//! the numbers of an SCU are given out after those of all SCUs before it, from the next numbers
+//! that these leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use lazybase_model::table::Table;
 use lazybase_model::{Error, NextIds, Result, ScuNumber, TableId};
+use parking_lot::Mutex;
 
 use super::key_map::find_in_map;
 use super::snapshot::Reader;
+use super::turns::Turn;
 use crate::change_batch::ChangeBatch;
 use crate::env::planted::{Planted, is_planted};
-use crate::manifest::{Manifest, Pin, TableState};
+use crate::manifest::{Manifest, Pin, ScuEntry, TableState};
 use crate::segment::RowLayout;
-use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
+use crate::stages::ingest::{AcceptedBatch, UnsortedScu, open_sealed};
 use crate::stages::remap::key_table::KeyTable;
 use crate::stages::remap::sorted_keys::SortedKeys;
 use crate::stages::remap::{Assigned, Known, Mentions, rewrite};
@@ -57,11 +62,16 @@ impl Place {
 #[derive(Debug, Clone)]
 pub struct Identifier {
     pub(crate) reader: Reader,
-    manifest: Arc<Manifest>,
+    pub(super) manifest: Arc<Manifest>,
     unsorted: Arc<[Arc<UnsortedScu>]>,
+    /// What damaged runs of key maps held, as their logs tell it. Clones share it.
+    logged: Arc<Mutex<Logged>>,
     /// Keeps the key maps' files.
     _pin: Option<Arc<Pin>>,
 }
+
+/// Sorted SCUs whose logs were opened again, with numbers for the keys of one map.
+type Logged = BTreeMap<(ScuNumber, TableId), Arc<UnsortedScu>>;
 
 /// SCUs, each with how many of its batches count.
 type Group<'g> = Vec<(&'g UnsortedScu, u32)>;
@@ -84,6 +94,7 @@ impl Identifier {
             reader,
             manifest,
             unsorted: unsorted.into_iter().collect(),
+            logged: Arc::default(),
             _pin: None,
         }
     }
@@ -251,10 +262,26 @@ impl Identifier {
     }
 
     async fn assign_in_turn(&self, scu: &UnsortedScu, map: TableId, batches: u32) -> Result<()> {
-        let _turn = self.reader.remapping.lock().await;
-        if assigned_through(scu, map).await >= batches {
-            return Ok(());
+        loop {
+            let turn = self.reader.remapping.take().await;
+            if assigned_through(scu, map).await >= batches {
+                return Ok(());
+            }
+            // Else the turn was passed on: others give out numbers, and this one comes after them.
+            if self.assign_with(&turn, scu, map, batches).await? {
+                return Ok(());
+            }
         }
+    }
+
+    /// The same, by whoever has the turn; whether it was kept to the end.
+    async fn assign_with(
+        &self,
+        turn: &Turn<'_>,
+        scu: &UnsortedScu,
+        map: TableId,
+        batches: u32,
+    ) -> Result<bool> {
         let state = self.map(map)?;
         let mut group: Group<'_> = Vec::new();
         let mut bytes = 0;
@@ -266,12 +293,40 @@ impl Identifier {
             group.push((earlier, all));
             bytes += mentions.raw_bytes;
             if bytes > REMAP_BYTES {
-                Box::pin(self.assign_group(state, &group)).await?;
+                if !Box::pin(self.assign_group(state, &group, Some(turn))).await? {
+                    return Ok(false);
+                }
                 (group, bytes) = (Vec::new(), 0);
             }
         }
         group.push((scu, batches));
-        Box::pin(self.assign_group(state, &group)).await
+        Box::pin(self.assign_group(state, &group, Some(turn))).await
+    }
+
+    /// A sorted SCU from its log, with numbers for the keys of a map: what the map's run of it
+    /// holds. The log is opened once, and whoever opens it has it alone: this waits for no turn,
+    /// which whoever needs it may have.
+    ///
+    /// # Errors
+    /// `Corrupt` when the log is damaged, or tells of other numbers than the manifest.
+    pub(super) fn logged<'f>(
+        &'f self,
+        map: &'f TableState,
+        entry: &'f ScuEntry,
+    ) -> BoxFuture<'f, Result<Arc<UnsortedScu>>> {
+        async move {
+            let key = (entry.scu, map.table.id);
+            let known = self.logged.lock().get(&key).cloned();
+            if let Some(scu) = known {
+                return Ok(scu);
+            }
+            let scu = open_sealed(&*self.reader.env.store, entry).await?;
+            let group: Group<'_> = vec![(scu.as_ref(), entry.batches)];
+            self.of_log().assign_group(map, &group, None).await?;
+            self.logged.lock().insert(key, Arc::clone(&scu));
+            Ok(scu)
+        }
+        .boxed()
     }
 
     /// The SCUs before one that are not sorted either, oldest first.
@@ -281,8 +336,14 @@ impl Identifier {
     }
 
     /// Numbers for SCUs that follow each other, of which the first alone may have some already:
-    /// one look into the map for all of them.
-    async fn assign_group(&self, map: &TableState, group: &Group<'_>) -> Result<()> {
+    /// one look into the map for all of them. Whether they were kept: whoever's turn was passed on
+    /// keeps nothing (ID-5). Where nobody else has the SCUs there is no turn to be had.
+    async fn assign_group(
+        &self,
+        map: &TableState,
+        group: &Group<'_>,
+        turn: Option<&Turn<'_>>,
+    ) -> Result<bool> {
         let id = map.table.id;
         let layout = self.reader.layout(&map.table)?;
         let mut distinct = KeyTable::default();
@@ -304,16 +365,27 @@ impl Identifier {
         for ((scu, batches), of_scu) in group.iter().zip(mentions) {
             let next = self.next_before(scu, id).await?;
             let mut state = scu.remap.lock().await;
-            let mut assigned = state
-                .remove(&id)
-                .unwrap_or_else(|| Assigned::new(scu.scu(), next));
-            // What fails is not kept: nobody may read numbers that are wrong.
-            assigned.extend(&distinct, &of_scu, &mut numbers, &stored, *batches)?;
-            let whole = *batches == scu.acknowledged();
-            self.check_next(scu.scu(), id, &assigned, whole)?;
-            state.insert(id, assigned);
+            let keep = || -> Result<()> {
+                let mut assigned = state
+                    .remove(&id)
+                    .unwrap_or_else(|| Assigned::new(scu.scu(), next));
+                // What fails is not kept: nobody may read numbers that are wrong.
+                assigned.extend(&distinct, &of_scu, &mut numbers, &stored, *batches)?;
+                let whole = *batches == scu.acknowledged();
+                self.check_next(scu.scu(), id, &assigned, whole)?;
+                state.insert(id, assigned);
+                Ok(())
+            };
+            let kept = match turn {
+                Some(turn) => turn.during(keep),
+                None => Some(keep()),
+            };
+            match kept {
+                Some(kept) => kept?,
+                None => return Ok(false),
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The next numbers of a map at the end of the SCU before one.
@@ -357,8 +429,7 @@ impl Identifier {
         }
         let open = SortedKeys::new(distinct, open);
         let last = group.last().map_or(first.scu(), |(last, _)| last.scu());
-        let (reader, manifest) = (&self.reader, &self.manifest);
-        find_in_map(reader, manifest, map, last, &open, distinct.len()).await
+        find_in_map(self, map, last, &open, distinct.len()).await
     }
 
     /// What an edit says of the next numbers after an SCU must come out.

@@ -5,8 +5,8 @@
 //!   keys in order --> run's segments --> filter --> extents that may hold some --> merge-join
 //! ```
 //!
-//! Reads indexes and extents of the map's runs. A key stands in one run only: maps only grow, and
-//! never change a row.
+//! Reads indexes and extents of the map's runs; of an SCU whose run is damaged, the log. A key
+//! stands in one run only: maps only grow, and never change a row.
 
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
@@ -17,10 +17,12 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::Int64Type;
 use lazybase_model::{Error, Result, ScuNumber};
 
+use super::identify::Identifier;
+use super::paths::{damage_in, log_of};
 use super::snapshot::Reader;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
-use crate::manifest::{Manifest, RangeState, Run, TableState};
+use crate::manifest::{Manifest, RangeState, Run, ScuEntry, SegmentMeta, TableState};
 use crate::segment::{ReadCounters, RowLayout, Segment};
 use crate::stages::remap::Known;
 use crate::stages::remap::sorted_keys::{SortedKeys, gallop};
@@ -29,10 +31,10 @@ use crate::stages::remap::sorted_keys::{SortedKeys, gallop};
 /// among `count`.
 ///
 /// # Errors
-/// `Corrupt` when a run is damaged, and nothing else leads to the same boundary.
+/// `Corrupt` when a run is damaged, and nothing else leads to the same boundary, nor is its log
+/// left.
 pub(super) async fn find_in_map(
-    reader: &Reader,
-    manifest: &Manifest,
+    ids: &Identifier,
     map: &TableState,
     scu: ScuNumber,
     keys: &SortedKeys,
@@ -42,12 +44,13 @@ pub(super) async fn find_in_map(
         known: vec![None; count],
         is_found: vec![false; keys.len()],
     };
+    let damaged = &ids.reader.damaged;
     loop {
-        let avoided = reader.damaged.version();
-        let found = find(reader, manifest, (map, scu), keys, &mut known).await;
+        let avoided = damaged.version();
+        let found = find(ids, (map, scu), keys, &mut known).await;
         match found {
-            // Other runs may lead there without the file that was just found damaged.
-            Err(error) if error.damaged_file().is_some() && reader.damaged.version() > avoided => {}
+            // Other runs may lead there without the file that was just found damaged, or its log.
+            Err(error) if error.damaged_file().is_some() && damaged.version() > avoided => {}
             found => return found.map(|()| known.known),
         }
     }
@@ -62,18 +65,21 @@ struct Found {
 }
 
 async fn find(
-    reader: &Reader,
-    manifest: &Manifest,
+    ids: &Identifier,
     (map, scu): (&TableState, ScuNumber),
     keys: &SortedKeys,
     found: &mut Found,
 ) -> Result<()> {
+    let (reader, manifest) = (&ids.reader, &ids.manifest);
     let lookup = Lookup {
+        ids,
+        map,
         reader,
         layout: reader.layout(&map.table)?,
         id_at: map.table.key_map_id(),
         keys,
     };
+    let (_, damaged) = reader.damaged.files();
     for (at, range) in map.ranges.iter().enumerate() {
         let bound = |bound: &Option<Key>| {
             let bound = bound.as_ref()?;
@@ -86,10 +92,18 @@ async fn find(
         }
         let mut runs = runs_of(reader, manifest, map, at, range);
         runs.retain(|run| run.span.first < scu || run.span.is_empty());
-        // Most keys are in the largest run: the others are then asked for what is left.
-        runs.sort_by_key(|run| Reverse(run.bytes()));
+        let log = |run: &Run| {
+            damage_in(run, &range.range, &damaged)?;
+            log_of(manifest, run, &damaged)
+        };
+        // Most keys are in the largest run: the others are then asked for what is left, and logs,
+        // which are read as a whole, come last.
+        runs.sort_by_key(|run| (log(run).is_some(), Reverse(run.bytes())));
         for run in runs {
-            lookup.in_run(run, from..to, found).await?;
+            match log(run) {
+                Some(entry) => lookup.in_log(run, entry, from..to, found).await?,
+                None => lookup.in_run(run, from..to, found).await?,
+            }
         }
     }
     Ok(())
@@ -117,6 +131,8 @@ fn runs_of<'m>(
 }
 
 struct Lookup<'l> {
+    ids: &'l Identifier,
+    map: &'l TableState,
     reader: &'l Reader,
     layout: Arc<RowLayout>,
     id_at: usize,
@@ -160,6 +176,41 @@ impl Lookup<'_> {
                 columns,
             };
             self.in_segment(&in_segment, found, &counters).await?;
+        }
+        Ok(())
+    }
+
+    /// The keys that a damaged run may hold, in the log of its SCU.
+    async fn in_log(
+        &self,
+        run: &Run,
+        entry: &ScuEntry,
+        keys: Range<usize>,
+        found: &mut Found,
+    ) -> Result<()> {
+        let holds = |segment: &Arc<SegmentMeta>, key: &[u8]| {
+            segment.min_key.as_bytes() <= key && key <= segment.max_key.as_bytes()
+        };
+        let mut open: Vec<usize> = keys.filter(|at| !found.is_found[*at]).collect();
+        open.retain(|at| {
+            let key = self.keys.key(*at);
+            run.segments.iter().any(|segment| holds(segment, key))
+        });
+        if open.is_empty() {
+            return Ok(());
+        }
+        let scu = self.ids.logged(self.map, entry).await;
+        let scu = scu.inspect_err(|error| self.note(error))?;
+        let state = scu.remap.lock().await;
+        let Some(assigned) = state.get(&self.map.table.id) else {
+            return Ok(());
+        };
+        for at in open {
+            if let Some(id) = assigned.fresh(self.keys.hash(at), self.keys.key(at)) {
+                found.is_found[at] = true;
+                let scu = entry.scu.0;
+                found.known[self.keys.place(at) as usize] = Some(Known { id, scu });
+            }
         }
         Ok(())
     }

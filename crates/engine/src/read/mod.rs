@@ -34,6 +34,7 @@ mod scan;
 mod snapshot;
 mod source;
 mod steps;
+mod turns;
 mod unsorted;
 mod view_check;
 pub mod views;

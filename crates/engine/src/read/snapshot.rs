@@ -29,6 +29,7 @@ use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSumm
 use super::hidden::TimesCache;
 use super::identify::Identifier;
 use super::paths::{ReadIndex, TablePath};
+use super::turns::Turns;
 use super::unsorted::UnsortedCache;
 use crate::env::Env;
 use crate::env::planted::{Planted, is_planted};
@@ -58,8 +59,8 @@ pub struct Reader {
     pub damaged: Damaged,
     /// Times of SCUs that no horizon asks for.
     pub(super) times: Arc<TimesCache>,
-    /// Held by who gives numbers to natural keys: one after the other.
-    pub(super) remapping: Arc<tokio::sync::Mutex<()>>,
+    /// Whose turn it is to give numbers to natural keys: one after the other.
+    pub(super) remapping: Arc<Turns>,
     /// The paths of the newest manifest that was read.
     index: Arc<Mutex<Option<KeptIndex>>>,
     /// What changed since the ends of views, for the next query at the same horizon.
@@ -196,6 +197,12 @@ impl Reader {
             unsorted: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// Somebody hangs who may have the turn to give numbers to natural keys: others go on in its
+    /// place, and what it finds is not kept.
+    pub fn pass_on_remapping(&self) {
+        self.remapping.pass_on();
     }
 
     /// The layout of a table's rows: made once for each schema.
