@@ -90,10 +90,7 @@ pub(crate) async fn verify(
             // Somebody restored it, or what failed was the read; or it is whole and wrong.
             match condemned(shared, &meta.file) {
                 Some(error) => checked = Err(error),
-                None => {
-                    shared.reader.damaged.found_whole([meta.file.as_str()]);
-                    shared.tasks.lock().damage.remove(&meta.file);
-                }
+                None => found_whole(shared, &meta.file),
             }
         }
         note(shared, &mut report, &mut found, checked, place);
@@ -118,6 +115,16 @@ pub(crate) async fn verify(
     drop(pin);
     wait_for_healing(shared, &found, &mut report).await;
     Ok(report)
+}
+
+/// A file that was damaged is whole. What was lost for the want of it is looked at again.
+fn found_whole(shared: &Shared, file: &str) {
+    shared.reader.damaged.found_whole([file]);
+    let mut board = shared.tasks.lock();
+    board.damage.remove(file);
+    board
+        .damage
+        .retain(|_, damage| damage.state != DamageState::Lost);
 }
 
 /// Why a file with right checksums is not to be trusted, if it is not.
@@ -278,13 +285,7 @@ async fn verify_logs(
     for file in files.iter().filter(|file| damaged.contains_key(*file)) {
         // Somebody restored it, or what failed was the read.
         if !found.contains_key(file) {
-            shared.reader.damaged.found_whole([file.as_str()]);
-            let mut board = shared.tasks.lock();
-            board.damage.remove(file);
-            // What was lost for the want of it is looked at again.
-            board
-                .damage
-                .retain(|_, damage| damage.state != DamageState::Lost);
+            found_whole(shared, file);
         }
     }
 }
