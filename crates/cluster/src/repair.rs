@@ -63,6 +63,8 @@ pub struct Examination {
     pub lost: Vec<Damage>,
     /// What was met in files, for [`crate::Instance::open_healing`].
     pub errors: Vec<Error>,
+    /// The segments that the manifest names.
+    segments: BTreeSet<String>,
 }
 
 /// Damage, and what it is of.
@@ -87,6 +89,16 @@ impl Examination {
     pub fn is_whole(&self) -> bool {
         let pending = self.closed.is_some() || !self.pending.is_empty();
         !pending && self.healable.is_empty() && self.lost.is_empty()
+    }
+
+    /// What was lost of the past alone and is named no more after the database was open: nothing
+    /// could make it again, and the horizons that only it led to were given up.
+    pub fn given_up_by(&self, after: &Examination) -> Vec<Damage> {
+        let is_gone = |damage: &&Damage| {
+            let file = &damage.file;
+            !damage.current && self.segments.contains(file) && !after.segments.contains(file)
+        };
+        self.lost.iter().filter(is_gone).cloned().collect()
     }
 }
 
@@ -213,6 +225,7 @@ async fn look_at_segments(
     for SegmentPart { layout, meta, .. } in segments_of(manifest)? {
         found.files += 1;
         found.bytes += meta.bytes;
+        found.segments.insert(meta.file.clone());
         if let Err(error) = verify_segment(env, &layout, &meta).await {
             if error.damaged_file().is_none() {
                 return Err(error);

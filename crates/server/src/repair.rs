@@ -46,7 +46,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         before = look().await?;
         before.healable.retain(|damage| !aside.is_given_up(damage));
     }
-    let mut healed = Vec::new();
+    let (mut healed, mut given_up) = (Vec::new(), Vec::new());
     let mut after = before.clone();
     if !args.dry_run && before.closed.is_none() {
         let env = Env::system(Arc::new(LocalStore::open(&folder)?));
@@ -60,19 +60,41 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         let left =
             |damage: &&Damage| !after.healable.contains(damage) && !after.lost.contains(damage);
         healed = before.healable.iter().filter(left).cloned().collect();
+        given_up = before.given_up_by(&after);
     }
+    let gone = Gone { aside, given_up };
     let text = match args.format {
-        ReportFormat::Text => text(&aside, &healed, &after),
-        ReportFormat::Json => format!("{}\n", report(&aside, &healed, &after)),
+        ReportFormat::Text => text(&gone, &healed, &after),
+        ReportFormat::Json => format!("{}\n", report(&gone, &healed, &after)),
     };
     failure::write_data(&text)?;
-    let lost = after.closed.is_some() || !after.lost.is_empty() || aside.is_something();
+    let lost = after.closed.is_some() || !after.lost.is_empty() || gone.is_something();
     let is_healed = after.healable.is_empty() && after.pending.is_empty();
     Ok(match (lost, is_healed) {
         (true, _) => ExitCode::from(LOST),
         (false, false) => ExitCode::from(HEALABLE),
         (false, true) => ExitCode::SUCCESS,
     })
+}
+
+/// What the database does without from now on.
+struct Gone {
+    /// What kept it from opening.
+    aside: SetAside,
+    /// What nothing held, and only horizons of the past needed: they can't be asked for any more.
+    given_up: Vec<Damage>,
+}
+
+impl Gone {
+    fn is_something(&self) -> bool {
+        self.aside.is_something() || !self.given_up.is_empty()
+    }
+
+    /// What is lost, with what was found so.
+    fn lost<'g>(&'g self, found: &'g Examination) -> impl Iterator<Item = &'g Damage> {
+        let gone = self.aside.lost.iter().chain(&self.given_up);
+        gone.chain(&found.lost)
+    }
 }
 
 /// Damage in one line: table, SCUs, keys, file.
@@ -96,7 +118,8 @@ fn line(damage: &Damage) -> String {
     }
 }
 
-fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
+fn text(gone: &Gone, healed: &[Damage], found: &Examination) -> String {
+    let aside = &gone.aside;
     let mut text = String::new();
     for why in &aside.why {
         text += &format!("did not open: {why}\n");
@@ -119,14 +142,14 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
     for damage in &found.healable {
         text += &format!("can be healed: {}\n", line(damage));
     }
-    for damage in aside.lost.iter().chain(&found.lost) {
+    for damage in gone.lost(found) {
         text += &format!("lost: {}\n", line(damage));
     }
     text += &format!(
         "read {}, {}: {}\n",
         counted(found.files, "file"),
         bytes(found.bytes),
-        match (&found.closed, found.is_whole(), aside.is_something()) {
+        match (&found.closed, found.is_whole(), gone.is_something()) {
             (Some(_), ..) if !found.pending.is_empty() => {
                 "more can't be told until that is in its place: open it, or repair it without \
                  --dry-run"
@@ -147,7 +170,7 @@ fn text(aside: &SetAside, healed: &[Damage], found: &Examination) -> String {
     text
 }
 
-fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
+fn report(gone: &Gone, healed: &[Damage], found: &Examination) -> Value {
     let of = |damage: &Damage| {
         json!({
             "file": damage.file,
@@ -160,16 +183,15 @@ fn report(aside: &SetAside, healed: &[Damage], found: &Examination) -> Value {
         })
     };
     let all = |damages: &[Damage]| damages.iter().map(of).collect::<Vec<_>>();
-    let lost = [&aside.lost[..], &found.lost[..]].concat();
     json!({
         "files": found.files,
         "bytes": found.bytes,
         "closed": found.closed.as_ref().map(Error::fact),
         "pending": found.pending,
-        "did_not_open": aside.why,
-        "set_aside": aside.files,
+        "did_not_open": gone.aside.why,
+        "set_aside": gone.aside.files,
         "healed": all(healed),
         "healable": all(&found.healable),
-        "lost": all(&lost),
+        "lost": gone.lost(found).map(of).collect::<Vec<_>>(),
     })
 }

@@ -69,6 +69,41 @@ fn repair_says_by_its_status_what_is_healed_and_what_is_lost() {
 }
 
 #[test]
+fn repair_tells_of_the_past_that_nothing_holds_any_more() {
+    let place = Place::new();
+    let create = "CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT)";
+    let first = "INSERT INTO t VALUES (1, 'a'), (2, 'b'); SETTLE";
+    let second = "INSERT INTO t VALUES (2, 'c'), (3, 'd'); SETTLE";
+    place.ok(&["sql", "-c", &format!("{create}; {first}; {second}")]);
+    // What only SCU 1 is read from: its runs, and its frame of the log.
+    let named = place.ok(&["inspect"]);
+    for entry in std::fs::read_dir(place.path("db/segments")).unwrap() {
+        let path = entry.unwrap().path();
+        if !named.contains(path.file_name().unwrap().to_str().unwrap()) {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let log = place.path("db/log/0000000000000001.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[200] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let lost = "lost: table \"t\", SCUs 1..=1, keys (1) to (2), of the past only: ";
+    let dry = place.run(&["repair", "--dry-run"]).out;
+    assert!(dry.contains(lost), "{dry}");
+    let done = place.command(&["repair"]).output().unwrap();
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(4), "{out}");
+    assert!(out.contains(lost), "{out}");
+    assert!(out.ends_with(": all that is left is whole\n"), "{out}");
+    // It is told once; the newest rows never were in danger.
+    let again = place.ok(&["repair"]);
+    assert!(again.ends_with(": all of it is whole\n"), "{again}");
+    assert_eq!(place.rows("SELECT count(*), max(name) FROM t"), "3,d\n");
+    let err = place.fails(&["sql", "-c", "SELECT * FROM t AS OF SCU 1"]);
+    assert!(err.contains("no longer kept"), "{err}");
+}
+
+#[test]
 fn a_database_that_does_not_open_is_opened_by_setting_aside() {
     let place = filled();
     let mut edits: Vec<_> = std::fs::read_dir(place.path("db/manifest"))
