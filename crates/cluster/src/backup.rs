@@ -15,7 +15,7 @@
 
 mod restore;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ use tokio::sync::oneshot;
 use crate::coordinator::{Command, Event};
 use crate::instance::{Instance, SettleTo};
 use crate::parts::{Part, Pieces, parts_of};
+use crate::shared::is_log;
+use crate::verify::{HEALING_MAX, LOOK_EVERY, is_named};
 
 pub use restore::{RestoreReport, RestoreRequest, open_to_restore, restore};
 
@@ -85,8 +87,66 @@ pub(crate) fn open_folder(instance: &Instance, folder: &Path) -> Result<Env> {
 }
 
 /// Copies the database into a folder: only what earlier backups have not. Tables named in `without`
-/// stay away.
+/// stay away. A damaged file of the database is waited for, where that helps: who opens a database
+/// for its backup alone would meet the same one each time.
 pub(crate) async fn take(
+    instance: &Instance,
+    target: &Env,
+    without: &[String],
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<BackupReport> {
+    let mut met = BTreeSet::new();
+    loop {
+        let error = match take_now(instance, target, without, progress).await {
+            Ok(report) => return Ok(report),
+            Err(error) => error,
+        };
+        let is_mended = match error.damaged_file() {
+            Some(file) if met.insert(file.to_owned()) => is_mended_in_time(instance, file).await,
+            _ => false,
+        };
+        if !is_mended {
+            return Err(error);
+        }
+    }
+}
+
+/// Waits until a damaged segment of the database is in nobody's way any more: it was made again; or
+/// nothing holds its rows, and horizons of the past that alone needed it were given up. Whether
+/// that came about.
+async fn is_mended_in_time(instance: &Instance, file: &str) -> bool {
+    let clock = &instance.env().clock;
+    let begin = clock.monotonic();
+    let is_damaged = || instance.damaged().contains_key(file);
+    if is_log(file) || !is_damaged() {
+        return false;
+    }
+    // What replaced it is read by whoever comes now, though others still hold it.
+    while is_damaged() && is_named(&instance.manifest(), file) {
+        let is_late = clock.monotonic().saturating_sub(begin) > HEALING_MAX;
+        if is_late || lost_now(instance, file).is_some() {
+            return false;
+        }
+        clock.sleep(LOOK_EVERY).await;
+    }
+    true
+}
+
+/// The table whose newest answers need a damaged file that nothing makes again.
+fn lost_now(instance: &Instance, file: &str) -> Option<String> {
+    let (manifest, damaged) = (instance.manifest(), instance.damaged());
+    let current = manifest.current_runs();
+    let names = |run: &&RunId| {
+        let mut segments = manifest.run(**run).segments.iter();
+        current.contains(*run) && segments.any(|named| named.file == file)
+    };
+    let lost = outlook(&manifest, &damaged).lost;
+    let run = lost.iter().find(names)?;
+    let state = manifest.table_of_view(manifest.run(*run).view)?;
+    Some(state.table.name.clone())
+}
+
+async fn take_now(
     instance: &Instance,
     target: &Env,
     without: &[String],
@@ -372,20 +432,9 @@ impl Copying<'_> {
         let Part::Segment(segment) = part else {
             return error;
         };
-        let manifest = self.instance.manifest();
-        let damaged = self.instance.damaged();
-        let names = |run: &&RunId| {
-            let segments = &manifest.run(**run).segments;
-            segments.iter().any(|named| named.file == segment.meta.file)
-        };
-        let lost = outlook(&manifest, &damaged).lost;
-        let state = lost.iter().find(names).and_then(|run| {
-            let view = manifest.run(*run).view;
-            manifest.table_of_view(view)
-        });
         let error = error.within("the database").within(&segment.place);
-        match state {
-            Some(state) => error.with_hint(lost_hint("the file", &state.table.name)),
+        match lost_now(self.instance, &segment.meta.file) {
+            Some(table) => error.with_hint(lost_hint("the file", &table)),
             None => error.with_hint("it is made again where an earlier stage holds it: try again"),
         }
     }

@@ -23,10 +23,10 @@ use crate::parts::{SegmentPart, segments_of};
 use crate::shared::{DamageState, Shared, is_log};
 use crate::verify_table::{Outcome, StageCheck, not_read};
 
-/// How long a verification waits for damaged files to be made again.
-const HEALING_MAX: Duration = Duration::from_secs(60);
+/// How long a verification or a backup waits for damaged files to be made again.
+pub(crate) const HEALING_MAX: Duration = Duration::from_secs(60);
 /// How often it looks.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a verification found.
 #[derive(Debug, Clone, Default)]
@@ -359,7 +359,7 @@ async fn wait_for_healing(shared: &Shared, found: &Found, report: &mut VerifyRep
 }
 
 /// Whether a file is a log's, or the manifest names it.
-fn is_named(manifest: &Manifest, file: &str) -> bool {
+pub(crate) fn is_named(manifest: &Manifest, file: &str) -> bool {
     let mut segments = manifest.runs.values().flat_map(|run| &run.segments);
     is_log(file) || segments.any(|segment| segment.file == file)
 }

@@ -47,8 +47,8 @@ impl Instance {
     /// the end of one SCU, while writers go on. Only files that are not there yet are copied.
     ///
     /// # Errors
-    /// `Corrupt`, naming the file, when one is damaged; `Conflict` when the store holds backups of
-    /// another database; `Unavailable` when a stage is paused or the target can't be written. No
+    /// `Corrupt`, naming the file, when one is damaged and not made again within a minute, which is
+    /// waited for; `Conflict` when the store holds backups of another database; `Unavailable` when a stage is paused or the target can't be written. No
     /// backup was made then.
     #[boxed]
     pub async fn backup(

@@ -476,10 +476,15 @@ fn a_crash_in_a_backup_or_a_restore_leaves_nothing_half() {
 
 /// Flips a bit in the middle of a file.
 fn flip(store: &MemoryStore, file: &str) {
+    let length = block_on(store.len(file)).unwrap();
+    flip_at(store, file, length as usize / 2);
+}
+
+fn flip_at(store: &MemoryStore, file: &str, byte: usize) {
     block_on(async {
         let length = store.len(file).await.unwrap();
         let mut bytes = store.read(file, 0..length).await.unwrap().to_vec();
-        bytes[length as usize / 2] ^= 4;
+        bytes[byte] ^= 4;
         store.delete(file).await.unwrap();
         store.put_if_absent(file, bytes.into()).await.unwrap();
     });
@@ -621,6 +626,57 @@ fn a_table_whose_rows_are_lost_is_left_out_when_that_is_said_and_blocks_no_other
     let rows = scan(&fresh(&instance, Freshness::ZERO), &u).unwrap();
     assert_eq!(rows, model.rows());
     close_whole(&instance);
+}
+
+/// Two SCUs in the authority, both readable; closed. With them the segments that the newest answers
+/// need, and the log of the first.
+fn two_scus(source: &MemoryStore) -> (Arc<Table>, Model, Vec<String>, String) {
+    let instance = open(Arc::new(source.clone()), keeping()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    for round in 0..2 {
+        commit(&instance, &[(&t, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    }
+    let manifest = instance.manifest();
+    assert_eq!(manifest.oldest_readable(), ScuNumber(1));
+    let base = crate::heal::files_of(&instance, &t, lazybase_engine::manifest::RunKind::Base);
+    let log = manifest.scus[&ScuNumber(1)].files[0].clone();
+    block_on(instance.close()).unwrap();
+    (t, model, base, log)
+}
+
+#[test]
+fn damage_that_can_be_mended_is_waited_for_and_fails_no_backup() {
+    for only_the_past in [false, true] {
+        let (source, target) = (
+            MemoryStore::without_history(),
+            MemoryStore::without_history(),
+        );
+        let (t, model, base, log) = two_scus(&source);
+        if only_the_past {
+            // Nothing else holds what SCU 1 alone is read from.
+            flip_at(&source, &log, 200);
+        }
+        for file in files(&source, "segments/") {
+            if !only_the_past || !base.contains(&file) {
+                flip(&source, &file);
+            }
+        }
+        let instance = open(Arc::new(source.clone()), keeping()).unwrap();
+        let report = backup(&instance, &target).unwrap();
+        let oldest = if only_the_past { 2 } else { 1 };
+        assert_eq!(report.oldest, ScuNumber(oldest), "{report:?}");
+        block_on(instance.close()).unwrap();
+        let problems = block_on(verify_backups(&target, None, &|_| {})).unwrap().2;
+        assert_eq!(problems, Vec::<String>::new());
+        let (store, _) = restored(&target, RestoreRequest::default()).unwrap();
+        let instance = open(Arc::new(store), keeping()).unwrap();
+        let rows = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+        assert_eq!(rows, model.rows());
+        close_whole(&instance);
+    }
 }
 
 #[test]
