@@ -124,11 +124,10 @@ impl LocalStore {
         };
         if let Some(other) = other {
             let (root, other) = (true_path(root)?, true_path(other)?);
-            if root.starts_with(&other) || other.starts_with(&root) {
-                let message = format!("{} and {} are one folder", root.display(), other.display());
-                return Err(Error::conflict(message)
+            if let Some(how) = how_they_meet(&root, &other) {
+                return Err(Error::conflict(how)
                     .with_detail(
-                        "or one of them lies in the other, which would take it for its own",
+                        "a database and its backups lie apart: each takes what it finds for its own",
                     )
                     .with_hint("name a folder of its own"));
             }
@@ -142,7 +141,8 @@ impl LocalStore {
                 .with_hint("name a folder of its own"));
         }
         if let Some(first) = LocalStore::strangers(root, known)?.first() {
-            let message = format!("{}: {first} is there already", root.display());
+            let root = root.display();
+            let message = format!("{root} holds {first:?}, which does not belong there");
             return Err(Error::conflict(message)
                 .with_hint("name an empty folder, or one that is to be made"));
         }
@@ -339,6 +339,20 @@ impl Store for LocalStore {
     fn folder(&self) -> Option<&Path> {
         Some(&self.0.root)
     }
+}
+
+/// That two folders are one, or the one lies in the other, if so.
+fn how_they_meet(one: &Path, other: &Path) -> Option<String> {
+    let (inner, outer) = match (one.starts_with(other), other.starts_with(one)) {
+        (true, true) => {
+            let (one, other) = (one.display(), other.display());
+            return Some(format!("{one} and {other} are one folder"));
+        }
+        (true, false) => (one, other),
+        (false, true) => (other, one),
+        (false, false) => return None,
+    };
+    Some(format!("{} lies in {}", inner.display(), outer.display()))
 }
 
 fn refuse(name: &str, reason: &str) -> StoreError {

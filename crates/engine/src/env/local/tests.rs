@@ -286,32 +286,30 @@ fn a_folder_of_its_own_is_empty_or_known_and_apart_from_the_other() {
     let folder = folder();
     let database = folder.path().join("db");
     drop(LocalStore::open(&database).unwrap());
-    let refuses = |root: &Path| {
+    let refuses = |root: &Path, what: &str| {
         let opened = LocalStore::open_own(root, &["backups"], Some(&database));
-        assert_eq!(
-            opened.unwrap_err().kind(),
-            ErrorKind::Conflict,
-            "{}",
-            root.display()
-        );
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert!(error.message().contains(what), "{what}: {error}");
     };
-    refuses(&database);
-    refuses(folder.path());
-    refuses(&database.join("segments/new/deep"));
-    refuses(&database.join("../db/backups"));
+    let lies_in_it = format!(" lies in {}", database.canonicalize().unwrap().display());
+    refuses(&database, " are one folder");
+    refuses(folder.path(), "db lies in ");
+    refuses(&database.join("segments/new/deep"), &lies_in_it);
+    refuses(&database.join("../db/backups"), &lies_in_it);
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&database, &link).unwrap();
-    refuses(&link.join("below"));
+    refuses(&link.join("below"), &lies_in_it);
     assert!(!database.join("segments").exists(), "nothing was made");
 
     let foreign = folder.path().join("foreign");
     fs::create_dir_all(foreign.join("photos")).unwrap();
-    refuses(&foreign);
+    refuses(&foreign, "holds \"photos\", which does not belong there");
     assert!(!foreign.join("LOCK").exists(), "nothing was made");
     let another = folder.path().join("another");
     drop(LocalStore::open(&another).unwrap());
     fs::create_dir_all(another.join("manifest")).unwrap();
-    refuses(&another.join("segments/backups"));
+    refuses(&another.join("segments/backups"), " lies in ");
     let own = folder.path().join("own/deep");
     for _ in 0..2 {
         drop(LocalStore::open_own(&own, &["backups"], Some(&database)).unwrap());
