@@ -126,9 +126,7 @@ impl LocalStore {
             let (root, other) = (true_path(root)?, true_path(other)?);
             if let Some(how) = how_they_meet(&root, &other) {
                 return Err(Error::conflict(how)
-                    .with_detail(
-                        "a database and its backups lie apart: each takes what it finds for its own",
-                    )
+                    .with_detail("a database and its backups lie apart: each owns what it finds")
                     .with_hint("name a folder of its own"));
             }
         }
