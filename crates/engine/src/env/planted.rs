@@ -59,6 +59,9 @@ planted! {
     IdShared "a key that an unsorted SCU gave a number gets another one",
     ZombieAdopted "an attempt that was given up is believed when it comes back",
     ReferenceForgotten "a reference to a new key makes no row",
+    ChecksumIgnored "stored rows count whatever their checksums say",
+    ChangedCopied "a row group of the authority is copied though changes met it",
+    HealedShort "what is made again lacks the changes of the newest run that it is made of",
 }
 
 /// Whether faults can be planted in this build.

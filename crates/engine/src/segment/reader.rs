@@ -18,6 +18,7 @@ use super::extent_format::parse_index_part;
 use super::extent_index::{ExtentIndex, ExtentInfo};
 use super::parquet_format::read::{ParquetParts, Source};
 use crate::change_batch::ChangeBatch;
+use crate::env::planted::{Planted, is_planted};
 use crate::env::{Env, Store};
 use crate::key::Keys;
 use crate::manifest::{SegmentFormat, SegmentMeta};
@@ -539,7 +540,8 @@ impl Segment {
         let read = self.store.read(&self.meta.file, range).await;
         let stored = read.map_err(|error| self.damaged(extent, error.into()))?;
         counters.add_bytes(stored.len());
-        match crc32c::crc32c(&stored) == info.crc32c {
+        let is_right = crc32c::crc32c(&stored) == info.crc32c;
+        match is_right || is_planted(Planted::ChecksumIgnored) {
             true => Ok(stored),
             false => Err(self.damaged(extent, Error::corrupt("checksum mismatch"))),
         }

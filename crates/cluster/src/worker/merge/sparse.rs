@@ -20,6 +20,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::KeyRange;
 use lazybase_engine::segment::{EncodedExtent, Segment};
@@ -126,7 +127,7 @@ impl Attempt<'_> {
         if !whole || is_small || !self.writer()?.is_between_extents() {
             return Ok(false);
         }
-        if changes.is_empty() {
+        if changes.is_empty() || is_planted(Planted::ChangedCopied) {
             let writer = self.writer()?;
             writer.push_copied(encoded.clone(), segment.meta()).await?;
             self.traffic.copied_group();

@@ -27,6 +27,7 @@ use super::write::EncodedGroup;
 use super::{Block, FIRST_GROUP, file_schema, from_stored};
 use crate::change_batch::{ChangeBatch, Kinds, Scus, project_column_scus};
 use crate::env::Store;
+use crate::env::planted::{Planted, is_planted};
 use crate::key::Keys;
 use crate::manifest::SegmentMeta;
 use crate::segment::RowLayout;
@@ -588,8 +589,9 @@ async fn read_pages(from: &Source<'_>, pages: &[Page]) -> Result<Verified> {
         from.counters.add_pages(count);
         for page in &rest[..count] {
             let range = (page.range.start - start) as usize..(page.range.end - start) as usize;
-            let page_bytes = bytes.get(range);
-            if page_bytes.map(crc32c::crc32c) != Some(page.crc) {
+            let crc = bytes.get(range).map(crc32c::crc32c);
+            let passes = crc.is_some() && is_planted(Planted::ChecksumIgnored);
+            if crc != Some(page.crc) && !passes {
                 let at = page.range.start;
                 return Err(Error::corrupt(format!("page at {at}: checksum mismatch")));
             }
