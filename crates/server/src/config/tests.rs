@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Args, Command, FromArgMatches};
+use lazybase_query::fuzz::is_survived;
 
 use super::options::{OPTIONS, misspelt};
 use super::{Config, Given, print, printed};
@@ -226,4 +227,14 @@ fn the_document_lists_the_options() {
         return;
     }
     assert_eq!(listed, wanted, "LAZYBASE_REWRITE_DOCS=1 writes it anew");
+}
+
+#[test]
+fn no_bytes_of_a_file_panic() {
+    let read = |bytes: &[u8]| {
+        if let Ok(config) = of_file(&String::from_utf8_lossy(bytes)) {
+            let _ = printed(&config);
+        }
+    };
+    is_survived("config", read, 300);
 }
