@@ -37,6 +37,8 @@ use crate::verify::{HEALING_MAX, LOOK_EVERY, is_named};
 
 pub use restore::{RestoreReport, RestoreRequest, open_to_restore, restore};
 
+/// The SQLSTATE of a folder that a process has.
+const IN_USE: &str = "55006";
 /// How often everything sealed is sorted, until nothing was sealed meanwhile.
 const TRIES_MAX: usize = 32;
 
@@ -82,7 +84,12 @@ impl Drop for Unsealed<'_> {
 /// `Conflict`, naming what is there; as `LocalStore::open`.
 pub(crate) fn open_folder(instance: &Instance, folder: &Path) -> Result<Env> {
     let database = instance.env().store.folder();
-    let store = LocalStore::open_own(folder, &BACKUP_FOLDERS, database)?;
+    let opened = LocalStore::open_own(folder, &BACKUP_FOLDERS, database);
+    // Who writes backups there may be this process: nobody is to end it.
+    let store = opened.map_err(|error| match error.sqlstate() == IN_USE {
+        true => error.with_hint("another backup goes into it: try again once that one is done"),
+        false => error,
+    })?;
     Ok(Env::system(Arc::new(store)))
 }
 

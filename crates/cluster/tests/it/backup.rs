@@ -628,6 +628,20 @@ fn a_table_whose_rows_are_lost_is_left_out_when_that_is_said_and_blocks_no_other
     close_whole(&instance);
 }
 
+#[test]
+fn a_folder_that_another_backup_goes_into_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let instance = open(Arc::new(MemoryStore::without_history()), keeping()).unwrap();
+    let first = instance.open_backups(folder.path()).unwrap();
+    let refused = instance.open_backups(folder.path()).err().unwrap();
+    assert_eq!(refused.sqlstate(), "55006", "{refused}");
+    let hint = refused.hint().unwrap_or_default();
+    assert!(hint.contains("another backup goes into it"), "{hint}");
+    drop(first);
+    instance.open_backups(folder.path()).unwrap();
+    block_on(instance.close()).unwrap();
+}
+
 /// Two SCUs in the authority, both readable; closed. With them the segments that the newest answers
 /// need, and the log of the first.
 fn two_scus(source: &MemoryStore) -> (Arc<Table>, Model, Vec<String>, String) {
