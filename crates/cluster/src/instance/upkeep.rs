@@ -48,8 +48,8 @@ impl Instance {
     ///
     /// # Errors
     /// `Corrupt`, naming the file, when one is damaged and not made again within a minute, which is
-    /// waited for; `Conflict` when the store holds backups of another database; `Unavailable` when a
-    /// stage is paused or the target can't be written. No backup was made then.
+    /// waited for; `Conflict` when the store holds backups of another database; `Unavailable` when
+    /// a stage is paused or the target can't be written. No backup was made then.
     #[boxed]
     pub async fn backup(
         &self,
