@@ -169,7 +169,7 @@ async fn message(wire: &mut Wire) -> Result<Result<Bytes>, Gone> {
 }
 
 /// What a SASLInitialResponse holds: the name of the mechanism, then the client's first message.
-fn initial(mut message: Bytes, binds: bool) -> Result<Bytes> {
+pub(crate) fn initial(mut message: Bytes, binds: bool) -> Result<Bytes> {
     let end = message
         .iter()
         .position(|byte| *byte == 0)

@@ -4,18 +4,39 @@
 //! Reads its argument alone. Nothing else calls it.
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
-use bytes::BytesMut;
+use bytes::{BufMut, Bytes, BytesMut};
 pub use lazybase_query::fuzz::{Target, memory};
 
 use crate::copy::binary_rows;
 use crate::messages::{self, Message};
-use crate::{cursors, parameters, types, words};
+use crate::{cursors, entry, parameters, startup, types, words};
 
 #[cfg(test)]
 mod tests;
 
 /// Every target with its name, as the corpus and the binaries in `fuzz` have it.
-pub const TARGETS: [(&str, Target); 1] = [("messages", read_messages)];
+pub const TARGETS: [(&str, Target); 2] = [("messages", read_messages), ("startup", read_startup)];
+
+/// What comes before anybody is let in: a startup message without its length, with the settings in
+/// its options; the same bytes as the first message of a SASL exchange.
+pub fn read_startup(bytes: &[u8]) {
+    for binds in [false, true] {
+        let _ = entry::initial(Bytes::copy_from_slice(bytes), binds);
+    }
+    // Shorter and longer ones are refused before they are looked at.
+    if !(4..startup::STARTUP_BYTES_MAX - 4).contains(&bytes.len()) {
+        return;
+    }
+    let mut packet = BytesMut::with_capacity(bytes.len() + 4);
+    packet.put_u32(bytes.len() as u32 + 4);
+    packet.extend_from_slice(bytes);
+    if let Ok((parameters, _)) = startup::parsed(packet) {
+        let _ = startup::user(&parameters);
+        if let Some(options) = parameters.get("options") {
+            let _ = startup::settings(options);
+        }
+    }
+}
 
 /// The messages of a connection: values as those of every type, in both formats; texts as what the
 /// protocol itself looks for in them; data of a COPY as binary rows.

@@ -33,7 +33,7 @@ pub(crate) const DATABASE: &str = "lazybase";
 const ALIASES: [&str; 2] = ["postgres", "template1"];
 
 /// The longest message before a connection stands, as PostgreSQL has it.
-const STARTUP_BYTES_MAX: usize = 10_000;
+pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
 
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
@@ -110,7 +110,22 @@ async fn packet(wire: &mut Wire) -> Result<Result<BytesMut>, Gone> {
     }
 }
 
-fn parameters(wire: &mut Wire, mut packet: BytesMut) -> Result<Wish> {
+fn parameters(wire: &mut Wire, packet: BytesMut) -> Result<Wish> {
+    let (parameters, lacking) = parsed(packet)?;
+    if let Some(options) = lacking {
+        wire.put(NegotiateProtocolVersion::new(
+            Startup::PROTOCOL_VERSION_3_0,
+            options,
+        ));
+    }
+    Ok(Wish::Session(parameters))
+}
+
+/// The parameters in a startup message, and, where it asks for more of the protocol than is spoken
+/// here, the options that it names.
+pub(crate) fn parsed(
+    mut packet: BytesMut,
+) -> Result<(BTreeMap<String, String>, Option<Vec<String>>)> {
     let startup = Startup::decode(&mut packet, &DecodeContext::default());
     let startup = startup.ok().flatten().ok_or_else(|| {
         broken("this version of the protocol is not spoken here")
@@ -123,13 +138,8 @@ fn parameters(wire: &mut Wire, mut packet: BytesMut) -> Result<Wish> {
         .cloned()
         .collect();
     parameters.retain(|name, _| !name.starts_with("_pq_."));
-    if startup.protocol_number_minor > 0 || !options.is_empty() {
-        wire.put(NegotiateProtocolVersion::new(
-            Startup::PROTOCOL_VERSION_3_0,
-            options,
-        ));
-    }
-    Ok(Wish::Session(parameters))
+    let lacks = startup.protocol_number_minor > 0 || !options.is_empty();
+    Ok((parameters, lacks.then_some(options)))
 }
 
 /// The user that a connection names.
@@ -195,7 +205,7 @@ pub(crate) fn apply(
 }
 
 /// The settings in `-c name=value --name=value`, where a backslash keeps a blank.
-fn settings(options: &str) -> Result<Vec<(String, String)>> {
+pub(crate) fn settings(options: &str) -> Result<Vec<(String, String)>> {
     let (mut words, mut word, mut kept) = (Vec::new(), String::new(), false);
     for c in options.chars() {
         match c {
