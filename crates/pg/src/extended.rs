@@ -94,7 +94,10 @@ impl Connection {
             Message::Execute { portal, rows_max } => self.execute(portal, rows_max).await?,
             Message::Close(named) => {
                 match named {
-                    Named::Statement(name) => drop(self.statements.remove(&name)),
+                    Named::Statement(name) => {
+                        self.statements.remove(&name);
+                        self.session.forget_statement(&name);
+                    }
                     Named::Portal(name) => drop(self.portals.remove(&name)),
                 }
                 self.wire.put(CloseComplete::new());
@@ -107,9 +110,9 @@ impl Connection {
 
     async fn parse(&mut self, name: String, sql: &str, oids: &[u32]) -> Outcome<()> {
         self.begin_statement();
-        if !name.is_empty() && self.statements.contains_key(&name) {
+        if !name.is_empty() && self.session.keeps_statement(&name) {
             return Ok(Err(Error::conflict(format!(
-                "there is a statement {name:?} already"
+                "there is a prepared statement {name:?} already"
             ))
             .with_sqlstate("42P05")));
         }
@@ -163,6 +166,11 @@ impl Connection {
                 found.map_or(types::TEXT, types::of_type)
             }
         };
+        if !name.is_empty()
+            && let Err(error) = self.session.keep_statement(&name, sql, prepared.as_ref())
+        {
+            return Ok(Err(error));
+        }
         let statement = Statement {
             sql: sql.to_owned(),
             kind,
@@ -236,12 +244,28 @@ impl Connection {
         Ok(())
     }
 
-    fn prepared(&self, name: &str) -> Result<Arc<Statement>> {
-        let statement = self.statements.get(name);
-        statement.cloned().ok_or_else(|| {
-            Error::not_found(format!("there is no prepared statement {name:?}"))
-                .with_sqlstate("26000")
-        })
+    /// The statement of a name, be it the client's or one of PREPARE.
+    fn prepared(&mut self, name: &str) -> Result<Arc<Statement>> {
+        if let Some(statement) = self.statements.get(name) {
+            return Ok(Arc::clone(statement));
+        }
+        let Some((prepared, kinds)) = self.session.kept_statement(name) else {
+            return Err(
+                Error::not_found(format!("there is no prepared statement {name:?}"))
+                    .with_sqlstate("26000"),
+            );
+        };
+        let statement = Arc::new(Statement {
+            sql: prepared.sql().to_owned(),
+            kind: words::kind(prepared.sql()),
+            oids: kinds.iter().map(types::of_type).collect(),
+            prepared: Some(prepared),
+            cursor: None,
+            told: Mutex::new(None),
+        });
+        self.statements
+            .insert(name.to_owned(), Arc::clone(&statement));
+        Ok(statement)
     }
 
     async fn describe_statement(&mut self, name: &str) -> Outcome<()> {

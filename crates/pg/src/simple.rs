@@ -130,7 +130,20 @@ impl Connection {
                 return Ok(Err(error));
             }
         }
-        Ok(self.connection_words(sql))
+        match words::first(sql, 1).pop().as_deref() {
+            Some("DEALLOCATE") => self.deallocate(sql).await,
+            _ => Ok(self.connection_words(sql)),
+        }
+    }
+
+    /// Does DEALLOCATE; gives its tag.
+    async fn deallocate(&mut self, sql: &str) -> Outcome<String> {
+        let session = Arc::clone(&self.session);
+        let done = self.watched(Kind::Connection, Box::pin(session.query(sql)));
+        let done = done.await?;
+        self.statements
+            .retain(|name, _| name.is_empty() || session.keeps_statement(name));
+        Ok(done.map(|answer| answer.tag()))
     }
 
     fn connection_words(&mut self, sql: &str) -> Result<String> {
@@ -140,6 +153,7 @@ impl Connection {
         match words.as_slice() {
             ["DISCARD", "ALL"] => {
                 self.statements.clear();
+                self.session.forget_statements();
                 self.portals.clear();
                 self.cursors.clear();
                 self.session.unlock_all();
@@ -152,25 +166,6 @@ impl Connection {
                 "DISCARD",
                 what @ ("PLANS" | "SEQUENCES" | "TEMP" | "TEMPORARY"),
             ] => Ok(format!("DISCARD {what}")),
-            ["DEALLOCATE", "ALL"] | ["DEALLOCATE", "PREPARE", "ALL"] => {
-                self.statements.clear();
-                Ok("DEALLOCATE ALL".to_owned())
-            }
-            ["DEALLOCATE", "PREPARE", _] | ["DEALLOCATE", _] => {
-                let name = sql.split_whitespace().next_back().unwrap_or_default();
-                let name = match name
-                    .strip_prefix('"')
-                    .and_then(|name| name.strip_suffix('"'))
-                {
-                    Some(quoted) => quoted.to_owned(),
-                    None => name.to_lowercase(),
-                };
-                match self.statements.remove(&name) {
-                    Some(_) => Ok("DEALLOCATE".to_owned()),
-                    None => Err(Error::not_found(format!("there is no statement {name:?}"))
-                        .with_sqlstate("26000")),
-                }
-            }
             ["UNLISTEN", ..] => Ok("UNLISTEN".to_owned()),
             _ => Err(
                 Error::invalid(format!("{} is not supported", words.join(" ")))

@@ -56,9 +56,8 @@ pub(crate) fn kind(sql: &str) -> Kind {
         "SET" | "RESET" => Kind::Setting,
         "COPY" => Kind::Copy,
         "WITH" if lazybase_query::with_writes(sql) => Kind::Other,
-        "SELECT" | "WITH" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "VERIFY" => {
-            Kind::Read
-        }
+        "SELECT" | "WITH" | "VALUES" | "TABLE" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "VERIFY"
+        | "PREPARE" => Kind::Read,
         "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => Kind::Cursor,
         "DEALLOCATE" | "LISTEN" | "UNLISTEN" => Kind::Connection,
         "DISCARD" => Kind::Discard,

@@ -36,6 +36,7 @@ use crate::cursors::Cursors;
 use crate::error::into_datafusion;
 use crate::hidden;
 use crate::information_schema::{self, InformationSchema};
+use crate::named_statements::NamedStatements;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::system::{OfSystem, SystemTable};
 use crate::pg_catalog::{self, PG_CATALOG};
@@ -66,6 +67,8 @@ pub(crate) struct Names {
     pub(crate) activities: Arc<Activities>,
     /// The session's.
     pub(crate) cursors: Arc<Cursors>,
+    /// The statements that it keeps.
+    pub(crate) named: Arc<NamedStatements>,
     /// What the statement locks.
     pub(crate) locks: Arc<SpanLocks>,
     /// The number of the session's own connection, where a server serves it.
@@ -138,6 +141,7 @@ impl Catalogs {
                         settings,
                         activities: Arc::clone(&names.activities),
                         cursors: Arc::clone(&names.cursors),
+                        named: Arc::clone(&names.named),
                         locks: Arc::clone(&names.locks),
                         now_micros,
                     },

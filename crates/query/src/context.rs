@@ -443,6 +443,7 @@ impl Constants {
                 notes: ScanNotes::default(),
                 activities: Arc::default(),
                 cursors: Arc::default(),
+                named: Arc::default(),
                 locks,
                 pid: None,
             };

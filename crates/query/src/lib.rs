@@ -50,6 +50,7 @@ mod labels;
 mod literal;
 mod memory;
 mod moments;
+mod named_statements;
 pub mod observe;
 mod origins;
 mod parse;

@@ -37,6 +37,7 @@ mod ignored;
 mod json;
 mod kept_names;
 mod merge;
+pub(crate) mod named;
 pub(crate) mod natural_joins;
 mod nested_exists;
 mod outside_queries;
@@ -71,6 +72,7 @@ pub(crate) use convert::{
 };
 pub(crate) use create::CreateTable;
 pub use create::checked_name;
+pub(crate) use named::NamedStatement;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
 pub(crate) use postgres::formats;
 pub(crate) use roles::AccessStatement;
@@ -195,6 +197,8 @@ pub(crate) enum Statement {
     Access(Box<AccessStatement>),
     Pause(lazybase_cluster::StageName),
     Resume(lazybase_cluster::StageName),
+    /// Of the statements that the session keeps under names.
+    Named(Box<NamedStatement>),
 }
 
 impl Statement {
@@ -387,6 +391,14 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
     number_questions(&mut tokens);
     depth::check(&tokens)?;
+    // What it prepares has clauses of its own.
+    if let Some(prepare) = named::prepare(dialect, sql, &tokens)? {
+        return Ok(Unbound {
+            text: Text::Ours(Box::new(Statement::Named(Box::new(prepare)))),
+            clauses: Clauses::default(),
+            extras: Extras::default(),
+        });
+    }
     let clauses = take_clauses(&mut tokens)?;
     let access = roles::statement(&tokens)?;
     let ours = match access.map(|read| Statement::Access(Box::new(read))) {

@@ -23,6 +23,7 @@ use crate::access::Gate;
 use crate::activity::Activities;
 use crate::advisory::SpanLocks;
 use crate::cursors::Cursors;
+use crate::named_statements::NamedStatements;
 use crate::settings::Settings;
 use crate::visible::Visible;
 
@@ -89,8 +90,16 @@ const CURSORS: (&str, &str) = (
     "name t, statement t, is_holdable b, is_binary b, is_scrollable b, creation_time m",
 );
 
+/// The statements that the session keeps under names. Each run is planned for its values.
+const PREPARED: (&str, &str) = (
+    "pg_prepared_statements",
+    "name t, statement t, prepare_time m, parameter_types T, from_sql b, generic_plans l, \
+     custom_plans l",
+);
+
 /// What is of connections, and of what they do.
-const OF_THE_MOMENT: [(&str, &str); 5] = [ACTIVITY, CURSORS, DATABASES, ENCRYPTION, LOCKS];
+const OF_THE_MOMENT: [(&str, &str); 6] =
+    [ACTIVITY, CURSORS, DATABASES, ENCRYPTION, LOCKS, PREPARED];
 
 /// The schema's name.
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
@@ -152,6 +161,7 @@ pub(crate) struct Seen {
     pub(crate) settings: Settings,
     pub(crate) activities: Arc<Activities>,
     pub(crate) cursors: Arc<Cursors>,
+    pub(crate) named: Arc<NamedStatements>,
     pub(crate) locks: Arc<SpanLocks>,
     /// When the statement began, in microseconds since 1970.
     pub(crate) now_micros: i64,
@@ -175,6 +185,9 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     }
     if name == CURSORS.0 {
         return batch(CURSORS.1, seen.cursors.rows()).map(Some);
+    }
+    if name == PREPARED.0 {
+        return batch(PREPARED.1, seen.named.rows()).map(Some);
     }
     if name == fixed::TYPE_FUNCTIONS.0 {
         return batch(fixed::TYPE_FUNCTIONS.1, fixed::type_functions()).map(Some);

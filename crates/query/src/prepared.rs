@@ -18,6 +18,7 @@ use lazybase_model::{Error, ErrorKind, Freshness, Result, SchemaVersion, Table, 
 use tracing::Instrument;
 
 use crate::answer::{Answer, AnswerStream, Columns, Definitions};
+use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
@@ -29,15 +30,55 @@ use crate::observe::Watch;
 use crate::parse::convert;
 use crate::parse::natural_joins;
 use crate::parse::parameters::{self, number_of};
-use crate::parse::{self, Insert, InsertSource, Statement, Text, Unbound};
+use crate::parse::{self, Insert, InsertSource, NamedStatement, Statement, Text, Unbound};
 use crate::planner::sql_types;
 use crate::point::{self, PointPattern};
 use crate::read;
 use crate::session::{Rebinds, Shared, dispatch, watched};
 use crate::value::Value;
-use crate::{explain, types, upkeep};
+use crate::{explain, named_statements, types, upkeep};
 
 mod rows;
+
+/// A statement that was read, without the session that runs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    sql: String,
+    statement: Arc<Unbound>,
+    types: Vec<Option<DataType>>,
+    point: Option<Arc<PointPattern>>,
+}
+
+impl Kept {
+    /// The statement, to be run by a session.
+    pub(crate) fn within(&self, session: Arc<Shared>) -> Prepared {
+        let Kept {
+            sql,
+            statement,
+            types,
+            point,
+        } = self.clone();
+        Prepared {
+            session,
+            sql,
+            statement,
+            types,
+            point,
+        }
+    }
+
+    /// Whether EXECUTE may run it.
+    pub(crate) fn may_be_executed(&self) -> bool {
+        use ast::Statement as Ast;
+        match &self.statement.text {
+            Text::Ours(_) => false,
+            Text::Sql(tree) => matches!(
+                tree.as_ref(),
+                Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)
+            ),
+        }
+    }
+}
 
 /// A statement of one session, read once. Made by [`crate::Session::prepare`].
 pub struct Prepared {
@@ -88,13 +129,34 @@ impl Prepared {
 
     /// The same statement, to be run by another session.
     pub(crate) fn within(&self, session: Arc<Shared>) -> Prepared {
-        Prepared {
-            session,
-            sql: self.sql.clone(),
+        self.kept().within(session)
+    }
+
+    /// The same statement, for who keeps it without its session.
+    pub(crate) fn kept(&self) -> Kept {
+        Kept {
+            // PREPARE has put blanks in the place of its own words.
+            sql: self.sql.trim_start().to_owned(),
             statement: Arc::clone(&self.statement),
             types: self.types.clone(),
             point: self.point.clone(),
         }
+    }
+
+    /// The statement's text.
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The statement with these values in the places of its parameters, and its clauses.
+    pub(crate) fn with_values(&self, values: &[Value]) -> Result<(ast::Statement, Clauses)> {
+        let Text::Sql(tree) = &self.statement.text else {
+            return Err(Error::internal("the statement was seen to be one of SQL"));
+        };
+        let mut tree = tree.as_ref().clone();
+        parameters::bind(&mut tree, values);
+        parse::formats(&mut tree)?;
+        Ok((tree, self.statement.clauses))
     }
 
     /// How many values the statement needs.
@@ -173,6 +235,13 @@ impl Prepared {
                 Statement::Explain(statement) => {
                     fixed(explain::columns(explain::is_in_json(&statement)))
                 }
+                Statement::Named(named) => match *named {
+                    NamedStatement::Execute(execution) => {
+                        let prepared = named_statements::prepared(&self.session, &execution)?;
+                        prepared.columns().await
+                    }
+                    _ => Ok(None),
+                },
                 Statement::VerifyTable { .. } => fixed(upkeep::verify_columns()),
                 Statement::Backup { .. } => fixed(upkeep::backup_columns()),
                 Statement::Show(_)
@@ -254,7 +323,8 @@ impl Prepared {
         Box::pin(async move { self.query(values).await?.collect().await })
     }
 
-    async fn run(&self, values: &[Value]) -> Result<AnswerStream> {
+    /// Runs the statement as a part of another one, which has begun.
+    pub(crate) async fn run(&self, values: &[Value]) -> Result<AnswerStream> {
         let clauses = self.statement.clauses;
         self.session.statement_begins()?;
         let visible = self.session.visible();

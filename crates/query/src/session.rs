@@ -33,6 +33,7 @@ use crate::copy::CopyPlan;
 use crate::cursors::Cursors;
 use crate::database::Database;
 use crate::id_keys::lookup;
+use crate::named_statements::NamedStatements;
 use crate::observe::{self, Watch};
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
@@ -42,7 +43,7 @@ use crate::temporary::Temporary;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
-use crate::{alter, copy, ddl, dml, explain, read, show, upkeep, views};
+use crate::{alter, copy, ddl, dml, explain, named_statements, read, show, upkeep, views};
 
 mod acting;
 mod branch;
@@ -95,6 +96,8 @@ pub(crate) struct Shared {
     pub(crate) attended: Mutex<Option<Attended>>,
     /// Those that are kept for it.
     pub(crate) cursors: Arc<Cursors>,
+    /// The statements that it keeps, together with its branches.
+    pub(crate) named: Arc<NamedStatements>,
     /// What it has locked, together with its branches.
     pub(crate) locks: Arc<SessionLocks>,
 }
@@ -432,11 +435,14 @@ pub(crate) async fn dispatch(
 ) -> Result<AnswerStream> {
     let Parsed {
         mut statement,
-        clauses,
+        mut clauses,
     } = parsed;
     session.check_allowed(&statement)?;
     session.check_may(&statement)?;
     session.check_number(&statement)?;
+    if let Statement::Explain(explained) = &mut statement {
+        named_statements::spell_out(session, explained, &mut clauses)?;
+    }
     if statement.may_write() {
         session.open_producer().await?;
     }
@@ -489,6 +495,7 @@ pub(crate) async fn dispatch(
             Ok(AnswerStream::done("RESUME STAGE", 0))
         }
         Statement::Access(statement) => statements::run(session, &statement).await,
+        Statement::Named(statement) => named_statements::run(session, *statement, sql).await,
         Statement::Commit => session.commit().await,
         other => show::local(session, other),
     }

@@ -129,6 +129,14 @@ impl Value {
         (0..batch.num_rows()).map(row).collect()
     }
 
+    /// The value of a column's only row.
+    ///
+    /// # Errors
+    /// As [`Value::rows_of`].
+    pub(crate) fn only(column: &ArrayRef) -> Result<Value> {
+        Value::of(&plain(column)?, 0)
+    }
+
     /// The value in a row of a column.
     fn of(values: &ArrayRef, row: usize) -> Result<Value> {
         use DataType as A;

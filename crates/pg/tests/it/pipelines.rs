@@ -142,6 +142,50 @@ async fn portals_that_are_kept_have_a_limit() {
     served.stop().await;
 }
 
+/// What PREPARE has named and what a client has named share their names: each way runs those of
+/// the other, and ends them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_of_prepare_and_of_clients_share_their_names() {
+    let (served, mut raw) = served().await;
+    raw.query("CREATE TABLE named (k INT PRIMARY KEY, v TEXT)");
+    raw.ready().await;
+    raw.query("INSERT INTO named VALUES (1, 'one'), (2, 'two')");
+    raw.ready().await;
+    raw.parse("c", "SELECT v FROM named WHERE k = $1");
+    let told = raw.sync().ready().await;
+    assert_eq!(told.kinds(), "1Z", "{told:?}");
+    let told = raw.query("EXECUTE c(1 + 1)").ready().await;
+    assert_eq!(told.rows(), [["two"]]);
+    assert_eq!(told.tags(), ["SELECT 1"]);
+    let told = raw.query("PREPARE c AS SELECT 1").ready().await;
+    assert_eq!(told.errors(b'C'), ["42P05"]);
+    raw.query("PREPARE s AS SELECT k + 1 AS next FROM named ORDER BY k");
+    assert_eq!(raw.ready().await.tags(), ["PREPARE"]);
+    let told = raw.parse("s", "SELECT 1").sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["42P05"]);
+    raw.describe("s").bind("", "s").execute("", 0);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.kinds(), "tT2DDCZ", "{told:?}");
+    assert_eq!(told.rows(), [["2"], ["3"]]);
+    raw.parse("", "EXECUTE s").describe("");
+    raw.bind("", "").execute("", 0);
+    let told = raw.sync().ready().await;
+    assert_eq!(told.kinds(), "1tT2DDCZ", "{told:?}");
+    assert_eq!(told.rows(), [["2"], ["3"]]);
+    let listed = "SELECT name, from_sql FROM pg_prepared_statements ORDER BY name";
+    let told = raw.query(listed).ready().await;
+    assert_eq!(told.rows(), [["c", "f"], ["s", "t"]]);
+    let told = raw.put(b'C', b"Ss\0").sync().ready().await;
+    assert_eq!(told.kinds(), "3Z", "{told:?}");
+    let told = raw.query("EXECUTE s").ready().await;
+    assert_eq!(told.errors(b'C'), ["26000"]);
+    let told = raw.query("DISCARD ALL; EXECUTE c(1)").ready().await;
+    assert_eq!(told.errors(b'C'), ["26000"]);
+    let told = raw.bind("", "c").sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["26000"]);
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_are_kept_have_limits_and_names() {
     let (served, mut raw) = served().await;

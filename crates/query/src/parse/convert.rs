@@ -10,7 +10,7 @@ use lazybase_model::{Error, Result};
 
 use super::postgres::{ALL_COLUMNS, HEADER_MATCH};
 use super::{
-    Statement, alter, column_name, create, described, explained, folded, ignored, read_name,
+    Statement, alter, column_name, create, described, explained, folded, ignored, named, read_name,
     table_name, taken, unsupported, view, words,
 };
 use crate::copy::{ForcedColumns, Header};
@@ -198,6 +198,7 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
         },
         Ast::Savepoint { name } => Statement::Savepoint(folded(&name)),
         Ast::ReleaseSavepoint { name } => Statement::Release(folded(&name)),
+        Ast::Execute { .. } | Ast::Deallocate { .. } => named::of_tree(statement)?,
         other => return Err(refused(&other)),
     })
 }
@@ -227,10 +228,6 @@ fn refused(statement: &Ast) -> Error {
              there is none",
         ),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
-        Ast::Prepare { .. } | Ast::Execute { .. } | Ast::Deallocate { .. } => error.with_hint(
-            "clients of PostgreSQL's protocol prepare statements, and so does session.prepare in \
-             Rust",
-        ),
         _ => error,
     }
 }

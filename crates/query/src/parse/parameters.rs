@@ -160,7 +160,7 @@ pub(crate) fn null_of(data_type: &Stored) -> Expr {
 }
 
 /// The SQL type that a constant of a stored type is written with.
-fn sql_name(data_type: &Stored) -> Option<DataType> {
+pub(crate) fn sql_name(data_type: &Stored) -> Option<DataType> {
     let digits = |unit: &TimeUnit| {
         Some(match unit {
             TimeUnit::Second => 0,

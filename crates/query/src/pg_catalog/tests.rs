@@ -111,6 +111,7 @@ fn every_table_has_its_columns() {
         settings: Settings::default(),
         activities: Arc::default(),
         cursors: Arc::default(),
+        named: Arc::default(),
         locks: SpanLocks::new(&SessionLocks::new(Arc::default())),
         now_micros: 0,
     };

@@ -30,6 +30,7 @@ impl Session {
             Some(parent) => Arc::clone(&parent.locks),
             None => SessionLocks::new(Arc::clone(database.locks())),
         };
+        let named = parent.as_ref().map(|parent| Arc::clone(&parent.named));
         Session {
             shared: Arc::new(Shared {
                 database,
@@ -40,6 +41,7 @@ impl Session {
                 activity: Mutex::new(None),
                 attended: Mutex::new(None),
                 cursors: Arc::default(),
+                named: named.unwrap_or_default(),
                 locks,
             }),
         }

@@ -80,6 +80,7 @@ impl Shared {
             notes: Arc::default(),
             activities: Arc::clone(self.database.activities()),
             cursors: Arc::clone(&self.cursors),
+            named: Arc::clone(&self.named),
             locks,
             pid: self.activity().map(|activity| activity.pid()),
         };
