@@ -11,6 +11,7 @@ use std::time::Duration;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::CatalogProviderList;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::FunctionRegistry;
@@ -35,7 +36,7 @@ use crate::advisory::functions as of_locks;
 use crate::advisory::{SessionLocks, SpanLocks};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
-use crate::error::{from_datafusion, unknown_table};
+use crate::error::{from_datafusion, into_datafusion, misplaced, misses_column, unknown_table};
 use crate::generated;
 use crate::heavy::{self, Seat};
 use crate::literal::Literal;
@@ -195,7 +196,8 @@ impl Context {
     ) -> BoxFuture<'s, DataFusionResult<Planned>> {
         Box::pin(async move {
             let plan = state.statement_to_plan(statement).await?;
-            let physical = self.physical(state, &plan).await?;
+            let physical = self.physical(state, &plan).await;
+            let physical = physical.map_err(|error| of_queries(error, &plan))?;
             Ok((physical, origins::of_plan(&plan), generated::of_plan(&plan)))
         })
     }
@@ -209,7 +211,11 @@ impl Context {
         let own = self.with_locks(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
         let plan = state.statement_to_plan(planner::rewritten(statement)).await;
-        plan.and_then(|plan| Ok((state.optimize(&plan)?, origins::of_plan(&plan))))
+        let optimized = |plan: &LogicalPlan| {
+            let optimized = state.optimize(plan);
+            optimized.map_err(|error| of_queries(error, plan))
+        };
+        plan.and_then(|plan| Ok((optimized(&plan)?, origins::of_plan(&plan))))
             .map(|(plan, origins)| (repeated_names::unmarked(plan.schema().inner()), origins))
             .map_err(|error| from_datafusion(&error, sql))
     }
@@ -334,6 +340,31 @@ impl Context {
             other => internal_err!("an expression became {other}"),
         }
     }
+}
+
+/// What the planner says of a plan whose columns were all there: of a query in an expression that
+/// it makes no join of, it loses some that have another name inside.
+fn of_queries(error: DataFusionError, plan: &LogicalPlan) -> DataFusionError {
+    match misses_column(&error) && has_queries(plan) {
+        true => into_datafusion(misplaced()),
+        false => error,
+    }
+}
+
+/// Whether expressions of a plan hold queries.
+fn has_queries(plan: &LogicalPlan) -> bool {
+    let is_query = |expr: &PlannedExpr| {
+        Ok(matches!(
+            expr,
+            PlannedExpr::ScalarSubquery(_) | PlannedExpr::Exists(_) | PlannedExpr::InSubquery(_)
+        ))
+    };
+    let holds_query = |node: &LogicalPlan| {
+        let expressions = node.expressions();
+        let mut found = expressions.iter().map(|expr| expr.exists(is_query));
+        found.try_fold(false, |any, one| one.map(|one| any || one))
+    };
+    plan.exists(holds_query).unwrap_or(false)
 }
 
 /// The stored tables that a statement names. Of each some column may be read, but for that of the

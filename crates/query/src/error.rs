@@ -62,12 +62,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::Internal(message) if message.contains("in BETWEEN expression") => {
             from_plan(message)
         }
-        DataFusionError::NotImplemented(message) if message.contains(MISPLACED) => {
-            Error::invalid("a subquery is not supported here")
-                .with_detail("it depends on rows around it, or is the value of IN (SELECT ...)")
-                .with_hint("say the same by a JOIN, EXISTS (...), or an aggregate in the subquery")
-                .with_sqlstate("0A000")
-        }
+        DataFusionError::NotImplemented(message) if message.contains(MISPLACED) => misplaced(),
         DataFusionError::Internal(message) if message.contains(WAITS_IN_VAIN) => waits_in_vain(),
         DataFusionError::NotImplemented(message) if message.contains("Unsupported CAST") => {
             from_plan(message)
@@ -89,6 +84,24 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         }
         DataFusionError::IoError(error) => from_io(&error.to_string(), error),
         other => from_others(&other.to_string()),
+    }
+}
+
+/// Of a subquery that the planner has made no join of.
+pub(crate) fn misplaced() -> Error {
+    Error::invalid("a subquery is not supported here")
+        .with_detail("it depends on rows around it, or is the value of IN (SELECT ...)")
+        .with_hint("say the same by a JOIN, EXISTS (...), or an aggregate in the subquery")
+        .with_sqlstate("0A000")
+}
+
+/// Whether a column is missed.
+pub(crate) fn misses_column(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::SchemaError(error, _) => {
+            matches!(**error, SchemaError::FieldNotFound { .. })
+        }
+        _ => false,
     }
 }
 

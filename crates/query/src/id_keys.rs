@@ -87,6 +87,15 @@ impl Owner {
     }
 }
 
+/// What is said of a natural key that is given with another number of values than it has.
+fn other_width(given: usize, wanted: usize) -> String {
+    let values = match given {
+        1 => "1 value is".to_owned(),
+        given => format!("{given} values are"),
+    };
+    format!("{values} given for a natural key of {wanted}")
+}
+
 impl Owner {
     /// The fields of a struct in the order of the key's columns: by their names, where these are
     /// the columns'; by their places, where none is.
@@ -195,7 +204,7 @@ impl<'k> Keys<'k> {
         let owner = Owner::of(self.visible, id_key)?;
         let key = owner.table.key_indices();
         let wrong = |row: usize, width: usize| {
-            let what = format!("a natural key has {width} values");
+            let what = other_width(width, key.len());
             place.error(row, &what, "42601").with_hint(owner.form())
         };
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(key.len());
@@ -262,7 +271,7 @@ impl<'k> Keys<'k> {
     ) -> Result<ArrayRef> {
         let key = owner.table.key_indices();
         if structs.num_columns() != key.len() && structs.null_count() < structs.len() {
-            let what = format!("a natural key has {} values", structs.num_columns());
+            let what = other_width(structs.num_columns(), key.len());
             return Err(place.error(0, &what, "42601").with_hint(owner.form()));
         }
         let there = is_not_null(structs).map_err(|error| from_arrow(&error))?;

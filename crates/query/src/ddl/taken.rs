@@ -121,7 +121,7 @@ fn drop_no_view(session: &Arc<Shared>, names: &[String]) -> Result<AnswerStream>
             (None, None) => continue,
         };
         return Err(Error::invalid(format!("{name:?} is a {kind}"))
-            .with_hint(format!("write {drop}"))
+            .with_hint(format!("write {drop} {}", identifier(name)))
             .with_sqlstate("42809"));
     }
     let skipped = names.iter();

@@ -23,7 +23,7 @@ use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_model::id_key::NO_ID;
 use lazybase_model::{Error, IdKeyColumn, Result, Table, TableId};
 
-use super::{Owner, function, own};
+use super::{Owner, function, other_width, own};
 use crate::cast::{checked_key, place, to_column};
 use crate::clauses::Clauses;
 use crate::literal::{Literal, to_array};
@@ -477,7 +477,7 @@ async fn look_up(
     // Whether a key has a number is told by it.
     session.gate_now().may_read(&owner.table, &key)?;
     if given.len() != key.len() {
-        let what = format!("a natural key has {} values", given.len());
+        let what = other_width(given.len(), key.len());
         return Err(Error::invalid(what)
             .with_hint(owner.form())
             .with_sqlstate("42601"));

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, StringArray, StringBuilder};
 use lazybase_model::{Error, Result};
 
+use super::other_width;
 use crate::cast::Place;
 
 /// What a text is.
@@ -52,7 +53,7 @@ pub(super) fn keys_of(texts: &StringArray, width: usize, place: &Place<'_>) -> R
         let wrong = |fact: &str| -> Error { place.error(row, fact, "22P02") };
         let values = values_of(text).ok_or_else(|| wrong("the text is no natural key"))?;
         if values.len() != width {
-            return Err(wrong(&format!("a natural key has {} values", values.len())));
+            return Err(wrong(&other_width(values.len(), width)));
         }
         for (builder, value) in builders.iter_mut().zip(values) {
             builder.append_option(value);

@@ -4,6 +4,7 @@
 //! | written                            | read                                            |
 //! | ---------------------------------- | ----------------------------------------------- |
 //! | `SELECT sum(n), sum(n::NUMERIC)`   | `SELECT sum(n), sum(coalesce(n::NUMERIC))`      |
+//! | `SELECT sum(1), sum(1::INT)`       | `SELECT sum(1), sum(coalesce(1::INT))`          |
 //! | `GROUP BY at, at::DATE`            | `GROUP BY at, coalesce(at::DATE)`               |
 //!
 //! `coalesce` of one value is that value, and gone before a query runs. Rewrites sqlparser's tree
@@ -14,14 +15,18 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Value,
 };
 
 use super::kept_names::keep;
-use super::outside_queries;
+use super::{folded, outside_queries};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::column_names;
 use crate::walk::visit_expressions;
+
+/// Aggregates of one value, whatever that is.
+const OF_ONE_VALUE: [&str; 6] = ["array_agg", "avg", "count", "max", "min", "sum"];
 
 /// Rewrites the SELECTs of a query.
 pub(super) fn in_query(query: &mut Query) {
@@ -108,30 +113,60 @@ fn without_casts(expr: &Expr) -> String {
     bare.to_string()
 }
 
-/// Makes a name of each cast of something that is no constant: by its type, as many calls as there
-/// were types before it, and one.
+/// Makes a name of each cast of something that is no constant, and of constants in aggregates of
+/// one value: others have to know at once which constant they are given.
 fn name_casts(expr: &mut Expr, types: &mut Vec<String>) {
-    outside_queries::rewrite(expr, |part| {
-        let Expr::Cast {
-            expr: inner,
-            data_type,
-            ..
-        } = &*part
-        else {
-            return;
-        };
-        if matches!(**inner, Expr::Value(_)) {
-            return;
-        }
-        let name = data_type.to_string();
-        let place = types.iter().position(|known| *known == name);
-        let place = place.unwrap_or_else(|| {
-            types.push(name);
-            types.len() - 1
-        });
-        for _ in 0..=place {
-            let inner = mem::replace(part, Expr::Value(Value::Null.into()));
-            *part = call("coalesce", vec![inner]);
+    outside_queries::rewrite(expr, |part| match is_of_constant(part) {
+        Some(true) => {}
+        Some(false) => name_cast(part, types),
+        None => {
+            if let Expr::Function(function) = part
+                && let Some(argument) = only_argument(function)
+                && is_of_constant(argument) == Some(true)
+            {
+                name_cast(argument, types);
+            }
         }
     });
+}
+
+/// Whether a cast is one of a constant; `None` for what is no cast.
+fn is_of_constant(expr: &Expr) -> Option<bool> {
+    match expr {
+        Expr::Cast { expr: inner, .. } => Some(matches!(**inner, Expr::Value(_))),
+        _ => None,
+    }
+}
+
+/// The argument of an aggregate of one value.
+fn only_argument(function: &mut Function) -> Option<&mut Expr> {
+    let name = function.name.0.last()?.as_ident().map(folded)?;
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    match list.args.as_mut_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))]
+            if OF_ONE_VALUE.contains(&name.as_str()) =>
+        {
+            Some(argument)
+        }
+        _ => None,
+    }
+}
+
+/// Makes a name of a cast: by its type, as many calls as there were types before it, and one.
+fn name_cast(cast: &mut Expr, types: &mut Vec<String>) {
+    let Expr::Cast { data_type, .. } = &*cast else {
+        return;
+    };
+    let name = data_type.to_string();
+    let place = types.iter().position(|known| *known == name);
+    let place = place.unwrap_or_else(|| {
+        types.push(name);
+        types.len() - 1
+    });
+    for _ in 0..=place {
+        let inner = mem::replace(cast, Expr::Value(Value::Null.into()));
+        *cast = call("coalesce", vec![inner]);
+    }
 }

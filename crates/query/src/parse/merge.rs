@@ -13,6 +13,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, MergeOperator, Result};
 
+use super::unsupported;
+
 const MERGE: &str = "MERGE";
 /// The operator that a column has anyway: the last value counts.
 const LAST: &str = "LAST";
@@ -34,6 +36,17 @@ pub(super) fn hide(tokens: &mut [TokenWithSpan]) -> Result<()> {
     }
     for at in 2..tokens.len().saturating_sub(1) {
         let follows_type = !matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        if is_word(&tokens[at].token, &[MERGE])
+            && is_word(&tokens[at - 1].token, &["SET"])
+            && is_word(&tokens[0].token, &["ALTER"])
+        {
+            return Err(unsupported("a column's merge operator can't be changed")
+                .with_detail("what was written before is stored by the operator that it had")
+                .with_hint(
+                    "ADD COLUMN takes one, and CREATE TABLE, into which INSERT INTO new SELECT \
+                     ... FROM old brings the rows",
+                ));
+        }
         if is_labels(&tokens[at..]) && hide_altered(tokens, at) {
             continue;
         }

@@ -92,6 +92,12 @@ pub(super) fn create_schema(name: &SchemaName, if_not_exists: bool) -> Result<Ta
     }
 }
 
+/// Names as they were written.
+fn listed(names: &[ObjectName]) -> String {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
 /// DROP of indexes, sequences, or views that are not materialized.
 pub(super) fn drop(kind: ObjectType, names: &[ObjectName], if_exists: bool) -> Result<Taken> {
     let (tag, word) = match kind {
@@ -105,8 +111,10 @@ pub(super) fn drop(kind: ObjectType, names: &[ObjectName], if_exists: bool) -> R
             (true, Ok(known)) => Ok(Taken::NoView(known)),
             // There is nothing in a schema that is not there.
             (true, Err(_)) => Ok(nothing(tag, word, names)),
-            (false, _) => Err(unsupported("DROP VIEW is not supported")
-                .with_hint("all views are materialized: DROP MATERIALIZED VIEW")),
+            (false, _) => Err(unsupported("DROP VIEW is not supported").with_hint(format!(
+                "all views are materialized: DROP MATERIALIZED VIEW {}",
+                listed(names)
+            ))),
         };
     }
     match (if_exists, kind, names.first()) {
