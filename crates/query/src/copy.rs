@@ -14,8 +14,10 @@ use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
+use futures::future::ready;
 use futures::stream::StreamExt;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
@@ -29,6 +31,7 @@ use crate::read;
 use crate::session::{Shared, ours};
 
 mod client;
+mod condition;
 mod csv;
 mod csv_rows;
 mod forced;
@@ -41,6 +44,7 @@ mod text;
 
 pub use client::{CopyInput, CopyPlan, CopyStyle, RowFormat, copy_input};
 pub(crate) use client::{copy_to_client, plan};
+use condition::Condition;
 pub use csv::{LinesBefore, csv_texts};
 pub use csv_rows::{CsvSpelling, CsvWriter};
 pub use forced::ForcedColumns;
@@ -271,6 +275,7 @@ pub(crate) async fn copy_from(
     table: &str,
     columns: &[String],
     file: &CopyFile,
+    condition: Option<&Expr>,
     input: Option<Input>,
 ) -> Result<AnswerStream> {
     let table = session.table(table)?;
@@ -281,9 +286,19 @@ pub(crate) async fn copy_from(
             (Format::of(file, plain)?, "standard input")
         }
     };
-    let (given, batches) = input::rows(&table, columns, file, format, input, &session.visible())?;
+    let (given, mut batches) =
+        input::rows(&table, columns, file, format, input, &session.visible())?;
     let mut sink = Sink::of(session);
     sink.permit(Privilege::Insert, &table, &given)?;
+    if let Some(condition) = condition {
+        let mut condition = Condition::of(session, &table, &given, condition)?;
+        let kept = batches.map(move |batch| condition.kept(&batch?));
+        let has_rows = |batch: &Result<RecordBatch>| {
+            let is_empty = batch.as_ref().is_ok_and(|batch| batch.num_rows() == 0);
+            ready(!is_empty)
+        };
+        batches = kept.filter(has_rows).boxed();
+    }
     let rows = write_rows(
         session,
         &table,

@@ -28,6 +28,7 @@ mod cast_names;
 mod casts;
 mod constants;
 pub(crate) mod convert;
+mod copy_condition;
 pub(crate) mod create;
 mod date_formats;
 mod depth;
@@ -132,6 +133,8 @@ pub(crate) enum Statement {
         table: String,
         columns: Vec<String>,
         file: CopyFile,
+        /// What has to hold for a row to be written.
+        condition: Option<Box<ast::Expr>>,
     },
     Begin {
         /// As the session's transactions are where it does not say.
@@ -274,7 +277,7 @@ pub(crate) struct Unbound {
     pub(crate) extras: Extras,
 }
 
-/// What sqlparser does not read of a CREATE TABLE, or an ALTER TABLE.
+/// What sqlparser does not read of a CREATE TABLE, an ALTER TABLE, or a COPY.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extras {
     /// UNLOGGED.
@@ -285,6 +288,8 @@ pub(crate) struct Extras {
     partitions: Option<Box<PartitionClause>>,
     /// Codecs and encodings of columns.
     storage: Vec<(String, ColumnStorage)>,
+    /// WHERE of a COPY FROM.
+    condition: Option<Box<ast::Expr>>,
     /// The parameters that are cast where they stand, as they were written.
     pub(crate) casts: Vec<(usize, ast::DataType)>,
 }
@@ -318,6 +323,7 @@ pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statem
         }
         Statement::CreateView(view) => view.without_rows = extras.without_rows,
         Statement::AlterTable(alter) => alter.set_storage(&extras.storage)?,
+        Statement::CopyFrom { condition, .. } => *condition = extras.condition,
         _ => {}
     }
     Ok(statement)
@@ -422,6 +428,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
         partitions: partitions::take(dialect, &mut tokens)?.map(Box::new),
         storage: storage::take(&mut tokens)?,
         without_rows: with_data::take(&mut tokens),
+        condition: copy_condition::take(dialect, sql, &mut tokens)?,
     };
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);

@@ -471,7 +471,11 @@ pub(crate) async fn dispatch(
             table,
             columns,
             file,
-        } => copy::copy_from(session, &table, &columns, &file, input).await,
+            condition,
+        } => {
+            let kept = condition.as_deref();
+            copy::copy_from(session, &table, &columns, &file, kept, input).await
+        }
         Statement::Settle { table, to } => upkeep::settle(session, table, to).await,
         Statement::VerifyTable { table, share } => upkeep::verify(session, &table, share).await,
         Statement::Backup { folder } => upkeep::backup(session, &folder).await,

@@ -28,6 +28,25 @@ pub(crate) async fn copy_out(client: &Client, sql: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_for_which_a_condition_does_not_hold_are_left_out() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
+    let client = served.client().await;
+    let sql = "COPY t FROM STDIN WHERE k > 10 AND v IS NOT NULL";
+    let rows = b"9\tone\n11\ttwo\n12\t\\N\n13\tthree\n";
+    assert_eq!(copy_in(&client, sql, rows).await.unwrap(), 2);
+    assert_eq!(
+        copy_out(&client, "COPY (SELECT * FROM t ORDER BY k) TO STDOUT").await,
+        b"11\ttwo\n13\tthree\n"
+    );
+    // It is refused before the client sends anything.
+    let refused = client
+        .copy_in::<_, Bytes>("COPY t FROM STDIN WHERE nothing = 1")
+        .await;
+    assert_eq!(sqlstate(refused.map(drop)), "42703");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_go_in_and_out_in_each_format() {
     let served = Served::start().await;
     let client = served.client().await;

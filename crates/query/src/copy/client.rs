@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result};
 
+use super::condition::Condition;
 use super::{ForcedColumns, Format, Header, ascii, delimiter, null_of, query_of};
 use crate::answer::AnswerStream;
 use crate::dml::insert::columns_given;
@@ -129,6 +130,7 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
             table,
             columns,
             file,
+            condition,
         } if file.place == CopyPlace::Input => {
             let table = session.table(&table)?;
             let given = columns_given(&table, &columns)?;
@@ -143,6 +145,9 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
             session
                 .gate_now()
                 .write(Privilege::Insert, &table, &given)?;
+            if let Some(condition) = condition {
+                Condition::of(session, &table, &given, &condition)?;
+            }
             Ok(CopyPlan::FromClient {
                 schema: shown_schema(&table, &given),
                 format: format.into(),

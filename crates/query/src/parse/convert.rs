@@ -548,6 +548,7 @@ fn copy(statement: Ast) -> Result<Statement> {
                     table: table_name(&name)?,
                     columns,
                     file,
+                    condition: None,
                 },
             })
         }

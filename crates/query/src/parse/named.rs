@@ -114,7 +114,7 @@ pub(super) fn of_tree(statement: Ast) -> Result<Statement> {
 }
 
 /// The text from a place on, behind blanks in the place of what stands before it.
-fn from_place(sql: &str, place: Location) -> String {
+pub(super) fn from_place(sql: &str, place: Location) -> String {
     let index =
         |counted: u64| usize::try_from(counted).map_or(usize::MAX, |at| at.saturating_sub(1));
     let lines = sql.split_inclusive('\n').take(index(place.line));

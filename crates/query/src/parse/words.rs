@@ -39,34 +39,12 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
             "of a materialized view nothing can be altered but its owner",
         )
         .with_hint("DROP it, and CREATE it as it should be: it is built in the background")),
-        "COPY" if is_filtered(&tokens[1..]) => Err(unsupported("COPY takes no WHERE").with_hint(
-            "COPY all rows into a temporary table, then INSERT INTO t SELECT ... FROM it WHERE ...",
-        )),
         "ABORT" => Ok(Some(Statement::Rollback)),
         "RESET" => reset(rest, words).map(Some),
         "SET" => set(rest, &tokens[1..], words).map(Some),
         "SHOW" => show(rest, &tokens[1..], words),
         _ => Ok(None),
     }
-}
-
-/// Whether a WHERE stands outside of all brackets, as behind COPY's options.
-fn is_filtered(tokens: &[TokenWithSpan]) -> bool {
-    let mut depth = 0_usize;
-    tokens.iter().any(|token| match &token.token {
-        Token::LParen => {
-            depth += 1;
-            false
-        }
-        Token::RParen => {
-            depth = depth.saturating_sub(1);
-            false
-        }
-        Token::Word(word) => {
-            depth == 0 && word.quote_style.is_none() && word.value.eq_ignore_ascii_case("WHERE")
-        }
-        _ => false,
-    })
 }
 
 pub(super) fn spelt(token: &Token) -> String {
