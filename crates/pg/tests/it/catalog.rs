@@ -64,6 +64,32 @@ async fn recorded_statements_are_answered() {
     served.stop().await;
 }
 
+/// pg_dump prepares what it asks of each table that has them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pg_dump_finds_grants_on_columns() {
+    let served = Served::with("CREATE TABLE ct (id BIGINT PRIMARY KEY, part TEXT)").await;
+    let client = served.client().await;
+    for sql in [
+        "CREATE ROLE reader",
+        "GRANT SELECT (part) ON ct TO reader",
+        "PREPARE getColumnACLs(pg_catalog.oid) AS\n\
+         SELECT at.attname, at.attacl, '{}' AS acldefault, pip.privtype, pip.initprivs \
+         FROM pg_catalog.pg_attribute at LEFT JOIN pg_catalog.pg_init_privs pip \
+         ON (at.attrelid = pip.objoid AND pip.classoid = \
+         'pg_catalog.pg_class'::pg_catalog.regclass AND at.attnum = pip.objsubid) \
+         WHERE at.attrelid = $1 AND NOT at.attisdropped \
+         AND (at.attacl IS NOT NULL OR pip.initprivs IS NOT NULL) ORDER BY at.attnum",
+    ] {
+        client.batch_execute(sql).await.unwrap();
+    }
+    let oid = cells(&client, "SELECT 'ct'::regclass::oid").await[0][0].clone();
+    assert_eq!(
+        cells(&client, &format!("EXECUTE getColumnACLs('{oid}')")).await,
+        [["part", "{reader=r/lazybase}", "{}", "-", "-"]]
+    );
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_pg_dump_asks_is_answered() {
     let served = Served::start().await;
