@@ -1,7 +1,8 @@
 //! UPDATE and DELETE: blind where the WHERE names full keys; otherwise a query on the newest
 //! snapshot finds the keys.
 //!
-//! Invariant CHG-2: what is written is the key and the new values, never a row that was read.
+//! Invariant CHG-2: what is written is the key and the new values, never a row that was read;
+//! columns of the key are set only where a row has no others (`moved`).
 //! Values that are made from stored ones are refused, unless the session says
 //! `lazybase.read_modify_write = on` and accepts that updates of others can be lost.
 
@@ -21,6 +22,7 @@ use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
 use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
+use super::moved::{Moved, can_move};
 use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
@@ -52,7 +54,11 @@ pub(crate) async fn update(
     for (name, value) in update.assignments {
         let at = column(&table, &name)?;
         if table.key_indices().contains(&at) {
-            return Err(key_is_set(&name));
+            if !can_move(&table) || !update.rows.from.is_empty() {
+                return Err(key_is_set(&name));
+            }
+            // A row that is not there does not go anywhere.
+            needs_query = true;
         }
         if table.owned_id().is_some_and(|(owned, _)| owned == at) {
             return Err(id_is_given_out(&name));
@@ -474,6 +480,12 @@ async fn update_found(
     let key_columns = table.key_indices().len();
     let visible = session.visible();
     let mut rows = 0_u64;
+    let key = table.key_indices();
+    // Of such a table the key alone can be set.
+    let mut moved = match set.iter().any(|(at, _)| key.contains(at)) {
+        true => Some(Moved::of(table)?),
+        false => None,
+    };
     let mut batches = ours(opened.rows, sql);
     while let Some(batch) = batches.next().await {
         let batch = batch?;
@@ -495,13 +507,20 @@ async fn update_found(
                     None => return Err(Error::internal("the query gave too few columns")),
                 },
             };
-            values.push((*at, checked_cells(new, false, &place)?));
+            values.push((*at, checked_cells(new, moved.is_some(), &place)?));
         }
-        check_set(session, table, &values).await?;
-        let mentioned = mentioned.finish()?;
-        sink.update(table, &keys, &values, assigned.generated, mentioned)
-            .await?;
+        if let Some(moved) = &mut moved {
+            moved.take(sink, &keys, &values).await?;
+        } else {
+            check_set(session, table, &values).await?;
+            let mentioned = mentioned.finish()?;
+            sink.update(table, &keys, &values, assigned.generated, mentioned)
+                .await?;
+        }
         rows += batch.num_rows() as u64;
+    }
+    if let Some(moved) = moved {
+        moved.finish(sink).await?;
     }
     Ok(rows)
 }

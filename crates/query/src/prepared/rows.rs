@@ -32,6 +32,7 @@ use crate::dml::insert::{
     Conflict, Rows, column, columns_given, conflict, id_is_given_out, key_is_set, permit,
     values_given, write_rows,
 };
+use crate::dml::moved::can_move;
 use crate::dml::sink::Sink;
 use crate::id_keys::Keys;
 use crate::ingest::{copied, for_sink, pieces};
@@ -266,7 +267,10 @@ impl Plan<'_> {
         for (name, value) in &update.assignments {
             let at = column(&table, name)?;
             if table.key_indices().contains(&at) {
-                return Err(key_is_set(name));
+                match can_move(&table) {
+                    true => return Ok(None),
+                    false => return Err(key_is_set(name)),
+                }
             }
             if table.owned_id().is_some_and(|(owned, _)| owned == at) {
                 return Err(id_is_given_out(name));
