@@ -167,6 +167,10 @@ impl Connection {
                 what @ ("PLANS" | "SEQUENCES" | "TEMP" | "TEMPORARY"),
             ] => Ok(format!("DISCARD {what}")),
             ["UNLISTEN", ..] => Ok("UNLISTEN".to_owned()),
+            ["LISTEN", ..] => Err(Error::invalid("LISTEN is not supported")
+                .with_detail("sessions send each other no notifications")
+                .with_hint("ask again for what has changed")
+                .with_sqlstate("0A000")),
             _ => Err(
                 Error::invalid(format!("{} is not supported", words.join(" ")))
                     .with_sqlstate("0A000"),

@@ -228,6 +228,9 @@ fn refused(statement: &Ast) -> Error {
              there is none",
         ),
         Ast::Merge(_) => error.with_hint("INSERT ... ON CONFLICT DO UPDATE merges by key"),
+        Ast::LISTEN { .. } | Ast::NOTIFY { .. } => error
+            .with_detail("sessions send each other no notifications")
+            .with_hint("ask again for what has changed"),
         _ => error,
     }
 }

@@ -4,19 +4,28 @@
 //! | ------------------------------------------ | ----------------------------------------- |
 //! | `SELECT 't'::regclass`                     | the name of what has that number          |
 //! | `SELECT user`, `current_role`, ...         | the functions, where there is no FROM     |
+//! | the same anywhere in a query that reads    | the functions                             |
+//! | nothing but the system's tables            |                                           |
 //!
 //! A constant's number is wanted wherever it is compared; an answer shows the name, as it does for
-//! columns. A table may have a column that is called `user`: beside one the word is a column's.
+//! columns. A table may have a column that is called `user`: beside one the word is a column's. The
+//! system's tables have none.
 //!
 //! Rewrites sqlparser's tree and does nothing else.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArguments, Ident, Query, Select, SelectItem, Value,
+    Expr, FunctionArguments, Ident, Query, Select, SelectItem, TableFactor, Value, Visitor,
 };
 
-use super::by_name;
 use super::rewrite::{call, each_select, first_argument, null, parts};
+use super::{PG_CATALOG, by_name};
 use crate::parse::folded;
+use crate::walk::{visit, visit_expressions_mut};
+
+/// The schemas whose tables have no column that is called as one of the words.
+const WITHOUT_WORDS: [&str; 2] = [PG_CATALOG, "information_schema"];
 
 /// Words that are functions without brackets, and these functions. Those that the planner reads so
 /// by itself are not here.
@@ -28,10 +37,55 @@ const WORDS: [(&str, &str); 3] = [
 
 /// Rewrites the list of a whole query.
 pub(super) fn rewrite(query: &mut Query) {
+    let of_system = reads_system_only(query);
     each_select(&mut query.body, &mut |select| {
         names(select);
-        words(select);
+        if of_system || select.from.is_empty() {
+            words(select);
+        }
     });
+    if of_system {
+        let done: ControlFlow<()> = visit_expressions_mut(query, |expr| {
+            if let Some((_, function)) = word(expr) {
+                *expr = call(function, Vec::new());
+            }
+            ControlFlow::Continue(())
+        });
+        debug_assert!(done.is_continue(), "nothing ends the visit");
+    }
+}
+
+/// Whether a query reads tables of the system or functions, and tables of nothing else.
+fn reads_system_only(query: &Query) -> bool {
+    let mut read = Read::default();
+    let done = visit(query, &mut read);
+    debug_assert!(done.is_continue(), "nothing ends the visit");
+    read.system && !read.others
+}
+
+/// What a query reads.
+#[derive(Default)]
+struct Read {
+    system: bool,
+    others: bool,
+}
+
+impl Visitor for Read {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table {
+                name, args: None, ..
+            } => match parts(name).as_slice() {
+                [.., schema, _] if WITHOUT_WORDS.contains(&schema.as_str()) => self.system = true,
+                _ => self.others = true,
+            },
+            TableFactor::Table { .. } | TableFactor::Function { .. } => self.system = true,
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// Shows the names of what is only shown.
@@ -66,9 +120,6 @@ fn name_of(expr: &Expr) -> Option<&'static str> {
 
 /// Calls the functions that are written as words.
 fn words(select: &mut Select) {
-    if !select.from.is_empty() {
-        return;
-    }
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &mut *item
         else {

@@ -66,6 +66,15 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT USER AS u, current_schema",
             "SELECT current_user() AS u, current_schema() AS \"current_schema\"",
         ),
+        (
+            "SELECT user FROM pg_user WHERE usename = user",
+            "SELECT current_user() AS \"user\" FROM pg_catalog.pg_user \
+             WHERE usename = current_user()",
+        ),
+        (
+            "SELECT CASE WHEN a = 'a' THEN user END AS c FROM information_schema.tables",
+            "SELECT CASE WHEN a = 'a' THEN current_user() END AS c FROM information_schema.tables",
+        ),
         ("SELECT a::pg_catalog.text FROM t", "SELECT a::TEXT FROM t"),
         (
             "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = t.a) FROM t",
@@ -89,6 +98,8 @@ fn other_statements_stay_as_they_are() {
         "SELECT other.version() FROM t",
         "SELECT CAST(a AS BIGINT) FROM t",
         "SELECT user, (SELECT user FROM u WHERE u.a = t.a) FROM t",
+        "SELECT user FROM t, pg_catalog.pg_class",
+        "SELECT user FROM (SELECT 1 AS user) AS q",
         "SELECT \"user\"",
     ] {
         assert_eq!(planned(sql), sql);
