@@ -257,12 +257,17 @@ async fn what_tools_ask_for_is_there() {
     let served = Served::start().await;
     let client = served.client().await;
     for table in [
+        "information_schema.domains",
         "information_schema.sequences",
+        "information_schema.triggers",
         "pg_available_extension_versions",
         "pg_available_extensions",
         "pg_cursors",
+        "pg_policies",
         "pg_prepared_xacts",
+        "pg_publication_tables",
         "pg_sequences",
+        "pg_stat_replication",
         "pg_statistic_ext",
         "pg_catalog.pg_stats",
     ] {
@@ -308,6 +313,58 @@ async fn what_tools_ask_for_is_there() {
     assert!(cells(&served.client().await, held).await.is_empty());
     client.batch_execute("CLOSE ALL").await.unwrap();
     assert!(cells(&client, held).await.is_empty());
+    served.stop().await;
+}
+
+/// What Grafana's editor of queries sends to list tables: those of the schemas in `search_path`.
+const OF_GRAFANA: &str = "SELECT quote_ident(table_name) AS \"table\" \
+    FROM information_schema.tables \
+    WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog') \
+    AND table_type = 'BASE TABLE' AND quote_ident(table_schema) IN (\
+    SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END \
+    FROM generate_series(\
+    array_lower(string_to_array(current_setting('search_path'), ','), 1), \
+    array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i, \
+    string_to_array(current_setting('search_path'), ',') s)";
+
+/// What Django sends for the constraints of a table.
+const OF_DJANGO: &str = "SELECT c.conname, array(\
+    SELECT attname FROM unnest(c.conkey) WITH ORDINALITY cols(colid, arridx) \
+    JOIN pg_attribute AS ca ON cols.colid = ca.attnum \
+    WHERE ca.attrelid = c.conrelid ORDER BY cols.arridx), c.contype, \
+    (SELECT fkc.relname || '.' || fka.attname FROM pg_attribute AS fka \
+    JOIN pg_class AS fkc ON fka.attrelid = fkc.oid \
+    WHERE fka.attrelid = c.confrelid AND fka.attnum = c.confkey[1]), cl.reloptions \
+    FROM pg_constraint AS c JOIN pg_class AS cl ON c.conrelid = cl.oid \
+    WHERE cl.relname = 'ct' AND pg_catalog.pg_table_is_visible(cl.oid)";
+
+/// What Rails sends for the indexes of a table, beside its key.
+const OF_RAILS: &str = "SELECT distinct i.relname, d.indisunique, d.indkey, \
+    pg_get_indexdef(d.indexrelid), \
+    pg_catalog.obj_description(i.oid, 'pg_class') AS comment, d.indisvalid, \
+    ARRAY(SELECT pg_get_indexdef(d.indexrelid, k + 1, true) \
+    FROM generate_subscripts(d.indkey, 1) AS k ORDER BY k) AS columns \
+    FROM pg_class t INNER JOIN pg_index d ON t.oid = d.indrelid \
+    INNER JOIN pg_class i ON d.indexrelid = i.oid \
+    LEFT JOIN pg_namespace n ON n.oid = t.relnamespace \
+    WHERE i.relkind IN ('i', 'I') AND d.indisprimary = 'f' AND t.relname = 'ct' \
+    AND n.nspname = ANY (current_schemas(false)) ORDER BY i.relname";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frameworks_and_dashboards_find_tables_and_keys() {
+    let served =
+        Served::with("CREATE TABLE ct (id BIGINT, \"a,b\" TEXT, PRIMARY KEY (\"a,b\", id))").await;
+    let client = served.client().await;
+    assert_eq!(cells(&client, OF_GRAFANA).await, [["ct"]]);
+    assert_eq!(
+        cells(&client, OF_DJANGO).await,
+        [["ct_pkey", "{\"a,b\",id}", "p", "-", "-"]]
+    );
+    assert!(cells(&client, OF_RAILS).await.is_empty());
+    let usage = "SELECT table_name, constraint_name FROM information_schema.constraint_table_usage";
+    assert_eq!(cells(&client, usage).await, [["ct", "ct_pkey"]]);
+    let named = "SELECT catalog_name FROM information_schema.information_schema_catalog_name";
+    assert_eq!(cells(&client, named).await, [["lazybase"]]);
     served.stop().await;
 }
 

@@ -8,7 +8,7 @@ use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_
 use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
 
 /// The tables that are made here, with their columns as `pg_catalog::batch` reads them.
-pub(super) const COLUMNS: [(&str, &str); 8] = [
+pub(super) const COLUMNS: [(&str, &str); 16] = [
     (
         "columns",
         "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, \
@@ -51,6 +51,46 @@ pub(super) const COLUMNS: [(&str, &str); 8] = [
         "sequence_catalog t, sequence_schema t, sequence_name t, data_type t, \
          numeric_precision i, numeric_precision_radix i, numeric_scale i, start_value t, \
          minimum_value t, maximum_value t, increment t, cycle_option t",
+    ),
+    (
+        "constraint_table_usage",
+        "table_catalog t, table_schema t, table_name t, constraint_catalog t, \
+         constraint_schema t, constraint_name t",
+    ),
+    ("information_schema_catalog_name", "catalog_name t"),
+    // What LazyBase does not have: these have no rows.
+    (
+        "domains",
+        "domain_catalog t, domain_schema t, domain_name t, data_type t, \
+         character_maximum_length i?, numeric_precision i?, numeric_scale i?, \
+         datetime_precision i?, domain_default t?, udt_catalog t, udt_schema t, udt_name t, \
+         dtd_identifier t",
+    ),
+    (
+        "domain_constraints",
+        "constraint_catalog t, constraint_schema t, constraint_name t, domain_catalog t, \
+         domain_schema t, domain_name t, is_deferrable t, initially_deferred t",
+    ),
+    (
+        "foreign_tables",
+        "foreign_table_catalog t, foreign_table_schema t, foreign_table_name t, \
+         foreign_server_catalog t, foreign_server_name t",
+    ),
+    (
+        "triggers",
+        "trigger_catalog t, trigger_schema t, trigger_name t, event_manipulation t, \
+         event_object_catalog t, event_object_schema t, event_object_table t, action_order i, \
+         action_condition t?, action_statement t, action_orientation t, action_timing t",
+    ),
+    (
+        "user_defined_types",
+        "user_defined_type_catalog t, user_defined_type_schema t, user_defined_type_name t, \
+         user_defined_type_category t, is_instantiable t, is_final t",
+    ),
+    (
+        "view_table_usage",
+        "view_catalog t, view_schema t, view_name t, table_catalog t, table_schema t, \
+         table_name t",
     ),
     // There are materialized views only, and the standard's views are none of these.
     (
@@ -187,6 +227,7 @@ pub(super) fn of_key(name: &str, table: &Table) -> Vec<Row> {
         ]
     };
     match name {
+        "constraint_table_usage" => vec![constraint()],
         "table_constraints" => {
             let mut row = constraint();
             row.push(("constraint_type", "PRIMARY KEY".into()));

@@ -308,6 +308,16 @@ impl Numbered {
         }
     }
 
+    /// The names of the columns of a table's key, with a text between them.
+    pub(super) fn key_columns(&self, oid: i64, between: &str) -> Option<String> {
+        let Some(Thing::Table(table)) = self.thing(oid) else {
+            return None;
+        };
+        let key = table.key_indices().into_iter();
+        let names: Vec<&str> = key.map(|at| table.columns[at].name.as_str()).collect();
+        Some(names.join(between))
+    }
+
     /// What a constraint says.
     pub(super) fn constraint_definition(&self, oid: i64) -> Option<String> {
         match self.thing(oid) {

@@ -5,8 +5,11 @@
 //! | ------------------------------------------- | ------------------------------------- |
 //! | `CASE WHEN t.typtype = 'd' THEN x END`      | NULL: of types there are `b` and `p`  |
 //! | `... WHERE contype = 'f'`                   | no rows: all constraints are keys     |
+//! | `... WHERE indisprimary = 'f'`              | no rows: so are all indexes           |
 //! | `ARRAY(SELECT ... FROM unnest(reloptions))` | an empty array: there are none        |
 //! | the same of `pg_options_to_table`           | an empty array                        |
+//! | `ARRAY(SELECT attname FROM unnest(conkey)`  | the names of the key's columns, by a  |
+//! | `JOIN pg_attribute ...)`                    | function of the table's number        |
 //! | `ARRAY(SELECT x FROM pg_...)`               | `(SELECT array_agg(x) FROM pg_...)`,  |
 //! |                                             | an empty array where that is NULL     |
 //!
@@ -21,13 +24,23 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, Value,
 };
 
+use super::functions::{BETWEEN_NAMES, KEY_COLUMNS};
 use super::or_empty::OR_EMPTY;
-use super::rewrite::{call, never_has_rows, null, parts, reads_catalog_only, relations};
+use super::rewrite::{
+    call, catalog_table, never_has_rows, null, parts, reads_catalog_only, relations,
+};
 use crate::parse::folded;
 use crate::walk::visit_expressions_mut;
 
 /// All values that are in columns of kinds.
-const KINDS: [(&str, &[&str]); 2] = [("typtype", &["b", "p"]), ("contype", &["p"])];
+const KINDS: [(&str, &[&str]); 3] = [
+    ("typtype", &["b", "p"]),
+    ("contype", &["p"]),
+    (
+        "indisprimary",
+        &["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"],
+    ),
+];
 
 /// Columns that are NULL in every row.
 const NEVER_SET: [&str; 4] = ["reloptions", "attoptions", "attfdwoptions", "spcoptions"];
@@ -169,6 +182,12 @@ pub(super) fn array_of(function: &Function) -> Option<Expr> {
     if !catalog_only || !plain {
         return None;
     }
+    if let Some(table) = key_of(select) {
+        let between = Value::SingleQuotedString(BETWEEN_NAMES.to_owned());
+        let names = call(KEY_COLUMNS, vec![table.clone()]);
+        let names = call("string_to_array", vec![names, Expr::Value(between.into())]);
+        return Some(call(OR_EMPTY, vec![names]));
+    }
     let mut query = query.as_ref().clone();
     let order = query.order_by.take();
     if let SetExpr::Select(select) = query.body.as_mut()
@@ -181,6 +200,50 @@ pub(super) fn array_of(function: &Function) -> Option<Expr> {
         return Some(call(OR_EMPTY, vec![Expr::Subquery(Box::new(query))]));
     }
     None
+}
+
+/// The number of the table whose key's columns a SELECT names: those of `attrelid = table` that
+/// stand in `unnest(conkey)`.
+fn key_of(select: &Select) -> Option<&Expr> {
+    let [SelectItem::UnnamedExpr(item)] = select.projection.as_slice() else {
+        return None;
+    };
+    let reads_columns =
+        relations(select).any(|factor| catalog_table(factor).as_deref() == Some("pg_attribute"));
+    let reads_key = relations(select).any(|factor| unnested(factor).as_deref() == Some("conkey"));
+    let is_named = column_name(item).as_deref() == Some("attname");
+    if !is_named || !reads_columns || !reads_key || relations(select).count() != 2 {
+        return None;
+    }
+    let Some(Expr::BinaryOp {
+        left,
+        op: BinaryOperator::Eq,
+        right,
+    }) = &select.selection
+    else {
+        return None;
+    };
+    match (column_name(left)?.as_str(), column_name(right)?.as_str()) {
+        ("attrelid", "conrelid") => Some(right.as_ref()),
+        ("conrelid", "attrelid") => Some(left.as_ref()),
+        _ => None,
+    }
+}
+
+/// The column whose elements are rows of a FROM.
+fn unnested(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::UNNEST { array_exprs, .. } => array_exprs.first().and_then(column_name),
+        TableFactor::Table {
+            name,
+            args: Some(given),
+            ..
+        } if parts(name) == ["unnest"] => {
+            let list = given.args.first().and_then(unnamed);
+            list.and_then(column_name)
+        }
+        _ => None,
+    }
 }
 
 /// `array_agg(item ORDER BY ...)`; a number there is the place of the item.

@@ -67,7 +67,12 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 49] = [
+pub(super) const EMPTY: [(&str, &str); 54] = [
+    (
+        "pg_aggregate",
+        "aggfnoid t, aggkind t, aggnumdirectargs s, aggtransfn t, aggfinalfn t, aggsortop o, \
+         aggtranstype o, agginitval t?",
+    ),
     (
         "pg_amop",
         "oid o, amopfamily o, amoplefttype o, amoprighttype o, amopstrategy s, amoppurpose t, \
@@ -157,6 +162,11 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
         "partrelid o, partstrat t, partnatts s, partdefid o, partattrs S, partclass T",
     ),
     (
+        "pg_policies",
+        "schemaname t, tablename t, policyname t, permissive t, roles T, cmd t, qual t?, \
+         with_check t?",
+    ),
+    (
         "pg_policy",
         "oid o, tableoid o, polname t, polrelid o, polcmd t, polpermissive b, polroles O, \
          polqual t?, polwithcheck t?",
@@ -180,8 +190,18 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
         "oid o, tableoid o, prpubid o, prrelid o, prqual t?, prattrs S?",
     ),
     (
+        "pg_publication_tables",
+        "pubname t, schemaname t, tablename t, attnames T?, rowfilter t?",
+    ),
+    (
         "pg_range",
         "rngtypid o, rngsubtype o, rngmultitypid o, rngcollation o, rngsubopc o",
+    ),
+    (
+        "pg_replication_slots",
+        "slot_name t, plugin t?, slot_type t, datoid o?, database t?, temporary b, active b, \
+         active_pid i?, xmin o?, catalog_xmin o?, restart_lsn t?, confirmed_flush_lsn t?, \
+         wal_status t?",
     ),
     (
         "pg_rewrite",
@@ -208,6 +228,12 @@ pub(super) const EMPTY: [(&str, &str); 49] = [
     ),
     ("pg_shdescription", "objoid o, classoid o, description t"),
     ("pg_shseclabel", "objoid o, classoid o, provider t, label t"),
+    (
+        "pg_stat_replication",
+        "pid i, usesysid o, usename t, application_name t, client_addr t?, client_hostname t?, \
+         client_port i?, backend_start m, backend_xmin o?, state t, sent_lsn t?, write_lsn t?, \
+         flush_lsn t?, replay_lsn t?, sync_priority i, sync_state t, reply_time m?",
+    ),
     (
         "pg_statistic_ext",
         "oid o, tableoid o, stxrelid o, stxname t, stxnamespace o, stxowner o, stxstattarget i, \

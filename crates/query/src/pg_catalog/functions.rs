@@ -35,6 +35,9 @@ pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
 pub(super) const REGCLASS_NAME: &str = "pg_regclass_name";
 /// The default of a table's column, by their numbers.
 pub(super) const DEFAULT_OF: &str = "pg_default_of";
+/// The names of the columns of a table's key, by the table's number, and what stands between them.
+pub(super) const KEY_COLUMNS: &str = "pg_key_columns";
+pub(super) const BETWEEN_NAMES: &str = "\u{1f}";
 /// The names that casts to `regproc` are rewritten to.
 pub(super) const REGPROC_OID: &str = "pg_regproc_oid";
 pub(super) const REGPROC_NAME: &str = "pg_regproc_name";
@@ -485,6 +488,9 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         }),
         with("pg_get_indexdef", DataType::Utf8, |numbered, a| {
             numbered.index_definition(number(a, 0)?, number(a, 1).unwrap_or(0))
+        }),
+        with(KEY_COLUMNS, DataType::Utf8, |numbered, a| {
+            numbered.key_columns(number(a, 0)?, BETWEEN_NAMES)
         }),
         with("pg_get_constraintdef", DataType::Utf8, |numbered, a| {
             numbered.constraint_definition(number(a, 0)?)
