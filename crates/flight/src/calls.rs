@@ -11,9 +11,9 @@
 
 use bytes::Bytes;
 use lazybase_model::{Error, Result, Stamp, Token};
-use lazybase_query::{AnswerStream, Op, Session};
+use lazybase_query::{AnswerStream, Op, Session, nearest};
 use serde_json::{Value as Json, json};
-use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::metadata::{KeyRef, MetadataMap, MetadataValue};
 
 /// The header, and the setting, in the order that they are set.
 const SETTINGS: [(&str, &str); 6] = [
@@ -24,6 +24,38 @@ const SETTINGS: [(&str, &str); 6] = [
     ("lazybase-batch-number", "lazybase.batch_number"),
     ("lazybase-timeout", "statement_timeout"),
 ];
+
+/// What other headers there are.
+const OTHERS: [&str; 4] = [
+    "lazybase-op",
+    "lazybase-primary-key",
+    "lazybase-rows",
+    "lazybase-session",
+];
+
+/// Refuses a header that has the name of none of ours, and looks like one: what it was to say would
+/// not be done.
+///
+/// # Errors
+/// `Invalid` (42704) for the first.
+pub(crate) fn check(metadata: &MetadataMap) -> Result<()> {
+    let known = || SETTINGS.iter().map(|(name, _)| *name).chain(OTHERS);
+    for name in metadata.keys() {
+        let name = match name {
+            KeyRef::Ascii(name) => name.as_str(),
+            KeyRef::Binary(name) => name.as_str(),
+        };
+        if name.starts_with("lazybase-") && !known().any(|known| known == name) {
+            let error = Error::invalid(format!("there is no header {name:?}"));
+            let hint = match nearest(name, known()) {
+                Some(near) => format!("perhaps {near} is meant"),
+                None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(error.with_hint(hint).with_sqlstate("42704"));
+        }
+    }
+    Ok(())
+}
 
 /// The text of a header, if the call has it.
 ///

@@ -95,6 +95,7 @@ impl Service {
         peer.check_place()?;
         let caller = self.sessions.of_call(&metadata, &peer).await?;
         peer.let_in();
+        calls::check(&metadata)?;
         Ok(Call {
             caller,
             metadata,

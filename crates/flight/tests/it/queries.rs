@@ -283,6 +283,16 @@ async fn freshness_and_token_come_as_headers() {
     let (code, sqlstate, message) = failure(query(&mut client, "SELECT 1").await);
     assert_eq!((code, sqlstate.as_str()), (Code::InvalidArgument, "22023"));
     assert!(message.contains("lazybase-freshness"), "{message}");
+
+    // One that is written wrong would otherwise say nothing, and nobody would know.
+    let mut client = served.client().await;
+    client.set_header("lazybase-batch-numer", "7");
+    let (code, sqlstate, message) = failure(query(&mut client, "SELECT 1").await);
+    assert_eq!((code, sqlstate.as_str()), (Code::InvalidArgument, "42704"));
+    assert!(
+        message.contains("perhaps lazybase-batch-number"),
+        "{message}"
+    );
     served.stop().await;
 }
 
