@@ -4,6 +4,7 @@
 //! | -------------------------------------- | --------------------------- |
 //! | `int8 ARRAY`                           | `int8[]`                    |
 //! | `COMMENT ... IS $$text$$`              | `COMMENT ... IS 'text'`     |
+//! | `BEGIN READ ONLY, DEFERRABLE`          | `BEGIN READ ONLY`           |
 //! | COPY's `FREEZE on`, `HEADER 1`         | `FREEZE true`, ...          |
 //! | COPY's `HEADER MATCH`, `FORCE_QUOTE *` | an encoding, a column `"*"` |
 //! | `'\x00ff'::bytea`                      | `X'00ff'::bytea`            |
@@ -57,6 +58,10 @@ pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
     {
         dollars(tokens);
     }
+    let begins = |first: &TokenWithSpan| is(&first.token, "begin") || is(&first.token, "start");
+    if tokens.first().is_some_and(begins) {
+        deferrable(tokens);
+    }
     if tokens.first().is_some_and(|first| is(&first.token, "copy")) {
         switches(tokens);
         copy_options(tokens);
@@ -66,6 +71,24 @@ pub(super) fn tokens(tokens: &mut Vec<TokenWithSpan>) {
 fn is(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(known)
         if known.quote_style.is_none() && known.value.eq_ignore_ascii_case(word))
+}
+
+/// A transaction without DEFERRABLE and NOT DEFERRABLE: one snapshot never waits for another.
+fn deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    let word = |token: &TokenWithSpan| is(&token.token, "deferrable");
+    while let Some(at) = tokens.iter().position(word) {
+        let (mut from, mut end) = (at, at + 1);
+        if from > 0 && is(&tokens[from - 1].token, "not") {
+            from -= 1;
+        }
+        let is_comma = |token: &TokenWithSpan| token.token == Token::Comma;
+        if from > 0 && is_comma(&tokens[from - 1]) {
+            from -= 1;
+        } else if tokens.get(end).is_some_and(is_comma) {
+            end += 1;
+        }
+        drop(tokens.drain(from..end));
+    }
 }
 
 /// `x OPERATOR(pg_catalog.=) y` as `x = y`, which may stand before ANY and ALL too.
