@@ -183,21 +183,26 @@ enum Values {
     Vector(ListArray, Box<Values>),
 }
 
+/// A column as another type, if all its values can be.
+fn cast(field: &Field, column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let sqlstate = match can_cast_types(column.data_type(), data_type) {
+        true => "22008",
+        false => "0A000",
+    };
+    cast_with_options(column, data_type, &CHECKED).map_err(|error| {
+        Error::invalid(format!("column {:?} can't be sent: {error}", field.name()))
+            .with_sqlstate(sqlstate)
+    })
+}
+
 impl Values {
     fn new(field: &Field, column: &ArrayRef) -> Result<Values> {
         let to = |data_type: &DataType| {
             // Most columns are what they are sent as, and each answer of a row asks.
-            if column.data_type() == data_type {
-                return Ok(Arc::clone(column));
+            match column.data_type() == data_type {
+                true => Ok(Arc::clone(column)),
+                false => cast(field, column, data_type),
             }
-            let sqlstate = match can_cast_types(column.data_type(), data_type) {
-                true => "22008",
-                false => "0A000",
-            };
-            cast_with_options(column, data_type, &CHECKED).map_err(|error| {
-                Error::invalid(format!("column {:?} can't be sent: {error}", field.name()))
-                    .with_sqlstate(sqlstate)
-            })
         };
         let micros = |data_type: &DataType| match column.data_type() {
             // What the protocol has no digits for is left out, before 1970 too.

@@ -135,7 +135,7 @@ fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
     let (stuck_file, other_file) = (file_of(&stuck), file_of(&other));
     store.hang(&stuck_file, u32::MAX);
     for (table, file) in [(&stuck, &stuck_file), (&other, &other_file)] {
-        harm_file(&memory, &faults, file, Harm::Truncate);
+        harm_file(&memory, &faults, file, Harm::Flip { tenths: 4 });
         let rows = scan(&fresh(&instance, Freshness::ZERO), table).unwrap();
         assert_eq!(rows, model.rows());
     }

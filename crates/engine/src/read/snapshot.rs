@@ -164,7 +164,7 @@ pub(super) struct Inner {
 impl Reader {
     /// A reader of the environment's store, with a cache of `cache_bytes`.
     pub fn new(env: Env, cache_bytes: u64) -> Reader {
-        let cache = Arc::new(SegmentCache::new(cache_bytes));
+        let cache = Arc::new(SegmentCache::new(Arc::clone(&env.clock), cache_bytes));
         Reader {
             deltas: Arc::new(KeptDeltas::new(&cache)),
             cache,

@@ -6,11 +6,15 @@
 //! to them: so much less is kept, down to a quarter. Files are immutable and their names never
 //! used again, so nothing here is ever stale.
 
+use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use futures::future::{Either, select};
 use lazybase_model::{Error, Result, SchemaVersion};
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -20,7 +24,7 @@ use super::RowLayout;
 use super::key_filter::key_hash;
 use super::reader::{Part, Segment};
 use crate::change_batch::ChangeBatch;
-use crate::env::Env;
+use crate::env::{Clock, Env};
 use crate::key::{KeyCodec, Keys};
 use crate::manifest::SegmentMeta;
 
@@ -203,10 +207,13 @@ impl Weighter<CacheKey, CacheValue> for ByBytes {
 
 type Hasher = BuildHasherDefault<DefaultHasher>;
 
+/// How long a read waits for another one that loads the same.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Open segments and decoded extents, shared by all reads.
-#[derive(Debug)]
 pub struct SegmentCache {
     cache: Cache<CacheKey, CacheValue, ByBytes, Hasher>,
+    clock: Arc<dyn Clock>,
     bytes_max: u64,
     lent: Mutex<u64>,
     hits: AtomicU64,
@@ -247,9 +254,17 @@ pub struct CacheUsage {
     pub bytes_max: u64,
 }
 
+impl fmt::Debug for SegmentCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SegmentCache")
+            .field("usage", &self.usage())
+            .finish_non_exhaustive()
+    }
+}
+
 impl SegmentCache {
     /// A cache of at most `bytes`.
-    pub fn new(bytes: u64) -> SegmentCache {
+    pub fn new(clock: Arc<dyn Clock>, bytes: u64) -> SegmentCache {
         let items = (bytes / 64_000).clamp(64, 1 << 20) as usize;
         let options = OptionsBuilder::new()
             .estimated_items_capacity(items)
@@ -259,6 +274,7 @@ impl SegmentCache {
         let lifecycle = DefaultLifecycle::default();
         SegmentCache {
             cache: Cache::with_options(options, ByBytes, Hasher::default(), lifecycle),
+            clock,
             bytes_max: bytes,
             lent: Mutex::new(0),
             hits: AtomicU64::new(0),
@@ -314,6 +330,29 @@ impl SegmentCache {
         self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What is kept, or what `load` gives, which then is. Whoever comes while another one loads it
+    /// waits for that one, but not for ever: a read that hangs holds up nobody else.
+    async fn get_or_load(
+        &self,
+        key: &CacheKey,
+        load: impl Future<Output = Result<CacheValue>>,
+    ) -> Result<CacheValue> {
+        if let Some(found) = self.cache.get(key) {
+            return Ok(found);
+        }
+        let waiting = pin!(self.cache.get_value_or_guard_async(key));
+        match select(waiting, self.clock.sleep(PATIENCE)).await {
+            Either::Left((Ok(found), _)) => Ok(found),
+            Either::Left((Err(place), _)) => {
+                let loaded = load.await?;
+                // Where it was taken out meanwhile, it is not kept.
+                let _ = place.insert(loaded.clone());
+                Ok(loaded)
+            }
+            Either::Right(_) => load.await,
+        }
+    }
+
     /// Opens a segment, or takes it from the cache.
     ///
     /// # Errors
@@ -328,7 +367,7 @@ impl SegmentCache {
         let opening = || Segment::open(env, layout, Arc::clone(meta), counters);
         let key = CacheKey::Index(key_hash(meta.file.as_bytes()), layout.table.version);
         let load = async { Ok::<_, Error>(CacheValue::Index(opening().await?)) };
-        match self.cache.get_or_insert_async(&key, load).await? {
+        match self.get_or_load(&key, load).await? {
             CacheValue::Index(found) if found.meta().file == meta.file => Ok(found),
             _ => opening().await,
         }
@@ -385,7 +424,7 @@ impl SegmentCache {
             };
             Ok::<_, Error>(CacheValue::Extent(DecodedExtent::of(segment, extent, rows)))
         };
-        match self.cache.get_or_insert_async(&key, load).await? {
+        match self.get_or_load(&key, load).await? {
             CacheValue::Extent(found) => Ok(found),
             _ => Err(Error::internal(
                 "the cache holds something else for an extent",

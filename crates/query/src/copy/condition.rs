@@ -5,9 +5,9 @@
 //!                     -> the condition -> the batch without the rows for which it does not hold
 //! ```
 //!
-//! Reads rows; writes nothing. As with PostgreSQL, whatever else a table asks of its rows (NOT NULL,
-//! keys, partitions) is asked of those alone that are written. Invariant CPC-1: a row for which the
-//! condition is not true mentions no natural key.
+//! Reads rows; writes nothing. As with PostgreSQL, whatever else a table asks of its rows (NOT
+//! NULL, keys, partitions) is asked of those alone that are written. Invariant CPC-1: a row for
+//! which the condition is not true mentions no natural key.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -139,6 +139,7 @@ fn a_database_that_does_not_open_is_opened_by_setting_aside() {
 #[test]
 fn repair_names_a_log_once_and_does_not_send_to_itself() {
     let place = filled();
+    place.ok(&["sql", "-c", "SETTLE"]);
     let log = "log/0000000000000001.log";
     std::fs::remove_file(place.path("db").join(log)).unwrap();
     let dry = place.run(&["repair", "--dry-run"]);

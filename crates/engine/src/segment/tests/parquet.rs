@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 use parquet::basic::Encoding;
 
 use super::super::*;
-use super::round_trip::{assert_same, read_all, write_as};
+use super::round_trip::{assert_same, cache_of, read_all, write_as};
 use super::sample::{every_kind, every_type, every_type_data, layout, narrow, narrow_rows};
 use super::store::MemoryStore;
 use crate::change_batch::{ChangeBatch, Scus, masks};
@@ -407,7 +407,7 @@ fn a_page_read_often_is_kept() {
     ));
     let keys = layout.codec.encode(&rows.data).unwrap();
     block_on(async {
-        let (cache, counters) = (SegmentCache::new(16 << 20), ReadCounters::default());
+        let (cache, counters) = (cache_of(16 << 20), ReadCounters::default());
         let segment = cache.open(&env, &layout, &meta, &counters).await.unwrap();
         for row in 4000..4010 {
             let key = keys.row(row).data();

@@ -15,6 +15,11 @@ use crate::change_batch::{ChangeBatch, Kinds, Scus};
 use crate::env::Env;
 use crate::manifest::{SegmentFormat, SegmentMeta};
 
+/// A cache of so many bytes.
+pub(super) fn cache_of(bytes: u64) -> SegmentCache {
+    SegmentCache::new(Env::test(1).env.clock, bytes)
+}
+
 pub(super) fn assert_same(left: &ChangeBatch, right: &ChangeBatch) {
     assert_eq!(left.data, right.data);
     let null = |masks: &Option<arrow::array::BinaryArray>, row: usize| {
@@ -210,7 +215,7 @@ fn futures_may_move_between_threads() {
         WriteOptions::default(),
         vec![narrow_rows(&layout, &[1], 1)],
     );
-    let cache = SegmentCache::new(1 << 20);
+    let cache = cache_of(1 << 20);
     let counters = ReadCounters::default();
     let format = SegmentFormat::Extent;
     let mut writer = SegmentWriter::create(&env, &layout, format, WriteOptions::default()).unwrap();
@@ -259,7 +264,7 @@ fn the_cache_reads_each_extent_once_and_stays_in_bounds() {
         vec![narrow_rows(&layout, &keys, 1)],
     );
     block_on(async {
-        let cache = SegmentCache::new(64 << 20);
+        let cache = cache_of(64 << 20);
         let counters = ReadCounters::default();
         for _ in 0..2 {
             let segment = cache
@@ -273,7 +278,7 @@ fn the_cache_reads_each_extent_once_and_stays_in_bounds() {
         }
         assert_eq!(counters.extents_read(), counters.extents_cached());
         assert_eq!(counters.bytes_read() + 16, metas[0].bytes);
-        let small = SegmentCache::new(600_000);
+        let small = cache_of(600_000);
         let segment = small
             .open(&env, &layout, &metas[0], &counters)
             .await
@@ -335,7 +340,7 @@ proptest! {
         prop_assert_eq!(metas.iter().map(|meta| meta.rows).sum::<u64>(), keys.len() as u64);
         block_on(async {
             let counters = ReadCounters::default();
-            let cache = SegmentCache::new(8 << 20);
+            let cache = cache_of(8 << 20);
             let all = narrow_rows(&layout, &(-1..5001).collect::<Vec<i64>>(), 3);
             let encoded = layout.codec.encode(&all.data).unwrap();
             for pair in metas.windows(2) {
