@@ -42,7 +42,7 @@ const CANCEL_REQUEST: u32 = 80_877_102;
 /// What a new connection wants.
 pub(crate) enum Wish {
     /// A session, with these parameters.
-    Session(BTreeMap<String, String>),
+    Session(Parameters),
     /// That the statement of another connection ends.
     Cancel { pid: i32, key: u32 },
 }
@@ -121,11 +121,12 @@ fn parameters(wire: &mut Wire, packet: BytesMut) -> Result<Wish> {
     Ok(Wish::Session(parameters))
 }
 
+/// The parameters of a connection, by name.
+type Parameters = BTreeMap<String, String>;
+
 /// The parameters in a startup message, and, where it asks for more of the protocol than is spoken
 /// here, the options that it names.
-pub(crate) fn parsed(
-    mut packet: BytesMut,
-) -> Result<(BTreeMap<String, String>, Option<Vec<String>>)> {
+pub(crate) fn parsed(mut packet: BytesMut) -> Result<(Parameters, Option<Vec<String>>)> {
     let startup = Startup::decode(&mut packet, &DecodeContext::default());
     let startup = startup.ok().flatten().ok_or_else(|| {
         broken("this version of the protocol is not spoken here")
@@ -146,7 +147,7 @@ pub(crate) fn parsed(
 ///
 /// # Errors
 /// `Invalid` (28000) where it names none, `NotFound` (3D000) for another database.
-pub(crate) fn user(parameters: &BTreeMap<String, String>) -> Result<&str> {
+pub(crate) fn user(parameters: &Parameters) -> Result<&str> {
     let user = parameters.get("user").filter(|user| !user.is_empty());
     let user =
         user.ok_or_else(|| Error::invalid("the connection names no user").with_sqlstate("28000"))?;
@@ -166,10 +167,7 @@ pub(crate) fn user(parameters: &BTreeMap<String, String>) -> Result<&str> {
 ///
 /// # Errors
 /// As SET for settings.
-pub(crate) fn apply(
-    session: &Session,
-    parameters: &BTreeMap<String, String>,
-) -> Result<Option<String>> {
+pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Option<String>> {
     session.set("lazybase.copy_format", "text")?;
     let mut unfollowed = None;
     for (name, value) in parameters {

@@ -50,7 +50,7 @@ impl Place<'_> {
     }
 
     /// The same from row `row` of the array on.
-    pub(crate) fn from_row(&self, row: usize) -> Place<'_> {
+    pub(crate) fn beginning_at(&self, row: usize) -> Place<'_> {
         Place {
             table: self.table,
             column: self.column,

@@ -241,7 +241,7 @@ impl<'k> Keys<'k> {
     fn of_constants(&mut self, cells: &[(usize, &Expr)], place: &Place<'_>) -> Result<ArrayRef> {
         let mut values = Vec::with_capacity(cells.len());
         for (row, cell) in cells {
-            let place = place.from_row(*row);
+            let place = place.beginning_at(*row);
             values.push(match Literal::of(cell) {
                 Some(Literal::Null) => new_null_array(place.data_type(), 1),
                 Some(literal @ Literal::Number(_)) => {
@@ -338,7 +338,7 @@ impl<'k> Keys<'k> {
             Err(error) => {
                 let wrong = mentioned.iter().enumerate().find_map(|(nth, row)| {
                     let cells: Vec<ArrayRef> = given.iter().map(|c| c.slice(nth, 1)).collect();
-                    owner.stored(&cells, &at.from_row(*row)).err()
+                    owner.stored(&cells, &at.beginning_at(*row)).err()
                 });
                 return Err(wrong.unwrap_or(error));
             }
@@ -566,7 +566,7 @@ fn constants_of(
     // One by one, so that an error names its row.
     let mut values = Vec::with_capacity(cells.len());
     for (row, cell) in cells {
-        let place = place.from_row(*row);
+        let place = place.beginning_at(*row);
         values.push(match Literal::of(cell) {
             Some(literal) => to_array(&[literal], &place)?,
             None => to_column(&constants.context().constant(cell, 1)?, &place)?,

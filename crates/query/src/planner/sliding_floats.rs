@@ -120,7 +120,7 @@ impl Numbers {
             sum: number,
             mean: number,
             // Nothing, and NaN where the number is not finite.
-            squares: number - number,
+            squares: number * 0.0,
         }
     }
 
