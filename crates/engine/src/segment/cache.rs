@@ -349,7 +349,12 @@ impl SegmentCache {
                 let _ = place.insert(loaded.clone());
                 Ok(loaded)
             }
-            Either::Right(_) => load.await,
+            Either::Right(_) => {
+                let loaded = load.await?;
+                // In the place of what hangs: nobody waits for that any more.
+                self.cache.insert(key.clone(), loaded.clone());
+                Ok(loaded)
+            }
         }
     }
 

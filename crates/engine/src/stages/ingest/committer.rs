@@ -34,7 +34,7 @@ use super::prepared::Prepared;
 use super::waiting::{Entered, HeldCommits, WaitsFor};
 use super::writer::Acknowledgement;
 use super::{AfterHold, Opening, ProducerSession, Sealed, Shared, TableVersions};
-use crate::env::Env;
+use crate::env::{Env, StoreError};
 use crate::env::planted::{Planted, is_planted};
 use group::{Answer, Group, Item, PendingCommit};
 use producers::{Producers, Verdict};
@@ -491,6 +491,8 @@ impl Committer {
             });
             if let Err(error) = self.make_room(bytes).await {
                 self.lose(id, error);
+                // Its files may be all that others lack.
+                self.collect().await;
                 return;
             }
             if fate.get().is_none() {
@@ -612,7 +614,12 @@ impl Committer {
         if self.files.has_room(0, bytes) {
             return Ok(());
         }
-        let rotated = self.files.rotate(bytes).await;
+        let mut rotated = self.files.rotate(bytes).await;
+        if let Err(StoreError::DefinitelyNot { full: true, .. }) = rotated {
+            // What nothing needs any more may be all that is lacking.
+            self.collect().await;
+            rotated = self.files.rotate(bytes).await;
+        }
         if let Err(error) = &rotated {
             self.note_failure(&error.to_string());
         }
@@ -660,6 +667,9 @@ impl Committer {
             producers: self.producers.take_moved(),
             unsorted: open,
         });
+        if self.files.are_held_back() {
+            self.collect().await;
+        }
         Ok(())
     }
 

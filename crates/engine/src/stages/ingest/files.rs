@@ -427,6 +427,12 @@ impl LogFiles {
         !self.begun.contains(&number) || older.all(|(_, newest)| *newest < self.open_scu)
     }
 
+    /// Whether more files wait to be written again than are kept for that: those of a dropped batch
+    /// behind frames of the open SCU go when that is sealed.
+    pub(super) fn are_held_back(&self) -> bool {
+        self.pool.len() > POOL_FILES_MAX
+    }
+
     /// The oldest file of the pool that may get another name.
     fn take_pooled(&mut self) -> Option<u64> {
         let mut pooled = self.pool.iter().copied();

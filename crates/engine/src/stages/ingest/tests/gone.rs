@@ -210,6 +210,25 @@ fn files_of_a_dropped_batch_go_with_it() {
     }
 }
 
+/// Behind frames of the open SCU, in a file that is kept, they wait until that is sealed.
+#[test]
+fn files_of_a_dropped_batch_go_once_what_they_wait_for_is_sealed() {
+    let world = World::new(small());
+    world.upload([1], 5).unwrap();
+    world.seal();
+    let batch = world.write(vec![(keyed(1), upserts(10..2_010, 40))]);
+    world.spawner.run();
+    let before = log_files(&world);
+    assert!(before > 9, "{before}");
+    drop(batch.unwrap());
+    world.spawner.run();
+    world.upload([2], 5).unwrap();
+    world.seal();
+    world.spawner.run();
+    // The file that is kept is one more.
+    assert!(log_files(&world) <= 7, "{} of {before}", log_files(&world));
+}
+
 /// A lost file may hold the commit frame of a batch alone: what is left of the batch tells.
 #[test]
 fn a_file_with_nothing_but_a_commit_frame_is_missed() {
