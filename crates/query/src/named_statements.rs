@@ -22,6 +22,7 @@ use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::context::Constants;
 use crate::literal::Literal;
+use crate::parse::array_of_text;
 use crate::parse::named::{self, Execution, NamedStatement};
 use crate::parse::parameters::sql_name;
 use crate::pg_catalog::types::format_type;
@@ -292,13 +293,16 @@ fn value(constants: &Constants, argument: &Expr, wanted: &DataType) -> Result<Va
     if let Some(value) = literal.and_then(|literal| as_written(literal, wanted)) {
         return Ok(value);
     }
-    let cast = sql_name(wanted).map(|data_type| Expr::Cast {
+    let mut cast = sql_name(wanted).map(|data_type| Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(argument.clone()),
         data_type,
         array: false,
         format: None,
     });
+    if let Some(cast) = cast.as_mut().filter(|_| wanted.is_list()) {
+        array_of_text(cast)?;
+    }
     let expr = cast.as_ref().unwrap_or(argument);
     Value::only(&constants.context().constant(expr, 1)?)
 }

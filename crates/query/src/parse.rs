@@ -75,7 +75,7 @@ pub(crate) use create::CreateTable;
 pub use create::checked_name;
 pub(crate) use named::NamedStatement;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
-pub(crate) use postgres::formats;
+pub(crate) use postgres::{array_of_text, formats};
 pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
 pub(crate) use rows::list as list_of_rows;

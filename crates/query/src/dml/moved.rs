@@ -17,6 +17,9 @@ use super::sink::Sink;
 use crate::changes::{deletes, upserts};
 use crate::transaction::check_bytes;
 
+/// What a key that was met takes besides its own bytes: its place in the set and in memory.
+const MET_BYTES: u64 = 80;
+
 /// Whether rows of a table may go to other keys: whether all that they have are columns of the
 /// key, without labels, and without numbers that others refer to.
 pub(crate) fn can_move(table: &Table) -> bool {
@@ -76,7 +79,9 @@ impl<'m> Moved<'m> {
             .collect();
         let encoded = self.codec.encode_columns(&new)?;
         for row in 0..encoded.num_rows() {
-            if !self.met.insert(Key::new(encoded.row(row).as_ref())) {
+            let key = Key::new(encoded.row(row).as_ref());
+            self.bytes += MET_BYTES + key.as_bytes().len() as u64;
+            if !self.met.insert(key) {
                 return Err(self.one_key());
             }
         }

@@ -80,7 +80,10 @@ fn constant(expr: &Expr) -> Option<String> {
         Expr::UnaryOp {
             op: UnaryOperator::Minus,
             expr,
-        } => constant(expr).map(|text| format!("-{text}")),
+        } => constant(expr).map(|text| match text.strip_prefix('-') {
+            Some(positive) => positive.to_owned(),
+            None => format!("-{text}"),
+        }),
         Expr::Value(value) => match &value.value {
             Value::Number(text, _) => Some(text.clone()),
             _ => None,

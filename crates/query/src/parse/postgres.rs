@@ -604,6 +604,23 @@ fn array(expr: &mut Expr) {
     }
 }
 
+/// Reads the array of a cast to one, where what is cast is a text.
+///
+/// # Errors
+/// `Invalid` (22P02) for a text that is no array.
+pub(crate) fn array_of_text(cast: &mut Expr) -> Result<()> {
+    array(cast);
+    if let Expr::Cast { expr: text, .. } = cast
+        && let Expr::Value(value) = text.as_ref()
+        && matches!(value.value, Value::SingleQuotedString(_))
+    {
+        return Err(Error::invalid(format!("malformed array literal: {text}"))
+            .with_detail("an array is written as '{a,b}', or as ARRAY['a', 'b']")
+            .with_sqlstate("22P02"));
+    }
+    Ok(())
+}
+
 /// A comparison with the elements of an array that is written as a text.
 fn in_list(expr: &Expr) -> Option<Expr> {
     let (left, right, negated) = match expr {

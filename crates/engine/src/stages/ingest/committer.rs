@@ -34,8 +34,8 @@ use super::prepared::Prepared;
 use super::waiting::{Entered, HeldCommits, WaitsFor};
 use super::writer::Acknowledgement;
 use super::{AfterHold, Opening, ProducerSession, Sealed, Shared, TableVersions};
-use crate::env::{Env, StoreError};
 use crate::env::planted::{Planted, is_planted};
+use crate::env::{Env, StoreError};
 use group::{Answer, Group, Item, PendingCommit};
 use producers::{Producers, Verdict};
 
