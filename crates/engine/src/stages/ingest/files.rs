@@ -94,12 +94,20 @@ struct MakeFile {
     made: oneshot::Sender<Made>,
 }
 
-/// The next file, while it is being made.
+/// The next file.
 struct Spare {
     number: u64,
     /// The file that it is made of.
     recycled: Option<u64>,
-    made: oneshot::Receiver<Made>,
+    making: Making,
+}
+
+/// How far the next file has come.
+enum Making {
+    /// It is being made.
+    Asked(oneshot::Receiver<Made>),
+    /// What became of it, which is noted.
+    Noted(StoreResult<Box<dyn LogFile>>),
 }
 
 /// The log's files.
@@ -109,7 +117,7 @@ pub(super) struct LogFiles {
     next_number: u64,
     previous: Option<LogEnd>,
     pub(super) current: Option<CurrentFile>,
-    /// The next file, while it is being made.
+    /// The next file.
     spare: Option<Spare>,
     /// Files that were made ready, and the one that each says was being written then.
     claims: BTreeMap<u64, u64>,
@@ -331,7 +339,7 @@ impl LogFiles {
             self.spare = Some(Spare {
                 number,
                 recycled,
-                made: receiver,
+                making: Making::Asked(receiver),
             });
         } else {
             self.pool.extend(recycled);
@@ -350,18 +358,43 @@ impl LogFiles {
         let Spare {
             number,
             recycled,
-            made,
+            making,
         } = self.spare.take()?;
-        let made = made.await.unwrap_or_else(|_| Made {
-            file: Err(StoreError::Maybe {
-                name: log_name(number),
-                reason: "it was being made when the maker ended".to_owned(),
-            }),
-            may_exist: true,
-            recycled: recycled.map_or(Recycled::None, Recycled::Unknown),
-        });
-        let file = self.note_made(number, self.file_bytes, made);
+        let file = match making {
+            Making::Noted(file) => file,
+            Making::Asked(made) => {
+                let made = made.await.unwrap_or_else(|_| Made {
+                    file: Err(StoreError::Maybe {
+                        name: log_name(number),
+                        reason: "it was being made when the maker ended".to_owned(),
+                    }),
+                    may_exist: true,
+                    recycled: recycled.map_or(Recycled::None, Recycled::Unknown),
+                });
+                self.note_made(number, self.file_bytes, made)
+            }
+        };
         file.ok().map(|file| (number, file))
+    }
+
+    /// Notes what became of the next file, if that is known: the one that it was made of keeps no
+    /// others any more.
+    fn note_spare(&mut self) {
+        let Some(Spare { number, making, .. }) = &mut self.spare else {
+            return;
+        };
+        let Making::Asked(asked) = making else {
+            return;
+        };
+        let (number, made) = (*number, asked.try_recv());
+        if let Ok(made) = made {
+            let file = self.note_made(number, self.file_bytes, made);
+            self.spare = Some(Spare {
+                number,
+                recycled: None,
+                making: Making::Noted(file),
+            });
+        }
     }
 
     /// Where a file that was to be made is, and the one that it was to be made of (LOG-8).
@@ -445,11 +478,13 @@ impl LogFiles {
     pub(super) async fn collect(&mut self, needs: &Needs) {
         let open_scu = needs.open_scu;
         self.open_scu = open_scu;
+        self.note_spare();
         self.stamped.retain(|_, newest| *newest >= open_scu);
         let closed = self.closed.iter().map(|(number, bytes)| (*number, *bytes));
         let unneeded: BTreeMap<u64, u64> =
             closed.filter(|(number, _)| !needs.has(*number)).collect();
         self.remove_claims(&unneeded).await;
+        let mut unusable = Vec::new();
         for (number, bytes) in unneeded {
             if !self.closed.contains_key(&number) || self.is_claimed(number) {
                 continue;
@@ -464,12 +499,27 @@ impl LogFiles {
             if bytes >= self.file_bytes {
                 self.empty_pool_before(number).await;
             }
-            // Else it is tried again with the next collection.
+            unusable.push((number, bytes));
+        }
+        // Those of both kinds wait for each other. What is left is tried again the next time.
+        self.bound_pool().await;
+        while self.remove_unusable(&mut unusable).await {
+            self.bound_pool().await;
+        }
+    }
+
+    /// Removes files that can't be written again, the oldest first; whether any of them went.
+    async fn remove_unusable(&mut self, unusable: &mut Vec<(u64, u64)>) -> bool {
+        let mut some_went = false;
+        for (number, bytes) in std::mem::take(unusable) {
             if self.remove(number, bytes).await {
                 self.closed.remove(&number);
+                some_went = true;
+            } else {
+                unusable.push((number, bytes));
             }
         }
-        self.bound_pool().await;
+        some_went
     }
 
     /// Removes files that were made ready and keep one that is to go, and so all after it.
