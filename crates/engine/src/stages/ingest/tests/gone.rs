@@ -215,7 +215,9 @@ fn files_of_a_dropped_batch_go_with_it() {
 fn files_of_a_dropped_batch_go_once_what_they_wait_for_is_sealed() {
     let world = World::new(small());
     world.upload([1], 5).unwrap();
-    world.seal();
+    // It is sorted, and its log is kept.
+    let sealed = world.seal();
+    world.ingest.forget_through(sealed);
     let batch = world.write(vec![(keyed(1), upserts(10..2_010, 40))]);
     world.spawner.run();
     let before = log_files(&world);
