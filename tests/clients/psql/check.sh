@@ -73,7 +73,11 @@ told 'k,t' '1,one'
 # A table and its view, out with pg_dump and in again with psql: in this order, with all that they had.
 if pg_dump --version | grep -qE ' (1[5-9]|[2-9][0-9])[.b]'; then
     ask "$url" -c "CREATE MATERIALIZED VIEW ps_by_t AS SELECT t, k FROM ps ORDER BY t, k"
-    for shown in '\d+ ps' 'SELECT * FROM ps ORDER BY k' 'SELECT * FROM ps_by_t ORDER BY t, k'; do
+    all_of_it=(
+        '\d+ ps' "SELECT obj_description('ps'::regclass)" 'SELECT * FROM ps ORDER BY k'
+        'SELECT * FROM ps_by_t ORDER BY t, k'
+    )
+    for shown in "${all_of_it[@]}"; do
         psql -X -q --csv "$url" -c "$shown"
     done >"$scratch/before"
     pg_dump -d "$url" >"$scratch/dump.sql"
@@ -82,7 +86,7 @@ if pg_dump --version | grep -qE ' (1[5-9]|[2-9][0-9])[.b]'; then
     told 'TABLE public ps' 'MATERIALIZED VIEW public ps_by_t' 'CONSTRAINT public ps ps_pkey'
     ask "$url" -c "DROP TABLE ps CASCADE"
     ask "$url" -f "$scratch/dump.sql"
-    for shown in '\d+ ps' 'SELECT * FROM ps ORDER BY k' 'SELECT * FROM ps_by_t ORDER BY t, k'; do
+    for shown in "${all_of_it[@]}"; do
         psql -X -q --csv "$url" -c "$shown"
     done >"$scratch/after"
     diff "$scratch/before" "$scratch/after"
