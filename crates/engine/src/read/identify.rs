@@ -285,22 +285,32 @@ impl Identifier {
         let state = self.map(map)?;
         let mut group: Group<'_> = Vec::new();
         let mut bytes = 0;
-        for earlier in self.before(scu) {
-            let (mentions, all) = (earlier.table_totals(map), earlier.acknowledged());
-            if mentions.rows == 0 || assigned_through(earlier, map).await >= all {
+        let asked = scu.scu();
+        let earlier = self
+            .before(scu)
+            .map(|scu| (scu.as_ref(), scu.acknowledged()));
+        for (scu, batches) in earlier.chain([(scu, batches)]) {
+            let mentions = scu.table_totals(map);
+            if mentions.rows == 0 && scu.scu() < asked {
                 continue;
             }
-            group.push((earlier, all));
-            bytes += mentions.raw_bytes;
-            if bytes > REMAP_BYTES {
+            let through = assigned_through(scu, map).await;
+            // What has numbers tells later SCUs some that the first of a group does not.
+            if (through > 0 || bytes > REMAP_BYTES) && !group.is_empty() {
                 if !Box::pin(self.assign_group(state, &group, Some(turn))).await? {
                     return Ok(false);
                 }
                 (group, bytes) = (Vec::new(), 0);
             }
+            if through < batches {
+                group.push((scu, batches));
+                bytes += mentions.raw_bytes;
+            }
         }
-        group.push((scu, batches));
-        Box::pin(self.assign_group(state, &group, Some(turn))).await
+        match group.is_empty() {
+            true => Ok(true),
+            false => Box::pin(self.assign_group(state, &group, Some(turn))).await,
+        }
     }
 
     /// A sorted SCU from its log, with numbers for the keys of a map: what the map's run of it
