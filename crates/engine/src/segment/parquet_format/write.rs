@@ -83,9 +83,9 @@ fn page_rows(bytes: usize, rows: usize) -> usize {
 
 /// The rows of a page of one column. Where they are small, several times as many as of a wide one:
 /// a point read hardly notices, and a scan of a few narrow columns meets fewer pages.
-fn column_page_rows(page_rows: usize, data_type: &DataType, has_dictionary: bool) -> usize {
+fn column_page_rows(page_rows: usize, data_type: &DataType, is_packed: bool) -> usize {
     let width = match data_type.primitive_width() {
-        _ if has_dictionary || *data_type == DataType::Boolean => 1,
+        _ if is_packed || *data_type == DataType::Boolean => 1,
         Some(width) => width,
         None => return page_rows,
     };
@@ -287,6 +287,11 @@ fn repeating(layout: &RowLayout, sample: &ChangeBatch) -> Result<Vec<ColumnPath>
     Ok(found)
 }
 
+/// The column of SCU numbers.
+fn scu_path() -> ColumnPath {
+    ColumnPath::new(vec!["_scu".to_owned()])
+}
+
 /// How the columns of a file are encoded; `dictionaries` names those that get one, `short_texts`
 /// those that are stored apart from their lengths.
 fn properties(
@@ -301,7 +306,6 @@ fn properties(
         Codec::Lz4 => Compression::LZ4_RAW,
         Codec::Zstd => Compression::ZSTD(ZstdLevel::try_new(1).map_err(internal)?),
     };
-    let scu = || ColumnPath::new(vec!["_scu".to_owned()]);
     let mut builder = WriterProperties::builder()
         .set_created_by("lazybase".to_owned())
         .set_compression(compression)
@@ -310,7 +314,7 @@ fn properties(
         .set_dictionary_enabled(false)
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_column_encoding(scu(), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(scu_path(), Encoding::DELTA_BINARY_PACKED)
         .set_sorting_columns(sorting(layout));
     for index in layout.codec.indices() {
         let key = ColumnPath::new(vec![layout.schema.field(*index).name().clone()]);
@@ -372,8 +376,8 @@ fn leaf_count(data_type: &DataType) -> usize {
 fn leaf_page_rows(schema: &Schema, page_rows: usize, dictionaries: &[ColumnPath]) -> Vec<usize> {
     let of_field = |field: &FieldRef| {
         let path = ColumnPath::new(vec![field.name().clone()]);
-        let has_dictionary = dictionaries.contains(&path);
-        let rows = column_page_rows(page_rows, field.data_type(), has_dictionary);
+        let is_packed = path == scu_path() || dictionaries.contains(&path);
+        let rows = column_page_rows(page_rows, field.data_type(), is_packed);
         std::iter::repeat_n(rows, leaf_count(field.data_type()))
     };
     schema.fields().iter().flat_map(of_field).collect()
