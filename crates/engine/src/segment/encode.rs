@@ -1,16 +1,14 @@
 //! Changes to the bytes of one extent and back: pure kernels.
 //!
 //! An extent is one Arrow IPC record batch, compressed as one block: the table's columns, then
-//! whichever of `_kind`, `_mask`, `_scu`, `_column_scus` is not the same for all rows. A header of
-//! 16 bytes says which, and holds what is. The bytes: `docs/formats/segment-extent.md`.
+//! whichever of `_kind`, `_mask`, `_column_scus` is not the same for all rows; behind it the SCU
+//! numbers, packed, if they are not. A header of 16 bytes says which, and holds what is. The bytes:
+//! `docs/formats/segment-extent.md`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt64Array};
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt8Type, UInt64Type};
 use arrow::error::ArrowError;
@@ -23,6 +21,7 @@ use lazybase_model::{Error, Result};
 
 use super::key_filter;
 use super::le::{Front, put_u32, put_u64};
+use super::packed;
 use super::parquet_format::write::EncodedGroup;
 use crate::change_batch::{ChangeBatch, Kinds, Scus, masks};
 use crate::ipc::{check_body, check_columns, lz4_raw_bytes_max};
@@ -52,6 +51,7 @@ impl Codec {
 
 const HAS_KINDS: u8 = 1;
 const HAS_MASKS: u8 = 2;
+/// In extents of versions 1 and 2: later ones have SCU numbers packed.
 const HAS_SCUS: u8 = 4;
 const HAS_COLUMN_SCUS: u8 = 8;
 /// Which hidden columns there are.
@@ -160,38 +160,18 @@ fn scu_type(flags: u8) -> DataType {
     }
 }
 
-/// SCU numbers as distances from the newest, as narrow as they go, with the flags for their width.
-fn distances(scus: &UInt64Array) -> (u8, ArrayRef, u64) {
-    let values = scus.values();
-    let newest = values.iter().copied().max().unwrap_or(0);
-    let oldest = values.iter().copied().min().unwrap_or(0);
-    let far = values.iter().map(|scu| newest - scu);
-    let (width, column): (u8, ArrayRef) = match newest - oldest {
-        0..=0xff => (
-            1,
-            Arc::new(UInt8Array::from_iter_values(far.map(|far| far as u8))),
-        ),
-        0x100..=0xffff => {
-            let far = far.map(|far| far as u16);
-            (2, Arc::new(UInt16Array::from_iter_values(far)))
-        }
-        0x1_0000..=0xffff_ffff => {
-            let far = far.map(|far| far as u32);
-            (3, Arc::new(UInt32Array::from_iter_values(far)))
-        }
-        _ => return (0, Arc::new(scus.clone()), 0),
-    };
-    (width << SCU_WIDTH_SHIFT, column, newest)
-}
-
 /// The SCU numbers of a stored column `_scu`; `newest` is the SCU in the header.
 fn scus_of(column: &ArrayRef, flags: u8, newest: u64) -> Result<UInt64Array> {
     if flags & SCU_WIDTH == 0 {
         return Ok(column.as_primitive::<UInt64Type>().clone());
     }
     let far = arrow::compute::cast(column, &DataType::UInt64).map_err(arrow_corrupt)?;
-    let far = far.as_primitive::<UInt64Type>();
-    let scus = far.values().iter().map(|far| newest.checked_sub(*far));
+    scus_before(newest, far.as_primitive::<UInt64Type>().values())
+}
+
+/// The SCU numbers that lie so far before the newest.
+fn scus_before(newest: u64, distances: &[u64]) -> Result<UInt64Array> {
+    let scus = distances.iter().map(|far| newest.checked_sub(*far));
     let scus: Option<Vec<u64>> = scus.collect();
     let scus = scus.ok_or_else(|| Error::corrupt("a row's SCU lies before the first"))?;
     Ok(UInt64Array::from(scus))
@@ -203,7 +183,7 @@ pub struct ExtentEncoder {
     codec: Codec,
     /// Compressed bytes are kept if they are less than this part of the raw ones.
     worth: (usize, usize),
-    schemas: [Option<SchemaRef>; 64],
+    schemas: [Option<SchemaRef>; 16],
     has_views: bool,
     options: IpcWriteOptions,
     context: IpcWriteContext,
@@ -300,7 +280,7 @@ impl ExtentEncoder {
     /// As [`ExtentEncoder::encode`].
     pub fn encode_rows(&mut self, rows: &ChangeBatch) -> Result<(Bytes, u32)> {
         check_rows(rows, self.schema.fields().len(), Error::internal)?;
-        let (flags, kind, scu, batch) = self.record_batch(rows)?;
+        let (flags, kind, batch) = self.record_batch(rows)?;
         let mut tracker = DictionaryTracker::new(true);
         let (_, data) = IpcDataGenerator::default()
             .encode(&batch, &mut tracker, &self.options, &mut self.context)
@@ -311,19 +291,23 @@ impl ExtentEncoder {
         raw.extend_from_slice(&data.ipc_message);
         raw.resize(raw.len().next_multiple_of(BODY_ALIGNMENT), 0);
         raw.extend_from_slice(&data.arrow_data);
+        let (packing, scu) = match uniform_scu(&rows.scus) {
+            Ok(scu) => (0, scu),
+            Err(scus) => packed::pack(scus.values(), raw),
+        };
         let raw_len = u32::try_from(raw.len())
             .map_err(|_| Error::invalid("rows of one extent take more than 4 GiB"))?;
         let (codec, block) = self.compress()?;
         let mut out = Vec::with_capacity(EXTENT_HEADER_BYTES + block.len());
-        out.extend_from_slice(&[codec.bits(), flags, kind.bits(), 0]);
+        out.extend_from_slice(&[codec.bits(), flags, kind.bits(), packing]);
         put_u32(&mut out, raw_len);
         put_u64(&mut out, scu);
         out.extend_from_slice(block);
         Ok((out.into(), raw_len))
     }
 
-    /// The rows as one record batch, with its flags and what is uniform.
-    fn record_batch(&mut self, rows: &ChangeBatch) -> Result<(u8, StoredKind, u64, RecordBatch)> {
+    /// The rows as one record batch, with its flags and the kind that is uniform.
+    fn record_batch(&mut self, rows: &ChangeBatch) -> Result<(u8, StoredKind, RecordBatch)> {
         let mut columns: Vec<ArrayRef> = match self.has_views {
             true => rows.data.columns().iter().map(compacted).collect(),
             false => rows.data.columns().to_vec(),
@@ -343,21 +327,13 @@ impl ExtentEncoder {
         if let Some(masks) = present(&rows.masks) {
             add(HAS_MASKS, Arc::new(masks.clone()));
         }
-        let scu = match uniform_scu(&rows.scus) {
-            Ok(scu) => scu,
-            Err(scus) => {
-                let (width, column, newest) = distances(scus);
-                add(HAS_SCUS | width, column);
-                newest
-            }
-        };
         if let Some(column_scus) = present(&rows.column_scus) {
             add(HAS_COLUMN_SCUS, Arc::new(column_scus.clone()));
         }
         let schema = self.schemas[usize::from(flags)]
             .get_or_insert_with(|| stored_schema(&self.schema, flags));
         let batch = RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow_internal)?;
-        Ok((flags, kind, scu, batch))
+        Ok((flags, kind, batch))
     }
 
     /// The encoder takes raw bytes unless compression saves at least a third: for rows that are
@@ -502,7 +478,7 @@ pub fn decode_extent(
 ) -> Result<ChangeBatch> {
     let mut front = Front(stored);
     let head = front.take(4)?;
-    let (codec, flags, kind) = (head[0], head[1], head[2]);
+    let (codec, flags, kind, packing) = (head[0], head[1], head[2], head[3]);
     let raw_len = front.length()?;
     let scu = front.u64()?;
     if flags & !FLAGS != 0 {
@@ -512,9 +488,13 @@ pub fn decode_extent(
     }
     let kind = StoredKind::try_from(kind).map_err(|error| Error::corrupt(error.to_string()))?;
     let raw = decompress(codec, front.0, raw_len)?;
-    let rows = decode_record_batch(&raw, schema, flags, projection)?;
+    let (rows, behind) = decode_record_batch(&raw, schema, flags, projection)?;
     let width = projection.map_or(schema.fields().len(), <[usize]>::len);
-    let rows = from_record_batch(&rows, width, flags, kind, scu)?;
+    let mut rows = from_record_batch(&rows, width, flags, kind, scu)?;
+    if packing != 0 {
+        let distances = packed::unpack(packing, rows.rows(), &behind)?;
+        rows.scus = Scus::Each(scus_before(scu, &distances)?);
+    }
     check_rows(&rows, schema.fields().len(), Error::corrupt)?;
     Ok(rows)
 }
@@ -551,18 +531,27 @@ fn decompress(codec: u8, block: &[u8], raw_len: usize) -> Result<Buffer> {
     }
 }
 
+/// The record batch of an extent, and the bytes behind it.
 fn decode_record_batch(
     raw: &Buffer,
     schema: &SchemaRef,
     flags: u8,
     projection: Option<&[usize]>,
-) -> Result<RecordBatch> {
+) -> Result<(RecordBatch, Buffer)> {
     let mut front = Front(raw);
     let length = front.length()?;
     let metadata = front.take(length)?;
-    let body = raw.slice((4 + length).next_multiple_of(BODY_ALIGNMENT).min(raw.len()));
+    let rest = raw.slice((4 + length).next_multiple_of(BODY_ALIGNMENT).min(raw.len()));
     let message = arrow::ipc::root_as_message(metadata)
         .map_err(|error| Error::corrupt(format!("an extent's metadata: {error}")))?;
+    let body_bytes = usize::try_from(message.bodyLength()).ok();
+    let body_bytes = body_bytes
+        .filter(|bytes| *bytes <= rest.len())
+        .ok_or_else(|| Error::corrupt("an extent ends within its record batch"))?;
+    let (body, behind) = (
+        rest.slice_with_length(0, body_bytes),
+        rest.slice(body_bytes),
+    );
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| Error::corrupt("an extent's metadata is of no record batch"))?;
@@ -581,6 +570,7 @@ fn decode_record_batch(
                 .with_projection(wanted.as_deref())
                 .read_record_batch()
         })
+        .map(|rows| (rows, behind))
         .map_err(arrow_corrupt)
 }
 

@@ -18,9 +18,9 @@ use crate::schema::Adapter;
 
 /// The first and the last eight bytes of an extent file.
 pub const MAGIC: [u8; 8] = *b"LAZYEXT\n";
-/// The version that this code writes, and the newest that it reads. Version 1 had SCU numbers of 8
-/// bytes wherever they differ.
-pub const VERSION: u32 = 2;
+/// The version that this code writes, and the newest that it reads. Where SCU numbers differ,
+/// version 1 had 8 bytes for each, and version 2 distances of 1, 2 or 4 bytes.
+pub const VERSION: u32 = 3;
 /// Where the first extent begins.
 pub const FILE_HEADER_BYTES: u64 = 16;
 const FOOTER_BYTES: usize = 48;

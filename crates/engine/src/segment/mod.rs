@@ -33,6 +33,7 @@ pub mod extent_format;
 pub mod extent_index;
 pub mod key_filter;
 mod le;
+mod packed;
 pub mod parquet_format;
 pub mod reader;
 pub mod verify;

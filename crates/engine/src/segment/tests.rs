@@ -7,3 +7,4 @@ mod parquet;
 mod round_trip;
 mod sample;
 mod store;
+mod versions;

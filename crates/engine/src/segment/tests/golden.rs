@@ -11,7 +11,7 @@ use super::super::*;
 use super::round_trip::{assert_same, read_all, write, write_as};
 use super::sample::{every_kind, every_type, every_type_data};
 use super::store::MemoryStore;
-use crate::change_batch::ChangeBatch;
+use crate::change_batch::{ChangeBatch, Scus};
 use crate::manifest::{SegmentFormat, SegmentMeta};
 
 fn golden(name: &str) -> PathBuf {
@@ -53,16 +53,28 @@ fn the_first_extent_file_is_still_read() {
 }
 
 #[test]
-fn an_extent_file_of_version_2_is_read() {
+fn an_extent_file_of_version_2_is_still_read() {
     let layout = every_type();
-    let rows = every_kind(&layout);
-    check("segment-v2.ext", &rows, &layout, |store| {
+    read("segment-v2.ext", &every_kind(&layout), &layout);
+}
+
+#[test]
+fn an_extent_file_of_version_3_is_read() {
+    let layout = every_type();
+    let mut rows = every_kind(&layout);
+    // SCUs that change from row to row, then runs of some rows of one SCU.
+    let scu = |row: u64| match row {
+        0..20 => 100 + row % 3,
+        _ => 100 + row / 5 * 300,
+    };
+    rows.scus = Scus::Each((0..rows.rows() as u64).map(scu).collect());
+    check("segment-v3.ext", &rows, &layout, |store| {
         let options = WriteOptions {
             extent_bytes: 3000,
             ..WriteOptions::default()
         };
         let metas = write(&store.env(), &layout, options, vec![rows.clone()]);
-        rewrite("segment-v2.ext", store, &metas);
+        rewrite("segment-v3.ext", store, &metas);
     });
 }
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, UInt64Array,
-};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -626,44 +624,4 @@ fn short_texts_are_stored_apart_from_their_lengths() {
     block_on(verify_segment(&env, &layout, &copy)).unwrap();
     assert_same(&read_all(&env, &layout, &copy).unwrap(), &rows);
     assert_eq!(apart(&store, &copy, 2), ["short", "bytes"]);
-}
-
-/// What the versions of rows that were written whole cost on disk: `_scu` alone.
-#[test]
-fn versions_of_whole_rows_cost_about_two_bytes_a_row_at_most() {
-    const ROWS: i64 = 100_000;
-    let layout = narrow();
-    let keys: Vec<i64> = (0..ROWS).collect();
-    // Keys come in any order: neighbours are of any SCU.
-    let of = |row: i64, scus: i64| (row.wrapping_mul(0x9e37_79b9) >> 7).rem_euclid(scus) as u64 + 1;
-    let (few, many) = (|row: i64| of(row, 200), |row: i64| of(row, 10_000));
-    let rising = |row: i64| row as u64 / 1000 + 1;
-    let bytes = |format: SegmentFormat, scu: &dyn Fn(i64) -> u64, versions: bool| -> u64 {
-        let mut rows = narrow_rows(&layout, &keys, 1);
-        if versions {
-            let scus = keys.iter().map(|row| scu(*row));
-            rows.scus = Scus::Each(UInt64Array::from_iter_values(scus));
-        }
-        let env = MemoryStore::default().env();
-        let metas = write_as(format, &env, &layout, WriteOptions::default(), vec![rows]);
-        metas.iter().map(|meta| meta.bytes).sum()
-    };
-    for format in [SegmentFormat::Extent, SegmentFormat::Parquet] {
-        let without = bytes(format, &rising, false);
-        for (name, scu, most) in [
-            ("rising", &rising as &dyn Fn(i64) -> u64, 0.2),
-            ("200 scattered", &few, 1.2),
-            // Extents are on their way; Parquet is where rows stay.
-            (
-                "10,000 scattered",
-                &many,
-                if format == PARQUET { 2.0 } else { 2.2 },
-            ),
-        ] {
-            let with = bytes(format, scu, true);
-            let cost = with.saturating_sub(without) as f64 / ROWS as f64;
-            println!("{format:?}, {name} SCUs: {cost:.3} bytes a row");
-            assert!(cost < most, "{format:?}, {name} SCUs: {cost} bytes a row");
-        }
-    }
 }
