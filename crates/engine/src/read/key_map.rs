@@ -171,7 +171,7 @@ impl Lookup<'_> {
             let columns = self.columns(&keys)?;
             let in_segment = InSegment {
                 segment: &segment,
-                caching: bytes < cache.bytes() / 4,
+                caching: cache.has_room_for(bytes),
                 keys,
                 columns,
             };

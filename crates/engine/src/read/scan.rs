@@ -433,7 +433,7 @@ fn assemble(
         avoids,
     } = pieces;
     let sums = steps::sum_up(&pieces);
-    let caching = sums.bytes < snapshot.inner.reader.cache.bytes() / 4;
+    let caching = snapshot.inner.reader.cache.has_room_for(sums.bytes);
     let plain = pieces
         .iter()
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));

@@ -180,6 +180,8 @@ const TOUCHES_TO_KEEP: u32 = 4;
 const LENT_STEPS: u64 = 64;
 /// A cache keeps this share, whatever it lends: one part of so many.
 const KEPT_SHARE: u64 = 4;
+/// Of reads that take less than this share of a cache what they decode is kept: one part of so many.
+const READ_SHARE: u64 = 4;
 /// What an entry without rows weighs.
 const ENTRY_BYTES: u64 = 96;
 
@@ -309,6 +311,12 @@ impl SegmentCache {
         let lent = lent.div_ceil(step) * step;
         let least = self.bytes_max / KEPT_SHARE;
         self.bytes_max.saturating_sub(lent).max(least)
+    }
+
+    /// Whether what a read of so many bytes decodes is kept for the next one: not where it would
+    /// flush what others left, however little that is now.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        bytes < self.left_of(*self.lent.lock()) / READ_SHARE
     }
 
     /// How it is used: extents and pages, not the indexes of segments.

@@ -274,6 +274,29 @@ async fn explain_shows_the_horizon_and_the_sources() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_scan_into_an_empty_cache_is_kept_for_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let setup = [
+        "CREATE TABLE kept (k BIGINT PRIMARY KEY, v BIGINT)",
+        "INSERT INTO kept SELECT x, (x * 48271) % 65537 FROM generate_series(1, 100000) AS s (x)",
+        "SETTLE",
+    ];
+    for sql in setup {
+        ask(&database, sql).await;
+    }
+    let sources = async || {
+        let answer = ask(&database, "SELECT sum(v) FROM kept").await;
+        answer.stamp.unwrap().sources
+    };
+    let (first, second) = (sources().await, sources().await);
+    assert!(first.bytes_read > 0, "{first:?}");
+    assert_eq!(second.bytes_read, 0, "{second:?}");
+    assert!(second.cache_hits > 0, "{second:?}");
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn explain_does_what_its_options_say_and_shows_no_inner_names() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;

@@ -297,6 +297,19 @@ fn the_cache_reads_each_extent_once_and_stays_in_bounds() {
     });
 }
 
+#[test]
+fn what_a_read_may_keep_is_told_by_what_a_cache_may_hold() {
+    let cache = Arc::new(cache_of(4_000_000));
+    assert_eq!(cache.bytes(), 0);
+    assert!(cache.has_room_for(900_000) && !cache.has_room_for(1_100_000));
+    let mut lent = cache.lend();
+    lent.set(2_000_000);
+    assert!(cache.has_room_for(400_000) && !cache.has_room_for(600_000));
+    drop(lent);
+    assert!(cache.has_room_for(900_000));
+    assert!(!cache_of(0).has_room_for(0));
+}
+
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,
