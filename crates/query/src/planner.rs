@@ -16,7 +16,8 @@
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
 //!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
 //!        |                           guards
-//!   physical plan         forgetful, open_filters, (its own), whole_orders, patient_joins
+//!   physical plan         forgetful, open_filters, (its own), text_groups, whole_orders,
+//!                         patient_joins
 //!
 //!   functions             exact_sum, ordered_floats, sliding_floats, percentiles, byte_lengths,
 //!                         bounded, counts, series, date_parts, cut_moments, patterns, to_char,
@@ -90,6 +91,7 @@ pub(crate) mod sql_types;
 mod subquery_columns;
 mod subquery_values;
 mod text_functions;
+mod text_groups;
 pub(crate) mod time_zones;
 mod to_char;
 mod type_names;
@@ -164,6 +166,7 @@ use spelt_moments::SPELT_MOMENTS;
 use sql_types::{StoredTypes, UuidOf};
 use subquery_columns::SUBQUERY_COLUMNS;
 use subquery_values::SUBQUERY_VALUES;
+use text_groups::TEXT_GROUPS;
 use unknowns::{UNKNOWNS, UnknownOperands};
 
 pub(crate) use unknowns::parameter_types;
@@ -290,7 +293,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let last = rules.len().saturating_sub(1);
     rules.splice(
         last..last,
-        [WHOLE_ORDERS, PATIENT_JOINS].map(|rule| Arc::new(rule) as _),
+        [TEXT_GROUPS, WHOLE_ORDERS, PATIENT_JOINS].map(|rule| Arc::new(rule) as _),
     );
     rules
 }

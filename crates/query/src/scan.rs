@@ -16,7 +16,7 @@ use std::task::Poll;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::compute::{SortOptions, take_record_batch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
@@ -108,6 +108,31 @@ impl Shape {
         self.limited
     }
 
+    /// The same, with one of the columns as views of its texts. `None` where it is no text that is
+    /// stored as SQL shows it, and where something may be hidden: views keep what lies around what
+    /// they show.
+    fn with_views_of(&self, place: usize) -> Option<Shape> {
+        let at = *self.projection.get(place)?;
+        let column = self.table.columns.get(at)?;
+        if self.limited || self.hiding.is_some() || column.data_type != DataType::Utf8 {
+            return None;
+        }
+        let mut fields: Vec<FieldRef> = self.schema.fields().to_vec();
+        let field = fields.get_mut(place)?;
+        *field = Arc::new(Field::clone(field).with_data_type(DataType::Utf8View));
+        Some(Shape {
+            schema: Arc::new(Schema::new(fields)),
+            ..self.clone()
+        })
+    }
+
+    /// The names of the columns that are given as views of texts: no table has others.
+    fn views(&self) -> impl Iterator<Item = &str> {
+        let fields = self.schema.fields().iter();
+        let views = fields.filter(|field| *field.data_type() == DataType::Utf8View);
+        views.map(|field| field.name().as_str())
+    }
+
     /// What the engine is asked for: at least one column, since it gives rows as columns.
     pub(crate) fn stored_projection(&self) -> Vec<usize> {
         if let Some(hiding) = &self.hiding {
@@ -121,7 +146,12 @@ impl Shape {
 
     /// Rows from the engine as SQL shows them, without what may not be read.
     pub(crate) fn show(&self, rows: &RecordBatch) -> DataFusionResult<RecordBatch> {
-        self.show_in_place(rows).and_then(of_its_size)
+        let shown = self.show_in_place(rows)?;
+        match self.views().next() {
+            None => of_its_size(shown),
+            // What lies around views is not left behind by a copy, and what groups them keeps none.
+            Some(_) => Ok(shown),
+        }
     }
 
     /// The same for who lets go of them soon: a few rows may hold all that they lie in.
@@ -337,6 +367,30 @@ impl LazyScanExec {
         self
     }
 
+    /// The same scan, with one of its columns as views of texts, where it may be so.
+    pub(crate) fn with_views_of(&self, place: usize) -> Option<LazyScanExec> {
+        let Source::Parts {
+            partitions,
+            sources,
+        } = &self.source
+        else {
+            return None;
+        };
+        let shape = self.shape.with_views_of(place)?;
+        let viewed = |parts: &Vec<ScanPart>| {
+            let parts = parts.iter().map(|part| part.with_views(&[place]));
+            parts.collect()
+        };
+        let source = Source::Parts {
+            partitions: partitions.iter().map(viewed).collect(),
+            sources: Arc::clone(sources),
+        };
+        let ordered = self.properties.output_ordering().is_some();
+        Some(LazyScanExec::new(
+            shape, source, ordered, self.rows, self.fetch,
+        ))
+    }
+
     /// The same rows in one partition, in the order that those of each partition are in: each is a
     /// stretch of the key space, behind the one before it.
     fn in_one_partition(self) -> LazyScanExec {
@@ -463,6 +517,10 @@ impl DisplayAs for LazyScanExec {
             .map(|field| field.name().as_str())
             .collect();
         write!(f, ", columns=[{}]", columns.join(", "))?;
+        let views: Vec<&str> = self.shape.views().collect();
+        if !views.is_empty() {
+            write!(f, ", views=[{}]", views.join(", "))?;
+        }
         match &self.source {
             Source::Points { keys, .. } => write!(f, ", keys={}", keys.len())?,
             Source::Parts {

@@ -251,6 +251,7 @@ impl Snapshot {
             caching: true,
             columns: columns.into(),
             versions: false,
+            views: false,
         };
         let mut ranges = Vec::new();
         for (state, runs) in table.ranges.iter().zip(route) {

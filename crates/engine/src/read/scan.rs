@@ -113,7 +113,7 @@ pub struct ScanPart {
     pub range: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PartWork {
     snapshot: Snapshot,
     layout: Arc<RowLayout>,
@@ -451,6 +451,7 @@ fn assemble(
         caching,
         columns: columns.into(),
         versions: has_hidden(layout, &projection),
+        views: false,
     };
     let view = view.map(|read| with_table_key(Arc::new(read), layout, &reader.columns));
     let view = view.transpose()?;
@@ -652,7 +653,11 @@ impl PartWork {
 
     fn read(self: Arc<Self>, step: usize) -> Result<RowStream> {
         let rows = match &self.steps[step] {
-            ReadStep::Alone { stretch, range, .. } => self.stretch(vec![stretch.clone()], range),
+            ReadStep::Alone {
+                stretch,
+                range,
+                whole,
+            } => self.stretch(vec![stretch.clone()], range, *whole),
             ReadStep::Reconcile { stretches, range } => self.reconciled(stretches, range)?,
         };
         let work = self;
@@ -741,13 +746,17 @@ impl PartWork {
         }
     }
 
+    /// Rows of one source; `alone` where they are taken as they are, neither clipped nor compared.
     fn stretch(
         &self,
         stretches: Vec<Stretch>,
         range: &KeyRange,
+        alone: bool,
     ) -> BoxStream<'static, Result<ChangeBatch>> {
         let source = self.sources[stretches[0].source].clone();
-        self.reader.clone().stream(source, stretches, range.clone())
+        let mut reader = self.reader.clone();
+        reader.views &= alone;
+        reader.stream(source, stretches, range.clone())
     }
 
     fn reconciled(
@@ -763,7 +772,7 @@ impl PartWork {
                 .cloned()
                 .collect();
             if !of_source.is_empty() {
-                let changes = self.stretch(of_source, range);
+                let changes = self.stretch(of_source, range, false);
                 let is_newest = source + 1 == self.sources.len();
                 inputs.push(if is_planted(Planted::FilterBeforeReconcile) {
                     changes.map(|rows| rows?.without_deletes()).boxed()

@@ -95,6 +95,8 @@ pub(super) struct PieceReader {
     pub(super) columns: Arc<[usize]>,
     /// Whether rows are read with their versions.
     pub(super) versions: bool,
+    /// Whether texts may come as views. Neither keys nor changes can be compared then.
+    pub(super) views: bool,
 }
 
 impl PieceReader {
@@ -124,6 +126,7 @@ impl PieceReader {
                     rows,
                     columns: Arc::clone(columns),
                     versions: self.versions,
+                    views: self.views,
                 };
                 if caching {
                     let kept = self.cache.extent_part(segment, extent, part, counters);

@@ -36,6 +36,9 @@ pub struct Part {
     pub columns: Arc<[usize]>,
     /// Whether the rows come with their versions.
     pub versions: bool,
+    /// Whether texts come as views, where that saves their copy: from Parquet of the definition
+    /// that is read, without versions. Elsewhere they come as they are.
+    pub views: bool,
 }
 
 /// An open segment: its index in memory, its extents in the store.
@@ -371,9 +374,16 @@ impl Segment {
         counters: &ReadCounters,
     ) -> Result<Arc<ChangeBatch>> {
         let (rows, columns) = (part.rows, &*part.columns);
-        match part.versions {
-            true => self.read_versioned(extent, rows, columns, counters).await,
-            false => self.read_rows(extent, rows, Some(columns), counters).await,
+        match (&self.body, &self.adapter) {
+            _ if part.versions => self.read_versioned(extent, rows, columns, counters).await,
+            (Body::Parquet(parts), None) if part.views => {
+                counters.add_extent();
+                let source = self.source(counters);
+                let read = parts.read_views(&source, extent, rows, columns).await;
+                read.map(Arc::new)
+                    .map_err(|error| self.damaged(extent, error))
+            }
+            _ => self.read_rows(extent, rows, Some(columns), counters).await,
         }
     }
 

@@ -274,6 +274,44 @@ async fn explain_shows_the_horizon_and_the_sources() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn groups_of_one_text_are_told_apart_by_views() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let insert = "INSERT INTO t (k, v, n) VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 3)";
+    ask(&database, insert).await;
+    let session = database.session();
+    for settle in [false, true] {
+        if settle {
+            ask(&database, "SETTLE").await;
+        }
+        for (sql, viewed) in [
+            ("SELECT v, count(*) FROM t GROUP BY v", true),
+            ("SELECT v, sum(n) FROM t GROUP BY v", true),
+            ("SELECT v, count(*) FROM t WHERE n > 0 GROUP BY v", true),
+            ("SELECT DISTINCT v FROM t", true),
+            ("SELECT v, max(v || '!') FROM t GROUP BY v", false),
+            ("SELECT v, count(*) FROM t WHERE v > '' GROUP BY v", false),
+            ("SELECT v, n, count(*) FROM t GROUP BY v, n", false),
+            ("SELECT v FROM t", false),
+        ] {
+            let plan = crate::rows(&session, &format!("EXPLAIN {sql}")).await;
+            let scan = plan.iter().find(|line| line[0].contains("LazyScanExec"));
+            assert_eq!(scan.unwrap()[0].contains("views=[v]"), viewed, "{plan:#?}");
+            let answer = ask(&database, sql).await;
+            assert_eq!(answer.schema.field(0).data_type(), &DataType::Utf8, "{sql}");
+            let mut texts: Vec<&str> = Vec::new();
+            for batch in &answer.batches {
+                texts.extend(batch.column(0).as_string::<i32>().iter().flatten());
+            }
+            texts.sort_unstable();
+            texts.dedup();
+            assert_eq!(texts, ["a", "b"], "{sql}");
+        }
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_scan_into_an_empty_cache_is_kept_for_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;

@@ -2,11 +2,11 @@
 //! then handed to Parquet's decoder (invariant PQ-2).
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, UInt64Type};
 use bytes::Bytes;
 use bytes::buf::{Buf, Reader};
 use lazybase_model::change::StoredKind;
@@ -99,6 +99,8 @@ struct Page {
 pub(in crate::segment) struct ParquetParts {
     block: Block,
     metadata: ArrowReaderMetadata,
+    /// The same for reads of texts as views, once there was one.
+    views: OnceLock<ArrowReaderMetadata>,
     parquet_bytes: usize,
 }
 
@@ -129,6 +131,18 @@ fn schema_of(
     Ok(Arc::new(Schema::new(written.collect::<Vec<_>>())))
 }
 
+/// The same columns, texts as views.
+fn with_views(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Utf8 => {
+            let field = field.as_ref().clone();
+            Arc::new(field.with_data_type(DataType::Utf8View))
+        }
+        _ => Arc::clone(field),
+    });
+    Schema::new(fields.collect::<Vec<FieldRef>>())
+}
+
 impl ParquetParts {
     /// Reads our block and Parquet's footer from the verified bytes from `meta.index_offset` on.
     pub(in crate::segment) fn parse(
@@ -150,6 +164,7 @@ impl ParquetParts {
         let parts = ParquetParts {
             block,
             metadata,
+            views: OnceLock::new(),
             parquet_bytes,
         };
         Ok((parts, stored))
@@ -214,6 +229,18 @@ impl ParquetParts {
                 "the keys of its pages are not those of its index",
             )),
         }
+    }
+
+    /// What the decoder is told where texts come as views.
+    fn metadata_of_views(&self) -> Result<&ArrowReaderMetadata> {
+        if let Some(known) = self.views.get() {
+            return Ok(known);
+        }
+        let schema = Arc::new(with_views(self.metadata.schema()));
+        let options = ArrowReaderOptions::new().with_schema(schema);
+        let parquet = Arc::clone(self.metadata.metadata());
+        let made = ArrowReaderMetadata::try_new(parquet, options).map_err(corrupt)?;
+        Ok(self.views.get_or_init(|| made))
     }
 
     fn parquet(&self) -> &ParquetMetaData {
@@ -305,14 +332,8 @@ impl ParquetParts {
         rows: Range<usize>,
         projection: Option<&[usize]>,
     ) -> Result<ChangeBatch> {
-        let all = self.block.index.info(group).rows as usize;
-        if rows.is_empty() || rows.end > all {
-            return Err(Error::internal(format!("rows {rows:?} of {all}")));
-        }
-        let mask = self.mask(projection);
-        let pages = self.pages_of(group, &rows, &mask)?;
-        let verified = read_pages(from, &pages).await?;
-        let batch = self.decode(verified, group, &rows, mask)?;
+        let read = self.read_columns(from, group, &rows, (projection, &self.metadata));
+        let batch = read.await?;
         match projection {
             None => self.changes(from.layout, &batch),
             Some(projection) => {
@@ -320,6 +341,41 @@ impl ParquetParts {
                 Ok(ChangeBatch::alike(data, StoredKind::UPSERT, None, 0))
             }
         }
+    }
+
+    /// Some columns of rows of a row group, without versions; texts as views, which look into what
+    /// was decompressed and hold short ones themselves.
+    pub(in crate::segment) async fn read_views(
+        &self,
+        from: &Source<'_>,
+        group: usize,
+        rows: Range<usize>,
+        columns: &[usize],
+    ) -> Result<ChangeBatch> {
+        let metadata = self.metadata_of_views()?;
+        let read = self.read_columns(from, group, &rows, (Some(columns), metadata));
+        let batch = read.await?;
+        let schema = from.layout.schema.project(columns).map_err(corrupt)?;
+        let data = columns_as(with_views(&schema), &batch, columns)?;
+        Ok(ChangeBatch::alike(data, StoredKind::UPSERT, None, 0))
+    }
+
+    /// Rows of a row group as Parquet's decoder gives them; of them some columns, if so wanted.
+    async fn read_columns(
+        &self,
+        from: &Source<'_>,
+        group: usize,
+        rows: &Range<usize>,
+        (projection, metadata): (Option<&[usize]>, &ArrowReaderMetadata),
+    ) -> Result<RecordBatch> {
+        let all = self.block.index.info(group).rows as usize;
+        if rows.is_empty() || rows.end > all {
+            return Err(Error::internal(format!("rows {rows:?} of {all}")));
+        }
+        let mask = self.mask(projection);
+        let pages = self.pages_of(group, rows, &mask)?;
+        let verified = read_pages(from, &pages).await?;
+        self.decode_as(metadata, verified, group, rows, mask)
     }
 
     /// Rows of a row group with only some columns, in their order, and the versions of those.
@@ -398,8 +454,19 @@ impl ParquetParts {
         rows: &Range<usize>,
         mask: ProjectionMask,
     ) -> Result<RecordBatch> {
+        self.decode_as(&self.metadata, verified, group, rows, mask)
+    }
+
+    fn decode_as(
+        &self,
+        metadata: &ArrowReaderMetadata,
+        verified: Verified,
+        group: usize,
+        rows: &Range<usize>,
+        mask: ProjectionMask,
+    ) -> Result<RecordBatch> {
         let mut builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(verified, self.metadata.clone())
+            ParquetRecordBatchReaderBuilder::new_with_metadata(verified, metadata.clone())
                 .with_row_groups(vec![group])
                 .with_projection(mask)
                 .with_batch_size(rows.len());
@@ -547,18 +614,22 @@ impl ParquetParts {
 /// The wanted columns of the table; the file's rows have each of them once, in the order of the
 /// table.
 fn columns_of(layout: &RowLayout, rows: &RecordBatch, wanted: &[usize]) -> Result<RecordBatch> {
+    let schema = layout.schema.project(wanted).map_err(corrupt)?;
+    columns_as(schema, rows, wanted)
+}
+
+/// The same, where `schema` says what the wanted columns are.
+fn columns_as(schema: Schema, rows: &RecordBatch, wanted: &[usize]) -> Result<RecordBatch> {
     let mut present = wanted.to_vec();
     present.sort_unstable();
     present.dedup();
     let wrong = || Error::corrupt("a column is not of the table's type");
     let mut columns = Vec::with_capacity(wanted.len());
-    for index in wanted {
+    for (index, field) in wanted.iter().zip(schema.fields()) {
         let at = present.binary_search(index).map_err(|_| wrong())?;
         let column = rows.columns().get(at).ok_or_else(wrong)?;
-        let data_type = layout.schema.field(*index).data_type();
-        columns.push(from_stored(column, data_type).ok_or_else(wrong)?);
+        columns.push(from_stored(column, field.data_type()).ok_or_else(wrong)?);
     }
-    let schema = layout.schema.project(wanted).map_err(corrupt)?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(schema), columns, &options).map_err(corrupt)
 }

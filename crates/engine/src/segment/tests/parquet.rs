@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -624,4 +625,54 @@ fn short_texts_are_stored_apart_from_their_lengths() {
     block_on(verify_segment(&env, &layout, &copy)).unwrap();
     assert_same(&read_all(&env, &layout, &copy).unwrap(), &rows);
     assert_eq!(apart(&store, &copy, 2), ["short", "bytes"]);
+}
+
+/// Whether texts have a dictionary, are stored apart from their lengths, or plain.
+#[test]
+fn texts_come_as_views_where_that_is_wanted() {
+    let layout = text_layout();
+    let rows = text_rows(&layout, 0..1000);
+    let env = MemoryStore::default().env();
+    let meta = only(write_as(PARQUET, &env, &layout, options(400), vec![rows]));
+    block_on(async {
+        let counters = ReadCounters::default();
+        let segment = Segment::open(&env, &layout, Arc::clone(&meta), &counters)
+            .await
+            .unwrap();
+        let read = async |group: usize, rows: std::ops::Range<usize>, views: bool, of: &[usize]| {
+            let part = Part {
+                rows,
+                columns: of.into(),
+                versions: false,
+                views,
+            };
+            let read = segment.read_part(group, part, &counters).await.unwrap();
+            read.data.clone()
+        };
+        for group in 0..3 {
+            for range in [0..200, 0..1, 199..200, 70..133] {
+                for columns in [&[1][..], &[3, 0, 2], &[4, 5, 1, 1]] {
+                    let plain = read(group, range.clone(), false, columns).await;
+                    let views = read(group, range.clone(), true, columns).await;
+                    assert_eq!(views.num_columns(), columns.len());
+                    for (plain, view) in plain.columns().iter().zip(views.columns()) {
+                        let wanted = match plain.data_type() {
+                            DataType::Utf8 => cast(plain, &DataType::Utf8View).unwrap(),
+                            _ => Arc::clone(plain),
+                        };
+                        assert_eq!(&wanted, view);
+                    }
+                }
+            }
+        }
+        // Beside their versions texts come as they are.
+        let part = Part {
+            rows: 0..9,
+            columns: [1].into(),
+            versions: true,
+            views: true,
+        };
+        let read = segment.read_part(0, part, &counters).await.unwrap();
+        assert_eq!(read.data.column(0).data_type(), &DataType::Utf8);
+    });
 }

@@ -227,6 +227,7 @@ fn futures_may_move_between_threads() {
         rows: 0..1,
         columns: [0].into(),
         versions: false,
+        views: false,
     };
     sendable(cache.extent_part(&segment, 0, part, &counters));
     sendable(writer.finish());
@@ -289,6 +290,7 @@ fn the_cache_reads_each_extent_once_and_stays_in_bounds() {
                 rows: 0..rows,
                 columns: [1].into(),
                 versions: false,
+                views: false,
             };
             let wanted = small.extent_part(&segment, extent, part, &counters);
             assert_eq!(wanted.await.unwrap().rows().data.num_columns(), 1);
