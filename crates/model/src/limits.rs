@@ -89,6 +89,9 @@ pub const WORKERS: usize = 2;
 pub const ATTEMPT_SILENCE: Duration = Duration::from_secs(300);
 /// How many attempts that were given up may be waited for: beyond, the disk itself hangs.
 pub const ATTEMPTS_GIVEN_UP_MAX: usize = 16;
+/// How many of them may be checks of suspected files: nobody waits for those, and what else hangs
+/// is to be given up too.
+pub const CHECKS_GIVEN_UP_MAX: usize = ATTEMPTS_GIVEN_UP_MAX / 2;
 /// How often the coordinator looks at its work when nothing happens.
 pub const COORDINATOR_TICK: Duration = Duration::from_millis(50);
 /// How long a reader's pin lasts without a renewal: a reader that is idle for longer has to start

@@ -6,7 +6,9 @@
 //!                  \--> one of them hangs: each apart, first those that hung least often
 //! ```
 //!
-//! What hangs holds up one worker, now and then, and none of the files that can be told of.
+//! What hangs holds up one worker, now and then, and none of the files that can be told of. A file
+//! whose own check was given up waits until that comes back. Where many hang, all wait: checks may
+//! take no more than a part of the attempts that are given up, which others need too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use lazybase_engine::manifest::{Manifest, Run, SegmentMeta};
 use lazybase_engine::read::DamagedFiles;
 use lazybase_engine::segment::RowLayout;
-use lazybase_model::{Error, Result, ScuNumber, Span};
+use lazybase_model::{Error, Result, ScuNumber, Span, limits};
 
 use super::policy::RunningTask;
 use super::run::Coordinator;
@@ -73,14 +75,13 @@ impl Coordinator {
 
     /// The files that attempts may begin with now, by attempt.
     fn to_be_checked(&self, suspects: &Suspects) -> Vec<Vec<String>> {
+        let hanging: Vec<&Vec<String>> = self.given_up.values().filter_map(checked).collect();
+        if hanging.len() >= limits::CHECKS_GIVEN_UP_MAX {
+            return Vec::new();
+        }
         let is_apart = |file: &String| self.healing.apart.contains_key(file);
         let running = self.running.values().map(|running| &running.policy);
-        let running: Vec<&Vec<String>> = running
-            .filter_map(|task| match task {
-                RunningTask::Check { files } => Some(files),
-                _ => None,
-            })
-            .collect();
+        let running: Vec<&Vec<String>> = running.filter_map(checked).collect();
         let one_apart = running.iter().any(|files| files.iter().all(is_apart));
         let some_together = running.iter().any(|files| !files.iter().all(is_apart));
         let waiting = suspects.keys();
@@ -95,8 +96,10 @@ impl Coordinator {
             let alone = apart.into_iter().map(|file| vec![file.clone()]);
             let mut alone: Vec<Vec<String>> = alone.collect();
             alone.retain(|files| {
-                let files = files.clone();
-                !self.rests(&RunningTask::Check { files })
+                let task = RunningTask::Check {
+                    files: files.clone(),
+                };
+                !hanging.contains(&files) && !self.rests(&task)
             });
             let hung = |files: &Vec<String>| self.healing.apart.get(&files[0]).copied();
             begun.extend(alone.into_iter().min_by_key(hung));
@@ -127,5 +130,13 @@ impl Coordinator {
             let file = error.damaged_file().map(str::to_owned);
             self.healing.confirmed.extend(file.map(|file| (file, now)));
         }
+    }
+}
+
+/// The files that an attempt reads back, if that is what it does.
+fn checked(task: &RunningTask) -> Option<&Vec<String>> {
+    match task {
+        RunningTask::Check { files } => Some(files),
+        _ => None,
     }
 }

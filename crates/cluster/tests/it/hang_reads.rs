@@ -15,7 +15,7 @@ use lazybase_engine::env::faults::{Faults, FaultyStore};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
 use lazybase_engine::manifest::RunKind;
-use lazybase_model::{Freshness, Table};
+use lazybase_model::{Freshness, Span, Table, limits};
 use parking_lot::Mutex;
 
 use crate::damage::{Harm, harm_file, wait_for};
@@ -152,6 +152,66 @@ fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
     pause(&instance, &[]);
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     for table in [&stuck, &other] {
+        let rows = scan(&fresh(&instance, Freshness::ZERO), table).unwrap();
+        assert_eq!(rows, model.rows());
+    }
+    close_whole(&instance);
+}
+
+/// More suspected files hang than attempts are waited for: what else hangs is given up all the same.
+#[test]
+fn suspected_files_that_hang_leave_room_for_what_else_hangs() {
+    let faults = Faults::none();
+    let memory = MemoryStore::without_history();
+    let faulty = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
+    let store = Arc::new(HangingReads::over(Arc::new(faulty)));
+    let settings = Settings {
+        workers: 1,
+        attempt_silence: Duration::from_millis(150),
+        cache_bytes: 0,
+        ..keeping()
+    };
+    let instance = open(Arc::clone(&store) as _, settings).unwrap();
+    let numbers = 0..limits::ATTEMPTS_GIVEN_UP_MAX;
+    let tables: Vec<_> = numbers
+        .map(|number| create(&instance, &format!("t{number}")))
+        .collect();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let mut model = Model::default();
+    let write = |round: i64, model: &mut Model| {
+        let changes = batch(round);
+        let parts: Vec<_> = tables.iter().map(|table| (table, &changes[..])).collect();
+        commit(&instance, &parts).unwrap();
+        model.apply(&changes);
+    };
+    write(0, &mut model);
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    store.hang("segments/", u32::MAX);
+    for table in &tables {
+        let file = &files_of(&instance, table, RunKind::Sorted)[0];
+        harm_file(&memory, &faults, file, Harm::Flip { tenths: 4 });
+        let rows = scan(&fresh(&instance, Freshness::ZERO), table).unwrap();
+        assert_eq!(rows, model.rows());
+    }
+    wait_for(&instance, "a check to hang", |_| store.hanging() > 0);
+    // A sort reads back what it has written: it hangs too.
+    write(1, &mut model);
+    let sealed = block_on(instance.seal()).unwrap();
+    let told = format!("sort of SCUs {}", Span::single(sealed));
+    wait_for(&instance, "the sort to be given up", |instance| {
+        let troubles = instance.status().troubles;
+        let mut messages = troubles.iter().map(|trouble| &trouble.message);
+        messages.any(|message| message.starts_with(&told) && message.contains("hangs"))
+    });
+    store.let_go();
+    wait_for(&instance, "the files to be made again", |instance| {
+        let damage = instance.status().damage;
+        let mut states = damage.values().map(|damage| damage.state);
+        states.all(|state| state == DamageState::Healed)
+    });
+    pause(&instance, &[]);
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    for table in &tables {
         let rows = scan(&fresh(&instance, Freshness::ZERO), table).unwrap();
         assert_eq!(rows, model.rows());
     }
