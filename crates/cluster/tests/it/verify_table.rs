@@ -22,9 +22,21 @@ use crate::harness::{Change, commit, create, fresh, keeping, open, pause, scan, 
 use crate::heal::{batch, create_view, entries, files_of, shown};
 use crate::model::Model;
 
-/// Adds a thousand to the counts of a file, and gives it a name and checksums of its own: what a
-/// wrong kernel would have written.
+/// Adds a thousand to the counts of a file.
 fn make_wrong(store: &MemoryStore, table: &Arc<Table>, file: &str) {
+    let mut columns = table.columns.iter();
+    let count = columns.position(|column| column.name == "count").unwrap();
+    rewrite(store, table, file, &|rows| wrong(rows, count));
+}
+
+/// Changes the rows of a file, extent by extent, and gives it a name and checksums of its own: what
+/// a wrong kernel would have written. The name.
+pub(crate) fn rewrite(
+    store: &MemoryStore,
+    table: &Arc<Table>,
+    file: &str,
+    change: &dyn Fn(&ChangeBatch) -> ChangeBatch,
+) -> String {
     let env = Env::system(Arc::new(store.clone()) as Arc<dyn Store>);
     block_on(async {
         let manifests = ManifestStore::open(&env).await.unwrap();
@@ -42,21 +54,19 @@ fn make_wrong(store: &MemoryStore, table: &Arc<Table>, file: &str) {
         let segment = Segment::open(&env, &layout, meta, &counters).await.unwrap();
         let options = WriteOptions::default();
         let mut writer = SegmentWriter::create(&env, &layout, format, options).unwrap();
-        let count = table
-            .columns
-            .iter()
-            .position(|column| column.name == "count");
         for extent in 0..segment.extents().len() {
             let rows = segment.read_extent(extent, &counters).await.unwrap();
-            writer.push(wrong(&rows, count.unwrap())).await.unwrap();
+            writer.push(change(&rows)).await.unwrap();
         }
         let made = writer.finish().await.unwrap();
+        let name = made[0].file.clone();
         let mut segments = run.segments.clone();
         segments.splice(at..=at, made.into_iter().map(Arc::new));
         let run = run.id;
         let runs = vec![HealedRun { run, segments }];
         manifests.commit(Edit::Heal { runs }).await.unwrap();
-    });
+        name
+    })
 }
 
 fn wrong(rows: &ChangeBatch, count: usize) -> ChangeBatch {

@@ -5,8 +5,10 @@
 //!   keys in order --> run's segments --> filter --> extents that may hold some --> merge-join
 //! ```
 //!
-//! Reads indexes and extents of the map's runs; of an SCU whose run is damaged, the log. A key
-//! stands in one run only: maps only grow, and never change a row.
+//! Reads indexes and extents of the map's runs; of an SCU whose run is damaged, the log, for every
+//! key: a run that is whole and wrong may lack some at its ends. Where no log is left, such a run
+//! does not even say that a key is new. A key stands in one run only: maps only grow, and never
+//! change a row.
 
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
@@ -17,12 +19,16 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::Int64Type;
 use lazybase_model::{Error, Result, ScuNumber};
 
+use super::damaged::DamagedFiles;
 use super::identify::Identifier;
-use super::paths::{damage_in, log_of};
+use super::paths::{damage_in, log_of, segments_in};
+use super::remedy::answered_by;
 use super::snapshot::Reader;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
-use crate::manifest::{Manifest, RangeState, Run, ScuEntry, SegmentMeta, TableState};
+use crate::manifest::{
+    KeyRange, Manifest, RangeState, Run, RunKind, ScuEntry, SegmentMeta, TableState,
+};
 use crate::segment::{ReadCounters, RowLayout, Segment};
 use crate::stages::remap::Known;
 use crate::stages::remap::sorted_keys::{SortedKeys, gallop};
@@ -71,6 +77,9 @@ async fn find(
     found: &mut Found,
 ) -> Result<()> {
     let (reader, manifest) = (&ids.reader, &ids.manifest);
+    let (_, damaged) = reader.damaged.files();
+    let mut wrong = damaged.as_ref().clone();
+    wrong.retain(|file, _| reader.damaged.is_condemned(file));
     let lookup = Lookup {
         ids,
         map,
@@ -78,8 +87,8 @@ async fn find(
         layout: reader.layout(&map.table)?,
         id_at: map.table.key_map_id(),
         keys,
+        wrong,
     };
-    let (_, damaged) = reader.damaged.files();
     for (at, range) in map.ranges.iter().enumerate() {
         let bound = |bound: &Option<Key>| {
             let bound = bound.as_ref()?;
@@ -93,17 +102,23 @@ async fn find(
         let mut runs = runs_of(reader, manifest, map, at, range);
         runs.retain(|run| run.span.first < scu || run.span.is_empty());
         let log = |run: &Run| {
-            damage_in(run, &range.range, &damaged)?;
+            let is_whole = damage_in(run, &range.range, &damaged).is_none();
+            if is_whole && !lookup.is_wrong(run) {
+                return None;
+            }
             log_of(manifest, run, &damaged)
         };
         // Most keys are in the largest run: the others are then asked for what is left, and logs,
         // which are read as a whole, come last.
         runs.sort_by_key(|run| (log(run).is_some(), Reverse(run.bytes())));
-        for run in runs {
+        for run in &runs {
             match log(run) {
-                Some(entry) => lookup.in_log(run, entry, from..to, found).await?,
+                Some(entry) => lookup.in_log(entry, from..to, found).await?,
                 None => lookup.in_run(run, from..to, found).await?,
             }
+        }
+        for run in runs.iter().filter(|run| log(run).is_none()) {
+            lookup.refuse_wrong(segments_in(run, &range.range), run.kind, from..to, found)?;
         }
     }
     Ok(())
@@ -137,6 +152,8 @@ struct Lookup<'l> {
     layout: Arc<RowLayout>,
     id_at: usize,
     keys: &'l SortedKeys,
+    /// Files that are whole and wrong.
+    wrong: DamagedFiles,
 }
 
 /// The keys that one segment may hold.
@@ -162,7 +179,7 @@ impl Lookup<'_> {
             let within = |at| self.keys.key(at) <= high;
             let inside = from..gallop(keys.end, from, within);
             from = inside.end;
-            if inside.is_empty() {
+            if inside.is_empty() || self.wrong.contains_key(&meta.file) {
                 continue;
             }
             let segment = cache.open(env, &self.layout, meta, &counters).await;
@@ -180,22 +197,43 @@ impl Lookup<'_> {
         Ok(())
     }
 
-    /// The keys that a damaged run may hold, in the log of its SCU.
-    async fn in_log(
+    /// Whether a run has a file that is whole and wrong, be it for another key range.
+    fn is_wrong(&self, run: &Run) -> bool {
+        let mut files = run.segments.iter().map(|segment| &segment.file);
+        files.any(|file| self.wrong.contains_key(file))
+    }
+
+    /// What a run should hold of the keys that were found nowhere is not known where its file for
+    /// them is whole and wrong.
+    fn refuse_wrong(
         &self,
-        run: &Run,
-        entry: &ScuEntry,
+        segments: &[Arc<SegmentMeta>],
+        kind: RunKind,
         keys: Range<usize>,
-        found: &mut Found,
+        found: &Found,
     ) -> Result<()> {
-        let holds = |segment: &Arc<SegmentMeta>, key: &[u8]| {
-            segment.min_key.as_bytes() <= key && key <= segment.max_key.as_bytes()
-        };
-        let mut open: Vec<usize> = keys.filter(|at| !found.is_found[*at]).collect();
-        open.retain(|at| {
-            let key = self.keys.key(*at);
-            run.segments.iter().any(|segment| holds(segment, key))
-        });
+        for (at, segment) in segments.iter().enumerate() {
+            let Some(error) = self.wrong.get(&segment.file) else {
+                continue;
+            };
+            // Keys that a sort lacks can belong to any of its files.
+            let answered = match kind {
+                RunKind::Sorted => KeyRange::default(),
+                RunKind::Merged | RunKind::Base => answered_by(segments, at),
+            };
+            let place = |key: Key| self.keys.first_from(0, key.as_bytes());
+            let low = answered.low.map_or(keys.start, place).max(keys.start);
+            let high = answered.high.map_or(keys.end, place).min(keys.end);
+            if (low..high).any(|at| !found.is_found[at]) {
+                return Err(error.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys that are not known yet, in the log of the SCU of a damaged run.
+    async fn in_log(&self, entry: &ScuEntry, keys: Range<usize>, found: &mut Found) -> Result<()> {
+        let open: Vec<usize> = keys.filter(|at| !found.is_found[*at]).collect();
         if open.is_empty() {
             return Ok(());
         }

@@ -197,7 +197,7 @@ pub fn made_of(manifest: &Manifest, files: &BTreeSet<String>) -> BTreeMap<String
 
 /// The keys that a file of a run answers for: from its own least key, or from all before it where
 /// it is the first, to the next file's.
-fn answered_by(segments: &[Arc<SegmentMeta>], at: usize) -> KeyRange {
+pub(super) fn answered_by(segments: &[Arc<SegmentMeta>], at: usize) -> KeyRange {
     let next = segments.get(at + 1);
     KeyRange {
         low: (at > 0).then(|| segments[at].min_key.clone()),

@@ -11,8 +11,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::executor::block_on;
-use lazybase_cluster::{DamageState, Instance, Settings, SettleTo, StageName};
+use futures::future::select;
+use lazybase_cluster::{DamageState, Instance, Settings, SettleTo, SnapshotRequest, StageName};
+use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::Store;
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
@@ -20,10 +23,11 @@ use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Error, ErrorKind, Freshness, Horizon, Result, ScuNumber, Table};
 
 use super::{Change, Model, Tables, batch, commit, read};
-use crate::damage::{Harm, files, harm_file, harmed, wait_for};
+use crate::damage::{Harm, assert_names, files, harm_file, harmed, wait_for};
 use crate::hang_reads::HangingReads;
-use crate::harness::{self, close_whole, create, fresh, keeping, open, pause};
+use crate::harness::{self, close_whole, create, fresh, keeping, open, pause, settings};
 use crate::heal::files_of;
+use crate::verify_table::rewrite;
 
 #[test]
 fn damaged_files_are_made_again_with_the_same_numbers() {
@@ -117,6 +121,97 @@ fn a_damaged_key_map_is_read_from_its_logs() {
     let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
     assert_eq!(rows, model.rows);
     close_whole(&instance);
+}
+
+fn size(host: &str, n: i64) -> Change {
+    Change::Size((host.to_owned(), 1), n, None)
+}
+
+/// A closed database whose key map of files has one file, which lacks the last key; and that file.
+fn with_short_map(memory: &MemoryStore, kind: RunKind, settings: Settings) -> (Model, String) {
+    let instance = open(Arc::new(memory.clone()), settings).unwrap();
+    let tables = Tables::create(&instance);
+    let mut model = Model::new();
+    let sizes = ["a", "b", "c"].map(|host| size(host, 0));
+    if kind == RunKind::Sorted {
+        pause(&instance, &[StageName::Merge, StageName::Authority]);
+    }
+    commit(&instance, &tables, &sizes);
+    model.apply(&tables, &sizes);
+    if kind == RunKind::Sorted {
+        block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    } else {
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        wait_for(&instance, "earlier forms to be retired", |instance| {
+            let manifest = instance.manifest();
+            let mut runs = manifest.runs.values();
+            manifest.scus.is_empty() && runs.all(|run| run.kind == kind)
+        });
+    }
+    let of_map = files_of(&instance, &tables.file_map, kind);
+    block_on(instance.close()).unwrap();
+    assert_eq!(of_map.len(), 1, "{of_map:?}");
+    let short = |rows: &ChangeBatch| rows.slice(0, rows.rows() - 1);
+    let file = rewrite(memory, &tables.file_map, &of_map[0], &short);
+    (model, file)
+}
+
+/// A key that lies outside of what its run holds has its number from the log, while nothing can be
+/// made again.
+#[test]
+fn a_key_that_a_wrong_run_lacks_keeps_its_number() {
+    let memory = MemoryStore::without_history();
+    let (mut model, _) = with_short_map(&memory, RunKind::Sorted, keeping());
+    let faults = Faults::none();
+    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
+    let refused = Fault::Refused { full: false };
+    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    let instance = open(Arc::new(store), keeping()).unwrap();
+    let tables = Tables::of(&instance);
+    block_on(async {
+        let progress = |_: f64| {};
+        let verifying = instance.verify_table("files", 1.0, &progress);
+        let found = async {
+            while memory.list("condemned/").await.unwrap().is_empty() {
+                instance.env().clock.sleep(Duration::from_millis(5)).await;
+            }
+        };
+        select(verifying, Box::pin(found)).await;
+    });
+    let later = [size("c", 1), size("d", 1)];
+    commit(&instance, &tables, &later);
+    model.apply(&tables, &later);
+    let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
+    assert_eq!(rows, model.rows);
+    faults.clear();
+    wait_for(&instance, "the marks to go", |_| {
+        files(&memory, "condemned/").is_empty()
+    });
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
+    assert_eq!(rows, model.rows);
+    close_whole(&instance);
+}
+
+/// Whether a key has a number is not known where nothing tells it but what is wrong.
+#[test]
+fn a_wrong_run_without_a_log_gives_no_key_a_second_number() {
+    let memory = MemoryStore::without_history();
+    let (_, file) = with_short_map(&memory, RunKind::Base, settings());
+    let mark = format!("condemned/{}", file.replace('/', "+"));
+    let why = Bytes::from(format!("{file} holds other rows"));
+    block_on(memory.put_if_absent(&mark, why)).unwrap();
+    let instance = open(Arc::new(memory), settings()).unwrap();
+    let tables = Tables::of(&instance);
+    commit(&instance, &tables, &[size("c", 1)]);
+    let request = SnapshotRequest {
+        freshness: Freshness::ZERO,
+        tables: Some(vec![tables.sizes.id]),
+        ..SnapshotRequest::default()
+    };
+    let found = block_on(instance.snapshot(request))
+        .and_then(|snapshot| harness::batches(&snapshot, tables.sizes.id, vec![0, 1, 2]));
+    assert_names(&found.unwrap_err(), &file, "a key of the map");
 }
 
 /// A remap hangs while it reads the map: others give out the numbers, and it comes too late.
