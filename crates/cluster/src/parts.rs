@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lazybase_engine::env::{Env, Store, StoreResult};
 use lazybase_engine::manifest::history::TimesFile;
-use lazybase_engine::manifest::{Manifest, SegmentMeta};
+use lazybase_engine::manifest::{Manifest, Run, SegmentMeta};
 use lazybase_engine::read::read_times;
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_model::{Error, Result};
@@ -25,6 +25,13 @@ pub(crate) struct SegmentPart {
     pub(crate) place: String,
 }
 
+/// Table, view and SCUs of a run, in words.
+pub(crate) fn place_of(manifest: &Manifest, run: &Run) -> String {
+    let state = manifest.table_of_view(run.view);
+    let table = state.map_or("", |state| state.table.name.as_str());
+    format!("table {table:?}, view {}, SCUs {}", run.view, run.span)
+}
+
 /// All segments that a manifest names, each once.
 pub(crate) fn segments_of(manifest: &Manifest) -> Result<Vec<SegmentPart>> {
     let mut seen = BTreeSet::new();
@@ -35,11 +42,10 @@ pub(crate) fn segments_of(manifest: &Manifest) -> Result<Vec<SegmentPart>> {
             .ok_or_else(|| Error::internal(format!("run {} has no table", run.id.0)))?;
         let layout = Arc::new(RowLayout::primary(&state.table)?);
         for meta in run.segments.iter().filter(|meta| seen.insert(&meta.file)) {
-            let (table, view, span) = (&state.table.name, run.view, run.span);
             parts.push(SegmentPart {
                 layout: Arc::clone(&layout),
                 meta: Arc::clone(meta),
-                place: format!("table {table:?}, view {view}, SCUs {span}"),
+                place: place_of(manifest, run),
             });
         }
     }

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::key::{PartitionId, Partitioner};
-use lazybase_engine::manifest::{KeyRange, Manifest, RunKind, TableState, check, verify_files};
+use lazybase_engine::manifest::{
+    KeyRange, Manifest, RunKind, SegmentMeta, TableState, check, verify_files,
+};
 use lazybase_engine::read::paths::segments_in;
 use lazybase_engine::read::{AsOf, SnapshotAsk, ViewCheck, read_times};
-use lazybase_engine::segment::verify_segment;
+use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::{UnsortedScu, open_sealed};
 use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result, Span};
 
@@ -85,14 +87,7 @@ pub(crate) async fn verify(
         ..
     } in &segments
     {
-        let mut checked = verify_segment(&shared.env, layout, meta).await;
-        if checked.is_ok() && shared.reader.damaged.files().1.contains_key(&meta.file) {
-            // Somebody restored it, or what failed was the read; or it is whole and wrong.
-            match condemned(shared, &meta.file) {
-                Some(error) => checked = Err(error),
-                None => found_whole(shared, &meta.file),
-            }
-        }
+        let checked = read_back(shared, layout, meta).await;
         note(shared, &mut report, &mut found, checked, place);
         report.files += 1;
         report.rows += meta.rows;
@@ -117,6 +112,23 @@ pub(crate) async fn verify(
     Ok(report)
 }
 
+/// Reads a file back in full. One that was damaged, and is whole after all, is of use again.
+pub(crate) async fn read_back(
+    shared: &Shared,
+    layout: &Arc<RowLayout>,
+    meta: &Arc<SegmentMeta>,
+) -> Result<()> {
+    verify_segment(&shared.env, layout, meta).await?;
+    if shared.reader.damaged.files().1.contains_key(&meta.file) {
+        // Somebody restored it, or what failed was the read; or it is whole and wrong.
+        match condemned(shared, &meta.file) {
+            Some(error) => return Err(error),
+            None => found_whole(shared, &meta.file),
+        }
+    }
+    Ok(())
+}
+
 /// A file that was damaged is whole. What was lost for the want of it is looked at again.
 fn found_whole(shared: &Shared, file: &str) {
     shared.reader.damaged.found_whole([file]);
@@ -128,7 +140,7 @@ fn found_whole(shared: &Shared, file: &str) {
 }
 
 /// Why a file with right checksums is not to be trusted, if it is not.
-fn condemned(shared: &Shared, file: &str) -> Option<Error> {
+pub(crate) fn condemned(shared: &Shared, file: &str) -> Option<Error> {
     let damaged = &shared.reader.damaged;
     let is_condemned = damaged.is_condemned(file);
     is_condemned.then(|| damaged.files().1.get(file).cloned())?
@@ -331,29 +343,46 @@ async fn verify_manifest(shared: &Shared, report: &mut VerifyReport) -> Result<(
 /// Waits until the coordinator has settled what becomes of each damaged file.
 async fn wait_for_healing(shared: &Shared, found: &Found, report: &mut VerifyReport) {
     let begin = shared.env.clock.monotonic();
-    let late = || shared.env.clock.monotonic().saturating_sub(begin) > HEALING_MAX;
     for (file, line) in found {
-        let line = line.clone();
-        loop {
-            let (_, damaged) = shared.reader.damaged.files();
-            let state = shared
-                .tasks
-                .lock()
-                .damage
-                .get(file)
-                .map(|damage| damage.state);
-            match state {
-                Some(DamageState::Healed) => break report.healed.push(line),
-                Some(DamageState::Lost) => break report.problems.push(line),
-                // It was whole when it was read once more: what failed was the read.
-                None if !damaged.contains_key(file) => break report.healed.push(line),
-                // It was replaced before anybody knew of it; only older snapshots still name it.
-                None if !is_named(&shared.manifests.current(), file) => {
-                    break report.healed.push(line);
-                }
-                _ if late() => break report.healable.push(line),
-                _ => shared.env.clock.sleep(LOOK_EVERY).await,
-            }
+        let lines = match fate_of(shared, file, begin).await {
+            Fate::Whole => &mut report.healed,
+            Fate::Lost => &mut report.problems,
+            Fate::Waits => &mut report.healable,
+        };
+        lines.push(line.clone());
+    }
+}
+
+/// What became of a damaged file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fate {
+    /// It was made again, or what failed was the read.
+    Whole,
+    /// Nothing holds what was in it.
+    Lost,
+    /// It is not made again yet.
+    Waits,
+}
+
+/// What becomes of a damaged file, once the coordinator has settled it; this waits for it, for a
+/// while from `begin` on.
+pub(crate) async fn fate_of(shared: &Shared, file: &str, begin: Duration) -> Fate {
+    let late = || shared.env.clock.monotonic().saturating_sub(begin) > HEALING_MAX;
+    loop {
+        let (_, damaged) = shared.reader.damaged.files();
+        let state = {
+            let board = shared.tasks.lock();
+            board.damage.get(file).map(|damage| damage.state)
+        };
+        match state {
+            Some(DamageState::Healed) => return Fate::Whole,
+            Some(DamageState::Lost) => return Fate::Lost,
+            // It was whole when it was read once more: what failed was the read.
+            None if !damaged.contains_key(file) => return Fate::Whole,
+            // It was replaced before anybody knew of it; only older snapshots still name it.
+            None if !is_named(&shared.manifests.current(), file) => return Fate::Whole,
+            _ if late() => return Fate::Waits,
+            _ => shared.env.clock.sleep(LOOK_EVERY).await,
         }
     }
 }

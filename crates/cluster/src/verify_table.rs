@@ -4,17 +4,18 @@
 //! ```text
 //!   run ------ late and early way to its end (engine, recompute) --same--> said
 //!                      \--differs--> its file and all that was made of it count as damaged:
-//!                                    made again, oldest first; then all is compared once more
+//!                      |             made again, oldest first; then all is compared once more
+//!                      \--no early way: its files are read back
 //!   view ----- its table, healed, at one boundary --differs--> built again
 //! ```
 //!
 //! A checksum says that a file is what was written; this says that what was written is right. What
 //! was made of a wrong run agrees with it, so a run is only known to be right when all that came
 //! before it is; views are compared last, and begin again wherever a run of their table was wrong.
+//! Files that can't be read are made again as ever; whoever asked is told of those that are not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lazybase_engine::manifest::{Manifest, Pin, RunKind, TableState};
 use lazybase_engine::read::paths::segments_in;
@@ -22,26 +23,28 @@ use lazybase_engine::read::recompute::{
     Comparison, Recompute, StagePair, WrongEntries, stage_pairs,
 };
 use lazybase_engine::read::{AsOf, Snapshot, SnapshotAsk, ViewCheck};
+use lazybase_engine::segment::{ReadCounters, Segment};
 use lazybase_engine::stages::ingest::UnsortedScu;
 use lazybase_model::{Error, ErrorKind, Freshness, Horizon, OnMiss, Result, Span, TableId, ViewId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::coordinator::{Command, Event, no_table};
+use crate::parts::place_of;
 use crate::shared::{DamageState, Shared};
 use crate::task::StageName;
+use crate::verify::{Fate, HEALING_MAX, LOOK_EVERY, condemned, fate_of, read_back};
 
-/// How long it waits for what differs to be made again.
-const HEALING_MAX: Duration = Duration::from_secs(60);
 /// How often all runs are compared, at most, until those that were made again are right.
 const PASSES_MAX: usize = 4;
-/// How often it looks.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What `VERIFY TABLE` compared.
 #[derive(Debug, Clone, Default)]
 pub struct TableReport {
     /// Each run of the table, of its key map, and each of its views.
     pub checks: Vec<StageCheck>,
+    /// Damaged files that were met and could not be made again, or not in the time that it was
+    /// waited for: what is to be said of each. The details name table, view and SCUs.
+    pub damage: Vec<Error>,
 }
 
 /// One comparison.
@@ -97,6 +100,8 @@ struct Checked {
     files: BTreeSet<String>,
     /// Those that hold wrong rows, or were made of such.
     wrong: BTreeSet<String>,
+    /// Damaged files that were met, if any.
+    damage: Vec<Error>,
 }
 
 /// Compares a share of a table's rows, from 0 to 1; `progress` hears how much of it is done.
@@ -107,6 +112,8 @@ pub(crate) async fn verify_table(
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<TableReport> {
     let mut report = TableReport::default();
+    // By check.
+    let mut damage: Vec<(usize, Error)> = Vec::new();
     let mut was_wrong = false;
     for pass in 0..PASSES_MAX {
         let (verifier, state) = Verifier::begin(shared, (name, share))?;
@@ -120,8 +127,11 @@ pub(crate) async fn verify_table(
             wait_for_runs(shared, &mut checked).await;
         }
         let is_new = |checked: &Checked| pass == 0 || !checked.wrong.is_empty();
-        let checks = checked.into_iter().filter(is_new);
-        report.checks.extend(checks.map(|checked| checked.check));
+        for checked in checked.into_iter().filter(is_new) {
+            let at = report.checks.len();
+            damage.extend(checked.damage.into_iter().map(|error| (at, error)));
+            report.checks.push(checked.check);
+        }
         let is_healed =
             |check: &StageCheck| matches!(check.outcome, Outcome::Differs { healed: true, .. });
         if !differs || !report.differing().all(is_healed) {
@@ -136,7 +146,8 @@ pub(crate) async fn verify_table(
         .collect();
     let mut rebuilt = Vec::new();
     for (at, view) in views.iter().enumerate() {
-        let check = verifier.view(view).await?;
+        let (check, met) = verifier.view(view).await?;
+        damage.extend(met.map(|error| (report.checks.len(), error)));
         if was_wrong || matches!(check.outcome, Outcome::Differs { .. }) {
             rebuilt.push((report.checks.len(), view.table.primary.id));
         }
@@ -145,6 +156,7 @@ pub(crate) async fn verify_table(
     }
     drop(verifier);
     rebuild(shared, events, &rebuilt, &mut report).await?;
+    settle_damage(shared, damage, &mut report).await;
     progress(1.0);
     Ok(report)
 }
@@ -202,16 +214,7 @@ impl<'v> Verifier<'v> {
         let pairs: Vec<(&Arc<TableState>, StagePair)> = pairs.collect();
         let mut checked = Vec::new();
         for (table, pair) in &pairs {
-            let (check, wrong) = self.run(table, pair).await?;
-            let segments = pair
-                .runs
-                .iter()
-                .flat_map(|run| segments_in(run, &pair.range));
-            checked.push(Checked {
-                check,
-                files: segments.map(|segment| segment.file.clone()).collect(),
-                wrong: wrong.unwrap_or_default(),
-            });
+            checked.push(self.run(table, pair).await?);
             progress(0.9 * checked.len() as f64 / pairs.len() as f64);
             self.pin.check()?;
         }
@@ -221,27 +224,31 @@ impl<'v> Verifier<'v> {
 
 impl Verifier<'_> {
     /// Compares a run, and names its files that hold other rows than they should.
-    async fn run(
-        &self,
-        table: &TableState,
-        pair: &StagePair,
-    ) -> Result<(StageCheck, Option<BTreeSet<String>>)> {
-        let mut check = StageCheck {
-            of: table.table.name.clone(),
-            stage: match pair.kind() {
-                RunKind::Sorted => "sorted",
-                RunKind::Merged => "merged",
-                RunKind::Base => "authority",
+    async fn run(&self, table: &TableState, pair: &StagePair) -> Result<Checked> {
+        let runs = pair.runs.iter();
+        let segments = runs.flat_map(|run| segments_in(run, &pair.range));
+        let mut checked = Checked {
+            check: StageCheck {
+                of: table.table.name.clone(),
+                stage: match pair.kind() {
+                    RunKind::Sorted => "sorted",
+                    RunKind::Merged => "merged",
+                    RunKind::Base => "authority",
+                },
+                span: pair.span(),
+                rows: 0,
+                outcome: Outcome::Same,
             },
-            span: pair.span(),
-            rows: 0,
-            outcome: Outcome::Same,
+            files: segments.map(|segment| segment.file.clone()).collect(),
+            wrong: BTreeSet::new(),
+            damage: Vec::new(),
         };
         let ways = match &pair.ways {
             Ok(ways) => ways,
             Err(reason) => {
-                check.outcome = Outcome::NotCompared(reason.clone());
-                return Ok((check, None));
+                checked.check.outcome = Outcome::NotCompared(reason.clone());
+                checked.damage = self.read_back(table, pair).await?;
+                return Ok(checked);
             }
         };
         let compared = async {
@@ -252,33 +259,61 @@ impl Verifier<'_> {
             let ranges = recompute.sample(&layout, pair, self.share, random).await?;
             recompute.compare(table.table.id, pair, ways, &ranges).await
         };
-        let found = match compared.await {
-            Ok(found) => found,
-            Err(error) => {
-                check.outcome = self.not_compared(error)?;
-                return Ok((check, None));
+        match compared.await {
+            Ok(Comparison {
+                rows,
+                differing,
+                told,
+                files,
+            }) => {
+                checked.check.rows = rows;
+                if differing > 0 {
+                    checked.wrong = files;
+                    checked.check.outcome = Outcome::Differs {
+                        rows: differing,
+                        told,
+                        healed: false,
+                    };
+                }
             }
-        };
-        let Comparison {
-            rows,
-            differing,
-            told,
-            files,
-        } = found;
-        check.rows = rows;
-        if differing == 0 {
-            return Ok((check, None));
+            Err(error) => {
+                let (outcome, met) = self.not_compared(error, &checked.check)?;
+                checked.check.outcome = outcome;
+                checked.damage.extend(met);
+            }
         }
-        check.outcome = Outcome::Differs {
-            rows: differing,
-            told,
-            healed: false,
-        };
-        Ok((check, Some(files)))
+        Ok(checked)
     }
 
-    /// Compares what a view shows with its table's rows.
-    async fn view(&self, view: &TableState) -> Result<StageCheck> {
+    /// Reads the files of a run that can't be compared; of a sample, whether they are there and what
+    /// they begin with. Those that are damaged.
+    async fn read_back(&self, table: &TableState, pair: &StagePair) -> Result<Vec<Error>> {
+        let mut damage = Vec::new();
+        for run in &pair.runs {
+            let layout = self.shared.layout_at(table, run.changes_through)?;
+            for segment in segments_in(run, &pair.range) {
+                let read = match condemned(self.shared, &segment.file) {
+                    Some(error) => Err(error),
+                    None if self.share >= 1.0 => read_back(self.shared, &layout, segment).await,
+                    None => {
+                        let (env, counters) = (&self.shared.env, ReadCounters::default());
+                        let opened = Segment::open(env, &layout, Arc::clone(segment), &counters);
+                        opened.await.map(drop)
+                    }
+                };
+                match read {
+                    Err(error) if error.damaged_file().is_some() => {
+                        damage.push(self.met(error, &table.table.name, run.span));
+                    }
+                    read => read?,
+                }
+            }
+        }
+        Ok(damage)
+    }
+
+    /// Compares what a view shows with its table's rows; and the damage that it met.
+    async fn view(&self, view: &TableState) -> Result<(StageCheck, Option<Error>)> {
         let mut check = StageCheck {
             of: view.table.name.clone(),
             stage: "view",
@@ -290,8 +325,13 @@ impl Verifier<'_> {
             let snapshot = self.snapshot(view.table.view_of)?;
             self.view_at(&snapshot, view.table.id).await
         };
+        let mut damage = None;
         check.outcome = match compared.await {
-            Err(error) => self.not_compared(error)?,
+            Err(error) => {
+                let (outcome, met) = self.not_compared(error, &check)?;
+                damage = met;
+                outcome
+            }
             Ok(Err(why)) => Outcome::NotCompared(not_read(why)),
             Ok(Ok(found)) if found.compared == 0 && found.wrong == 0 && self.share < 1.0 => {
                 Outcome::NotCompared("the sample drew none of its rows".to_owned())
@@ -308,7 +348,7 @@ impl Verifier<'_> {
                 }
             }
         };
-        Ok(check)
+        Ok((check, damage))
     }
 
     /// Compares the entries of a view with its table's rows; or why it can't be.
@@ -348,17 +388,62 @@ impl Verifier<'_> {
         })
     }
 
-    /// Why a comparison could not be made, where others still can.
-    fn not_compared(&self, error: Error) -> Result<Outcome> {
+    /// Why a comparison could not be made, where others still can; and the damage, if it is that.
+    fn not_compared(&self, error: Error, check: &StageCheck) -> Result<(Outcome, Option<Error>)> {
         if error.damaged_file().is_some() {
-            self.shared.reader.damaged.note(&error);
-            return Ok(Outcome::NotCompared(error.to_string()));
+            let outcome = Outcome::NotCompared(error.message().to_owned());
+            return Ok((outcome, Some(self.met(error, &check.of, check.span))));
         }
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Corrupt => {
-                Ok(Outcome::NotCompared(error.to_string()))
+                Ok((Outcome::NotCompared(error.to_string()), None))
             }
             _ => Err(error),
+        }
+    }
+
+    /// Damage that was met, with the place of what it keeps from being read.
+    fn met(&self, error: Error, of: &str, span: Span) -> Error {
+        self.shared.reader.damaged.note(&error);
+        let mut runs = self.manifest.runs.values();
+        let named = runs.find(|run| {
+            let mut files = run.segments.iter().map(|segment| segment.file.as_str());
+            files.any(|file| error.damaged_file() == Some(file))
+        });
+        let place = match named {
+            Some(run) => place_of(&self.manifest, run),
+            None => format!("table {of:?}, SCUs {span}"),
+        };
+        error.with_detail(place)
+    }
+}
+
+/// Waits until it is known what becomes of damaged files, and says what is not good again.
+async fn settle_damage(shared: &Shared, damage: Vec<(usize, Error)>, report: &mut TableReport) {
+    let begin = shared.env.clock.monotonic();
+    for (check, error) in damage {
+        let file = error.damaged_file().unwrap_or_default();
+        let (told, hint) = match fate_of(shared, file, begin).await {
+            Fate::Whole => {
+                if let Outcome::NotCompared(why) = &mut report.checks[check].outcome {
+                    *why = format!("{}: it is whole again", error.message());
+                }
+                continue;
+            }
+            Fate::Lost => (
+                "no earlier stage holds these rows",
+                "restore the file from a backup; other tables can be read",
+            ),
+            Fate::Waits => (
+                "it is not made again yet",
+                "`lazybase status` shows what becomes of it",
+            ),
+        };
+        let known = |known: &Error| known.damaged_file() == Some(file);
+        if !report.damage.iter().any(known) {
+            let place = error.detail().unwrap_or_default();
+            let told = error.clone().with_detail(format!("{place}: {told}"));
+            report.damage.push(told.with_hint(hint));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Statements that look after what is stored: SETTLE, VERIFY TABLE and BACKUP TO.
 //!
 //! The latter two give rows that say what was done. A difference that VERIFY TABLE finds is an
-//! error, so that no script passes over it.
+//! error, so that no script passes over it, and so is a file that is lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) async fn verify(session: &Arc<Shared>, table: &str, share: f64) -> Re
     let stored = stored.map_or(table, |state| state.table.name.as_str());
     let teller = session.teller();
     let report = instance.verify_table(stored, share, &teller).await?;
-    if let Some(error) = difference(table, &report) {
+    if let Some(error) = difference(table, &report).or_else(|| damage(&report)) {
         return Err(error);
     }
     let checks = &report.checks;
@@ -128,6 +128,16 @@ fn difference(table: &str, report: &TableReport) -> Option<Error> {
             .with_detail(lines.join("\n"))
             .with_hint(hint),
     )
+}
+
+/// What can't be read, if anything: the first of it, with all that is to be said in the detail.
+fn damage(report: &TableReport) -> Option<Error> {
+    let (first, others) = report.damage.split_first()?;
+    if others.is_empty() {
+        return Some(first.clone());
+    }
+    let lines: Vec<String> = report.damage.iter().map(Error::fact).collect();
+    Some(first.clone().with_detail(lines.join("\n")))
 }
 
 /// BACKUP TO.

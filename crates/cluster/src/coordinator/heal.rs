@@ -26,6 +26,7 @@ use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span, TableId, ViewId}
 use super::policy::RunningTask;
 use super::run::Coordinator;
 use crate::condemned;
+use crate::parts::place_of;
 use crate::shared::{DamageState, DamageStatus, is_log};
 use crate::task::{Heal, HealPiece, Output, Replaced, Report, StageName, TaskId, TaskStatus, Work};
 
@@ -330,7 +331,7 @@ impl Coordinator {
             for file in damaged_files(run, damaged) {
                 named.insert(file);
                 let fresh = || DamageStatus {
-                    place: place(&manifest, run),
+                    place: place_of(&manifest, run),
                     what: damaged[file].message().to_owned(),
                     state: DamageState::Suspected,
                     table: None,
@@ -433,7 +434,7 @@ impl Coordinator {
             if self.healing.reported.insert(file.to_owned()) {
                 let error = damaged[file].clone().with_detail(format!(
                     "{}: no earlier stage holds these rows",
-                    place(manifest, run)
+                    place_of(manifest, run)
                 ));
                 self.shared.report_trouble(&error);
             }
@@ -649,10 +650,4 @@ fn names(entry: &ScuEntry, file: &str) -> bool {
     pieces
         .chain(entry.files.iter().map(String::as_str))
         .any(|named| named == file)
-}
-
-fn place(manifest: &Manifest, run: &Run) -> String {
-    let state = manifest.table_of_view(run.view);
-    let table = state.map_or("", |state| state.table.name.as_str());
-    format!("table {table:?}, view {}, SCUs {}", run.view, run.span)
 }

@@ -8,7 +8,9 @@ use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use futures::executor::block_on;
 use futures::future::select;
-use lazybase_cluster::{Instance, Outcome, SettleTo, StageName, TableReport};
+use lazybase_cluster::{
+    DamageState, Instance, Outcome, Settings, SettleTo, StageCheck, StageName, TableReport,
+};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
@@ -17,7 +19,7 @@ use lazybase_engine::manifest::{Edit, HealedRun, ManifestStore, RunKind};
 use lazybase_engine::segment::{ReadCounters, RowLayout, Segment, SegmentWriter, WriteOptions};
 use lazybase_model::{Freshness, Table};
 
-use crate::damage::wait_for;
+use crate::damage::{assert_names, wait_for};
 use crate::harness::{Change, commit, create, fresh, keeping, open, pause, scan, settings};
 use crate::heal::{batch, create_view, entries, files_of, shown};
 use crate::model::Model;
@@ -418,6 +420,63 @@ fn what_was_found_wrong_stays_out_of_use_after_a_restart() {
     let report = verify(&instance, 1.0);
     let of_runs = report.differing().filter(|check| check.stage != "view");
     assert_eq!(of_runs.count(), 0, "{report:?}");
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn a_table_whose_only_file_is_missing_does_not_end_well() {
+    let store = MemoryStore::without_history();
+    let without_cache = Settings {
+        cache_bytes: 0,
+        ..settings()
+    };
+    let instance = open(Arc::new(store.clone()), without_cache).unwrap();
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    wait_for(&instance, "everything to be retired", |instance| {
+        let manifest = instance.manifest();
+        manifest.runs.len() == 1 && manifest.scus.is_empty()
+    });
+    let files = files_of(&instance, &table, RunKind::Base);
+    let [file] = &files[..] else {
+        panic!("{files:?}");
+    };
+    let span = instance.manifest().runs.values().next().unwrap().span;
+    block_on(store.delete(file)).unwrap();
+    for share in [0.05, 1.0] {
+        let report = verify(&instance, share);
+        let [error] = &report.damage[..] else {
+            panic!("{share}: {report:?}");
+        };
+        assert_names(error, file, "the file is gone");
+        let place = format!("table \"t\", view {}, SCUs {span}: ", table.primary.id);
+        let detail = error.detail().unwrap_or_default();
+        assert!(detail.starts_with(&place), "{detail}");
+        assert!(detail.contains("no earlier stage holds"), "{detail}");
+    }
+    block_on(instance.close()).unwrap();
+}
+
+#[test]
+fn a_file_that_is_missing_is_made_again_where_an_earlier_stage_is_kept() {
+    let store = MemoryStore::without_history();
+    let (table, _, model) = story(&store);
+    let instance = open_still(&store);
+    let file = files_of(&instance, &table, RunKind::Base).remove(0);
+    block_on(store.delete(&file)).unwrap();
+    let report = verify(&instance, 1.0);
+    assert_eq!(report.differing().count(), 0, "{report:?}");
+    assert!(report.damage.is_empty(), "{report:?}");
+    let again = |check: &StageCheck| match &check.outcome {
+        Outcome::NotCompared(why) => why.contains(&file) && why.contains("whole again"),
+        _ => false,
+    };
+    assert!(report.checks.iter().any(again), "{report:?}");
+    let damage = instance.status().damage;
+    assert_eq!(damage[&file].state, DamageState::Healed);
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, model.rows());
     block_on(instance.close()).unwrap();

@@ -66,6 +66,15 @@ fn repair_says_by_its_status_what_is_healed_and_what_is_lost() {
     );
     let err = place.fails(&["sql", "-c", "SELECT count(*), max(name) FROM t"]);
     assert!(err.contains("no earlier stage holds these rows"), "{err}");
+    let err = place.fails(&["sql", "-c", "VERIFY TABLE t"]);
+    for part in [
+        "segments/",
+        "table \"t\"",
+        "SCUs ",
+        "no earlier stage holds",
+    ] {
+        assert!(err.contains(part), "{err}");
+    }
 }
 
 #[test]
