@@ -285,8 +285,8 @@ impl Verifier<'_> {
         Ok(checked)
     }
 
-    /// Reads the files of a run that can't be compared; of a sample, whether they are there and what
-    /// they begin with. Those that are damaged.
+    /// Reads the files of a run that can't be compared; of a sample their indexes alone. Those that
+    /// are damaged.
     async fn read_back(&self, table: &TableState, pair: &StagePair) -> Result<Vec<Error>> {
         let mut damage = Vec::new();
         for run in &pair.runs {

@@ -158,7 +158,8 @@ fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
     close_whole(&instance);
 }
 
-/// More suspected files hang than attempts are waited for: what else hangs is given up all the same.
+/// More suspected files hang than attempts are waited for: what else hangs is given up all the
+/// same.
 #[test]
 fn suspected_files_that_hang_leave_room_for_what_else_hangs() {
     let faults = Faults::none();

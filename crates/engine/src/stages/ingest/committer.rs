@@ -614,11 +614,12 @@ impl Committer {
         if self.files.has_room(0, bytes) {
             return Ok(());
         }
-        let mut rotated = self.files.rotate(bytes).await;
+        let before = self.newest_acknowledged();
+        let mut rotated = self.files.rotate(bytes, before).await;
         if let Err(StoreError::DefinitelyNot { full: true, .. }) = rotated {
             // What nothing needs any more may be all that is lacking.
             self.collect().await;
-            rotated = self.files.rotate(bytes).await;
+            rotated = self.files.rotate(bytes, before).await;
         }
         if let Err(error) = &rotated {
             self.note_failure(&error.to_string());
@@ -633,6 +634,15 @@ impl Committer {
         })?;
         self.collect().await;
         Ok(())
+    }
+
+    /// The newest SCU that has an acknowledged batch, or that was sealed without one.
+    fn newest_acknowledged(&self) -> ScuNumber {
+        let open = self.shared.open_scu();
+        match open.acknowledged() {
+            0 => self.sealed_through,
+            _ => open.scu(),
+        }
     }
 
     fn note_failure(&self, what: &str) {

@@ -9,7 +9,9 @@
 //! long as that header is; so if it is not, somebody took it. Invariant LOG-8: each file that may
 //! be there is the current one, the next one, closed, or in the pool: what could not be made, too.
 //! Invariant LOG-9: a file that was begun goes, under another name or for good, only while no older
-//! one is there with frames of the open SCU, so that these tell of a later loss.
+//! one is there with frames of the open SCU, so that these tell of a later loss. Invariant LOG-10:
+//! the frames of a file say of which SCU a batch stands before it: while the manifest may not have
+//! that one, the file before is there (LOG-6), or somebody took it.
 //!
 //! ```text
 //!   U: frames of SCU 5   G: frames of SCU 5   F: begun behind G; no batch of SCU 5 was committed
@@ -43,6 +45,8 @@ pub(super) struct CurrentFile {
     pub(super) end: u64,
     /// The newest SCU that a frame in it may name.
     pub(super) newest_scu: ScuNumber,
+    /// The newest SCU of which a batch was acknowledged when the file was taken (LOG-10).
+    pub(super) before: ScuNumber,
 }
 
 /// What of the log has to stay.
@@ -210,8 +214,9 @@ impl LogFiles {
             .is_some_and(|current| current.end + pending + bytes <= current.capacity)
     }
 
-    /// Closes the current file, all of which is durable, and begins one with room for `bytes`.
-    pub(super) async fn rotate(&mut self, bytes: u64) -> StoreResult<()> {
+    /// Closes the current file, all of which is durable, and begins one with room for `bytes`;
+    /// `before` is the newest SCU of which a batch was acknowledged.
+    pub(super) async fn rotate(&mut self, bytes: u64, before: ScuNumber) -> StoreResult<()> {
         let needed = FILE_HEADER_BYTES + bytes;
         let capacity = match needed <= self.file_bytes {
             true => self.file_bytes,
@@ -238,6 +243,7 @@ impl LogFiles {
             capacity,
             end: FILE_HEADER_BYTES,
             newest_scu: ScuNumber::ZERO,
+            before,
         });
         self.prepare_spare();
         Ok(())

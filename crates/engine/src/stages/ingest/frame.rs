@@ -34,8 +34,8 @@ pub(crate) const LOG_FOLDER: &str = "log/";
 const FILE_MAGIC: [u8; 8] = *b"LAZYLOG\n";
 const READY_MAGIC: [u8; 8] = *b"LAZYRDY\n";
 /// Version 1 knew no commit frames that carry a number, version 2 none that name a manifest, and no
-/// headers of files that are ready.
-const FORMAT_VERSION: u32 = 3;
+/// headers of files that are ready, version 3 no frames that say what stands before their file.
+const FORMAT_VERSION: u32 = 4;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LBFR");
 const FLAG_LZ4: u8 = 1;
 /// The reversed polynomial of CRC-32C.
@@ -262,6 +262,10 @@ pub(crate) struct FrameHeader {
     pub(crate) identity: u64,
     /// The SCU that was open when the frame was written; a commit frame's batch stands in it.
     pub(crate) scu: ScuNumber,
+    /// The newest SCU of which an acknowledged batch stands in the files before this one, or a
+    /// newer one without batches that the manifest has; not said in version 3, nor where it is far
+    /// back.
+    pub(crate) before: Option<ScuNumber>,
     /// The batch.
     pub(crate) batch: u64,
     /// How much of this file was durable when the frame was written: a bad frame before that point
@@ -281,6 +285,7 @@ impl FrameHeader {
             FrameKind::Commit => 2,
         };
         bytes[9] = if self.lz4 { FLAG_LZ4 } else { 0 };
+        bytes[10..12].copy_from_slice(&self.scus_back().to_le_bytes());
         bytes[12..16].copy_from_slice(&self.payload_crc.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.length.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.identity.to_le_bytes());
@@ -293,6 +298,15 @@ impl FrameHeader {
         bytes
     }
 
+    /// How many SCUs `before` lies back, counted from 1; 0 where it is not said.
+    fn scus_back(&self) -> u16 {
+        let back = |before: ScuNumber| {
+            let back = self.scu.0.checked_sub(before.0)?;
+            u16::try_from(back).ok()?.checked_add(1)
+        };
+        self.before.and_then(back).unwrap_or(0)
+    }
+
     /// Reads a header that stands at `offset` of file `number`; `None` if there is none.
     pub(crate) fn decode(bytes: &[u8], number: u64, offset: u64) -> Option<FrameHeader> {
         let bytes = bytes.get(..FRAME_HEADER_BYTES)?;
@@ -301,6 +315,9 @@ impl FrameHeader {
         {
             return None;
         }
+        let scu = u64_at(bytes, 32);
+        let back = u64::from(u16::from_le_bytes([bytes[10], bytes[11]]));
+        let before = back.checked_sub(1).and_then(|back| scu.checked_sub(back));
         Some(FrameHeader {
             kind: match bytes[8] {
                 1 => FrameKind::Data,
@@ -311,7 +328,8 @@ impl FrameHeader {
             payload_crc: u32_at(bytes, 12),
             length: u64_at(bytes, 16),
             identity: u64_at(bytes, 24),
-            scu: ScuNumber(u64_at(bytes, 32)),
+            scu: ScuNumber(scu),
+            before: before.map(ScuNumber),
             batch: u64_at(bytes, 56),
             durable: u64_at(bytes, 40),
             raw_length: u64_at(bytes, 48),
@@ -431,6 +449,7 @@ impl EncodedFrame {
             length: self.length,
             identity: stamp.identity,
             scu: stamp.scu,
+            before: stamp.before,
             batch: stamp.batch,
             durable: stamp.durable,
             raw_length: self.raw_length,
@@ -443,6 +462,7 @@ impl EncodedFrame {
 pub(crate) struct FrameStamp {
     pub(crate) identity: u64,
     pub(crate) scu: ScuNumber,
+    pub(crate) before: Option<ScuNumber>,
     pub(crate) batch: u64,
     pub(crate) durable: u64,
 }

@@ -42,6 +42,7 @@ pub(crate) fn log_of_payloads(mut bytes: &[u8]) -> Vec<u8> {
         let stamp = FrameStamp {
             identity: IDENTITY,
             scu: ScuNumber(1),
+            before: None,
             batch: u64::from(kind / 4),
             durable: 0,
         };

@@ -19,7 +19,8 @@
 //!    header, written when the copies are durable, ends the old one.
 //!
 //! 4. What is gone as a whole shows in what is left: a file that was made ready says which one was
-//!    being written then, and each commit frame names the newest manifest that was durable.
+//!    being written then, each frame of which SCU a batch stands before its file, and each commit
+//!    frame names the newest manifest that was durable.
 //!
 //! The fact behind 2, against a simpler rule ("a bad frame with a good one after it is damage"): a
 //! group is several pages, and a crash of the machine may keep the later ones and lose the earlier.
@@ -91,7 +92,8 @@ pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
         claims,
         begun,
     };
-    relocate::relocate(env, &mut log, &mut commits).await?;
+    let sealed_through = manifest.sealed_through;
+    relocate::relocate(env, &mut log, &mut commits, sealed_through).await?;
     Ok(Recovered {
         sealed: seal_found(manifest, commits),
         log,
@@ -126,7 +128,8 @@ async fn read_log(
         commits.append(&mut scan.commits);
     }
     if let Some(gap) = chain.gap {
-        check_gap(store, manifest, listed, gap, commits.first()).await?;
+        let before = scans.first().and_then(|scan| scan.before);
+        check_gap(store, manifest, listed, gap, (before, commits.first())).await?;
     }
     check_order(manifest, &commits)?;
     check_ddl_batch(manifest, &scans, &commits)?;
@@ -312,20 +315,23 @@ async fn read_chain(
     Ok(Chain { files, gap })
 }
 
-/// Checks that nothing is missing before the chain: batches that it holds would not begin with the
-/// first of an SCU, and a file before it would hold frames of one that is not in the manifest: of
-/// batches that were dropped none are left when a file after them goes (LOG-9).
+/// Checks that nothing is missing before the chain. Its oldest file says of which SCU a batch
+/// stands `before` it: one that is not in the manifest is missing (LOG-10). Where it does not say,
+/// batches that the chain holds would not begin with the first of an SCU, and a file before it
+/// would hold frames of one that is not in the manifest: of batches that were dropped none are left
+/// when a file after them goes (LOG-9).
 async fn check_gap(
     store: &dyn Store,
     manifest: &Manifest,
     listed: &[(u64, u64)],
     gap: Gap,
-    first: Option<&FoundCommit>,
+    (before, first): (Option<ScuNumber>, Option<&FoundCommit>),
 ) -> Result<()> {
     let next = manifest.sealed_through.next();
-    let missed = match first {
-        Some(found) => found.scu != next || found.commit.position != 1,
-        None => {
+    let missed = match (before, first) {
+        (Some(before), _) => before >= next,
+        (None, Some(found)) => found.scu != next || found.commit.position != 1,
+        (None, None) => {
             let mut missed = false;
             for (number, bytes) in listed.iter().filter(|(number, _)| *number < gap.number) {
                 let name = log_name(*number);

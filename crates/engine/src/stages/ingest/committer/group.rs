@@ -209,7 +209,8 @@ impl Committer {
     async fn move_group(&mut self, mut group: Group, first: StoreError) {
         self.note_failure(&first.to_string());
         self.files.abandon();
-        let moved = match self.files.rotate(group.bytes).await {
+        let before = self.newest_acknowledged();
+        let moved = match self.files.rotate(group.bytes, before).await {
             Err(error) => Err(error),
             Ok(()) => match self.write_group(&mut group).await {
                 Written::All => self.sync_group(&group).await,
@@ -243,7 +244,8 @@ impl Committer {
             return Ok(());
         }
         if self.files.current.is_none() {
-            self.files.rotate(0).await?;
+            let before = self.newest_acknowledged();
+            self.files.rotate(0, before).await?;
         }
         let file = self.files.current.as_mut();
         let file = file.expect("a file was begun");
@@ -287,6 +289,7 @@ impl Committer {
             let stamp = FrameStamp {
                 identity: file.header.identity,
                 scu,
+                before: Some(file.before),
                 batch: item.batch(),
                 durable: file.end,
             };

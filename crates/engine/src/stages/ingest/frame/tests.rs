@@ -74,6 +74,7 @@ fn stored(frame: &EncodedFrame, number: u64, offset: u64) -> Vec<u8> {
     let stamp = FrameStamp {
         identity: 11,
         scu: ScuNumber(3),
+        before: Some(ScuNumber(2)),
         batch: 0x1234_5678_9abc_def0,
         durable: 64,
     };
@@ -100,6 +101,29 @@ fn a_frame_reads_back_only_at_its_place() {
         assert!(verify_frame(&bytes, 7, 12, 128).is_err());
         assert!(verify_frame(&bytes, 7, 11, 144).is_err());
         assert!(verify_frame(&bytes[..bytes.len() - 1], 7, 11, 128).is_err());
+    }
+}
+
+#[test]
+fn a_frame_says_what_stands_before_its_file_unless_that_is_too_far_back() {
+    let far = u64::from(u16::MAX);
+    for (scu, before, said) in [
+        (far, 0, None),
+        (far, 1, Some(1)),
+        (far, far, Some(far)),
+        (0, 0, Some(0)),
+        (1, 2, None),
+    ] {
+        let stamp = FrameStamp {
+            identity: 11,
+            scu: ScuNumber(scu),
+            before: Some(ScuNumber(before)),
+            batch: 1,
+            durable: 64,
+        };
+        let bytes = frame(false).header(stamp).encode(7, 128);
+        let header = FrameHeader::decode(&bytes, 7, 128).unwrap();
+        assert_eq!(header.before, said.map(ScuNumber), "{scu}, {before}");
     }
 }
 
@@ -197,6 +221,7 @@ fn sample_log(manifest: Option<u64>) -> Vec<u8> {
     let stamp = FrameStamp {
         identity: header.identity,
         scu: ScuNumber(5),
+        before: Some(ScuNumber(4)),
         batch: 77,
         durable: FILE_HEADER_BYTES,
     };
@@ -250,8 +275,8 @@ fn the_golden_log_is_what_is_written() {
         begun_bytes: 1024,
     };
     let files = [
-        ("format-3/0000000000000003.log", sample_log(Some(19))),
-        ("format-3/0000000000000004.log", ready.encode().to_vec()),
+        ("format-4/0000000000000003.log", sample_log(Some(19))),
+        ("format-4/0000000000000004.log", ready.encode().to_vec()),
     ];
     for (name, bytes) in files {
         let path = root.join(name);
@@ -265,12 +290,25 @@ fn the_golden_log_is_what_is_written() {
             "{name}: the format changed"
         );
     }
-    // What version 2 wrote is read as it is: its commit frames name no manifest.
-    let older = sample_log(None);
+    // What version 3 wrote is read as it is: its frames don't say what stands before their file.
+    let older = std::fs::read(root.join("format-3/0000000000000003.log")).unwrap();
+    let header = FileHeader::decode(&older, 3);
+    assert!(matches!(header, HeaderState::Valid(_)), "{header:?}");
+    let (header, commit) = commit_in(&older);
+    assert_eq!((header.before, commit.manifest), (None, Some(19)));
+    let ready_before = std::fs::read(root.join("format-3/0000000000000004.log")).unwrap();
+    assert_eq!(ReadyHeader::decode(&ready_before, 4), Some(ready));
+    // Commit frames of version 2 name no manifest.
+    let (header, commit) = commit_in(&sample_log(None));
+    assert_eq!(header.before, Some(ScuNumber(4)));
+    assert_eq!((commit.manifest, commit.parts.len()), (None, 1));
+}
+
+/// The commit frame of the sample.
+fn commit_in(log: &[u8]) -> (FrameHeader, Commit) {
     let offset = (FILE_HEADER_BYTES + frame(false).frame_length()) as usize;
-    let rest = Bytes::copy_from_slice(&older[offset..]);
+    let rest = Bytes::copy_from_slice(&log[offset..]);
     let header = FrameHeader::decode(&rest, 3, offset as u64).unwrap();
     let payload = payload_of(&rest.slice(..header.frame_length() as usize), &header).unwrap();
-    let commit = Commit::decode(&payload).unwrap();
-    assert_eq!((commit.manifest, commit.parts.len()), (None, 1));
+    (header, Commit::decode(&payload).unwrap())
 }

@@ -8,7 +8,7 @@
 //! The new file's header comes last: as long as it is not there the file counts for nothing, and
 //! from then on the old file ends where it is known to be durable.
 
-use lazybase_model::Result;
+use lazybase_model::{Result, ScuNumber};
 
 use super::super::files::LogStart;
 use super::super::frame::{
@@ -19,11 +19,13 @@ use super::super::gather::Gather;
 use super::FoundCommit;
 use crate::env::Env;
 
-/// Copies what lies behind the durable end of the log, and has `commits` name the copies.
+/// Copies what lies behind the durable end of the log, and has `commits` name the copies: all that
+/// were found after the SCU `sealed_through`.
 pub(super) async fn relocate(
     env: &Env,
     log: &mut LogStart,
     commits: &mut [FoundCommit],
+    sealed_through: ScuNumber,
 ) -> Result<()> {
     let Some(previous) = log.previous else {
         return Ok(());
@@ -39,6 +41,8 @@ pub(super) async fn relocate(
     if bytes == 0 {
         return Ok(());
     }
+    let staying = commits.iter().rev().find(|found| !behind(&found.place));
+    let before = staying.map_or(sealed_through, |found| found.scu);
     let number = log.next_number;
     let header = FileHeader {
         number,
@@ -54,7 +58,8 @@ pub(super) async fn relocate(
     let mut gather = Gather::new(&mut *file, &mut buffer, FILE_HEADER_BYTES);
     let mut offset = FILE_HEADER_BYTES;
     for found in commits.iter_mut().filter(moving()) {
-        offset = copy_batch(env, &mut gather, &header, found, offset, behind).await?;
+        let place = (&header, before, offset);
+        offset = copy_batch(env, &mut gather, place, found, behind).await?;
     }
     gather.flush().await?;
     file.sync().await?;
@@ -84,15 +89,15 @@ fn moved_bytes(found: &FoundCommit, behind: impl Fn(&FramePlace) -> bool) -> u64
 async fn copy_batch(
     env: &Env,
     gather: &mut Gather<'_>,
-    file: &FileHeader,
+    (file, before, start): (&FileHeader, ScuNumber, u64),
     found: &mut FoundCommit,
-    start: u64,
     behind: impl Fn(&FramePlace) -> bool,
 ) -> Result<u64> {
     let mut offset = start;
     let stamp = FrameStamp {
         identity: file.identity,
         scu: found.scu,
+        before: Some(before),
         batch: found.batch,
         durable: FILE_HEADER_BYTES,
     };

@@ -39,6 +39,8 @@ pub(super) struct FileScan {
     pub(super) commits: Vec<FoundCommit>,
     /// The newest manifest that any of the file's batches was written under.
     pub(super) manifest: u64,
+    /// The newest SCU of which an acknowledged batch stands before the file, as its frames say.
+    pub(super) before: Option<ScuNumber>,
 }
 
 impl FileScan {
@@ -91,6 +93,7 @@ pub(super) async fn scan_file(
         data: BTreeMap::new(),
         commits: Vec::new(),
         manifest: 0,
+        before: None,
     };
     for found in &found {
         let unneeded = |scu: ScuNumber| scu <= manifest.sealed_through;
@@ -141,6 +144,7 @@ impl FileScan {
         manifest: &Manifest,
     ) -> Result<()> {
         let length = header.frame_length();
+        self.before = self.before.or(header.before);
         if header.kind == FrameKind::Data {
             self.data.insert(offset, length);
             return Ok(());

@@ -249,6 +249,30 @@ fn a_file_with_nothing_but_a_commit_frame_is_missed() {
     drop(behind);
 }
 
+/// A lost file may hold all frames of all batches: the one behind it, which holds none that was
+/// committed, tells.
+#[test]
+fn a_file_with_all_that_was_acknowledged_is_missed() {
+    for seals in [false, true] {
+        let world = World::new(small());
+        world.upload([1], 5).unwrap();
+        let lost = log_name(world.ingest.unsorted()[0].prefix(1)[0].commit.file);
+        if seals {
+            // The manifest does not have it yet.
+            world.seal();
+        }
+        let behind = world.write(vec![(keyed(1), upserts(1_000..1_400, 40))]);
+        world.spawner.run();
+        let store = store_of(&world);
+        let image = store.crash_image(store.operations(), Unsynced::Everything);
+        block_on(image.delete(&lost)).unwrap();
+        let missed = World::open(Env::test_over(2, image), &no_manifest(), small()).err();
+        let missed = missed.expect("the batch is missed");
+        assert_eq!(missed.damaged_file(), Some(lost.as_str()), "{missed}");
+        drop(behind);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(12) })]
 
