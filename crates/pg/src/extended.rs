@@ -31,9 +31,9 @@ use crate::messages::{Bind, Message, Named, broken};
 use crate::words::{self, Kind};
 use crate::{failure, parameters, types};
 
-/// The most statements, and portals, that a connection keeps.
+/// The most portals that a connection keeps.
 const KEPT_MAX: usize = 10_000;
-/// The most bytes that the texts of a connection's statements have, or the values of its portals.
+/// The most bytes that the values of a connection's portals have, or the text of a statement.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// A prepared statement.
@@ -116,11 +116,12 @@ impl Connection {
             ))
             .with_sqlstate("42P05")));
         }
-        let kept: usize = self.statements.values().map(|kept| kept.sql.len()).sum();
-        if self.statements.len() >= KEPT_MAX || kept + sql.len() > KEPT_BYTES_MAX {
-            return Ok(Err(Error::unavailable("too many prepared statements")
-                .with_hint("DEALLOCATE those that are not needed")
-                .with_sqlstate("53400")));
+        // How many have names, and how long these are together, is the session's to bound.
+        if sql.len() > KEPT_BYTES_MAX {
+            return Ok(Err(Error::unavailable(format!(
+                "a prepared statement is longer than {KEPT_BYTES_MAX} bytes"
+            ))
+            .with_sqlstate("53400")));
         }
         let kind = words::kind(sql);
         let cursor = match kind {

@@ -33,6 +33,9 @@ use crate::session::{Session, Shared};
 use crate::value::Value;
 use crate::{pg_type_of, types};
 
+#[cfg(test)]
+mod tests;
+
 /// The most that a session keeps.
 const KEPT_MAX: usize = 10_000;
 /// The most bytes that their texts have.
@@ -40,7 +43,14 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// The statements of one session by their names.
 #[derive(Debug, Default)]
-pub(crate) struct NamedStatements(Mutex<BTreeMap<String, Arc<Named>>>);
+pub(crate) struct NamedStatements(Mutex<ByName>);
+
+#[derive(Debug, Default)]
+struct ByName {
+    all: BTreeMap<String, Arc<Named>>,
+    /// What all their texts have.
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct Named {
@@ -77,13 +87,13 @@ impl Session {
 
     /// Whether the session keeps a statement of that name.
     pub fn keeps_statement(&self, name: &str) -> bool {
-        self.shared().named.0.lock().contains_key(name)
+        self.shared().named.0.lock().all.contains_key(name)
     }
 
     /// The statement that PREPARE has kept under a name, and the types of all its parameters.
     pub fn kept_statement(&self, name: &str) -> Option<(Prepared, Vec<DataType>)> {
         let shared = self.shared();
-        let named = shared.named.0.lock().get(name).cloned()?;
+        let named = shared.named.0.lock().all.get(name).cloned()?;
         let kept = named.kept.as_ref().filter(|_| named.from_sql)?;
         Some((kept.within(Arc::clone(shared)), named.types.clone()))
     }
@@ -95,28 +105,41 @@ impl Session {
 
     /// Keeps no statements any more.
     pub fn forget_statements(&self) {
-        self.shared().named.0.lock().clear();
+        *self.shared().named.0.lock() = ByName::default();
+    }
+}
+
+impl ByName {
+    fn insert(&mut self, name: &str, statement: Named) -> Result<()> {
+        if self.all.contains_key(name) {
+            return Err(taken(name));
+        }
+        let bytes = self.bytes + statement.sql.len();
+        if self.all.len() >= KEPT_MAX || bytes > KEPT_BYTES_MAX {
+            return Err(Error::unavailable("too many prepared statements")
+                .with_hint("DEALLOCATE those that are not needed")
+                .with_sqlstate("53400"));
+        }
+        self.bytes = bytes;
+        self.all.insert(name.to_owned(), Arc::new(statement));
+        Ok(())
+    }
+
+    /// Whether there was one.
+    fn remove(&mut self, name: &str) -> bool {
+        let removed = self.all.remove(name);
+        self.bytes -= removed.as_ref().map_or(0, |kept| kept.sql.len());
+        removed.is_some()
     }
 }
 
 impl NamedStatements {
     fn insert(&self, name: &str, statement: Named) -> Result<()> {
-        let mut named = self.0.lock();
-        if named.contains_key(name) {
-            return Err(taken(name));
-        }
-        let bytes: usize = named.values().map(|kept| kept.sql.len()).sum();
-        if named.len() >= KEPT_MAX || bytes + statement.sql.len() > KEPT_BYTES_MAX {
-            return Err(Error::unavailable("too many prepared statements")
-                .with_hint("DEALLOCATE those that are not needed")
-                .with_sqlstate("53400"));
-        }
-        named.insert(name.to_owned(), Arc::new(statement));
-        Ok(())
+        self.0.lock().insert(name, statement)
     }
 
     fn get(&self, name: &str) -> Result<Arc<Named>> {
-        let named = self.0.lock().get(name).cloned();
+        let named = self.0.lock().all.get(name).cloned();
         named.ok_or_else(|| unknown(name))
     }
 
@@ -124,12 +147,12 @@ impl NamedStatements {
         let mut named = self.0.lock();
         match name {
             None => {
-                named.clear();
+                *named = ByName::default();
                 Ok("DEALLOCATE ALL")
             }
             Some(name) => match named.remove(name) {
-                Some(_) => Ok("DEALLOCATE"),
-                None => Err(unknown(name)),
+                true => Ok("DEALLOCATE"),
+                false => Err(unknown(name)),
             },
         }
     }
@@ -137,7 +160,7 @@ impl NamedStatements {
     /// The rows of `pg_prepared_statements`.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let named = self.0.lock();
-        let rows = named.iter().map(|(name, statement)| {
+        let rows = named.all.iter().map(|(name, statement)| {
             let types = statement.types.iter().map(type_name);
             vec![
                 ("name", name.clone().into()),
