@@ -14,8 +14,8 @@
 //!        |                          exact_constants, fine_moments, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
 //!        |                          in_lists, casts, shown_spans, checked_integers, guards
-//!        |                optimizer: (its own), single_distinct, day_bounds, checked_integers,
-//!        |                           guards
+//!        |                optimizer: (its own), single_distinct, common_parts, day_bounds,
+//!        |                           checked_integers, guards
 //!   physical plan         forgetful, open_filters, (its own), text_groups, whole_orders,
 //!                         patient_joins
 //!
@@ -38,6 +38,7 @@ mod casts;
 mod certain_rows;
 pub(crate) mod checked_integers;
 pub(crate) mod column_names;
+mod common_parts;
 mod comparisons;
 mod constant_conditions;
 mod counted_sets;
@@ -133,6 +134,7 @@ use bare_filters::BareFilters;
 use casts::CASTS;
 use certain_rows::CERTAIN_ROWS;
 use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
+use common_parts::CommonParts;
 use constant_conditions::CONSTANT_CONDITIONS;
 use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
@@ -253,17 +255,18 @@ pub(crate) fn base(
     Ok(state)
 }
 
-/// The planner's rules for logical plans, with one in the place of its own, and one behind that
+/// The planner's rules for logical plans, with two in the place of its own, and one behind that
 /// which computes constants.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let ours = Arc::new(SingleDistinct::new()) as Arc<dyn OptimizerRule + Send + Sync>;
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [
+        Arc::new(SingleDistinct::new()),
+        Arc::new(CommonParts::new()),
+    ];
     let mut rules = Vec::new();
     for rule in Optimizer::new().rules {
         let computes = rule.name() == "simplify_expressions";
-        rules.push(match rule.name() == ours.name() {
-            true => Arc::clone(&ours),
-            false => rule,
-        });
+        let own = ours.iter().find(|own| own.name() == rule.name());
+        rules.push(own.map_or(rule, Arc::clone));
         if computes {
             rules.push(Arc::new(DAY_BOUNDS));
         }

@@ -1,0 +1,81 @@
+//! What several expressions have in common is computed once, but for whole windows. The planner's
+//! rule puts those into a projection, which computes none, and the query is refused; and it takes
+//! for one what is two.
+//!
+//! ```text
+//!   sum(1 + 1) OVER (), sum(2) OVER ()      one window, once constants are computed
+//!   sum(a + b) OVER (), sum(b + a) OVER ()
+//!   sum(a) OVER (PARTITION BY b ROWS ...),  two, and one to the rule
+//!   sum(a) OVER (ORDER BY b ROWS ...)
+//! ```
+//!
+//! A rule of the planner in the place of its own: a plan in which that has moved a window stays as
+//! it was. Reads and gives plans.
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct CommonParts(CommonSubexprEliminate);
+
+impl CommonParts {
+    pub(crate) fn new() -> CommonParts {
+        CommonParts(CommonSubexprEliminate::new())
+    }
+}
+
+impl OptimizerRule for CommonParts {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        if !any_node(&plan, |node| Ok(matches!(node, LogicalPlan::Window(_))))? {
+            return self.0.rewrite(plan, config);
+        }
+        let rewritten = self.0.rewrite(plan.clone(), config)?;
+        match any_node(&rewritten.data, computes_windows_elsewhere)? {
+            true => Ok(Transformed::no(plan)),
+            false => Ok(rewritten),
+        }
+    }
+}
+
+/// Whether something holds for a node of a plan, or of a subquery of it.
+fn any_node(plan: &LogicalPlan, holds: impl Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = holds(node)?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether windows stand in a node that computes none.
+fn computes_windows_elsewhere(node: &LogicalPlan) -> Result<bool> {
+    if matches!(node, LogicalPlan::Window(_)) {
+        return Ok(false);
+    }
+    let is_window = |part: &Expr| Ok(matches!(part, Expr::WindowFunction(_)));
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= expr.exists(is_window)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
