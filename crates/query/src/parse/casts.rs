@@ -1,10 +1,11 @@
 //! Casts to texts of a length, done as PostgreSQL does them: `CAST(x AS VARCHAR(3))` is x as text,
 //! cut to three characters, and `x::CHAR` its first one. And casts of constants to decimals, which
-//! keep all of their digits: `1234567890123456.5::DECIMAL(20, 1)` is the cast of a text.
+//! keep all of their digits: `0.1::DECIMAL(20, 1)` and `1e20::NUMERIC` are casts of texts.
 //!
 //! Rewrites sqlparser's tree and does nothing else. The planner knows no lengths: left to it, the
-//! cast would give the whole text (invariant PAR-1); and a constant with a point is a double to it,
-//! with 15 digits.
+//! cast would give the whole text (invariant PAR-1); and a constant with a point or an exponent is
+//! a double to it, which has few digits, and fewer once it is multiplied for those behind the
+//! point.
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -16,13 +17,14 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::Result;
 
 use super::unsupported;
+use crate::cast::without_exponent;
 use crate::types;
 use crate::walk::visit_expressions_mut;
 
-/// The digits that a double has of any number.
-const DOUBLE_DIGITS: usize = 15;
 /// The digits that an integer constant has at most.
 const INTEGER_DIGITS: usize = 38;
+/// The digits behind the point that Arrow reads for any decimal, be it to round them.
+const READ_DIGITS: usize = 38;
 
 /// Writes all casts of a statement to VARCHAR(n), and of constants to decimals, as what they mean.
 ///
@@ -45,7 +47,7 @@ fn cut_here(expr: &mut Expr) -> Result<()> {
         data_type: DataType::Decimal(_) | DataType::Dec(_) | DataType::Numeric(_),
         ..
     } = expr
-        && let Some(text) = constant(cast).filter(|text| is_rounded(text))
+        && let Some(text) = constant(cast).and_then(|number| exact_digits(&number))
     {
         **cast = Expr::Value(Value::SingleQuotedString(text).into());
     }
@@ -92,12 +94,18 @@ fn constant(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Whether the planner would take a number for a double that has fewer digits.
-fn is_rounded(number: &str) -> bool {
-    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
-    let digits = mantissa.chars().filter(char::is_ascii_digit).count();
-    let is_double = number.contains(['.', 'e', 'E']);
-    digits > INTEGER_DIGITS || is_double && digits > DOUBLE_DIGITS
+/// The digits of a number that the planner would take for a double.
+fn exact_digits(number: &str) -> Option<String> {
+    let plain = match number.contains(['e', 'E']) {
+        true => without_exponent(number).filter(|plain| {
+            let behind = plain.split_once('.').map_or("", |(_, behind)| behind);
+            behind.len() <= READ_DIGITS
+        })?,
+        false => number.to_owned(),
+    };
+    let digits = plain.bytes().filter(u8::is_ascii_digit).count();
+    let is_double = number.contains(['.', 'e', 'E']) || digits > INTEGER_DIGITS;
+    is_double.then_some(plain)
 }
 
 /// Whether a type has a length that the planner would not see.
