@@ -48,6 +48,7 @@ pub(crate) mod system;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
+pub(crate) mod vectors;
 mod zones;
 
 /// Who is connected, and what they do.

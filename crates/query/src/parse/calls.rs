@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::folded;
 use crate::pg_catalog::rewrite::call;
+use crate::pg_catalog::vectors::is_vector;
 
 /// Rewrites a call of one of them.
 pub(super) fn rewrite(expr: &mut Expr) {
@@ -49,10 +50,15 @@ pub(super) fn rewrite(expr: &mut Expr) {
         ("date", [x]) => cast(x.clone(), DataType::Date),
         ("array_lower", [array, dimension]) => {
             let length = call("array_length", vec![array.clone(), dimension.clone()]);
-            case(Expr::IsNotNull(Box::new(length)), number(1), None)
+            let first = if is_vector(array) { 0 } else { 1 };
+            case(Expr::IsNotNull(Box::new(length)), number(first), None)
         }
         ("array_upper", [array, dimension]) => {
-            call("array_length", vec![array.clone(), dimension.clone()])
+            let length = call("array_length", vec![array.clone(), dimension.clone()]);
+            match is_vector(array) {
+                true => nested(binary(&length, BinaryOperator::Minus, &number(1))),
+                false => length,
+            }
         }
         ("isfinite", [moment]) => {
             let truth = Expr::Value(Value::Boolean(true).into());

@@ -15,6 +15,7 @@
 //! | `information_schema._pg_expandarray(x)`   | `unnest(pg_expanded(x))`                   |
 //! | `(_pg_expandarray(x)).n`                  | as `generate_subscripts(x, 1)`             |
 //! | `typname[0]`                              | `left(typname, 1)`                         |
+//! | `indkey[0]`                               | `indkey[0 + 1]`                            |
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
@@ -39,6 +40,7 @@ use super::fixed::TYPE_FUNCTIONS;
 use super::functions::{DEFAULT_OF, REGPROC_NAME, REGPROC_OID};
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
+use super::vectors::{count_as_lists, is_vector};
 use super::{PG_CATALOG, dumped, has, is_empty, order, select_list};
 use crate::parse::folded;
 use crate::walk::visit_mut;
@@ -187,8 +189,9 @@ fn rewrite_expr(expr: &mut Expr) {
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
             let expanded = part_of_expanded(root, access_chain);
-            if let Some(replaced) = expanded.or_else(|| first_letter(root, access_chain)) {
-                *expr = replaced;
+            match expanded.or_else(|| first_letter(root, access_chain)) {
+                Some(replaced) => *expr = replaced,
+                None => count_as_lists(root, access_chain),
             }
         }
         Expr::Subquery(query) => {
@@ -202,14 +205,31 @@ fn rewrite_expr(expr: &mut Expr) {
         && parts(&function.name) == ["generate_subscripts"]
         && let Some(list) = first_argument(function)
     {
-        *expr = subscripts(list);
+        let first = if is_vector(&list) { 0 } else { 1 };
+        *expr = subscripts(list, first);
     }
     if let Expr::Function(function) = expr
         && parts(&function.name) == ["array_upper"]
         && let Some(list) = first_argument(function)
     {
-        let none = Expr::Value(Value::Number("0".to_owned(), false).into());
-        *expr = call("nullif", vec![count(list), none]);
+        let of_vector = is_vector(&list);
+        let last = call("nullif", vec![count(list), number(0)]);
+        *expr = match of_vector {
+            true => computed(last, BinaryOperator::Minus, number(1)),
+            false => last,
+        };
+    }
+}
+
+pub(super) fn number(number: u8) -> Expr {
+    Expr::Value(Value::Number(number.to_string(), false).into())
+}
+
+pub(super) fn computed(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
     }
 }
 
@@ -224,15 +244,10 @@ fn count(list: Expr) -> Expr {
     }
 }
 
-/// The numbers of a list's elements, a row each.
-fn subscripts(list: Expr) -> Expr {
-    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
-    let end = Expr::BinaryOp {
-        left: Box::new(count(list)),
-        op: BinaryOperator::Plus,
-        right: Box::new(one()),
-    };
-    call("unnest", vec![call("range", vec![one(), end])])
+/// The numbers of a list's elements, a row each, from `first` on.
+fn subscripts(list: Expr, first: u8) -> Expr {
+    let end = computed(count(list), BinaryOperator::Plus, number(first));
+    call("unnest", vec![call("range", vec![number(first), end])])
 }
 
 /// The elements of a list, or their numbers, where a part of the two together is asked for.
@@ -247,7 +262,7 @@ fn part_of_expanded(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
     let list = function(&function(inner, "unnest")?, EXPANDED)?;
     match access {
         [AccessExpr::Dot(Expr::Identifier(part))] => match folded(part).as_str() {
-            "n" => Some(subscripts(list)),
+            "n" => Some(subscripts(list, 1)),
             "x" => Some(call("unnest", vec![list])),
             _ => None,
         },
@@ -261,8 +276,7 @@ fn first_letter(root: &Expr, access: &[AccessExpr]) -> Option<Expr> {
         return None;
     };
     let is_first = column(root) == "typname" && index.to_string() == "0";
-    let one = Expr::Value(Value::Number("1".to_owned(), false).into());
-    is_first.then(|| call("left", vec![root.clone(), one]))
+    is_first.then(|| call("left", vec![root.clone(), number(1)]))
 }
 
 /// The role whose memberships `ARRAY(SELECT ... FROM pg_auth_members m ... WHERE m.member = role)`

@@ -50,6 +50,10 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT left(typname, 1) = '_' FROM pg_catalog.pg_type",
         ),
         (
+            "SELECT i.indkey[0], indoption[k - 1], a[0] FROM pg_index i, t",
+            "SELECT i.indkey[0 + 1], indoption[k - 1 + 1], a[0] FROM pg_catalog.pg_index i, t",
+        ),
+        (
             "SELECT d.objid FROM pg_depend d WHERE d.deptype <> 'e'",
             "SELECT d.objid FROM pg_catalog.pg_depend_of_dumps d WHERE d.deptype <> 'e'",
         ),
