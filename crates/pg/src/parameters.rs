@@ -6,7 +6,7 @@
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use lazybase_model::{Error, Result};
-use lazybase_query::{Value, from_hex, from_uuid, put_uuid, text_form};
+use lazybase_query::{Value, from_hex, from_uuid, nul_byte, put_uuid, text_form};
 
 use crate::messages::broken;
 use crate::{decimal, types};
@@ -32,9 +32,11 @@ pub(crate) fn value(number: usize, oid: u32, format: i16, bytes: Option<&Bytes>)
 }
 
 fn text_of(bytes: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(bytes);
-    let text = text.ok().filter(|text| !text.contains('\0'));
-    text.ok_or_else(|| Error::invalid("the text is not UTF-8").with_sqlstate("22021"))
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains('\0') => Err(nul_byte()),
+        Ok(text) => Ok(text),
+        Err(_) => Err(Error::invalid("the text is not UTF-8").with_sqlstate("22021")),
+    }
 }
 
 fn wrong(text: &str, type_name: &str) -> Error {

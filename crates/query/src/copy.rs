@@ -26,6 +26,7 @@ use crate::answer::AnswerStream;
 use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
+use crate::error::nul_byte;
 use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse};
 use crate::read;
 use crate::session::{Shared, ours};
@@ -57,6 +58,21 @@ pub(crate) use spelling::json_texts_by;
 
 /// What some programs write before UTF-8, at the beginning of a file. Elsewhere it is text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The text that bytes of a file are; `place` says where they stand.
+///
+/// # Errors
+/// `Invalid` (22021) where they are no UTF-8, or have a NUL.
+fn text_of(bytes: &[u8], place: impl FnOnce() -> String) -> Result<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text),
+        Ok(_) => Err(nul_byte().within(place())),
+        Err(_) => {
+            let fact = format!("{} is not UTF-8", place());
+            Err(Error::invalid(fact).with_sqlstate("22021"))
+        }
+    }
+}
 
 /// The formats of files, and of what clients send and are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,11 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
     }
 }
 
+/// Of a text with a NUL: clients that are given it as a string of C would lose what stands behind.
+pub fn nul_byte() -> Error {
+    Error::invalid("invalid byte sequence for encoding \"UTF8\": 0x00").with_sqlstate("22021")
+}
+
 /// Of a subquery that the planner has made no join of.
 pub(crate) fn misplaced() -> Error {
     Error::invalid("a subquery is not supported here")

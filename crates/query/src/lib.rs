@@ -96,7 +96,7 @@ pub use copy::{
 };
 pub use cursors::{CursorFacts, ListedCursor};
 pub use database::{Database, OpenOptions, SessionDefaults};
-pub use error::{arrow_fact, nearest, parquet_fact};
+pub use error::{arrow_fact, nearest, nul_byte, parquet_fact};
 pub use hex::{from_hex, from_uuid, put_hex, put_uuid};
 pub use ingest::{IfAbsent, IfPresent, Ingest};
 pub use origins::Origin;

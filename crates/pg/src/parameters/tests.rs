@@ -105,3 +105,17 @@ fn bytes_become_values_of_their_types() {
     assert!(binary(types::TIMESTAMP, &i64::MAX.to_be_bytes()).is_err());
     assert_eq!(binary(9999, &[1]).unwrap_err().sqlstate(), "0A000");
 }
+
+#[test]
+fn a_nul_is_no_part_of_a_text() {
+    for error in [
+        text(types::TEXT, "a\0b").unwrap_err(),
+        text(types::INT4, "1\0").unwrap_err(),
+        binary(types::VARCHAR, b"\0").unwrap_err(),
+        binary(types::JSONB, b"\x01{}\0").unwrap_err(),
+    ] {
+        assert_eq!(error.sqlstate(), "22021");
+        assert!(error.message().ends_with("\"UTF8\": 0x00"), "{error}");
+    }
+    assert!(text(types::TEXT, "a\u{1}b").is_ok());
+}

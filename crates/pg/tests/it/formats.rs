@@ -137,7 +137,7 @@ async fn binary_values_that_are_none_are_refused() {
     let served = Served::start().await;
     let client = served.client().await;
     let day = 86_400_000_000_i64;
-    let cases: [(&str, &[u8], &str); 8] = [
+    let cases: [(&str, &[u8], &str); 9] = [
         ("TIME", &day.to_be_bytes(), "22008"),
         ("TIME", &(-1_i64).to_be_bytes(), "22008"),
         ("DATE", &i32::MIN.to_be_bytes(), "22008"),
@@ -146,6 +146,7 @@ async fn binary_values_that_are_none_are_refused() {
         ("TIMESTAMPTZ", &i64::MAX.to_be_bytes(), "22008"),
         ("INT", &[1], "22P03"),
         ("TEXT", b"\xff", "22021"),
+        ("TEXT", b"a\0", "22021"),
     ];
     for (at, (name, value, state)) in cases.into_iter().enumerate() {
         let table = format!("CREATE TABLE b{at} (v {name})");

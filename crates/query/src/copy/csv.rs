@@ -14,7 +14,7 @@ use lazybase_model::limits::CELL_BYTES_MAX;
 use lazybase_model::{Error, Result};
 
 use super::header::check_names;
-use super::{BYTE_ORDER_MARK, Header, drain, io};
+use super::{BYTE_ORDER_MARK, Header, drain, io, text_of};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -314,11 +314,8 @@ impl<R: BufRead> Records<R> {
                 column.append_null();
                 continue;
             }
-            let text = std::str::from_utf8(bytes).map_err(|_| {
-                Error::invalid(format!("row {} (line {line}) is not UTF-8", self.rows))
-                    .with_sqlstate("22021")
-            })?;
-            column.append_value(text);
+            let place = || format!("row {} (line {line})", self.rows);
+            column.append_value(text_of(bytes, place)?);
         }
         Ok(())
     }

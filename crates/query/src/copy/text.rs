@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::{Error, Result};
 
 use super::header::check_names;
-use super::{Header, drain, io};
+use super::{Header, drain, io, text_of};
 use crate::error::from_arrow;
 
 #[cfg(test)]
@@ -199,14 +199,8 @@ impl<R: BufRead> Lines<R> {
                     value.as_slice()
                 }
             };
-            let text = std::str::from_utf8(plain).map_err(|_| {
-                Error::invalid(format!(
-                    "row {} (line {}) is not UTF-8",
-                    self.rows, self.number
-                ))
-                .with_sqlstate("22021")
-            })?;
-            column.append_value(text);
+            let place = || format!("row {} (line {})", self.rows, self.number);
+            column.append_value(text_of(plain, place)?);
         }
         match count == columns.len() {
             true => Ok(()),

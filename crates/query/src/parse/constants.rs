@@ -10,10 +10,12 @@
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use lazybase_model::{Error, Result};
 
+use crate::error::nul_byte;
+
 /// Puts the pieces of constants together, and takes those with numbered characters for others.
 ///
 /// # Errors
-/// `Invalid` (42601) for two texts on one line.
+/// `Invalid`: 42601 for two texts on one line, 22021 for one with a NUL.
 pub(super) fn join(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     // The text that a further piece may stand behind, and whether its line has ended.
@@ -58,10 +60,24 @@ pub(super) fn join(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
         }
     }
     for token in &mut joined {
+        if text_of(&token.token).is_some_and(|text| text.contains('\0')) {
+            return Err(nul_byte());
+        }
         if let Token::UnicodeStringLiteral(text) = &mut token.token {
             token.token = Token::SingleQuotedString(std::mem::take(text));
         }
     }
     *tokens = joined;
     Ok(())
+}
+
+fn text_of(token: &Token) -> Option<&str> {
+    match token {
+        Token::SingleQuotedString(text)
+        | Token::EscapedStringLiteral(text)
+        | Token::UnicodeStringLiteral(text)
+        | Token::NationalStringLiteral(text) => Some(text),
+        Token::DollarQuotedString(quoted) => Some(&quoted.value),
+        _ => None,
+    }
 }

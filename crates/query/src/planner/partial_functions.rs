@@ -1,5 +1,5 @@
-//! Functions of numbers that are not there for all numbers: `sqrt(-1)`, `ln(0)`. The planner gives
-//! NaN or an infinity; here they are errors, as in PostgreSQL.
+//! Functions of numbers that are not there for all numbers: `sqrt(-1)`, `ln(0)`, `chr(0)`. The
+//! planner gives NaN, an infinity or a NUL; here they are errors, as in PostgreSQL.
 //!
 //! Functions around the planner's own; pure.
 
@@ -17,7 +17,8 @@ use super::around::{self, Around};
 use crate::error::into_datafusion;
 
 /// The functions, and what their arguments are to be.
-const PARTIAL: [(&str, Wants); 5] = [
+const PARTIAL: [(&str, Wants); 6] = [
+    ("chr", Wants::Character),
     ("sqrt", Wants::NotNegative),
     ("ln", Wants::Positive),
     ("log", Wants::Positive),
@@ -32,6 +33,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Wants {
+    Character,
     NotNegative,
     Positive,
 }
@@ -39,6 +41,7 @@ enum Wants {
 impl Wants {
     fn checked(self, number: f64) -> Result<()> {
         let (said, sqlstate) = match self {
+            Wants::Character if number == 0.0 => ("null character not permitted", "54000"),
             Wants::NotNegative if number < 0.0 => {
                 ("cannot take square root of a negative number", "2201F")
             }

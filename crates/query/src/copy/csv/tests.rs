@@ -130,6 +130,9 @@ fn what_is_broken_is_named() {
     assert!(error("\"1\n\",2\n3\n").message().contains("row 2 (line 3)"));
     assert!(error("1,2\n\"a\n\"\n").message().contains("row 2 (line 2)"));
     assert!(error("1,\"2\n").message().contains("never closed"));
+    let nul = error("1,2\na,\"\0\"\n");
+    assert_eq!(nul.sqlstate(), "22021");
+    assert!(nul.message().starts_with("row 2 (line 2): "), "{nul}");
     let bytes: &[u8] = b"a,\xff\n";
     let names = vec!["a".to_owned(), "b".to_owned()];
     let (rows, lines) = (7, 9);

@@ -69,3 +69,15 @@ fn lines_of_other_widths_are_refused() {
         assert!(error.message().contains("row 1 (line 1)"), "{error}");
     }
 }
+
+#[test]
+fn a_nul_is_no_part_of_a_text() {
+    for text in ["a\tb\n1\ta\0b\n", "a\tb\n1\ta\\0b\n", "a\tb\n1\ta\\x00\n"] {
+        let error = rows(text, 2).unwrap_err();
+        assert_eq!(error.sqlstate(), "22021", "{text:?}");
+        assert_eq!(
+            error.message(),
+            "row 2 (line 2): invalid byte sequence for encoding \"UTF8\": 0x00"
+        );
+    }
+}
