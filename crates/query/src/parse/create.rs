@@ -11,7 +11,7 @@ use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN, ROW_LABEL_COLUMN};
 use lazybase_model::{Column, ColumnDefault, ColumnId, Error, LabelRole, Layout, Result};
 
-use super::{PartitionClause, folded, merge, table_name, unsupported};
+use super::{PartitionClause, folded, merge, table_name, unsupported, words};
 use crate::id_keys::has_default;
 use crate::temporary;
 use crate::types;
@@ -172,8 +172,10 @@ fn check_form(create: &ast::CreateTable) -> Result<()> {
         return Err(unsupported("CREATE OR REPLACE TABLE is not supported")
             .with_hint("DROP TABLE IF EXISTS first"));
     }
-    if create.like.is_some()
-        || create.clone.is_some()
+    if create.like.is_some() {
+        return Err(words::like());
+    }
+    if create.clone.is_some()
         || create.inherits.is_some()
         || create.partition_of.is_some()
         || create.partition_by.is_some()

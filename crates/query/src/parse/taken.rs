@@ -8,6 +8,7 @@
 //!   DROP INDEX | SEQUENCE | VIEW IF EXISTS  taken: there are none
 //!   LOCK TABLE t IN ACCESS SHARE MODE       taken, for pg_dump: a transaction reads a snapshot
 //!   ALTER SCHEMA public OWNER TO r          taken: it has no owner
+//!   CHECKPOINT                              taken: what is acknowledged is durable
 //! ```
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, ObjectName, ObjectType, SchemaName};

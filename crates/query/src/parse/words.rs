@@ -1,6 +1,6 @@
 //! Statements that are read by their tokens: those that no dialect knows (SETTLE, VERIFY
-//! TABLE, BACKUP, PAUSE, RESUME, REFRESH, REINDEX, LOCK), and SET, SHOW and RESET, whose names and
-//! values need no grammar.
+//! TABLE, BACKUP, PAUSE, RESUME, REFRESH, REINDEX, LOCK, CHECKPOINT), and SET, SHOW and RESET,
+//! whose names and values need no grammar.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -29,6 +29,14 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "REINDEX" | "CLUSTER" => Err(never_needed(first)),
         "REFRESH" => refresh(rest, &tokens[1..]).map(Some),
         "LOCK" => lock(rest, &tokens[1..]).map(Some),
+        "CHECKPOINT" if rest.is_empty() => Ok(Some(Statement::Taken(Taken::Nothing {
+            tag: "CHECKPOINT",
+            notices: vec!["what is acknowledged is durable: there is nothing to flush".to_owned()],
+        }))),
+        "DO" => Err(unsupported("DO is not supported")
+            .with_detail("there is no language of procedures")
+            .with_hint("send its statements one by one, from a script or a program")),
+        "CREATE" if lists_like(rest, &tokens[1..]) => Err(like()),
         "ALTER" if rest.starts_with(&["SCHEMA", "PUBLIC", "OWNER", "TO"]) && rest.len() == 5 => {
             Ok(Some(Statement::Taken(Taken::Nothing {
                 tag: "ALTER SCHEMA",
@@ -206,6 +214,28 @@ fn lock(rest: &[&str], tokens: &[TokenWithSpan]) -> Result<Statement> {
         name => of_table(name),
     });
     Ok(Statement::Taken(Taken::Lock(names.collect::<Result<_>>()?)))
+}
+
+/// Whether a CREATE TABLE has LIKE among its columns; a column of that name stands in quotes.
+fn lists_like(rest: &[&str], tokens: &[TokenWithSpan]) -> bool {
+    let is_table = rest.iter().take(3).any(|word| *word == "TABLE");
+    let is_like = |token: &Token| match token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("like"),
+        _ => false,
+    };
+    let mut pairs = tokens.windows(2);
+    is_table
+        && pairs.any(|pair| {
+            matches!(pair[0].token, Token::LParen | Token::Comma) && is_like(&pair[1].token)
+        })
+}
+
+/// The refusal of a table that is to be like another one.
+pub(super) fn like() -> Error {
+    unsupported("CREATE TABLE ... (LIKE ...) is not supported").with_hint(
+        "SHOW CREATE TABLE t gives the statement to write with another name; CREATE TABLE ... AS \
+         SELECT * FROM t WITH NO DATA has the columns, without key and defaults",
+    )
 }
 
 fn stage(rest: &[&str]) -> Result<StageName> {

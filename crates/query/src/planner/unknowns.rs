@@ -65,6 +65,9 @@ impl ExprPlanner for UnknownOperands {
             }
         };
         let both = (of(&raw.left), of(&raw.right));
+        if asks_json(&raw.op, &both) {
+            return Err(into_datafusion(of_json(&raw.op)));
+        }
         if raw.op == B::Minus && both == (DataType::UInt64, DataType::UInt64) {
             let difference = checked_integers::difference(raw.left, raw.right);
             return Ok(PlannerResult::Planned(difference));
@@ -76,6 +79,29 @@ impl ExprPlanner for UnknownOperands {
             op: raw.op,
         }))
     }
+}
+
+/// Whether an operator is one of PostgreSQL's for JSONB, and not the one of that name for lists.
+fn asks_json(op: &BinaryOperator, (left, right): &(DataType, DataType)) -> bool {
+    use BinaryOperator as B;
+    let is_text = |of: &DataType| {
+        matches!(
+            of,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        )
+    };
+    match op {
+        B::AtArrow | B::ArrowAt => is_text(left) && is_text(right),
+        B::AtQuestion | B::HashMinus | B::QuestionAnd | B::QuestionPipe => is_text(left),
+        _ => false,
+    }
+}
+
+fn of_json(op: &BinaryOperator) -> Error {
+    Error::invalid(format!("{op} of JSON is not supported"))
+        .with_detail("JSON is kept as text")
+        .with_hint("j -> 'a', j ->> 'a', j #>> '{a,0}' and j ? 'a' ask for its parts")
+        .with_sqlstate("0A000")
 }
 
 /// The types of a statement's parameters, by their numbers, that where they stand tells. Where
