@@ -19,9 +19,10 @@
 //!   physical plan         forgetful, open_filters, (its own), text_groups, whole_orders,
 //!                         patient_joins
 //!
-//!   functions             exact_sum, ordered_floats, sliding_floats, percentiles, byte_lengths,
-//!                         bounded, counts, series, date_parts, cut_moments, patterns, to_char,
-//!                         text_functions, partial_functions: in the place of its own;
+//!   functions             exact_sum, ordered_floats, sliding_floats, sliding_pairs, percentiles,
+//!                         byte_lengths, bounded, counts, series, date_parts, cut_moments,
+//!                         patterns, to_char, text_functions, partial_functions: in the place of
+//!                         its own;
 //!                         other_names, type_names, time_zones, ages, json_functions,
 //!                         json_values, and those of `pg_catalog`
 //! ```
@@ -87,6 +88,7 @@ mod shown_spans;
 mod single_distinct;
 mod single_rows;
 mod sliding_floats;
+mod sliding_pairs;
 pub(crate) mod spelt_moments;
 pub(crate) mod sql_types;
 mod subquery_columns;

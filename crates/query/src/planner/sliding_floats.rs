@@ -1,5 +1,6 @@
 //! Sums, averages and deviations of floating-point numbers over frames that slide along rows, as
-//! `sum(x) OVER (ORDER BY k ROWS 1 PRECEDING)`. The planner's own take off what leaves a frame
+//! `sum(x) OVER (ORDER BY k ROWS 1 PRECEDING)`, and what is said of pairs of them
+//! (`crates/query/src/planner/sliding_pairs.rs`). The planner's own take off what leaves a frame
 //! from what it has added up, so that the digits that a great number has pushed out are lost after
 //! it has left, and a NaN or an infinity never leaves.
 //!
@@ -12,7 +13,9 @@
 //! Aggregates around the planner's of their names, which all other frames are. Pure. Invariant
 //! SLF-1: a number that is no longer in a frame has no part in what is said of it.
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use std::fmt;
+
+use arrow::array::{ArrayRef, AsArray, Float64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{ScalarValue, internal_err};
@@ -22,6 +25,7 @@ use datafusion::logical_expr::Accumulator;
 use datafusion::logical_expr::function::AccumulatorArgs;
 
 use super::mapped::{self, Mapping};
+use super::sliding_pairs::{self, over_pairs};
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +33,8 @@ mod tests;
 /// Puts the functions in the place of the planner's, but for `sum`, which
 /// `crates/query/src/planner/exact_sum.rs` does.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for name in ["avg", "var", "var_pop", "stddev", "stddev_pop"] {
+    let of_numbers = ["avg", "var", "var_pop", "stddev", "stddev_pop"];
+    for name in of_numbers.iter().chain(&sliding_pairs::NAMES) {
         mapped::register::<AsTheyAre>(state, name)?;
     }
     Ok(())
@@ -72,9 +77,32 @@ pub(super) fn over_floats(name: &str, args: &AccumulatorArgs<'_>) -> Option<Box<
         "var_pop" => Says::Variance { of_sample: false },
         "stddev" => Says::Deviation { of_sample: true },
         "stddev_pop" => Says::Deviation { of_sample: false },
-        _ => return None,
+        name => return over_pairs(name),
     };
     Some(Box::new(Frame::new(says)))
+}
+
+/// What is said of the rows in a frame.
+pub(super) trait Saying: fmt::Debug + Copy + Send + Sync + 'static {
+    /// What a row has.
+    type Row: fmt::Debug + Copy + Send + Sync;
+    /// What is known of some rows; of none by default.
+    type Known: fmt::Debug + Copy + Default + Send + Sync;
+
+    /// Gives what the rows have in which nothing is NULL, one after the other.
+    ///
+    /// # Errors
+    /// Where they are no numbers.
+    fn each_row(values: &[ArrayRef], with: impl FnMut(Self::Row)) -> Result<()>;
+
+    /// What is known of one row.
+    fn one(row: Self::Row) -> Self::Known;
+
+    /// What is known of rows, and of others behind them, together.
+    fn both(one: Self::Known, other: Self::Known) -> Self::Known;
+
+    /// `None` where too few rows are there.
+    fn of(self, all: Self::Known) -> Option<f64>;
 }
 
 /// What is said of the numbers in a frame.
@@ -86,8 +114,23 @@ enum Says {
     Deviation { of_sample: bool },
 }
 
-impl Says {
-    /// `None` where too few numbers are there.
+impl Saying for Says {
+    type Row = f64;
+    type Known = Numbers;
+
+    fn each_row(values: &[ArrayRef], with: impl FnMut(f64)) -> Result<()> {
+        floats(&values[0])?.iter().flatten().for_each(with);
+        Ok(())
+    }
+
+    fn one(number: f64) -> Numbers {
+        Numbers::one(number)
+    }
+
+    fn both(one: Numbers, other: Numbers) -> Numbers {
+        one.and(other)
+    }
+
     fn of(self, all: Numbers) -> Option<f64> {
         let count = all.count as f64;
         match self {
@@ -141,70 +184,67 @@ impl Numbers {
     }
 }
 
-/// The numbers of a frame, which leave in the order in which they came.
+/// The rows of a frame, which leave in the order in which they came.
 #[derive(Debug)]
-struct Frame {
-    says: Says,
+pub(super) struct Frame<S: Saying> {
+    says: S,
     /// Those that leave next, the first of them last; each with those that came after it here.
-    leaving: Vec<Numbers>,
+    leaving: Vec<S::Known>,
     /// Those that came since.
-    came: Vec<f64>,
+    came: Vec<S::Row>,
     /// All that came since.
-    all_came: Numbers,
+    all_came: S::Known,
 }
 
-impl Frame {
-    fn new(says: Says) -> Frame {
+impl<S: Saying> Frame<S> {
+    pub(super) fn new(says: S) -> Frame<S> {
         Frame {
             says,
             leaving: Vec::new(),
             came: Vec::new(),
-            all_came: Numbers::default(),
+            all_came: S::Known::default(),
         }
     }
 
-    fn add(&mut self, number: f64) {
-        self.came.push(number);
-        self.all_came = self.all_came.and(Numbers::one(number));
+    fn add(&mut self, row: S::Row) {
+        self.came.push(row);
+        self.all_came = S::both(self.all_came, S::one(row));
     }
 
     fn take_first(&mut self) {
         if self.leaving.is_empty() {
-            let mut behind = Numbers::default();
-            for number in self.came.drain(..).rev() {
-                behind = Numbers::one(number).and(behind);
+            let mut behind = S::Known::default();
+            for row in self.came.drain(..).rev() {
+                behind = S::both(S::one(row), behind);
                 self.leaving.push(behind);
             }
-            self.all_came = Numbers::default();
+            self.all_came = S::Known::default();
         }
         self.leaving.pop();
     }
 
-    fn all(&self) -> Numbers {
+    fn all(&self) -> S::Known {
         let leaving = self.leaving.last().copied().unwrap_or_default();
-        leaving.and(self.all_came)
+        S::both(leaving, self.all_came)
     }
 }
 
-fn floats(values: &[ArrayRef]) -> Result<Float64Array> {
-    let numbers = cast(&values[0], &DataType::Float64)?;
+/// A column as numbers.
+///
+/// # Errors
+/// Where it has none.
+pub(super) fn floats(values: &ArrayRef) -> Result<Float64Array> {
+    let numbers = cast(values, &DataType::Float64)?;
     Ok(numbers.as_primitive::<Float64Type>().clone())
 }
 
-impl Accumulator for Frame {
+impl<S: Saying> Accumulator for Frame<S> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for number in floats(values)?.iter().flatten() {
-            self.add(number);
-        }
-        Ok(())
+        S::each_row(values, |row| self.add(row))
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let numbers = floats(values)?;
-        for _ in 0..numbers.len() - numbers.null_count() {
-            self.take_first();
-        }
-        Ok(())
+        S::each_row(values, |_| self.take_first())
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -217,8 +257,8 @@ impl Accumulator for Frame {
 
     fn size(&self) -> usize {
         size_of_val(self)
-            + self.leaving.capacity() * size_of::<Numbers>()
-            + self.came.capacity() * size_of::<f64>()
+            + self.leaving.capacity() * size_of::<S::Known>()
+            + self.came.capacity() * size_of::<S::Row>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
