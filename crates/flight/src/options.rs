@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use futures::StreamExt;
 use lazybase_model::{Error, ErrorKind, Result};
-use lazybase_query::Session;
+use lazybase_query::{Session, own_settings};
 
 use crate::catalog::{CATALOG, SCHEMA};
 
@@ -147,8 +147,10 @@ pub(crate) async fn get(session: &Session) -> Result<GetSessionOptionsResult> {
         let (names, values) = (column(0)?, column(1)?);
         let (names, values) = (names.as_string::<i32>(), values.as_string::<i32>());
         for (name, value) in names.iter().zip(values) {
-            if let Some(name) = name.filter(|name| !name.starts_with("datafusion.")) {
-                options.insert(name.to_owned(), text(value.unwrap_or_default()));
+            // What is PostgreSQL's is the same for every session.
+            let own = |name: &str| own_settings().find(|own| own.eq_ignore_ascii_case(name));
+            if let Some(own) = name.and_then(own) {
+                options.insert(own.to_owned(), text(value.unwrap_or_default()));
             }
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lazybase_model::{Error, Result};
 use lazybase_query::observe::{self, Connected};
-use lazybase_query::{Attempts, Authenticated, Database, End, Peer, Session};
+use lazybase_query::{Attempts, Authenticated, Database, End, Peer, Places, Session};
 use lazybase_tls::{Descriptor, Descriptors, Tls};
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
@@ -75,6 +75,13 @@ impl Default for Options {
             trusts_loopback: false,
             descriptors: Descriptors::default(),
         }
+    }
+}
+
+impl Options {
+    /// How many connections are kept for superusers: never more than half of them.
+    fn reserved(&self) -> usize {
+        self.superuser_reserved.min(self.connections_max / 2)
     }
 }
 
@@ -148,6 +155,10 @@ impl Server {
         };
         let listener = TcpListener::bind(address).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;
+        database.set_places(Places {
+            all: options.connections_max,
+            of_superusers: options.reserved(),
+        });
         Ok(Server {
             listener,
             address,
@@ -411,7 +422,7 @@ impl Shared {
         if connections.len() >= limit {
             return Err(too_many(limit));
         }
-        let reserved = self.options.superuser_reserved.min(limit / 2);
+        let reserved = self.options.reserved();
         if !who.is_superuser() && connections.len() + reserved >= limit {
             let detail = format!("the limit is {limit}, and {reserved} of them are for superusers");
             return Err(too_many(limit).with_detail(detail));

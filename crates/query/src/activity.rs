@@ -72,6 +72,17 @@ pub(crate) struct Activities {
     listed: Mutex<BTreeMap<i32, Arc<Activity>>>,
     /// The last number that a connection was given.
     last: AtomicI32,
+    /// Once a server of PostgreSQL's protocol is there.
+    places: Mutex<Option<Places>>,
+}
+
+/// How many connections a server of PostgreSQL's protocol takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// All of them.
+    pub all: usize,
+    /// Those of them that are kept for superusers.
+    pub of_superusers: usize,
 }
 
 /// A connection that is listed; no longer once this is dropped.
@@ -261,6 +272,16 @@ impl Session {
 }
 
 impl Activities {
+    /// Says how many connections the server takes.
+    pub(crate) fn set_places(&self, places: Places) {
+        *self.places.lock() = Some(places);
+    }
+
+    /// How many connections the server takes, where there is one.
+    pub(crate) fn places(&self) -> Option<Places> {
+        *self.places.lock()
+    }
+
     /// A number for a connection, which none that is listed has.
     pub(crate) fn number(&self) -> i32 {
         loop {

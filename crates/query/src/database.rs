@@ -15,7 +15,7 @@ use lazybase_engine::env::{Env, LOCK_FILE};
 use lazybase_model::{Column, Error, Result, Table};
 use tokio::runtime::Handle;
 
-use crate::activity::Activities;
+use crate::activity::{Activities, Places};
 use crate::advisory::AdvisoryLocks;
 use crate::appender::Appender;
 use crate::error::from_datafusion;
@@ -278,6 +278,11 @@ impl Database {
     /// What sessions begin with.
     pub fn session_defaults(&self) -> SessionDefaults {
         self.sessions
+    }
+
+    /// Says how many connections clients of PostgreSQL's protocol can have, for those who ask.
+    pub fn set_places(&self, places: Places) {
+        self.activities.set_places(places);
     }
 
     /// Says in the folder where this process serves it, for those who find it in use.

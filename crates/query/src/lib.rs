@@ -84,7 +84,7 @@ mod walk;
 
 pub use access::attempts::{Attempts, Turn};
 pub use access::authenticate::{Authenticated, Challenge, wrong_password};
-pub use activity::{Attended, End, Peer};
+pub use activity::{Attended, End, Peer, Places};
 pub use answer::{Answer, AnswerStream, Columns, Definitions};
 pub use appender::{Appender, Op};
 pub use array_text::{array_elements, put_array_element};

@@ -19,6 +19,7 @@ use crate::parse::{CATALOG, SCHEMA, serializable};
 use crate::text_form::IntervalStyle;
 use crate::told::Told;
 
+pub(crate) mod listed;
 #[cfg(test)]
 mod tests;
 pub(crate) mod without_effect;
@@ -121,11 +122,13 @@ const OURS: [(&str, &str); 19] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 31] = [
+const THEIRS: [(&str, &str, bool); 37] = [
+    ("block_size", "8192", false),
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
     ("client_min_messages", "notice", true),
+    ("data_checksums", "on", false),
     ("datestyle", "ISO, MDY", false),
     ("default_table_access_method", "lazybase", false),
     ("default_tablespace", "", false),
@@ -138,7 +141,11 @@ const THEIRS: [(&str, &str, bool); 31] = [
     ("integer_datetimes", "on", false),
     ("is_superuser", "on", false),
     ("jit", "off", true),
-    ("max_identifier_length", "63", false),
+    ("lc_collate", "C", false),
+    ("lc_ctype", "C", false),
+    ("max_identifier_length", "255", false),
+    ("max_index_keys", "4096", false),
+    ("max_prepared_transactions", "0", false),
     ("password_encryption", "scram-sha-256", false),
     ("quote_all_identifiers", "off", true),
     ("row_security", "on", true),
@@ -153,6 +160,15 @@ const THEIRS: [(&str, &str, bool); 31] = [
     ("transaction_isolation", ISOLATION, false),
     ("transaction_timeout", "0", false),
     ("xmloption", "content", true),
+];
+
+/// What nobody sets in a session.
+const ONLY_SHOWN: [&str; 5] = [
+    "lazybase.last_answer",
+    "lazybase.last_token",
+    "lazybase.retention",
+    "max_connections",
+    "superuser_reserved_connections",
 ];
 
 /// The setting that makes a session one that reads.
@@ -316,7 +332,7 @@ impl Settings {
                 let style = value.map(interval_style).transpose()?;
                 self.interval_style = style.unwrap_or(defaults.interval_style);
             }
-            "lazybase.last_answer" | "lazybase.last_token" | "lazybase.retention" => {
+            name if ONLY_SHOWN.contains(&name) => {
                 return Err(
                     Error::invalid(format!("{name} can only be shown")).with_sqlstate("55P02")
                 );
@@ -471,7 +487,7 @@ impl Settings {
         })
     }
 
-    /// Every setting, but for what only the session can tell.
+    /// Every setting of ours and of DataFusion's.
     pub(crate) fn all(&self) -> Vec<Shown> {
         let ours = OURS.iter().map(|(name, description)| Shown {
             name: (*name).to_owned(),

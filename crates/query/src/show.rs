@@ -12,7 +12,8 @@ use crate::definition;
 use crate::error::{from_arrow, unknown_table};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
-use crate::settings::{READ_ONLY, Shown, without_effect};
+use crate::settings::listed::Listed;
+use crate::settings::{READ_ONLY, without_effect};
 use crate::system_tables;
 use crate::told::Told;
 use crate::transaction::Transaction;
@@ -81,10 +82,10 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             Ok(AnswerStream::done("RESET", 0))
         }
         Statement::Show(name) => {
-            let told = Told::of(&state, session.instance());
+            let told = Told::of(&state, &session.database);
             let settings = state.settings.clone().with_told(told);
             if name == "all" {
-                return show_all(settings.all());
+                return show_all(settings.listed());
             }
             let value = settings.show(&name)?;
             let column = name.rsplit('.').next().unwrap_or(&name).to_owned();
@@ -232,12 +233,12 @@ fn transaction<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Tran
     open.ok_or_else(|| no_transaction(statement))
 }
 
-fn show_all(all: Vec<Shown>) -> Result<AnswerStream> {
+fn show_all(all: Vec<Listed>) -> Result<AnswerStream> {
     let (mut names, mut values, mut descriptions) = (vec![], vec![], vec![]);
-    for shown in all {
-        names.push(Some(shown.name));
-        values.push(Some(shown.value));
-        descriptions.push(Some(shown.description));
+    for setting in all {
+        names.push(Some(setting.name.to_owned()));
+        values.push(Some(setting.value));
+        descriptions.push(Some(setting.description.to_owned()));
     }
     answer(
         vec![

@@ -1,15 +1,17 @@
-//! What only the session can tell of its settings: as whom it acts, and what was answered last.
+//! What only the session can tell of its settings: as whom it acts, what was answered last, and
+//! where it is served.
 //!
 //! Values as a statement finds them; no I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lazybase_cluster::Instance;
 use lazybase_model::access::Access;
 use lazybase_model::{Freshness, Stamp, Token};
 
 use crate::access::{Identity, name_of};
+use crate::activity::Places;
+use crate::database::Database;
 use crate::session::State;
 
 /// A session as it is when a statement begins.
@@ -21,10 +23,13 @@ pub(crate) struct Told {
     retention: Duration,
     stamp: Option<Stamp>,
     token: Option<Token>,
+    /// Of the server; where none is, nobody connects.
+    places: Option<Places>,
 }
 
 impl Told {
-    pub(crate) fn of(state: &State, instance: &Instance) -> Told {
+    pub(crate) fn of(state: &State, database: &Database) -> Told {
+        let instance = database.instance();
         Told {
             access: Arc::clone(&instance.manifest().access),
             identity: state.identity,
@@ -32,6 +37,7 @@ impl Told {
             retention: instance.settings().retention,
             stamp: state.last_stamp.clone(),
             token: state.last_token,
+            places: database.activities().places(),
         }
     }
 
@@ -45,6 +51,8 @@ impl Told {
             "role" => name_of(&self.access, current),
             "session_authorization" => name_of(&self.access, session),
             "transaction_read_only" => on_off(self.reads_only),
+            "max_connections" => self.places?.all.to_string(),
+            "superuser_reserved_connections" => self.places?.of_superusers.to_string(),
             "lazybase.retention" => Freshness::Within(self.retention).to_string(),
             "lazybase.last_answer" => {
                 let stamp = self.stamp.as_ref().map(ToString::to_string);

@@ -194,3 +194,43 @@ async fn what_has_no_effect_is_taken_and_told() {
     }
     served.stop().await;
 }
+
+/// What tools look for in `pg_settings`, and by SHOW.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_postgresql_are_listed_as_they_are_shown() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let listed = "SELECT name, setting FROM pg_settings WHERE name IN ('DateStyle', 'TimeZone', \
+                  'lazybase.freshness', 'max_connections', 'search_path', 'server_encoding', \
+                  'server_version_num', 'superuser_reserved_connections', \
+                  'transaction_isolation') ORDER BY 1";
+    let listed = cells(&client, listed).await;
+    assert_eq!(
+        listed,
+        [
+            ["DateStyle", "ISO, MDY"],
+            ["TimeZone", "UTC"],
+            ["lazybase.freshness", "0"],
+            ["max_connections", "500"],
+            ["search_path", "public"],
+            ["server_encoding", "UTF8"],
+            ["server_version_num", "150000"],
+            ["superuser_reserved_connections", "3"],
+            ["transaction_isolation", "repeatable read"],
+        ]
+    );
+    for row in listed {
+        let shown = cells(&client, &format!("SHOW {}", row[0])).await;
+        assert_eq!(shown, [[row[1].as_str()]], "{}", row[0]);
+        let asked = format!("SELECT current_setting('{}')", row[0]);
+        assert_eq!(cells(&client, &asked).await, [[row[1].as_str()]]);
+    }
+    let all = cells(&client, "SHOW ALL").await;
+    let of_planner = "SELECT count(*) FROM pg_settings WHERE name LIKE 'datafusion%'";
+    assert_eq!(cells(&client, of_planner).await, [["0"]]);
+    let count = cells(&client, "SELECT count(*) FROM pg_settings").await;
+    assert_eq!(count, [[all.len().to_string()]]);
+    let set = client.batch_execute("SET max_connections = 7").await;
+    assert_eq!(sqlstate(set), "55P02");
+    served.stop().await;
+}

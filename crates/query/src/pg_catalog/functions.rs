@@ -23,7 +23,7 @@ use lazybase_model::Error;
 use super::by_name::{self, REGPROC_KNOWN};
 use super::described::Numbered;
 use super::system::{self, SystemTable};
-use super::{fixed, privileges, shown, types};
+use super::{fixed, privileges, types};
 use crate::activity::End;
 use crate::catalog::Names;
 use crate::error::into_datafusion;
@@ -412,9 +412,7 @@ fn of_settings(settings: &Settings) -> [ScalarUDF; 2] {
                 let Some(name) = argument(a, 0) else {
                     return Ok(None);
                 };
-                let name = name.to_lowercase();
-                let value = settings.show(&name);
-                match value.or_else(|error| shown::value(&settings, &name).ok_or(error)) {
+                match settings.show(&name.to_lowercase()) {
                     Ok(value) => Ok(Some(value)),
                     Err(_) if argument(a, 1) == Some("true") => Ok(None),
                     Err(error) => Err(error),

@@ -1,6 +1,4 @@
-//! `pg_settings`: what SHOW ALL tells, and PostgreSQL's names of limits, as they are here.
-
-use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
+//! `pg_settings`: what SHOW ALL tells.
 
 use super::Row;
 use crate::settings::Settings;
@@ -11,42 +9,29 @@ pub(super) const COLUMNS: [(&str, &str); 1] = [(
      source t, min_val t?, max_val t?, boot_val t?, reset_val t?, pending_restart b",
 )];
 
-/// What no session can set.
-const LIMITS: [(&str, usize, &str); 2] = [
-    ("max_index_keys", COLUMNS_MAX, "The most columns of a key."),
-    (
-        "max_identifier_length",
-        NAME_BYTES_MAX,
-        "The most bytes of a name.",
-    ),
-];
-
 /// The rows of the table.
 pub(super) fn rows(settings: &Settings) -> Vec<Row> {
-    let row = |name: String, value: String, told: String, context: &str, kind: &str| -> Row {
+    let row = |name: &str, value: String, told: &str, is_fixed: bool| -> Row {
         vec![
             ("name", name.into()),
+            ("vartype", kind(&value).into()),
             ("setting", value.into()),
             ("short_desc", told.into()),
-            ("context", context.into()),
-            ("vartype", kind.into()),
+            ("context", if is_fixed { "internal" } else { "user" }.into()),
             ("source", "session".into()),
         ]
     };
-    let limits = LIMITS.iter().map(|(name, most, told)| {
-        let (name, most) = ((*name).to_owned(), most.to_string());
-        row(name, most, (*told).to_owned(), "internal", "integer")
-    });
-    let shown = settings.all().into_iter();
-    let shown =
-        shown.map(|shown| row(shown.name, shown.value, shown.description, "user", "string"));
-    limits.chain(shown).collect()
+    let listed = settings.listed().into_iter();
+    let rows = listed.map(|one| row(one.name, one.value, one.description, one.is_fixed));
+    rows.collect()
 }
 
-/// The value of a setting that the table has.
-pub(super) fn value(settings: &Settings, name: &str) -> Option<String> {
-    let limit = LIMITS.iter().find(|(known, ..)| *known == name);
-    let limit = limit.map(|(_, most, _)| most.to_string());
-    let shown = || settings.all().into_iter().find(|shown| shown.name == name);
-    limit.or_else(|| shown().map(|shown| shown.value))
+/// What a value looks like.
+fn kind(value: &str) -> &'static str {
+    match value {
+        "on" | "off" => "bool",
+        value if value.parse::<i64>().is_ok() => "integer",
+        value if value.parse::<f64>().is_ok() => "real",
+        _ => "string",
+    }
 }

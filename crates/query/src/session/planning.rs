@@ -91,7 +91,7 @@ impl Shared {
 
     /// The settings as a statement sees them.
     fn settings_of(&self, state: &State) -> Settings {
-        let told = Told::of(state, self.instance());
+        let told = Told::of(state, &self.database);
         state.settings.clone().with_told(told)
     }
 

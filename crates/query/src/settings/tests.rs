@@ -1,5 +1,7 @@
 //! Tests of `settings`.
 
+use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
+
 use super::*;
 
 #[test]
@@ -85,6 +87,32 @@ fn wrong_values_are_refused() {
             "55P02"
         );
     }
+}
+
+/// PostgreSQL's names are listed with the values that SHOW gives, and none of the planner's.
+#[test]
+fn what_show_tells_is_listed() {
+    let settings = Settings::default();
+    let listed = settings.listed();
+    let (name_bytes, columns) = (NAME_BYTES_MAX.to_string(), COLUMNS_MAX.to_string());
+    for (name, value) in [
+        ("lazybase.freshness", "0"),
+        ("DateStyle", "ISO, MDY"),
+        ("IntervalStyle", "postgres"),
+        ("TimeZone", "UTC"),
+        ("server_encoding", "UTF8"),
+        ("transaction_isolation", "repeatable read"),
+        ("work_mem", "4MB"),
+        ("max_identifier_length", name_bytes.as_str()),
+        ("max_index_keys", columns.as_str()),
+    ] {
+        let found = listed.iter().find(|setting| setting.name == name);
+        assert_eq!(found.expect(name).value, value, "{name}");
+        assert_eq!(settings.show(&name.to_lowercase()).unwrap(), value);
+    }
+    let names: Vec<&str> = listed.iter().map(|setting| setting.name).collect();
+    assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("datafusion")));
 }
 
 #[test]
