@@ -520,6 +520,9 @@ async fn update_found(
         rows += batch.num_rows() as u64;
     }
     if let Some(moved) = moved {
+        if let Some(snapshot) = &opened.snapshot {
+            moved.check(session, snapshot).await?;
+        }
         moved.finish(sink).await?;
     }
     Ok(rows)

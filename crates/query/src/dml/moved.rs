@@ -3,18 +3,23 @@
 //!
 //! Takes the keys that a query found, and the new ones; writes deletes of the former at once, and
 //! rows of the latter behind all of them. Invariant MOV-1: as many rows are written as are deleted:
-//! two that would get one key are an error.
+//! two that would get one key are an error, and so is one that would get the key of a row that
+//! stays, as far as the snapshot tells in which the query found the others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::read::Snapshot;
 use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::{Error, Result, Table};
 
 use super::sink::Sink;
 use crate::changes::{deletes, upserts};
+use crate::id_keys::own;
+use crate::pg_catalog::key_name;
+use crate::session::Shared;
 use crate::transaction::check_bytes;
 
 /// What a key that was met takes besides its own bytes: its place in the set and in memory.
@@ -33,6 +38,8 @@ pub(crate) fn can_move(table: &Table) -> bool {
 pub(super) struct Moved<'m> {
     table: &'m Arc<Table>,
     codec: KeyCodec,
+    /// The keys that rows leave.
+    left: HashSet<Key>,
     /// The new keys.
     met: HashSet<Key>,
     /// The columns of the new rows, as often as some were found.
@@ -49,6 +56,7 @@ impl<'m> Moved<'m> {
         Ok(Moved {
             table,
             codec: KeyCodec::primary(table)?,
+            left: HashSet::new(),
             met: HashSet::new(),
             rows: Vec::new(),
             bytes: 0,
@@ -77,11 +85,17 @@ impl<'m> Moved<'m> {
                 Arc::clone(given.map_or(old, |(_, values)| values))
             })
             .collect();
-        let encoded = self.codec.encode_columns(&new)?;
-        for row in 0..encoded.num_rows() {
-            let key = Key::new(encoded.row(row).as_ref());
-            self.bytes += MET_BYTES + key.as_bytes().len() as u64;
-            if !self.met.insert(key) {
+        let encoded = [
+            self.codec.encode_columns(keys)?,
+            self.codec.encode_columns(&new)?,
+        ];
+        for row in 0..encoded[0].num_rows() {
+            let [left, met] = encoded
+                .each_ref()
+                .map(|all| Key::new(all.row(row).as_ref()));
+            self.bytes += 2 * MET_BYTES + (left.as_bytes().len() + met.as_bytes().len()) as u64;
+            self.left.insert(left);
+            if !self.met.insert(met) {
                 return Err(self.one_key());
             }
         }
@@ -92,6 +106,43 @@ impl<'m> Moved<'m> {
         sink.append_keyed(self.table, old).await?;
         self.rows.push(self.in_place(new));
         Ok(())
+    }
+
+    /// Looks whether rows have the new keys that don't go themselves, in the snapshot in which the
+    /// others were found.
+    ///
+    /// # Errors
+    /// `Invalid` (23505) where one has; what reading meets.
+    pub(super) async fn check(&self, session: &Shared, snapshot: &Snapshot) -> Result<()> {
+        let partitioner = self.codec.partitioner();
+        // No row can have a key that no partition takes.
+        let may_be = |key: &&Key| {
+            partitioner.is_none_or(|partitioner| !partitioner.is_nowhere(key.as_bytes()))
+        };
+        let mut new: Vec<Key> = self
+            .met
+            .difference(&self.left)
+            .filter(may_be)
+            .cloned()
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        new.sort_unstable();
+        let mut buffered = Box::pin(own::buffered(session, snapshot)).await?;
+        let buffered = buffered.remove(&self.table.id).unwrap_or_default();
+        let key = self.table.key_indices();
+        let there = snapshot.get(self.table.id, &new, &key, &buffered).await?;
+        match there.num_rows() {
+            0 => Ok(()),
+            _ => Err(Error::invalid(format!(
+                "duplicate key value violates unique constraint {:?}",
+                key_name(self.table)
+            ))
+            .with_detail("a row that the UPDATE leaves where it is has the new key")
+            .with_hint("DELETE that one first")
+            .with_sqlstate("23505")),
+        }
     }
 
     /// Writes the rows under their new keys.
