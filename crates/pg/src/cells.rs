@@ -179,8 +179,8 @@ enum Values {
     /// As plain text.
     Numeric(StringArray),
     List(ListArray, Box<Values>, u32),
-    /// `int2vector`: a list that is written as numbers with spaces between them.
-    Vector(ListArray, Box<Values>),
+    /// `int2vector` and `oidvector`: a list that is written as numbers with spaces between them.
+    Vector(ListArray, Box<Values>, u32),
 }
 
 /// A column as another type, if all its values can be.
@@ -250,9 +250,10 @@ impl Values {
                 true => json(field, column)?,
                 false => to(&DataType::Utf8)?.as_string().clone(),
             }),
-            (types::INT2VECTOR, DataType::List(item)) => {
+            (types::INT2VECTOR | types::OIDVECTOR, DataType::List(item)) => {
                 let values = Values::new(item, column.as_list::<i32>().values())?;
-                Values::Vector(column.as_list().clone(), Box::new(values))
+                let element = types::of_field(item);
+                Values::Vector(column.as_list().clone(), Box::new(values), element)
             }
             (
                 _,
@@ -317,7 +318,7 @@ impl Values {
                 }
             }
             Values::List(list, values, _) => put_list_text(list, values, row, out),
-            Values::Vector(list, values) => put_vector_text(list, values, row, out),
+            Values::Vector(list, values, _) => put_vector_text(list, values, row, out),
         }
     }
 
@@ -351,11 +352,8 @@ impl Values {
                 out.put_i32(value.days);
                 out.put_i32(value.months);
             }
-            Values::List(list, values, element) => {
+            Values::List(list, values, element) | Values::Vector(list, values, element) => {
                 put_list_binary(list, values, *element, row, out);
-            }
-            Values::Vector(list, values) => {
-                put_list_binary(list, values, types::INT2, row, out);
             }
         }
     }

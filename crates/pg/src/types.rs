@@ -14,6 +14,7 @@ pub(crate) const INT2VECTOR: u32 = 22;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const TEXT: u32 = 25;
 pub(crate) const OID: u32 = 26;
+pub(crate) const OIDVECTOR: u32 = 30;
 pub(crate) const JSON: u32 = 114;
 pub(crate) const FLOAT4: u32 = 700;
 pub(crate) const FLOAT8: u32 = 701;

@@ -277,11 +277,12 @@ pub(crate) type Row = Vec<(&'static str, Cell)>;
 
 /// Rows of columns that are written `name kind`, with a comma between them. Kinds are `b`ool,
 /// `s`mallint, `i`nt, `l`ong, `o`id, `f`loat, `t`ext, `m`oment, inter`v`al of so many seconds,
-/// `S`, `O` and `F` for lists of numbers, `V` for PostgreSQL's vector of them, `T` for a list of
-/// texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is NULL.
+/// `S`, `O` and `F` for lists of numbers, `V` and `W` for PostgreSQL's vectors of them, `T` for a
+/// list of texts. A cell that a row leaves out is false, 0 or empty; behind a question mark it is
+/// NULL.
 pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
-    for column in columns.split(", ") {
+    for column in columns.split(", ").chain(xmin(columns)) {
         let (name, kind) = column.split_once(' ').unwrap_or((column, "t"));
         let (kind, nullable) = match kind.strip_suffix('?') {
             Some(kind) => (kind, true),
@@ -296,12 +297,27 @@ pub(crate) fn batch(columns: &str, rows: Vec<Row>) -> Result<RecordBatch> {
         fields.push(match kind {
             "o" => field.with_metadata(types::mark("oid")),
             "V" => field.with_metadata(types::mark(types::VECTOR)),
+            "W" => field.with_metadata(types::mark(types::OID_VECTOR)),
             _ => field,
         });
         arrays.push(array);
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
         .map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The number of the transaction that wrote a row, which PostgreSQL has of all tables that give
+/// what they describe a number. Here none has one, and is never old.
+fn xmin(columns: &str) -> Option<&'static str> {
+    let mut begin = ["oid o", "attrelid o", "indexrelid o"].into_iter();
+    begin
+        .any(|begin| columns.starts_with(begin))
+        .then_some("xmin o")
+}
+
+fn lists_of_oids() -> ListBuilder<Int64Builder> {
+    let item = Field::new_list_field(DataType::Int64, true).with_metadata(types::mark("oid"));
+    ListBuilder::new(Int64Builder::new()).with_field(item)
 }
 
 /// The cells of one column.
@@ -329,7 +345,7 @@ fn array<'c>(
     }
     macro_rules! listed {
         ($builder:expr, $as:ty) => {{
-            let mut builder = ListBuilder::new($builder);
+            let mut builder = $builder;
             for cell in cells {
                 match cell {
                     Some(Cell::Ints(values)) => {
@@ -364,9 +380,10 @@ fn array<'c>(
             let moments: TimestampMicrosecondArray = micros.collect();
             Arc::new(moments.with_timezone("UTC"))
         }
-        "S" | "V" => listed!(Int16Builder::new(), i16),
-        "O" => listed!(Int64Builder::new(), i64),
-        "F" => listed!(Float32Builder::new(), f32),
+        "S" | "V" => listed!(ListBuilder::new(Int16Builder::new()), i16),
+        "O" => listed!(ListBuilder::new(Int64Builder::new()), i64),
+        "W" => listed!(lists_of_oids(), i64),
+        "F" => listed!(ListBuilder::new(Float32Builder::new()), f32),
         "T" => {
             let mut builder = ListBuilder::new(StringBuilder::new());
             for cell in cells {

@@ -368,6 +368,60 @@ async fn frameworks_and_dashboards_find_tables_and_keys() {
     served.stop().await;
 }
 
+/// What DBeaver sends for the indexes of a table.
+const OF_DBEAVER: &str = "SELECT i.*, i.indkey AS keys, c.relname, c.relnamespace, c.relam, \
+    c.reltablespace, tc.relname AS tabrelname, dsc.description, \
+    pg_catalog.pg_get_expr(i.indpred, i.indrelid) AS pred_expr, \
+    pg_catalog.pg_get_expr(i.indexprs, i.indrelid, true) AS expr, \
+    pg_catalog.pg_relation_size(i.indexrelid) AS index_rel_size, \
+    pg_catalog.pg_stat_get_numscans(i.indexrelid) AS index_num_scans \
+    FROM pg_catalog.pg_index i \
+    INNER JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid \
+    INNER JOIN pg_catalog.pg_class tc ON tc.oid = i.indrelid \
+    LEFT OUTER JOIN pg_catalog.pg_description dsc ON i.indexrelid = dsc.objoid \
+    WHERE i.indrelid = $OID ORDER BY tabrelname, c.relname";
+
+/// What DataGrip sends for the schemas, and for the keys of tables.
+const OF_SCHEMAS: &str = "select N.oid::bigint as id, N.xmin as state_number, nspname as name, \
+    D.description, pg_catalog.pg_get_userbyid(N.nspowner) as \"owner\" \
+    from pg_catalog.pg_namespace N left join pg_catalog.pg_description D on N.oid = D.objoid \
+    order by case when nspname = pg_catalog.current_schema() then -1::bigint \
+    else N.oid::bigint end";
+const OF_CONSTRAINTS: &str = "select conname con_name, C.xmin con_state_id, contype con_kind, \
+    conkey con_columns from pg_catalog.pg_constraint C \
+    join pg_catalog.pg_class T on C.conrelid = T.oid \
+    where contype in ('p', 'u', 'f', 'c', 'x') and pg_catalog.age(C.xmin) <= 2147483647";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dbeaver_and_datagrip_find_indexes_and_what_has_changed() {
+    let served =
+        Served::with("CREATE TABLE ct (id BIGINT, part TEXT, PRIMARY KEY (part, id))").await;
+    let client = served.client().await;
+    let oid = cells(&client, "SELECT 'ct'::regclass::oid").await[0][0].clone();
+    let indexes = cells(&client, &OF_DBEAVER.replace("$OID", &oid)).await;
+    let [index] = indexes.as_slice() else {
+        panic!("{indexes:?}");
+    };
+    assert_eq!(index[15..19], ["2 1", "0 0", "0 0", "0 0"], "{index:?}");
+    assert!(index.contains(&"ct_pkey".to_owned()), "{index:?}");
+    assert_eq!(index[index.len() - 2..], ["0", "-"], "{index:?}");
+    let schemas = cells(&client, OF_SCHEMAS).await;
+    assert_eq!(schemas[0][1..3], ["0", "public"], "{schemas:?}");
+    assert_eq!(
+        cells(&client, OF_CONSTRAINTS).await,
+        [["ct_pkey", "0", "p", "{2,1}"]]
+    );
+    let now = "select case when pg_catalog.pg_is_in_recovery() then null \
+               else (pg_catalog.txid_current() % 4294967296)::varchar::bigint end as current_txid";
+    let now = cells(&client, now).await;
+    assert!(now[0][0].parse::<u64>().is_ok(), "{now:?}");
+    let locks = "SELECT L.transactionid::varchar::bigint AS transaction_id \
+                 FROM pg_catalog.pg_locks AS L WHERE L.transactionid IS NOT NULL \
+                 ORDER BY pg_catalog.age(L.transactionid) DESC LIMIT 1";
+    assert!(cells(&client, locks).await.is_empty());
+    served.stop().await;
+}
+
 /// What psql sends for `\d` of a pattern, with what it makes of that.
 fn of_pattern(condition: &str) -> String {
     format!(

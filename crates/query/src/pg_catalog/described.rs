@@ -43,7 +43,7 @@ pub(super) const COLUMNS: [(&str, &str); 10] = [
         "indexrelid o, indrelid o, indnatts s, indnkeyatts s, indisunique b, \
          indnullsnotdistinct b, indisprimary b, indisexclusion b, indimmediate b, \
          indisclustered b, indisvalid b, indcheckxmin b, indisready b, indislive b, \
-         indisreplident b, indkey V, indcollation O, indclass O, indoption S, indexprs t?, \
+         indisreplident b, indkey V, indcollation W, indclass W, indoption V, indexprs t?, \
          indpred t?",
     ),
     (
@@ -369,6 +369,11 @@ impl Numbered {
             return None;
         }
         Some(self.bytes_where(|view| view == table.primary.id))
+    }
+
+    /// How often the database was changed: a number that never falls.
+    pub(super) fn edits(&self) -> u64 {
+        self.visible.manifest.number
     }
 
     /// The bytes that all stored runs take, of which who asks may know.

@@ -38,6 +38,8 @@ pub(super) const DEFAULT_OF: &str = "pg_default_of";
 /// The names of the columns of a table's key, by the table's number, and what stands between them.
 pub(super) const KEY_COLUMNS: &str = "pg_key_columns";
 pub(super) const BETWEEN_NAMES: &str = "\u{1f}";
+/// The age of a transaction, by its number.
+pub(super) const XID_AGE: &str = "pg_xid_age";
 /// The names that casts to `regproc` are rewritten to.
 pub(super) const REGPROC_OID: &str = "pg_regproc_oid";
 pub(super) const REGPROC_NAME: &str = "pg_regproc_name";
@@ -220,6 +222,15 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
         function("pg_get_expr", DataType::Utf8, |a| {
             argument(a, 0).map(str::to_owned)
         }),
+        // No transaction has a number that could be used up.
+        function(XID_AGE, DataType::Int32, |a| {
+            argument(a, 0).map(|_| "0".to_owned())
+        }),
+        // What an index of this kind can do, which all have in common.
+        function("pg_indexam_has_property", DataType::Boolean, |a| {
+            let has = ["can_order", "can_unique", "can_multi_col"].contains(&argument(a, 1)?);
+            Some(has.to_string())
+        }),
         function("pg_size_pretty", DataType::Utf8, |a| {
             argument(a, 0)?.parse().ok().map(size)
         }),
@@ -333,6 +344,14 @@ fn always() -> Vec<ScalarUDF> {
         "shobj_description",
     ] {
         all.push(function(name, DataType::Utf8, |_| None));
+    }
+    // What is not counted is not known.
+    for name in [
+        "pg_stat_get_numscans",
+        "pg_stat_get_live_tuples",
+        "pg_stat_get_dead_tuples",
+    ] {
+        all.push(function(name, DataType::Int64, |_| None));
     }
     all
 }
@@ -479,6 +498,9 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         with("pg_relation_size", DataType::Int64, bytes_of),
         with("pg_total_relation_size", DataType::Int64, bytes_of),
         with("pg_database_size", DataType::Int64, all_bytes),
+        with("txid_current", DataType::Int64, |numbered, _| {
+            Some(numbered.edits().to_string())
+        }),
         with("pg_tablespace_size", DataType::Int64, all_bytes),
         checked(REGCLASS_NAME, DataType::Utf8, |numbered, a| {
             let named = argument(a, 0).map(|name| numbered.name(name));

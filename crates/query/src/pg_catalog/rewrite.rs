@@ -16,6 +16,7 @@
 //! | `(_pg_expandarray(x)).n`                  | as `generate_subscripts(x, 1)`             |
 //! | `typname[0]`                              | `left(typname, 1)`                         |
 //! | `indkey[0]`                               | `indkey[0 + 1]`                            |
+//! | `age(xmin)`, `age('7'::xid)`              | `pg_xid_age(xmin)`, which is 0             |
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
@@ -37,13 +38,23 @@ use super::by_name::{self, REGPROC_KNOWN};
 use super::expanded::EXPANDED;
 use super::facts;
 use super::fixed::TYPE_FUNCTIONS;
-use super::functions::{DEFAULT_OF, REGPROC_NAME, REGPROC_OID};
+use super::functions::{DEFAULT_OF, REGPROC_NAME, REGPROC_OID, XID_AGE};
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
 use super::vectors::{count_as_lists, is_vector};
 use super::{PG_CATALOG, dumped, has, is_empty, order, select_list};
 use crate::parse::folded;
 use crate::walk::visit_mut;
+
+/// Columns that hold numbers of transactions.
+const TRANSACTIONS: [&str; 6] = [
+    "backend_xid",
+    "backend_xmin",
+    "datfrozenxid",
+    "relfrozenxid",
+    "transactionid",
+    "xmin",
+];
 
 /// Rewrites a statement.
 pub(crate) fn rewrite(statement: &mut Statement) {
@@ -407,6 +418,19 @@ fn rewrite_function(function: &mut Function) {
         && folded(schema) == PG_CATALOG
     {
         function.name.0.remove(0);
+    }
+    if parts(&function.name) == ["age"]
+        && first_argument(function).is_some_and(|of| is_transaction(&of))
+    {
+        function.name = ObjectName(vec![part(XID_AGE)]);
+    }
+}
+
+/// Whether an expression is the number of a transaction: casts to `xid` have become such to BIGINT.
+fn is_transaction(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::BigInt(_)),
+        expr => TRANSACTIONS.contains(&column(expr).as_str()),
     }
 }
 

@@ -54,7 +54,7 @@ const fn pg_type(
 }
 
 /// All of them.
-pub(crate) static TYPES: [PgType; 26] = [
+pub(crate) static TYPES: [PgType; 27] = [
     pg_type(16, 1000, "bool", "boolean", 1, "B"),
     pg_type(17, 1001, "bytea", "bytea", -1, "U"),
     pg_type(18, 1002, "char", "\"char\"", 1, "Z"),
@@ -65,6 +65,7 @@ pub(crate) static TYPES: [PgType; 26] = [
     pg_type(23, 1007, "int4", "integer", 4, "N"),
     pg_type(25, 1009, "text", "text", -1, "S"),
     pg_type(26, 1028, "oid", "oid", 4, "N"),
+    pg_type(30, 1013, "oidvector", "oidvector", -1, "A"),
     pg_type(114, 199, "json", "json", -1, "U"),
     pg_type(700, 1021, "float4", "real", 4, "N"),
     pg_type(701, 1022, "float8", "double precision", 8, "N"),
@@ -98,8 +99,9 @@ pub(crate) static TYPES: [PgType; 26] = [
 ];
 
 const MARK: &str = "lazybase.type";
-/// The mark of lists that are written as numbers with spaces between them.
+/// The marks of lists that are written as numbers with spaces between them.
 pub(super) const VECTOR: &str = "int2vector";
+pub(super) const OID_VECTOR: &str = "oidvector";
 
 /// The metadata of a field whose values are of a type that Arrow does not know.
 pub(crate) fn mark(name: &str) -> HashMap<String, String> {
@@ -119,6 +121,7 @@ pub fn pg_type_of(field: &Field) -> u32 {
         (DataType::Utf8, Some("json")) => 114,
         (DataType::Int64, Some("oid")) => 26,
         (DataType::List(_), Some(VECTOR)) => 22,
+        (DataType::List(_), Some(OID_VECTOR)) => 30,
         (data_type, _) => of_type(data_type),
     }
 }
