@@ -95,13 +95,17 @@ impl DecodedExtent {
     fn of(segment: &Segment, extent: usize, rows: Arc<ChangeBatch>) -> Arc<DecodedExtent> {
         let info = segment.extents().info(extent);
         let count = rows.rows();
-        let share = info.raw_len as usize / info.rows.max(1) as usize * count;
+        // Columns of pages have buffers of their own; those of an extent hold all of it.
+        let held = match segment.has_pages() {
+            true => rows.memory_bytes(),
+            false => info.raw_len as usize / info.rows.max(1) as usize * count,
+        };
         let keys = count * (info.max_key.len() + size_of::<usize>());
         let columns = rows.data.num_columns() * COLUMN_BYTES;
         Arc::new(DecodedExtent {
             rows,
             keys: OnceLock::new(),
-            bytes: share + keys + columns,
+            bytes: held + keys + columns,
         })
     }
 

@@ -676,3 +676,36 @@ fn texts_come_as_views_where_that_is_wanted() {
         assert_eq!(read.data.column(0).data_type(), &DataType::Utf8);
     });
 }
+
+/// Of a row of hundreds of bytes a number takes a few.
+#[test]
+fn some_columns_weigh_in_the_cache_what_they_take() {
+    let layout = every_type();
+    let rows = plain_rows(&layout, 0..2000);
+    let env = MemoryStore::default().env();
+    let meta = only(write_as(PARQUET, &env, &layout, options(500), vec![rows]));
+    let cache = cache_of(64 << 20);
+    block_on(async {
+        let counters = ReadCounters::default();
+        let segment = cache.open(&env, &layout, &meta, &counters).await.unwrap();
+        let before = cache.bytes();
+        let groups = segment.extents().len();
+        for group in 0..groups {
+            let part = Part {
+                rows: 0..segment.extents().info(group).rows as usize,
+                columns: [1].into(),
+                versions: false,
+                views: false,
+            };
+            let read = cache.extent_part(&segment, group, part, &counters);
+            assert_eq!(read.await.unwrap().rows().data.num_columns(), 1);
+        }
+        let key_bytes = segment.extents().info(0).max_key.len() as u64;
+        let weighed = cache.bytes() - before;
+        let most = 2000 * (key_bytes + 32) + groups as u64 * 1024;
+        assert!(
+            weighed < most,
+            "{weighed} for rows of {key_bytes} bytes of key"
+        );
+    });
+}
