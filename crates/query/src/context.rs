@@ -11,7 +11,6 @@ use std::time::Duration;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::CatalogProviderList;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::FunctionRegistry;
@@ -52,6 +51,7 @@ use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::ScanNotes;
 use crate::visible::Visible;
+use crate::walk::plans::exists;
 
 /// What the optimizer says of a plan of its own that would mix up rows.
 const MIXED_UP: [&str; 2] = [
@@ -353,18 +353,19 @@ fn of_queries(error: DataFusionError, plan: &LogicalPlan) -> DataFusionError {
 
 /// Whether expressions of a plan hold queries.
 fn has_queries(plan: &LogicalPlan) -> bool {
-    let is_query = |expr: &PlannedExpr| {
-        Ok(matches!(
-            expr,
-            PlannedExpr::ScalarSubquery(_) | PlannedExpr::Exists(_) | PlannedExpr::InSubquery(_)
-        ))
-    };
-    let holds_query = |node: &LogicalPlan| {
+    let found = exists(plan, &mut |node| {
         let expressions = node.expressions();
-        let mut found = expressions.iter().map(|expr| expr.exists(is_query));
+        let mut found = expressions.iter().map(|expr| exists(expr, &mut is_query));
         found.try_fold(false, |any, one| one.map(|one| any || one))
-    };
-    plan.exists(holds_query).unwrap_or(false)
+    });
+    found.unwrap_or(false)
+}
+
+fn is_query(expr: &PlannedExpr) -> DataFusionResult<bool> {
+    Ok(matches!(
+        expr,
+        PlannedExpr::ScalarSubquery(_) | PlannedExpr::Exists(_) | PlannedExpr::InSubquery(_)
+    ))
 }
 
 /// The stored tables that a statement names. Of each some column may be read, but for that of the

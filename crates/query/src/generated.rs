@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Distinct, Expr as PlannedExpr, LogicalPlan, ScalarUDF, Volatility};
 use datafusion::sql::sqlparser::ast::Expr;
 
 use crate::parse::folded;
+use crate::walk::plans::apply;
 use crate::walk::visit_expressions;
 
 /// Whether an expression calls a function that may give something else the next time. It is
@@ -105,7 +105,7 @@ fn open_inputs<'p>(plan: &'p LogicalPlan, at: usize, open: &mut Open<'p>) {
 /// queries inside of it that give one value are opened.
 fn calls_generating<'p>(expr: &'p PlannedExpr, open: &mut Open<'p>) -> bool {
     let mut found = false;
-    let looked: Result<TreeNodeRecursion> = expr.apply(|part| {
+    let looked = apply(expr, &mut |part| {
         match part {
             PlannedExpr::ScalarFunction(call) => found |= !is_immutable(&call.func),
             PlannedExpr::ScalarSubquery(query) => open.push((&query.subquery, 0)),

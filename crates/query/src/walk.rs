@@ -1,4 +1,4 @@
-//! Walks over sqlparser's trees.
+//! Walks over sqlparser's trees; those over the planner's are in `plans`.
 //!
 //! sqlparser's own walk, over hundreds of types, is compiled anew for each type of visitor. Here
 //! it is compiled twice, for what is looked at and for what is changed, and calls visitors through
@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut,
     Visitor, VisitorMut,
 };
+
+pub(crate) mod plans;
 
 /// Shows a tree's parts to a visitor, until it breaks off.
 #[expect(clippy::disallowed_methods, reason = "here the walk is compiled")]

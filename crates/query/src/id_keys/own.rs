@@ -12,7 +12,6 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::Int64Type;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::key::{Key, KeyCodec};
@@ -25,6 +24,7 @@ use lazybase_model::{Error, Result, Table, TableId};
 
 use crate::session::Shared;
 use crate::transaction::Entry;
+use crate::walk::plans::exists;
 
 /// What a transaction's reads see of its own changes, by table.
 pub(crate) type Buffered = HashMap<TableId, Vec<OwnChanges>>;
@@ -293,7 +293,7 @@ pub(crate) fn check_order(table: &Table, own: &[OwnChanges], filters: &[Expr]) -
 /// Whether a condition compares a column by its order.
 fn orders_by(filter: &Expr, column: &str) -> bool {
     let names = |of: &Expr| of.column_refs().iter().any(|known| known.name == column);
-    let orders = filter.exists(|part| {
+    let orders = exists(filter, &mut |part| {
         Ok(match part {
             Expr::BinaryExpr(BinaryExpr {
                 op: Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq,

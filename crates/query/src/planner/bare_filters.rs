@@ -16,11 +16,13 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Limit, LogicalPlan, Subquery, lit};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::plans::{apply, map_subqueries, transform_up};
 
 /// The rule.
 #[derive(Debug)]
@@ -38,9 +40,11 @@ impl AnalyzerRule for BareFilters {
 
 /// A plan, and each subquery in it, with its aggregates out of reach of its own bare filters.
 fn guarded(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.transform_up(|node| node.map_subqueries(guarded_subquery))?;
+    let plan = transform_up(plan, &mut |node| {
+        map_subqueries(node, &mut guarded_subquery)
+    })?;
     match has_bare_filter(&plan.data)? {
-        true => Ok(plan.data.transform_up(out_of_reach)?.data),
+        true => Ok(transform_up(plan.data, &mut out_of_reach)?.data),
         false => Ok(plan.data),
     }
 }
@@ -64,7 +68,7 @@ fn guarded_subquery(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn has_bare_filter(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply(|node| {
+    apply(plan, &mut |node| {
         let condition = match node {
             LogicalPlan::Filter(filter) => Some(&filter.predicate),
             LogicalPlan::Join(join) => join.filter.as_ref(),

@@ -36,7 +36,7 @@ use crate::types::INTERVAL;
 pub(crate) const CASTS: NodeRule = NodeRule::new("casts", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| Ok(rewritten(expr, schema)))
+    rewrite_parts(plan, &|expr, schema| Ok(rewritten(expr, schema)))
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{FetchType, Limit, SkipType};
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::walk::plans::transform_up;
 
 /// The rule.
 pub(crate) const CERTAIN_ROWS: NodeRule = NodeRule::new("certain_rows", rewrite);
@@ -34,7 +35,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     {
         return Ok(Transformed::yes(of_one));
     }
-    rewrite_parts(plan, |expr, _| match &expr {
+    rewrite_parts(plan, &|expr, _| match &expr {
         Expr::Exists(Exists { subquery, negated }) => Ok(match exists(subquery)? {
             Some(exists) => Transformed::yes(negated_if(*negated, exists)),
             None => Transformed::no(expr),
@@ -93,7 +94,7 @@ impl OneRow {
     /// An expression of the row's columns as one of the aggregate's.
     fn computed(&self, expr: &Expr, columns: &[Column]) -> Result<Expr> {
         let known = |column: &Column| columns.iter().position(|known| known == column);
-        let computed = expr.clone().transform(|expr| {
+        let computed = transform_up(expr.clone(), &mut |expr| {
             Ok(match &expr {
                 Expr::Column(column) => match known(column).and_then(|at| self.values.get(at)) {
                     Some(value) => Transformed::new(value.clone(), true, TreeNodeRecursion::Jump),

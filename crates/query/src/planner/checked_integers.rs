@@ -24,7 +24,7 @@ use arrow::datatypes::{
     Field, FieldRef, UInt64Type,
 };
 use arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, internal_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -39,6 +39,7 @@ use lazybase_model::Error;
 use crate::error::into_datafusion;
 use crate::planner::rule::{NodeRule, rewrite_named};
 use crate::types;
+use crate::walk::plans::transform_up;
 
 /// The rule for expressions without columns, which the planner computes itself.
 pub(crate) const CHECKED_CONSTANTS: NodeRule =
@@ -60,7 +61,7 @@ fn is_constant(expr: &Expr) -> bool {
 
 /// An expression over columns of a schema, which no plan holds.
 pub(crate) fn checked_alone(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    let rewritten = expr.transform_up(|expr| Ok(checked(expr, schema)))?;
+    let rewritten = transform_up(expr, &mut |expr| Ok(checked(expr, schema)))?;
     Ok(rewritten.data)
 }
 
@@ -69,8 +70,8 @@ fn rewrite(plan: LogicalPlan, counts: impl Fn(&Expr) -> bool) -> Result<Transfor
         LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
         plan => merge_schema(&plan.inputs()),
     };
-    rewrite_named(plan, |expr| {
-        expr.transform_up(|expr| {
+    rewrite_named(plan, &mut |expr| {
+        transform_up(expr, &mut |expr| {
             Ok(match counts(&expr) {
                 true => checked(expr, &schema),
                 false => Transformed::no(expr),

@@ -12,11 +12,13 @@
 //! A rule of the planner in the place of its own: a plan in which that has moved a window stays as
 //! it was. Reads and gives plans.
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::walk::plans::{apply_expressions, apply_with_subqueries, exists};
 
 /// The rule.
 #[derive(Debug)]
@@ -56,7 +58,7 @@ impl OptimizerRule for CommonParts {
 /// Whether something holds for a node of a plan, or of a subquery of it.
 fn any_node(plan: &LogicalPlan, holds: impl Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    apply_with_subqueries(plan, &mut |node| {
         found = holds(node)?;
         Ok(match found {
             true => TreeNodeRecursion::Stop,
@@ -71,10 +73,11 @@ fn computes_windows_elsewhere(node: &LogicalPlan) -> Result<bool> {
     if matches!(node, LogicalPlan::Window(_)) {
         return Ok(false);
     }
-    let is_window = |part: &Expr| Ok(matches!(part, Expr::WindowFunction(_)));
     let mut found = false;
-    node.apply_expressions(|expr| {
-        found |= expr.exists(is_window)?;
+    apply_expressions(node, &mut |expr| {
+        found |= exists(expr, &mut |part| {
+            Ok(matches!(part, Expr::WindowFunction(_)))
+        })?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
@@ -20,12 +20,13 @@ use datafusion::logical_expr::{EmptyRelation, Expr, Filter, LogicalPlan, Subquer
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::walk::plans::transform_up;
 
 /// The rule.
 pub(crate) const CONSTANT_CONDITIONS: NodeRule = NodeRule::new("constant_conditions", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, _| {
+    rewrite_parts(plan, &|expr, _| {
         let subquery = match &expr {
             Expr::Exists(exists) => &exists.subquery,
             Expr::InSubquery(looked) => &looked.subquery,
@@ -36,7 +37,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             return Ok(Transformed::no(expr));
         }
         let rows = subquery.subquery.as_ref().clone();
-        let rows = rows.transform_up(|node| match node {
+        let rows = transform_up(rows, &mut |node| match node {
             LogicalPlan::Filter(filter) => Ok(without_constants(filter)),
             other => Ok(Transformed::no(other)),
         })?;

@@ -31,7 +31,7 @@ fn checked(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if is_union_of_both(&plan) {
         return Err(into_datafusion(put_together()));
     }
-    rewrite_parts(plan, |expr, schema| {
+    rewrite_parts(plan, &|expr, schema| {
         if compares(&expr, schema) {
             return Err(into_datafusion(compared()));
         }

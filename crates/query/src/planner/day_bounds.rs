@@ -29,7 +29,7 @@ pub(crate) const DAY_BOUNDS: NodeRule = NodeRule::new("day_bounds", rewrite);
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Filter(_) | LogicalPlan::Join(_) => {
-            rewrite_parts(plan, |expr, schema| Ok(beside_days(expr, schema)))
+            rewrite_parts(plan, &|expr, schema| Ok(beside_days(expr, schema)))
         }
         other => Ok(Transformed::no(other)),
     }

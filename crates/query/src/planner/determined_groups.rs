@@ -17,11 +17,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 
 use crate::planner::rule::NodeRule;
+use crate::walk::plans::{apply, apply_expressions, apply_with_subqueries};
 
 /// The rule.
 pub(crate) const DETERMINED_GROUPS: NodeRule = NodeRule::new("determined_groups", rewrite);
@@ -62,7 +63,7 @@ fn over_groups(plan: &LogicalPlan, read: &mut HashSet<String>) -> Result<Option<
 /// Adds the names of the columns that an expression reads, those that its subqueries read of the
 /// rows around them among them.
 fn add_names(expr: &Expr, read: &mut HashSet<String>) -> Result<()> {
-    expr.apply(|part| {
+    apply(expr, &mut |part| {
         let subquery = match part {
             Expr::Column(column) => {
                 read.insert(column.name.clone());
@@ -74,9 +75,9 @@ fn add_names(expr: &Expr, read: &mut HashSet<String>) -> Result<()> {
             Expr::SetComparison(comparison) => &comparison.subquery,
             _ => return Ok(TreeNodeRecursion::Continue),
         };
-        subquery.subquery.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                expr.apply(|part| {
+        apply_with_subqueries(&subquery.subquery, &mut |node| {
+            apply_expressions(node, &mut |expr| {
+                apply(expr, &mut |part| {
                     if let Expr::OuterReferenceColumn(_, column) = part {
                         read.insert(column.name.clone());
                     }

@@ -29,7 +29,7 @@ const NARROW: u8 = 38;
 const WIDE: u8 = 76;
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| Ok(divided(expr, schema)))
+    rewrite_parts(plan, &|expr, schema| Ok(divided(expr, schema)))
 }
 
 fn divided(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {

@@ -82,7 +82,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let in_predicates = |expr: Expr, schema: &DFSchema| {
         compared(expr, schema)?.transform_data(|expr| listed(expr, schema))
     };
-    rewrite_parts(plan, in_predicates)?
+    rewrite_parts(plan, &in_predicates)?
         .transform_data(in_orders)?
         .transform_data(in_columns)?
         .transform_data(over_aggregates)
@@ -98,7 +98,7 @@ fn in_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(plan));
     }
     let schema = merge_schema(&plan.inputs());
-    rewrite_named(plan, |mut expr| {
+    rewrite_named(plan, &mut |mut expr| {
         let changed = without_sign(&mut expr, &schema);
         Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
     })
@@ -302,9 +302,9 @@ fn in_orders(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             }
             (LogicalPlan::Distinct(Distinct::On(distinct)), changed)
         }
-        LogicalPlan::Aggregate(_) => return rewrite_parts(plan, aggregated),
+        LogicalPlan::Aggregate(_) => return rewrite_parts(plan, &aggregated),
         LogicalPlan::Window(_) => {
-            return change_windows(plan, |params, schema| {
+            return change_windows(plan, &|params, schema| {
                 let mut changed = ordered(&mut params.order_by, schema);
                 for expr in &mut params.partition_by {
                     changed |= spelt_once(expr, schema);

@@ -23,7 +23,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const EXACT_CONSTANTS: NodeRule = NodeRule::new("exact_constants", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| {
+    rewrite_parts(plan, &|expr, schema| {
         Ok(compared(expr, schema, decimal, all_beside))
     })
 }

@@ -28,7 +28,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const FINE_MOMENTS: NodeRule = NodeRule::new("fine_moments", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| {
+    rewrite_parts(plan, &|expr, schema| {
         let beside = |expr, others, unit| in_one_unit(expr, others, unit, schema);
         Ok(compared(expr, schema, unit_of, beside))
     })

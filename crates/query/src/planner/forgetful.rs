@@ -27,7 +27,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
@@ -45,6 +45,7 @@ use datafusion::physical_plan::{
 };
 
 use crate::planner::rule::PlanRule;
+use crate::walk::plans::exists;
 
 /// The rule.
 pub(crate) const FORGETFUL: PlanRule = PlanRule::new("forgetful", forgetful);
@@ -75,7 +76,7 @@ fn is_of_itself(condition: &Arc<dyn PhysicalExpr>) -> bool {
     };
     let (left, right) = (binary.left(), binary.right());
     let holds = |of: &Arc<dyn PhysicalExpr>, part: &Arc<dyn PhysicalExpr>| {
-        !of.eq(part) && of.exists(|inner| Ok(inner.eq(part))).unwrap_or(true)
+        !of.eq(part) && exists(of, &mut |inner| Ok(inner.eq(part))).unwrap_or(true)
     };
     *binary.op() == Operator::Eq && (holds(left, right) || holds(right, left))
 }

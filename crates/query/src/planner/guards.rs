@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int8Array};
 use arrow::datatypes::{DataType, Int8Type};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::nullif;
@@ -32,6 +32,7 @@ use datafusion::logical_expr::{
 use crate::planner::checked_integers::is_checked;
 use crate::planner::rule::{NodeRule, rewrite_parts};
 use crate::planner::spelt_moments::reads_moments;
+use crate::walk::plans::{exists, transform_up};
 
 /// The rule for CASE and for filters of aggregates, before the planner's own rules take them apart
 /// and compute what they have in common.
@@ -42,7 +43,7 @@ pub(crate) const GUARDED_CONDITIONS: NodeRule =
     NodeRule::new("guarded_conditions", guard_conditions);
 
 fn guard_cases(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| match expr {
+    rewrite_parts(plan, &|expr, schema| match expr {
         Expr::AggregateFunction(function) => guarded_aggregate(function, schema),
         expr => Ok(guarded_case(expr, schema)),
     })
@@ -53,7 +54,7 @@ fn guard_conditions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         // What it takes for itself is asked again above it.
         LogicalPlan::TableScan(_) => Ok(Transformed::no(plan)),
         LogicalPlan::Filter(filter) => guarded_filter(filter),
-        plan => rewrite_parts(plan, |expr, schema| Ok(guarded_operator(expr, schema))),
+        plan => rewrite_parts(plan, &|expr, schema| Ok(guarded_operator(expr, schema))),
     }
 }
 
@@ -63,7 +64,7 @@ fn guarded_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     let (mut sound, mut failing, mut done) = (Vec::new(), Vec::new(), Vec::new());
     for condition in split_conjunction_owned(filter.predicate.clone()) {
-        let condition = condition.transform_up(|part| Ok(guarded_operator(part, &schema)))?;
+        let condition = transform_up(condition, &mut |part| Ok(guarded_operator(part, &schema)))?;
         changed |= condition.transformed;
         match condition.data {
             condition if is_guarded(&condition) => done.push(condition),
@@ -198,7 +199,7 @@ fn is_guard(condition: &Expr, schema: &DFSchema) -> bool {
 
 /// Whether some part of an expression fails for some values.
 fn can_fail(expr: &Expr, schema: &DFSchema) -> bool {
-    let found = expr.exists(|part| Ok(part_can_fail(part, schema)));
+    let found = exists(expr, &mut |part| Ok(part_can_fail(part, schema)));
     found.unwrap_or(false)
 }
 

@@ -21,7 +21,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const IN_LISTS: NodeRule = NodeRule::new("in_lists", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, _| Ok(rewritten(expr)))
+    rewrite_parts(plan, &|expr, _| Ok(rewritten(expr)))
 }
 
 fn rewritten(expr: Expr) -> Transformed<Expr> {

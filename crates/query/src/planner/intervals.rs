@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow::array::types::{Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, PrimitiveArray};
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction, Sort};
@@ -36,6 +36,7 @@ use crate::error::into_datafusion;
 use crate::planner::rule::{NodeRule, change_windows, rewrite_named};
 use crate::planner::uuid_literals::is_comparison;
 use crate::types::INTERVAL;
+use crate::walk::plans::transform_up;
 
 #[cfg(test)]
 mod tests;
@@ -51,8 +52,8 @@ pub(crate) const INTERVAL_ORDER: NodeRule = NodeRule::new("interval_order", rewr
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     let orders = matches!(plan, LogicalPlan::Sort(_));
-    rewrite_named(plan, |expr| {
-        let expr = expr.transform_up(|expr| Ok(compared(expr, &schema)))?;
+    rewrite_named(plan, &mut |expr| {
+        let expr = transform_up(expr, &mut |expr| Ok(compared(expr, &schema)))?;
         Ok(match orders && is_interval(&expr.data, &schema) {
             true => Transformed::yes(length(expr.data)),
             false => expr,
@@ -100,7 +101,7 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 pub(crate) const INTERVAL_WINDOWS: NodeRule = NodeRule::new("interval_windows", rewrite_windows);
 
 fn rewrite_windows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    change_windows(plan, |params, schema| {
+    change_windows(plan, &|params, schema| {
         let mut changed = false;
         for sort in &mut params.order_by {
             if sort.expr.get_type(schema).is_ok_and(|of| is_span(&of)) {

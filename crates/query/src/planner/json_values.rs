@@ -111,7 +111,7 @@ fn function(made: Made) -> Arc<ScalarUDF> {
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = told(plan)?
-        .transform_data(|plan| rewrite_parts(plan, |expr, schema| Ok(of_json(expr, schema))))?;
+        .transform_data(|plan| rewrite_parts(plan, &|expr, schema| Ok(of_json(expr, schema))))?;
     let chooses = match &plan.data {
         LogicalPlan::Projection(projection) => projection.expr.iter().any(is_choice),
         _ => false,
@@ -121,7 +121,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     plan.transform_data(|plan| {
         let schema = merge_schema(&plan.inputs());
-        let shown = rewrite_named(plan, |expr| Ok(shown(expr, &schema)))?;
+        let shown = rewrite_named(plan, &mut |expr| Ok(shown(expr, &schema)))?;
         match shown.transformed {
             true => shown.map_data(LogicalPlan::recompute_schema),
             false => Ok(shown),

@@ -33,7 +33,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const MEANINGS: NodeRule = NodeRule::new("meanings", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, rewritten)
+    rewrite_parts(plan, &rewritten)
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ExprSchema, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
@@ -29,6 +29,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery};
 
 use crate::planner::rule::NodeRule;
+use crate::walk::plans::transform_up;
 
 /// The rule.
 pub(crate) const NOT_IN: NodeRule = NodeRule::new("not_in", rewrite);
@@ -131,7 +132,7 @@ fn none_found(filter: &Filter) -> Result<Option<Expr>> {
 
 /// That no row of a query is, or may be, what is looked for.
 fn none_is_it(looked: &InSubquery, around: &DFSchema) -> Result<Expr> {
-    let outside = looked.expr.as_ref().clone().transform(|expr| match expr {
+    let outside = transform_up(looked.expr.as_ref().clone(), &mut |expr| match expr {
         Expr::Column(column) => {
             let field = around.field_from_column(&column)?;
             let outer = Expr::OuterReferenceColumn(Arc::clone(field), column);

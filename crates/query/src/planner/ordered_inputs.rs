@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort};
@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::walk::plans::transform_up;
 
 /// The rule.
 pub(crate) const ORDERED_INPUTS: NodeRule = NodeRule::new("ordered_inputs", rewrite);
@@ -47,7 +48,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         ..
     } = aggregate;
     let aggregate = Aggregate::try_new(Arc::new(input), group_expr, aggr_expr)?;
-    rewrite_parts(LogicalPlan::Aggregate(aggregate), |mut expr, _| {
+    rewrite_parts(LogicalPlan::Aggregate(aggregate), &|mut expr, _| {
         let changed = match &mut expr {
             Expr::AggregateFunction(call) if is_list(call) => {
                 call.params.order_by = order.clone();
@@ -114,7 +115,7 @@ fn ordered(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, Vec<Sort>)>> {
 fn under_alias(order: Vec<Sort>, from: &DFSchema, to: &DFSchema) -> Result<Vec<Sort>> {
     let columns = to.columns();
     let named = |expr: Expr| {
-        expr.transform(|part| {
+        transform_up(expr, &mut |part| {
             let Expr::Column(column) = &part else {
                 return Ok(Transformed::no(part));
             };

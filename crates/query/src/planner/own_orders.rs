@@ -32,7 +32,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Ok(Transformed::new(plan, changed, TreeNodeRecursion::Continue))
         }
         LogicalPlan::Aggregate(_) => {
-            let plan = rewrite_parts(plan, |mut expr, _| {
+            let plan = rewrite_parts(plan, &|mut expr, _| {
                 let changed = match &mut expr {
                     Expr::AggregateFunction(function) => once(&mut function.params.order_by),
                     _ => false,

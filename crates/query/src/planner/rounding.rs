@@ -15,7 +15,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const ROUNDING: NodeRule = NodeRule::new("rounding", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, _| Ok(rewritten(expr)))
+    rewrite_parts(plan, &|expr, _| Ok(rewritten(expr)))
 }
 
 fn rewritten(mut expr: Expr) -> Transformed<Expr> {

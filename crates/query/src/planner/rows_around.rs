@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_window::expr_fn::row_number;
@@ -30,13 +30,14 @@ use lazybase_model::Error;
 use crate::error::into_datafusion;
 use crate::planner::certain_rows::lets_first_pass;
 use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::walk::plans::map_children;
 
 /// The rule.
 pub(crate) const ROWS_AROUND: NodeRule = NodeRule::new("rows_around", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     // What stands beside other tables; the queries of expressions are rewritten with these.
-    let plan = plan.map_children(|input| match &input {
+    let plan = map_children(plan, &mut |input| match &input {
         LogicalPlan::Subquery(lateral) => Ok(match of_lateral(&lateral.subquery)? {
             Some(rows) => {
                 let rows = lateral.with_plan(Arc::new(rows));
@@ -50,7 +51,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn in_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, _| {
+    rewrite_parts(plan, &|expr, _| {
         let subquery = match &expr {
             Expr::Exists(exists) => &exists.subquery,
             Expr::InSubquery(looked) => &looked.subquery,

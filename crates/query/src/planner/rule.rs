@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunctionParams;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -14,6 +14,8 @@ use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+
+use crate::walk::plans::{Change, map_expressions, transform_up, transform_up_with_subqueries};
 
 /// What a rule makes of one node, whose inputs it has been over.
 type RewriteNode = fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>;
@@ -33,7 +35,8 @@ impl NodeRule {
 
 impl AnalyzerRule for NodeRule {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(self.rewrite)?.data)
+        let mut rewrite = self.rewrite;
+        Ok(transform_up_with_subqueries(plan, &mut rewrite)?.data)
     }
 
     fn name(&self) -> &str {
@@ -81,7 +84,8 @@ impl PhysicalOptimizerRule for PlanRule {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(self.rewrite).map(|plan| plan.data)
+        let mut rewrite = self.rewrite;
+        Ok(transform_up(plan, &mut rewrite)?.data)
     }
 
     fn name(&self) -> &str {
@@ -100,10 +104,12 @@ impl PhysicalOptimizerRule for PlanRule {
 /// Those of `change`.
 pub(crate) fn rewrite_parts(
     plan: LogicalPlan,
-    change: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+    change: &dyn Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
-    rewrite_named(plan, |expr| expr.transform_up(|part| change(part, &schema)))
+    rewrite_named(plan, &mut |expr| {
+        transform_up(expr, &mut |part| change(part, &schema))
+    })
 }
 
 /// Changes the calls of a node's windows; `change` is told the columns that they are over, and
@@ -113,12 +119,12 @@ pub(crate) fn rewrite_parts(
 /// Those of `change`.
 pub(crate) fn change_windows(
     plan: LogicalPlan,
-    change: impl Fn(&mut WindowFunctionParams, &DFSchema) -> Result<bool>,
+    change: &dyn Fn(&mut WindowFunctionParams, &DFSchema) -> Result<bool>,
 ) -> Result<Transformed<LogicalPlan>> {
     if !matches!(plan, LogicalPlan::Window(_)) {
         return Ok(Transformed::no(plan));
     }
-    rewrite_parts(plan, |mut expr, schema| {
+    rewrite_parts(plan, &|mut expr, schema| {
         let changed = match &mut expr {
             Expr::WindowFunction(call) => change(&mut call.params, schema)?,
             _ => false,
@@ -133,11 +139,11 @@ pub(crate) fn change_windows(
 /// Those of `change`.
 pub(crate) fn rewrite_named(
     plan: LogicalPlan,
-    mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+    change: Change<'_, Expr>,
 ) -> Result<Transformed<LogicalPlan>> {
     // An order has no names to keep.
     let names = (!matches!(plan, LogicalPlan::Sort(_))).then(|| NamePreserver::new(&plan));
-    let mut under_its_name = |expr: Expr| {
+    let mut under_its_name = |expr: Expr| -> Result<Transformed<Expr>> {
         let name = names.as_ref().map(|names| names.save(&expr));
         let changed = change(expr)?;
         Ok(match name.filter(|_| changed.transformed) {
@@ -145,17 +151,14 @@ pub(crate) fn rewrite_named(
             None => changed,
         })
     };
-    plan.map_expressions(|expr| match expr {
+    map_expressions(plan, &mut |expr| match expr {
         Expr::GroupingSet(set) => grouped(set, &mut under_its_name),
         expr => under_its_name(expr),
     })
 }
 
 /// Each member of a grouping set is a column of its own.
-fn grouped(
-    set: GroupingSet,
-    change: &mut impl FnMut(Expr) -> Result<Transformed<Expr>>,
-) -> Result<Transformed<Expr>> {
+fn grouped(set: GroupingSet, change: Change<'_, Expr>) -> Result<Transformed<Expr>> {
     let mut transformed = false;
     let mut each = |members: Vec<Expr>| {
         let members = members.into_iter().map(|member| {

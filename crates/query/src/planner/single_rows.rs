@@ -36,7 +36,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const SINGLE_ROWS: NodeRule = NodeRule::new("single_rows", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, _| match expr {
+    rewrite_parts(plan, &|expr, _| match expr {
         Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => {
             value_of(subquery)
         }

@@ -39,7 +39,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const SPELT_MOMENTS: NodeRule = NodeRule::new("spelt_moments", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| Ok(spelt_cast(expr, schema)))
+    rewrite_parts(plan, &|expr, schema| Ok(spelt_cast(expr, schema)))
 }
 
 /// How a text is written for a type that it is cast to.

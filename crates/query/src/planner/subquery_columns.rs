@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinConstraint, JoinType};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
@@ -25,6 +25,7 @@ use lazybase_model::Error;
 
 use crate::error::into_datafusion;
 use crate::planner::rule::{NodeRule, rewrite_named};
+use crate::walk::plans::{apply, exists, transform_down};
 
 /// The rule.
 pub(crate) const SUBQUERY_COLUMNS: NodeRule = NodeRule::new("subquery_columns", rewrite);
@@ -54,8 +55,8 @@ fn beside_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut values: Vec<Expr> = Vec::new();
     let given = plan.schema().columns();
     let is_order = matches!(plan, LogicalPlan::Sort(_));
-    let rewritten = rewrite_named(plan, |expr| {
-        expr.transform_down(|part| match &part {
+    let rewritten = rewrite_named(plan, &mut |expr| {
+        transform_down(expr, &mut |part| match &part {
             Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => {
                 let name = format!("{VALUE}{}", values.len());
                 values.push(part.alias(&name));
@@ -108,10 +109,10 @@ fn subquery_of(expr: &Expr) -> Option<&Subquery> {
 }
 
 fn is_dependent(expr: &Expr) -> bool {
-    expr.exists(|part| {
+    let found = exists(expr, &mut |part| {
         Ok(subquery_of(part).is_some_and(|subquery| !subquery.outer_ref_columns.is_empty()))
-    })
-    .unwrap_or(false)
+    });
+    found.unwrap_or(false)
 }
 
 fn around_join(join: Join, kept: Vec<Expr>, asked: Vec<Expr>) -> Result<LogicalPlan> {
@@ -147,7 +148,7 @@ fn is_of(condition: &Expr, side: &DFSchema) -> Result<bool> {
         .column_refs()
         .into_iter()
         .all(|column| side.has_column(column));
-    condition.apply(|part| {
+    apply(condition, &mut |part| {
         for outer in subquery_of(part).map_or(&[][..], |of| &of.outer_ref_columns) {
             is_of &= match outer {
                 Expr::OuterReferenceColumn(_, column) => side.has_column(column),

@@ -26,7 +26,7 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 pub(crate) const SUBQUERY_VALUES: NodeRule = NodeRule::new("subquery_values", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, _| {
+    rewrite_parts(plan, &|expr, _| {
         let Expr::ScalarSubquery(subquery) = &expr else {
             return Ok(Transformed::no(expr));
         };

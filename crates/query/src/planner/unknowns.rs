@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
@@ -37,6 +37,9 @@ use crate::planner::rule::{NodeRule, rewrite_parts};
 use crate::planner::series::SERIES;
 use crate::planner::uuid_literals::is_comparison;
 use crate::types;
+use crate::walk::plans::{
+    apply, apply_expressions, apply_with_subqueries, transform_up_with_subqueries,
+};
 
 /// The rule: for what is no operator between two values, and for plans that no SQL was.
 pub(crate) const UNKNOWNS: NodeRule = NodeRule::new("unknowns", rewrite);
@@ -110,11 +113,11 @@ fn of_json(op: &BinaryOperator) -> Error {
 /// # Errors
 /// `Invalid` for a constant beside a parameter that is no value of its type.
 pub(crate) fn parameter_types(plan: LogicalPlan) -> Result<HashMap<usize, DataType>> {
-    let plan = plan.transform_up_with_subqueries(rewrite)?.data;
+    let plan = transform_up_with_subqueries(plan, &mut rewrite)?.data;
     let mut types = HashMap::new();
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|part| {
+    apply_with_subqueries(&plan, &mut |node| {
+        apply_expressions(node, &mut |expr| {
+            apply(expr, &mut |part| {
                 if let Expr::Placeholder(Placeholder { id, field }) = part
                     && let Some(field) = field
                     && let Some(number) = id.strip_prefix('$').and_then(|n| n.parse().ok())
@@ -131,7 +134,7 @@ pub(crate) fn parameter_types(plan: LogicalPlan) -> Result<HashMap<usize, DataTy
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, rewritten)
+    rewrite_parts(plan, &rewritten)
 }
 
 /// Functions whose arguments and result have one type.

@@ -18,7 +18,7 @@ use crate::types::is_uuid;
 pub(crate) const UUID_LITERALS: NodeRule = NodeRule::new("uuid_literals", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, |expr, schema| Ok(compared(expr, schema)))
+    rewrite_parts(plan, &|expr, schema| Ok(compared(expr, schema)))
 }
 
 /// A comparison with its constants spelt as the column's values are.

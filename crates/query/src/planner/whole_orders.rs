@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
@@ -28,6 +28,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::planner::rule::PlanRule;
+use crate::walk::plans::transform_up;
 
 /// The rule.
 pub(crate) const WHOLE_ORDERS: PlanRule = PlanRule::new("whole_orders", whole_orders);
@@ -103,7 +104,7 @@ fn without_sorts(union: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>
 /// An order of a union's rows as that of a part's, whose columns have names of their own.
 fn order_of(part: &Arc<dyn ExecutionPlan>, order: &LexOrdering) -> Result<LexOrdering> {
     let schema = part.schema();
-    let named = |of: Arc<dyn PhysicalExpr>| {
+    let mut named = |of: Arc<dyn PhysicalExpr>| -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
         Ok(match of.downcast_ref::<Column>() {
             Some(column) => {
                 let index = column.index();
@@ -115,7 +116,7 @@ fn order_of(part: &Arc<dyn ExecutionPlan>, order: &LexOrdering) -> Result<LexOrd
     };
     let mut whole = Vec::with_capacity(order.len());
     for PhysicalSortExpr { expr, options } in order {
-        let expr = Arc::clone(expr).transform_up(named)?.data;
+        let expr = transform_up(Arc::clone(expr), &mut named)?.data;
         whole.push(PhysicalSortExpr::new(expr, *options));
     }
     match LexOrdering::new(whole) {

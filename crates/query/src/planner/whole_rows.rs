@@ -31,7 +31,7 @@ pub(crate) const WHOLE_ROWS: NodeRule = NodeRule::new("whole_rows", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let below: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
-    rewrite_parts(plan, |expr, schema| {
+    rewrite_parts(plan, &|expr, schema| {
         if let Expr::ScalarFunction(call) = &expr
             && let Some(table) = whole_json(call)
         {

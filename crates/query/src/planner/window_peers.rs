@@ -21,7 +21,7 @@ use crate::planner::rule::{NodeRule, change_windows};
 pub(crate) const WINDOW_PEERS: NodeRule = NodeRule::new("window_peers", rewrite);
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    change_windows(plan, |params, schema| {
+    change_windows(plan, &|params, schema| {
         let first = params.order_by.first();
         let of = first.map(|sort| sort.expr.get_type(schema)).transpose()?;
         let changes =
