@@ -4,8 +4,10 @@
 //! range rule choose its partitions. Partitions that were dropped are read too: a horizon of the
 //! past may still see their rows, at newer ones they are empty.
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
 use datafusion::common::ScalarValue;
+use datafusion::error::Result as DataFusionResult;
 use lazybase_engine::key::{Key, KeyCodec, PartitionId, Partitioner, combinations};
 use lazybase_engine::manifest::KeyRange;
 use lazybase_model::partition::RangeBounds;
@@ -173,7 +175,16 @@ fn partition_access(
 /// Values as arrays, one a column.
 pub(super) fn columns_of(rows: &[Vec<ScalarValue>], width: usize) -> Result<Vec<ArrayRef>> {
     (0..width)
-        .map(|at| ScalarValue::iter_to_array(rows.iter().map(|row| row[at].clone())))
-        .collect::<Result<Vec<_>, _>>()
+        .map(|at| column_of(rows, at))
+        .collect::<DataFusionResult<_>>()
         .map_err(|error| lazybase_model::Error::internal(error.to_string()))
+}
+
+/// One by one, for they are few: `ScalarValue::iter_to_array` would be compiled here, hundreds of
+/// functions for all types that values may have.
+fn column_of(rows: &[Vec<ScalarValue>], at: usize) -> DataFusionResult<ArrayRef> {
+    let values = rows.iter().map(|row| row[at].to_array());
+    let values = values.collect::<DataFusionResult<Vec<ArrayRef>>>()?;
+    let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+    Ok(concat(&values)?)
 }
