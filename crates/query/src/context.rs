@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement, Visit};
 use futures::future::BoxFuture;
 use lazybase_cluster::Instance;
 use lazybase_model::{Error, Result, Table, TableId};
+use lazybase_plan::statement_to_plan;
 use tracing::Instrument;
 
 use crate::access::{Gate, Identity};
@@ -195,7 +196,7 @@ impl Context {
         statement: PlannerStatement,
     ) -> BoxFuture<'s, DataFusionResult<Planned>> {
         Box::pin(async move {
-            let plan = state.statement_to_plan(statement).await?;
+            let plan = statement_to_plan(state, statement).await?;
             let physical = self.physical(state, &plan).await;
             let physical = physical.map_err(|error| of_queries(error, &plan))?;
             Ok((physical, origins::of_plan(&plan), generated::of_plan(&plan)))
@@ -210,7 +211,7 @@ impl Context {
     ) -> Result<(SchemaRef, Vec<Origin>)> {
         let own = self.with_locks(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
-        let plan = state.statement_to_plan(planner::rewritten(statement)).await;
+        let plan = statement_to_plan(state, planner::rewritten(statement)).await;
         let optimized = |plan: &LogicalPlan| {
             let optimized = state.optimize(plan);
             optimized.map_err(|error| of_queries(error, plan))
@@ -266,7 +267,7 @@ impl Context {
     ) -> Result<HashMap<usize, DataType>> {
         let own = self.with_locks(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
-        let plan = state.statement_to_plan(planner::rewritten(statement)).await;
+        let plan = statement_to_plan(state, planner::rewritten(statement)).await;
         plan.and_then(planner::parameter_types)
             .map_err(|error| from_datafusion(&error, sql))
     }

@@ -1,4 +1,5 @@
-//! SQL with freshness over a running database: the only crate that names DataFusion.
+//! SQL with freshness over a running database: beside `lazybase-plan` the only crate that names
+//! DataFusion.
 //!
 //! ```text
 //!   text -> split -> parse (+ clauses) -> session -> read  -> point: Snapshot::get, or

@@ -15,9 +15,10 @@ use super::tree::Tree;
 
 /// The folders of `crates/`, with their rank: a crate may depend on crates of lower rank only.
 /// Equal ranks know nothing of each other.
-const RANKS: [(&str, u32); 13] = [
+const RANKS: [(&str, u32); 14] = [
     ("torture", 0),
     ("model", 0),
+    ("plan", 0),
     ("engine", 1),
     ("cluster", 2),
     ("query", 3),
@@ -32,7 +33,7 @@ const RANKS: [(&str, u32); 13] = [
 ];
 
 /// The folders whose code may name DataFusion.
-const DATAFUSION_FOLDERS: [&str; 4] = ["query", "sqlcheck", "bench", "bench-peers"];
+const DATAFUSION_FOLDERS: [&str; 5] = ["plan", "query", "sqlcheck", "bench", "bench-peers"];
 
 /// Packages that do I/O, run tasks, or come with either; the model knows none of them.
 const IO_PACKAGES: [&str; 21] = [

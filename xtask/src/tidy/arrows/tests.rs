@@ -71,7 +71,7 @@ fn only_query_and_the_benchmarks_name_datafusion() {
         let path = format!("crates/{folder}/src/a.rs");
         assert_eq!(findings(&path, code), ["datafusion 2 datafusion"]);
     }
-    for folder in ["query", "bench", "bench-peers"] {
+    for folder in ["plan", "query", "bench", "bench-peers"] {
         assert!(depends(folder, "datafusion").is_empty());
         assert!(findings(&format!("crates/{folder}/src/a.rs"), code).is_empty());
     }
