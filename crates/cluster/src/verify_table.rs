@@ -190,7 +190,7 @@ impl<'v> Verifier<'v> {
         let verifier = Verifier {
             shared,
             share,
-            recompute: Recompute::new(&shared.reader, unsorted.clone(), shared.now()),
+            recompute: Recompute::new(&shared.reader, &manifest, unsorted.clone(), shared.now()),
             unsorted,
             manifest,
             pin,

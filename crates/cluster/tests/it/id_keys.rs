@@ -10,7 +10,8 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArra
 use arrow::datatypes::{DataType, Int64Type};
 use futures::executor::block_on;
 use lazybase_cluster::{
-    AsOf, BatchWriter, Instance, RestoreRequest, SettleTo, StageName, TableSpec, restore,
+    AsOf, BatchWriter, Instance, Outcome, RestoreRequest, Settings, SettleTo, StageName, TableSpec,
+    restore,
 };
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
@@ -534,6 +535,51 @@ fn after_a_power_cut_the_numbers_are_those_that_were_told() {
         assert_eq!(settled, first, "after operation {cut}");
         block_on(instance.close()).unwrap();
     }
+}
+
+/// The log of an SCU mentions keys of all ranges of their map, whichever range is compared.
+#[test]
+fn a_key_map_of_several_ranges_is_what_its_logs_make_of_it() {
+    let settings = Settings {
+        range_split_bytes: 512,
+        ..keeping()
+    };
+    let instance = open(Arc::new(MemoryStore::without_history()), settings).unwrap();
+    let tables = Tables::create(&instance);
+    let mut model = Model::new();
+    let sizes = |host: &str, numbers: std::ops::Range<i64>| -> Vec<Change> {
+        let size = |number| Change::Size((host.to_owned(), number), 0, None);
+        numbers.map(size).collect()
+    };
+    for host in ["a", "b"] {
+        let keys = sizes(host, 0..150);
+        commit(&instance, &tables, &keys);
+        model.apply(&tables, &keys);
+        block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    }
+    let map = tables.file_map.id;
+    let ranges = instance.manifest().tables[&map].ranges.len();
+    assert!(ranges > 1, "the map is cut");
+    // Keys of one range that are known, and then new ones of another.
+    let mixed = [sizes("b", 0..150), sizes("a", 1000..1150)].concat();
+    commit(&instance, &tables, &mixed);
+    model.apply(&tables, &mixed);
+    let scu = block_on(instance.seal()).unwrap();
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    let report = block_on(instance.verify_table("files", 1.0, &|_| {})).unwrap();
+    assert_eq!(report.differing().count(), 0, "{report:?}");
+    let of_map = report.checks.iter().filter(|check| {
+        check.of == tables.file_map.name && check.stage == "sorted" && check.span.last == scu
+    });
+    let mut rows = 0;
+    for check in of_map {
+        assert_eq!(check.outcome, Outcome::Same, "{report:?}");
+        rows += check.rows;
+    }
+    assert!(rows > 0, "{report:?}");
+    let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
+    assert_eq!(rows, model.rows);
+    close_whole(&instance);
 }
 
 #[test]

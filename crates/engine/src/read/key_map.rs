@@ -8,7 +8,8 @@
 //! Reads indexes and extents of the map's runs; of an SCU whose run is damaged, the log, for every
 //! key: a run that is whole and wrong may lack some at its ends. Where no log is left, such a run
 //! does not even say that a key is new. A key stands in one run only: maps only grow, and never
-//! change a row.
+//! change a row. A sorted SCU that is read from its log finds the map as it was before, where that
+//! is kept: what was made of the SCU's own run may be as wrong as that.
 
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
@@ -26,9 +27,7 @@ use super::remedy::answered_by;
 use super::snapshot::Reader;
 use crate::change_batch::ChangeBatch;
 use crate::key::Key;
-use crate::manifest::{
-    KeyRange, Manifest, RangeState, Run, RunKind, ScuEntry, SegmentMeta, TableState,
-};
+use crate::manifest::{KeyRange, Manifest, Run, RunKind, ScuEntry, SegmentMeta, TableState};
 use crate::segment::{ReadCounters, RowLayout, Segment};
 use crate::stages::remap::Known;
 use crate::stages::remap::sorted_keys::{SortedKeys, gallop};
@@ -99,7 +98,7 @@ async fn find(
         if from >= to {
             continue;
         }
-        let mut runs = runs_of(reader, manifest, map, at, range);
+        let mut runs = runs_of(reader, manifest, map, (at, scu.previous()));
         runs.retain(|run| run.span.first < scu || run.span.is_empty());
         let log = |run: &Run| {
             let is_whole = damage_in(run, &range.range, &damaged).is_none();
@@ -124,21 +123,24 @@ async fn find(
     Ok(())
 }
 
-/// The runs of a range that together hold what is sorted, none of them damaged if that can be.
+/// The runs of a range that together hold what is sorted up to a boundary, or else all that is
+/// sorted; none of them damaged if that can be.
 fn runs_of<'m>(
     reader: &Reader,
     manifest: &'m Manifest,
     map: &TableState,
-    at: usize,
-    range: &RangeState,
+    (at, boundary): (usize, ScuNumber),
 ) -> Vec<&'m Arc<Run>> {
     let index = reader.index(manifest);
+    let sorted = manifest.sorted_through;
     let whole = index.ranges(map.table.id).and_then(|ranges| {
         let range = ranges.get(at)?;
-        range.cheapest(manifest.sorted_through)
+        let before = range.cheapest(boundary.min(sorted));
+        before.or_else(|| range.cheapest(sorted))
     });
     let current = || {
-        let current = range.runs.iter().filter(|run| run.is_current());
+        let entries = &map.ranges[at].runs;
+        let current = entries.iter().filter(|run| run.is_current());
         current.map(|run| run.id).collect()
     };
     let runs = whole.unwrap_or_else(current);

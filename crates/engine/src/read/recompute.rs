@@ -7,8 +7,10 @@
 //! ```
 //!
 //! Both ways are ordinary reads: each has a manifest of its own in which the other's runs are left
-//! out, so that the kernels that answer queries are the ones that are compared. Nothing here takes
-//! the place of a checksum: a file may be whole and wrong. Reads runs and logs, writes nothing.
+//! out, so that the kernels that answer queries are the ones that are compared. Numbers of natural
+//! keys alone are looked up in the whole manifest: a key map that is compared has one range left,
+//! and a log mentions keys of all of them. Nothing here takes the place of a checksum: a file may be
+//! whole and wrong. Reads runs and logs, writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use super::arrow_internal;
 use super::damaged::DamagedFiles;
 use super::delta::table_key_in;
 use super::hidden::HiddenColumn;
+use super::identify::Identifier;
 use super::paths::{RangePaths, segments_in};
 use super::scan::{Form, ScanRequest, codec_of};
 use super::snapshot::{AsOf, Reader, Snapshot, SnapshotAsk};
@@ -219,29 +222,38 @@ fn doctored(
 #[derive(Debug)]
 pub struct Recompute {
     reader: Reader,
+    manifest: Arc<Manifest>,
     unsorted: Vec<Arc<UnsortedScu>>,
     now_micros: i64,
 }
 
 impl Recompute {
-    /// Over a database's reader; whoever calls keeps the manifest pinned there. `unsorted` are the
-    /// SCUs after those that it has sorted.
-    pub fn new(reader: &Reader, unsorted: Vec<Arc<UnsortedScu>>, now_micros: i64) -> Recompute {
+    /// Over a database's reader and the manifest that [`stage_pairs`] are of; whoever calls keeps it
+    /// pinned there. `unsorted` are the SCUs after those that it has sorted.
+    pub fn new(
+        reader: &Reader,
+        manifest: &Arc<Manifest>,
+        unsorted: Vec<Arc<UnsortedScu>>,
+        now_micros: i64,
+    ) -> Recompute {
         Recompute {
             reader: reader.clone(),
+            manifest: Arc::clone(manifest),
             unsorted,
             now_micros,
         }
     }
 
+    /// One of two ways, without `avoided` files.
     fn snapshot(
         &self,
-        reader: &Reader,
         manifest: &Arc<Manifest>,
+        avoided: &[String],
         boundary: ScuNumber,
         table: TableId,
     ) -> Result<Snapshot> {
-        reader.snapshot(SnapshotAsk {
+        let reader = self.reader.apart(avoided);
+        let snapshot = reader.snapshot(SnapshotAsk {
             pin: reader.pins.pin("verify", || Arc::clone(manifest)),
             unsorted: self.unsorted.clone(),
             now_micros: self.now_micros,
@@ -250,7 +262,11 @@ impl Recompute {
             on_miss: OnMiss::Dig,
             at: Some(AsOf::Scu(boundary)),
             tables: Some(vec![table]),
-        })
+        })?;
+        // With a reader of its own: paths are kept by a manifest's number, which both have.
+        let (reader, manifest) = (self.reader.apart(avoided), Arc::clone(&self.manifest));
+        let numbers = Identifier::new(reader, manifest, self.unsorted.iter().cloned());
+        Ok(snapshot.numbered_by(numbers))
     }
 
     /// The key ranges in which a run is compared: all of its keys, or a share of its extents, each
@@ -313,9 +329,8 @@ impl Recompute {
         ways: &Ways,
         ranges: &[KeyRange],
     ) -> Result<Comparison> {
-        let (late, early) = (self.reader.apart(&[]), self.reader.apart(&ways.avoided));
-        let late = self.snapshot(&late, &ways.late, ways.boundary, table)?;
-        let early = self.snapshot(&early, &ways.early, ways.boundary, table)?;
+        let late = self.snapshot(&ways.late, &[], ways.boundary, table)?;
+        let early = self.snapshot(&ways.early, &ways.avoided, ways.boundary, table)?;
         let layout = late.layout(table)?;
         let mut found = Comparison::default();
         for range in ranges {

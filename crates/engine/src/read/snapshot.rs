@@ -147,6 +147,8 @@ pub(super) struct Inner {
     pub(super) unsorted: Vec<(Arc<UnsortedScu>, u32)>,
     /// All SCUs that are not sorted in the manifest, oldest first.
     all_unsorted: Vec<Arc<UnsortedScu>>,
+    /// What gives numbers to natural keys where that is not the manifest.
+    numbers: Option<Identifier>,
     pub(super) counters: Arc<ReadCounters>,
     pub(super) opened: Mutex<SourceCounts>,
     /// Which set of damaged files the choice avoids.
@@ -321,6 +323,7 @@ impl Reader {
                 manifest,
                 choice,
                 all_unsorted: ask.unsorted,
+                numbers: None,
                 unsorted,
                 counters: Arc::default(),
                 opened: Mutex::default(),
@@ -411,6 +414,9 @@ fn advice(choice: &Choice, cheaper: &Cheaper) -> String {
 impl Inner {
     /// Gives numbers to the natural keys of unsorted SCUs.
     pub(super) fn ids(&self) -> Identifier {
+        if let Some(numbers) = &self.numbers {
+            return numbers.clone();
+        }
         let unsorted = self.all_unsorted.iter().cloned();
         Identifier::new(self.reader.clone(), Arc::clone(&self.manifest), unsorted)
     }
@@ -430,6 +436,14 @@ impl Snapshot {
     /// The pinned manifest.
     pub fn manifest(&self) -> &Arc<Manifest> {
         &self.inner.manifest
+    }
+
+    /// The same snapshot, where nobody has it yet, with the numbers of natural keys from elsewhere.
+    pub(super) fn numbered_by(mut self, numbers: Identifier) -> Snapshot {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.numbers = Some(numbers);
+        }
+        self
     }
 
     /// The same snapshot for a transaction that changed these tables: of those that it made or
