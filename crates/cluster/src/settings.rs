@@ -7,6 +7,9 @@ use lazybase_engine::stages::ingest::LogCompression;
 use lazybase_engine::stages::merge::plan::SPARSE_PART;
 use lazybase_model::limits;
 
+/// A range at the size at which it is split has so many files: it is cut where one of them begins.
+const RANGE_FILES: u64 = 4;
+
 /// How a database runs. Nothing here changes what an answer is, only what it costs.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -80,6 +83,22 @@ impl Default for Settings {
             log_compression: LogCompression::None,
             write_options: WriteOptions::default(),
             sparse_part: SPARSE_PART,
+        }
+    }
+}
+
+impl Settings {
+    /// How large what merges write becomes: so large that a range can be cut between its files,
+    /// which have an extent or the least rows of a row group all the same.
+    pub(crate) fn merge_options(&self) -> WriteOptions {
+        let file = self.range_split_bytes.min(self.merge_task_bytes) / RANGE_FILES;
+        let file = file.max(limits::EXTENT_BYTES as u64);
+        let group = usize::try_from(file).unwrap_or(usize::MAX);
+        let options = self.write_options;
+        WriteOptions {
+            segment_bytes: options.segment_bytes.min(file),
+            group_bytes: options.group_bytes.min(group),
+            ..options
         }
     }
 }

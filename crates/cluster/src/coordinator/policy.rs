@@ -442,7 +442,9 @@ impl<'a> Policy<'a> {
         let base = chain.base()?;
         let most = self.settings.split_bytes.min(self.settings.task_bytes);
         if base.bytes > most {
-            chain.middle()
+            // A base of one segment has no middle.
+            let middle = chain.middle().or_else(|| chain.middle_of_all());
+            middle.or_else(|| chain.rising_edge())
         } else if chain.bytes() > most.saturating_mul(CROWDED_TASKS) {
             chain.middle_of_all()
         } else if base.bytes >= self.settings.split_bytes / 2 {

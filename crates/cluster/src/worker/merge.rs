@@ -40,8 +40,8 @@ pub(super) async fn attempt(
     let target = target_of(layout, kind, (expiry, settings.sparse_part));
     let opened = open_inputs(context, layout, range, inputs, expiry).await?;
     traffic.went_on();
-    let options = &settings.write_options;
-    let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run, options)).collect();
+    let options = settings.merge_options();
+    let summaries: Vec<InputRun> = opened.iter().map(|run| summary(run, &options)).collect();
     let steps = plan_merge(&summaries, &target, range);
     drop(summaries);
     let mut attempt = Attempt {
@@ -49,6 +49,7 @@ pub(super) async fn attempt(
         traffic,
         layout,
         target,
+        options,
         inputs: opened,
         counters: Arc::default(),
         writer: None,
@@ -172,6 +173,8 @@ struct Attempt<'a> {
     traffic: &'a Traffic,
     layout: &'a Arc<RowLayout>,
     target: PlanTarget,
+    /// How large what is written becomes.
+    options: WriteOptions,
     inputs: Vec<Vec<Arc<Segment>>>,
     counters: Arc<ReadCounters>,
     writer: Option<SegmentWriter>,
@@ -295,11 +298,6 @@ impl Attempt<'_> {
         parts.iter().flat_map(of_part).collect()
     }
 
-    /// How large what is written becomes.
-    fn write_options(&self) -> &WriteOptions {
-        &self.context.settings.write_options
-    }
-
     fn writer(&mut self) -> Result<&mut SegmentWriter> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
@@ -307,7 +305,7 @@ impl Attempt<'_> {
                 &self.context.env,
                 self.layout,
                 self.target.format,
-                *self.write_options(),
+                self.options,
             )?,
         };
         Ok(self.writer.insert(writer))

@@ -2,8 +2,11 @@
 //! partitions at every mix of stages, with every horizon that was seen read again at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lazybase_cluster::Settings;
+use lazybase_engine::env::Env;
+use lazybase_engine::env::memory::MemoryStore;
 use lazybase_query::{Database, OpenOptions, Session};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -443,6 +446,32 @@ async fn ranges_are_cut_inside_their_partition() {
         run("SELECT k, p, v FROM t ORDER BY k, p").await,
         [["1", "0", "a"], ["1", "2", "b"]]
     );
+    database.close().await.unwrap();
+}
+
+/// One batch makes a base of several times the size of a range.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_base_that_is_too_large_at_once_is_cut() {
+    let settings = Settings {
+        range_split_bytes: 256 << 10,
+        ..Settings::default()
+    };
+    let env = Env::system(Arc::new(MemoryStore::new()));
+    let database = Database::open_env(env, settings).await.unwrap();
+    let session = database.session();
+    let run = async |sql: &str| crate::rows(&session, sql).await;
+    run("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
+    run("INSERT INTO t SELECT x, md5(x::TEXT) FROM generate_series(1, 60000) AS s (x)").await;
+    run("SETTLE").await;
+    // Cuts come before merges.
+    run("INSERT INTO t VALUES (0, 'first'), (60001, 'last')").await;
+    run("SETTLE").await;
+    let ranges = run("SELECT ranges FROM lazybase.tables WHERE name = 't'").await;
+    let ranges: u64 = ranges[0][0].parse().unwrap();
+    assert!(ranges > 2, "{ranges} ranges");
+    assert_eq!(run("SELECT count(*) FROM t").await, [["60002"]]);
+    let report = database.instance().verify(&|_| {}).await.unwrap();
+    assert!(report.is_whole(), "{report:?}");
     database.close().await.unwrap();
 }
 

@@ -491,6 +491,21 @@ fn large_ranges_are_cut_near_the_middle_before_they_are_merged() {
 }
 
 #[test]
+fn a_base_of_one_segment_is_cut_where_newer_runs_begin() {
+    let text = "sealed 101 sorted 101
+         table t
+           range ..
+             base 1..=100 a..m:300M
+             sorted 101 f..m:200M";
+    Case::of(text).proposes(&["v1 - split at f"]);
+    // Too few keys behind it for a half; they rise all the same.
+    let rising = text.replace("f..m:200M", "k..r:40M");
+    Case::of(&rising).proposes(&["v1 - split at m"]);
+    let neither = text.replace("f..m:200M", "k..m:40M");
+    Case::of(&neither).proposes(&[]);
+}
+
+#[test]
 fn rising_keys_get_a_range_of_their_own_behind_the_last() {
     let text = "sealed 101 sorted 101
          table t

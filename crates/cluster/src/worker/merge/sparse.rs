@@ -122,7 +122,7 @@ impl Attempt<'_> {
     ) -> Result<bool> {
         let (segment, encoded) = (&stored.segment, &stored.encoded);
         let (rows, bytes) = (encoded.rows as usize, encoded.raw_len as usize);
-        let is_small = self.write_options().is_small_group(rows, bytes);
+        let is_small = self.options.is_small_group(rows, bytes);
         let whole = range.encloses(&encoded.min_key, &encoded.max_key);
         if !whole || is_small || !self.writer()?.is_between_extents() {
             return Ok(false);
