@@ -9,8 +9,8 @@
 //! Both ways are ordinary reads: each has a manifest of its own in which the other's runs are left
 //! out, so that the kernels that answer queries are the ones that are compared. Numbers of natural
 //! keys alone are looked up in the whole manifest: a key map that is compared has one range left,
-//! and a log mentions keys of all of them. Nothing here takes the place of a checksum: a file may be
-//! whole and wrong. Reads runs and logs, writes nothing.
+//! and a log mentions keys of all of them. Nothing here takes the place of a checksum: a file may
+//! be whole and wrong. Reads runs and logs, writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -228,8 +228,8 @@ pub struct Recompute {
 }
 
 impl Recompute {
-    /// Over a database's reader and the manifest that [`stage_pairs`] are of; whoever calls keeps it
-    /// pinned there. `unsorted` are the SCUs after those that it has sorted.
+    /// Over a database's reader and the manifest that [`stage_pairs`] are of; whoever calls keeps
+    /// it pinned there. `unsorted` are the SCUs after those that it has sorted.
     pub fn new(
         reader: &Reader,
         manifest: &Arc<Manifest>,
