@@ -112,8 +112,8 @@ pub(crate) async fn verify_table(
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<TableReport> {
     let mut report = TableReport::default();
-    // By check.
-    let mut damage: Vec<(usize, Error)> = Vec::new();
+    // By check, where one tells of it.
+    let mut damage: Vec<(Option<usize>, Error)> = Vec::new();
     let mut was_wrong = false;
     for pass in 0..PASSES_MAX {
         let (verifier, state) = Verifier::begin(shared, (name, share))?;
@@ -126,11 +126,11 @@ pub(crate) async fn verify_table(
             condemn(events, &mut checked).await?;
             wait_for_runs(shared, &mut checked).await;
         }
-        let is_new = |checked: &Checked| pass == 0 || !checked.wrong.is_empty();
-        for checked in checked.into_iter().filter(is_new) {
-            let at = report.checks.len();
+        for checked in checked {
+            let is_new = pass == 0 || !checked.wrong.is_empty();
+            let at = is_new.then_some(report.checks.len());
             damage.extend(checked.damage.into_iter().map(|error| (at, error)));
-            report.checks.push(checked.check);
+            report.checks.extend(is_new.then_some(checked.check));
         }
         let is_healed =
             |check: &StageCheck| matches!(check.outcome, Outcome::Differs { healed: true, .. });
@@ -147,7 +147,7 @@ pub(crate) async fn verify_table(
     let mut rebuilt = Vec::new();
     for (at, view) in views.iter().enumerate() {
         let (check, met) = verifier.view(view).await?;
-        damage.extend(met.map(|error| (report.checks.len(), error)));
+        damage.extend(met.map(|error| (Some(report.checks.len()), error)));
         if was_wrong || matches!(check.outcome, Outcome::Differs { .. }) {
             rebuilt.push((report.checks.len(), view.table.primary.id));
         }
@@ -419,13 +419,18 @@ impl Verifier<'_> {
 }
 
 /// Waits until it is known what becomes of damaged files, and says what is not good again.
-async fn settle_damage(shared: &Shared, damage: Vec<(usize, Error)>, report: &mut TableReport) {
+async fn settle_damage(
+    shared: &Shared,
+    damage: Vec<(Option<usize>, Error)>,
+    report: &mut TableReport,
+) {
     let begin = shared.env.clock.monotonic();
     for (check, error) in damage {
         let file = error.damaged_file().unwrap_or_default();
         let (told, hint) = match fate_of(shared, file, begin).await {
             Fate::Whole => {
-                if let Outcome::NotCompared(why) = &mut report.checks[check].outcome {
+                let outcome = check.map(|check| &mut report.checks[check].outcome);
+                if let Some(Outcome::NotCompared(why)) = outcome {
                     *why = format!("{}: it is whole again", error.message());
                 }
                 continue;

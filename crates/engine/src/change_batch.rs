@@ -379,7 +379,17 @@ impl ChangeBatch {
 
     /// The memory that the batch's buffers take, in bytes.
     pub fn memory_bytes(&self) -> usize {
+        let kinds = match &self.kinds {
+            Kinds::Each(kinds) => kinds.get_array_memory_size(),
+            Kinds::Uniform(_) => 0,
+        };
+        let scus = match &self.scus {
+            Scus::Each(scus) => scus.get_array_memory_size(),
+            Scus::Uniform(_) => 0,
+        };
         self.data.get_array_memory_size()
+            + kinds
+            + scus
             + self
                 .masks
                 .as_ref()

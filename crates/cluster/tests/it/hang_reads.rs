@@ -208,7 +208,7 @@ fn suspected_files_that_hang_leave_room_for_what_else_hangs() {
     wait_for(&instance, "the files to be made again", |instance| {
         let damage = instance.status().damage;
         let mut states = damage.values().map(|damage| damage.state);
-        states.all(|state| state == DamageState::Healed)
+        damage.len() >= tables.len() && states.all(|state| state == DamageState::Healed)
     });
     pause(&instance, &[]);
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();

@@ -117,7 +117,12 @@ async fn find(
             }
         }
         for run in runs.iter().filter(|run| log(run).is_none()) {
-            lookup.refuse_wrong(segments_in(run, &range.range), run.kind, from..to, found)?;
+            let segments = match run.kind {
+                // Those of other key ranges too: a key that a sort lacks can belong to any.
+                RunKind::Sorted => run.segments.as_slice(),
+                RunKind::Merged | RunKind::Base => segments_in(run, &range.range),
+            };
+            lookup.refuse_wrong(segments, run.kind, from..to, found)?;
         }
     }
     Ok(())

@@ -268,6 +268,9 @@ fn a_file_with_all_that_was_acknowledged_is_missed() {
         block_on(image.delete(&lost)).unwrap();
         let missed = World::open(Env::test_over(2, image), &no_manifest(), small()).err();
         let missed = missed.expect("the batch is missed");
+        // By what stands before the next file, not by the header of one that is ready.
+        let told = missed.detail().unwrap_or_default();
+        assert!(told.contains("begins where it ended"), "{told}");
         assert_eq!(missed.damaged_file(), Some(lost.as_str()), "{missed}");
         drop(behind);
     }
