@@ -20,6 +20,7 @@ use crate::text_form::IntervalStyle;
 use crate::told::Told;
 
 pub(crate) mod listed;
+mod of_planner;
 #[cfg(test)]
 mod tests;
 pub(crate) mod without_effect;
@@ -299,7 +300,8 @@ impl Settings {
     /// Sets `name`; no value stands for what it is in `defaults`.
     ///
     /// # Errors
-    /// `NotFound` (42704) for an unknown name, `Invalid` (22023) for a value that is not one.
+    /// `NotFound` (42704) for an unknown name, `Invalid` for a value that is not one (22023) and
+    /// for a setting that is only shown (55P02).
     pub(crate) fn set(
         &mut self,
         name: &str,
@@ -404,9 +406,7 @@ impl Settings {
         let Some(entry) = known.iter().find(|entry| entry.key == name) else {
             return Err(self.unknown(name));
         };
-        if name.starts_with("datafusion.catalog.") {
-            return Err(Error::invalid(format!("{name} is fixed")).with_sqlstate("55P02"));
-        }
+        of_planner::check(name, value)?;
         let value = match value {
             Some(value) => value.to_owned(),
             None => entry.value.clone().unwrap_or_default(),

@@ -78,7 +78,15 @@ fn wrong_values_are_refused() {
             "{name}"
         );
     }
-    for name in ["lazybase.last_answer", "datafusion.catalog.default_schema"] {
+    for name in [
+        "lazybase.last_answer",
+        "datafusion.catalog.default_schema",
+        "datafusion.execution.parquet.compression",
+        "datafusion.execution.sort_spill_reservation_bytes",
+        "datafusion.format.null",
+        "datafusion.sql_parser.recursion_limit",
+        "datafusion.sql_parser.support_varchar_with_length",
+    ] {
         assert_eq!(
             settings
                 .set(name, Some("x"), &defaults)
@@ -86,6 +94,37 @@ fn wrong_values_are_refused() {
                 .sqlstate(),
             "55P02"
         );
+    }
+}
+
+/// Each setting that a session may set is one of DataFusion's, and can be set to what it is; a
+/// number is taken from the least to the greatest.
+#[test]
+fn numbers_have_bounds() {
+    let (mut settings, defaults) = (Settings::default(), Settings::default());
+    for (name, values) in of_planner::SETTABLE {
+        let shown = settings.show(name).unwrap();
+        settings.set(name, Some(&shown), &defaults).unwrap();
+        settings.set(name, None, &defaults).unwrap();
+        assert_eq!(settings.show(name).unwrap(), shown, "{name}");
+        let Some(bounds) = values.bounds() else {
+            continue;
+        };
+        for number in [*bounds.start(), *bounds.end()].map(|number| number.to_string()) {
+            settings.set(name, Some(&number), &defaults).unwrap();
+            assert_eq!(settings.show(name).unwrap(), number, "{name}");
+        }
+        let below = bounds
+            .start()
+            .checked_sub(1)
+            .map(|number| number.to_string());
+        let beyond = [(bounds.end() + 1).to_string(), u64::MAX.to_string()];
+        let before = settings.show(name).unwrap();
+        for number in below.into_iter().chain(beyond).chain(["-1".to_owned()]) {
+            let refused = settings.set(name, Some(&number), &defaults).unwrap_err();
+            assert_eq!(refused.sqlstate(), "22023", "{name} = {number}");
+        }
+        assert_eq!(settings.show(name).unwrap(), before, "{name}");
     }
 }
 
