@@ -117,6 +117,30 @@ async fn a_join_that_finds_nothing_hears_of_its_limit() {
     served.stop().await;
 }
 
+/// However many rows are on the left: each on the right is compared with all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_of_millions_is_given_up_soon() {
+    let served = limited().await;
+    let client = served.client().await;
+    let cancel = client.cancel_token();
+    let pairs = "SELECT count(*) FROM generate_series(1, 12000000) AS a (x)
+                 JOIN generate_series(1, 300000) AS b (y) ON x + y < 0";
+    let running = tokio::spawn(async move { client.query(pairs, &[]).await.map(drop) });
+    let given_up = async {
+        while served.database.query_memory_used() < 40 << 20 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The rest of the left comes, and the first pairs are compared.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel_query(NoTls).await.unwrap();
+        running.await.unwrap()
+    };
+    let given_up = tokio::time::timeout(Duration::from_secs(30), given_up).await;
+    assert_eq!(sqlstate(given_up.expect("nobody heard")), "57014");
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
 /// Waits until a client is the only one that is connected.
 async fn until_alone(client: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()";

@@ -23,9 +23,10 @@ use crate::scan::LazyScanExec;
 const PRODUCTS: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
 
 /// What asks for no more rows than are asked of it, or a few batches more.
-const STREAMING: [&str; 10] = [
+const STREAMING: [&str; 11] = [
     "CoalescePartitionsExec",
     "CooperativeExec",
+    "CountingExec",
     "FilterExec",
     "ForgetfulExec",
     "GlobalLimitExec",

@@ -4,15 +4,17 @@
 //! ```text
 //!   CooperativeExec          pauses now and then between batches that the join gives
 //!     NestedLoopJoinExec     compares each batch on the right with all rows on the left, and gives
-//!       left                   nothing while nothing fits
-//!       PausingExec          small batches, and a pause before each
-//!         right
+//!       CountingExec           nothing while nothing fits
+//!         left
+//!       PausingExec            small batches, and a pause before each: the smaller the more rows
+//!         right                the left has given, all of them before the first on the right
 //! ```
 //!
 //! A rule of the planner, behind all but those that check a plan; reads and gives plans.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
@@ -28,16 +30,25 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::planner::rule::PlanRule;
 
 /// The rule.
 pub(crate) const PATIENT_JOINS: PlanRule = PlanRule::new("patient_joins", patient);
 
-/// The rows between two pauses: a nested loop compares each of them with all rows on the other side
-/// before it looks up. With fewer it would be slower.
-const ROWS_BETWEEN_PAUSES: usize = 1024;
+/// The most rows between two pauses: a nested loop compares each of them with all rows on the left
+/// before it looks up. With fewer it is slower.
+const ROWS_BETWEEN_PAUSES_MAX: usize = 1024;
+
+/// The most pairs of rows that are compared between two pauses, about a second of them, as long as
+/// the left has no more rows than that.
+const PAIRS_BETWEEN_PAUSES: usize = 1 << 26;
+
+/// How many rows on the right come between two pauses.
+fn rows_between_pauses(left_rows: usize) -> usize {
+    (PAIRS_BETWEEN_PAUSES / left_rows.max(1)).clamp(1, ROWS_BETWEEN_PAUSES_MAX)
+}
 
 fn patient(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let is_loop = plan.is::<NestedLoopJoinExec>();
@@ -50,42 +61,104 @@ fn patient(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
     }
     let plan = match plan.children().as_slice() {
         [left, right] if is_loop => {
-            let children = vec![Arc::clone(left), PausingExec::over(Arc::clone(right))];
-            replace_children_if_necessary(plan, children)?
+            let left_rows = Arc::default();
+            let counting = SideExec::over(Side::Left, Arc::clone(left), &left_rows);
+            let pausing = SideExec::over(Side::Right, Arc::clone(right), &left_rows);
+            replace_children_if_necessary(plan, vec![counting, pausing])?
         }
         _ => plan,
     };
     Ok(Transformed::yes(Arc::new(CooperativeExec::new(plan))))
 }
 
-/// The same rows in small batches, with a pause before each.
-#[derive(Debug, Clone)]
-struct PausingExec {
-    input: Arc<dyn ExecutionPlan>,
+/// A side of a nested loop.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    /// Its rows are counted.
+    Left,
+    /// Its rows come in small batches, with a pause before each.
+    Right,
 }
 
-impl PausingExec {
-    fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(PausingExec { input })
+/// The same rows as a side of a nested loop gives.
+#[derive(Debug, Clone)]
+struct SideExec {
+    side: Side,
+    input: Arc<dyn ExecutionPlan>,
+    /// How many rows the left has given since it was last begun.
+    left_rows: Arc<AtomicUsize>,
+}
+
+impl SideExec {
+    fn over(
+        side: Side,
+        input: Arc<dyn ExecutionPlan>,
+        left_rows: &Arc<AtomicUsize>,
+    ) -> Arc<dyn ExecutionPlan> {
+        let left_rows = Arc::clone(left_rows);
+        Arc::new(SideExec {
+            side,
+            input,
+            left_rows,
+        })
     }
 
-    fn over_only(mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn over_only(
+        &self,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(PausingExec::over(input)),
-            _ => internal_err!("PausingExec has one input"),
+            (Some(input), true) => Ok(SideExec::over(self.side, input, &self.left_rows)),
+            _ => internal_err!("{} has one input", self.name()),
         }
     }
-}
 
-impl DisplayAs for PausingExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PausingExec")
+    /// The rows of the left, which are counted as they go by.
+    fn counted(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let (schema, left_rows) = (rows.schema(), Arc::clone(&self.left_rows));
+        left_rows.store(0, Ordering::Relaxed);
+        let counted = rows.inspect_ok(move |rows| {
+            left_rows.fetch_add(rows.num_rows(), Ordering::Relaxed);
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
+    }
+
+    /// The rows of the right, with pauses. The join asks for the first of them when it has all of
+    /// the left.
+    fn paused(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let (schema, left_rows) = (rows.schema(), Arc::clone(&self.left_rows));
+        let parts = rows.flat_map(move |rows| {
+            let rows_max = rows_between_pauses(left_rows.load(Ordering::Relaxed));
+            let rows = rows.map(|rows| {
+                let starts = (0..rows.num_rows()).step_by(rows_max);
+                let part = |at| rows.slice(at, rows_max.min(rows.num_rows() - at));
+                starts.map(part).collect::<Vec<_>>()
+            });
+            match rows {
+                Ok(parts) => stream::iter(parts).map(Ok).left_stream(),
+                Err(error) => stream::iter([Err(error)]).right_stream(),
+            }
+        });
+        let paused = parts.then(async |part| {
+            tokio::task::yield_now().await;
+            part
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, paused))
     }
 }
 
-impl ExecutionPlan for PausingExec {
+impl DisplayAs for SideExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for SideExec {
     fn name(&self) -> &str {
-        "PausingExec"
+        match self.side {
+            Side::Left => "CountingExec",
+            Side::Right => "PausingExec",
+        }
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -116,14 +189,14 @@ impl ExecutionPlan for PausingExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        PausingExec::over_only(children)
+        self.over_only(children)
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        PausingExec::over_only(children)
+        self.over_only(children)
     }
 
     fn execute(
@@ -132,23 +205,10 @@ impl ExecutionPlan for PausingExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
-        let schema = rows.schema();
-        let parts = rows.flat_map(|rows| {
-            let rows = rows.map(|rows| {
-                let starts = (0..rows.num_rows()).step_by(ROWS_BETWEEN_PAUSES);
-                let part = |at| rows.slice(at, ROWS_BETWEEN_PAUSES.min(rows.num_rows() - at));
-                starts.map(part).collect::<Vec<_>>()
-            });
-            match rows {
-                Ok(parts) => stream::iter(parts).map(Ok).left_stream(),
-                Err(error) => stream::iter([Err(error)]).right_stream(),
-            }
-        });
-        let paused = parts.then(async |part| {
-            tokio::task::yield_now().await;
-            part
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, paused)))
+        Ok(match self.side {
+            Side::Left => self.counted(rows),
+            Side::Right => self.paused(rows),
+        })
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -167,3 +227,6 @@ impl ExecutionPlan for PausingExec {
         CardinalityEffect::Equal
     }
 }
+
+#[cfg(test)]
+mod tests;
