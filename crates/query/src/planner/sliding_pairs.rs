@@ -142,7 +142,7 @@ impl Saying for Says {
             }
             Says::MeanX => (all.count > 0).then_some(all.mean_x),
             Says::MeanY => (all.count > 0).then_some(all.mean_y),
-            Says::Intercept => is_line.then(|| all.mean_y - slope * all.mean_x),
+            Says::Intercept => is_line.then_some(all.mean_y - slope * all.mean_x),
             Says::Determination => {
                 let varies = all.squares_x * all.squares_y;
                 both_vary.then(|| all.products * all.products / varies)
