@@ -532,10 +532,11 @@ impl Snapshot {
     }
 
     /// The layout that rows of the log are read by: their keys begin with the partitions that there
-    /// were when they were written, and with none that a transaction gave the same bounds later.
+    /// were when they were written, and with none that a transaction gave the same bounds later. Of
+    /// a table that it made or emptied, nothing in the log counts.
     pub(super) fn log_layout(&self, layout: &Arc<RowLayout>) -> Result<Arc<RowLayout>> {
         let own = self.own.get(&layout.table.id);
-        if own.is_none_or(|own| own.emptied.is_empty()) {
+        if own.is_none_or(|own| own.is_emptied || own.emptied.is_empty()) {
             return Ok(Arc::clone(layout));
         }
         let stored = &self.state(layout.table.id)?.table;

@@ -16,6 +16,9 @@ use crate::stages::{Mix, Pipeline};
 /// Rows by key: two numbers and a text between them.
 type Rows = BTreeMap<(i64, String, i64), i64>;
 
+/// What a transaction does: it drops a partition, and inserts rows before and after.
+type Changed = (i64, Vec<(i64, String, i64, i64)>);
+
 /// What happens to the table.
 #[derive(Debug, Clone)]
 enum Op {
@@ -98,6 +101,8 @@ struct World {
     database: Database,
     session: Session,
     pipeline: Pipeline,
+    /// The statement that makes the table.
+    create: String,
     rows: Rows,
     /// Numbers of the range partitions that are there; `None` where all rows are taken.
     partitions: Option<BTreeSet<i64>>,
@@ -135,11 +140,11 @@ impl World {
             "CREATE TABLE t (h BIGINT, n TEXT, r BIGINT, v BIGINT, PRIMARY KEY (h, n, r)) \
              PARTITION BY {rule} {partitions}"
         );
-        session.execute(&create).await.unwrap();
         World {
             database,
             session,
             pipeline,
+            create,
             rows: Rows::new(),
             partitions: by_range.then(|| BTreeSet::from([0, 1, 2])),
             seen: BTreeMap::new(),
@@ -237,20 +242,45 @@ impl World {
                 if missing(partition).is_some() {
                     return Ok(());
                 }
-                self.transaction(*partition, rows, *kept).await?;
+                let before = (self.rows.clone(), self.partitions.clone());
+                self.run("BEGIN", None).await?;
+                self.in_transaction(*partition, rows).await?;
+                match kept {
+                    true => self.commit().await?,
+                    false => {
+                        self.run("ROLLBACK", None).await?;
+                        (self.rows, self.partitions) = before;
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    async fn transaction(
+    /// Makes the table, alone or in a transaction that changes it further.
+    async fn make(&mut self, changed: Option<&Changed>) -> Result<(), TestCaseError> {
+        let Some((partition, rows)) = changed else {
+            return self.run(&self.create, None).await;
+        };
+        self.run("BEGIN", None).await?;
+        self.run(&self.create, None).await?;
+        self.in_transaction(*partition, rows).await?;
+        self.commit().await
+    }
+
+    async fn commit(&mut self) -> Result<(), TestCaseError> {
+        self.run("COMMIT", None).await?;
+        // The past of the boundary has the tables of today, but not the batch.
+        self.seen.clear();
+        Ok(())
+    }
+
+    /// Inserts, drops a partition if there are any by range, and inserts again.
+    async fn in_transaction(
         &mut self,
         partition: i64,
         rows: &[(i64, String, i64, i64)],
-        kept: bool,
     ) -> Result<(), TestCaseError> {
-        let before = (self.rows.clone(), self.partitions.clone());
-        self.run("BEGIN", None).await?;
         let taken: Vec<_> = rows
             .iter()
             .filter(|row| self.takes(row.2))
@@ -262,12 +292,11 @@ impl World {
                 .await?;
             self.insert(early);
         }
-        self.run(
-            &format!("ALTER TABLE t DROP RANGE {}", bounds(partition)),
-            None,
-        )
-        .await?;
-        self.drop_rows(partition);
+        if self.partitions.is_some() {
+            let sql = format!("ALTER TABLE t DROP RANGE {}", bounds(partition));
+            self.run(&sql, None).await?;
+            self.drop_rows(partition);
+        }
         let late: Vec<_> = late
             .iter()
             .filter(|row| self.takes(row.2))
@@ -278,19 +307,7 @@ impl World {
                 .await?;
             self.insert(&late);
         }
-        self.check(&Ask::All, "").await?;
-        match kept {
-            true => {
-                // The past of the boundary has the tables of today, but not the batch.
-                self.run("COMMIT", None).await?;
-                self.seen.clear();
-            }
-            false => {
-                self.run("ROLLBACK", None).await?;
-                (self.rows, self.partitions) = before;
-            }
-        }
-        Ok(())
+        self.check(&Ask::All, "").await
     }
 
     fn sealed(&self) -> u64 {
@@ -359,11 +376,13 @@ impl World {
 async fn story(
     rule: &str,
     mix: Mix,
+    made_with: Option<&Changed>,
     ops: &[(Op, Vec<Ask>)],
     past: &[Ask],
 ) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new(folder.path(), rule, mix).await;
+    world.make(made_with).await?;
     for (op, asks) in ops {
         world.pipeline.before(false).await.unwrap();
         world.apply(op).await?;
@@ -482,6 +501,7 @@ proptest! {
     fn answers_are_those_of_a_map(
         rule in prop::sample::select(RULES.to_vec()),
         mix in mix(),
+        made_with in prop::option::of((0..3_i64, prop::collection::vec(row(), 1..12))),
         ops in prop::collection::vec((op(), prop::collection::vec(ask(), 1..3)), 1..16),
         past in prop::collection::vec(ask(), 1..3),
     ) {
@@ -490,7 +510,7 @@ proptest! {
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(story(rule, mix, &ops, &past))?;
+        runtime.block_on(story(rule, mix, made_with.as_ref(), &ops, &past))?;
     }
 }
 
