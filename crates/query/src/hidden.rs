@@ -4,21 +4,22 @@
 //! ```text
 //!   SELECT *, _scu FROM t         ->  SELECT * EXCLUDE ("_scu"), _scu FROM "t␟_scu" AS t
 //!   _time(t.a)                    ->  t."_time(a)"
+//!   _time(x) FROM t AS u(x)       ->  "_time(x)" FROM "t␟_time(a)" AS u(x, "_time(x)")
 //! ```
 //!
 //! Reads and rewrites a statement that was parsed; the names of tables with what they show are
 //! understood by the catalogue alone. A statement that names no hidden column stays as it is.
 //! Invariant HID-1: a wildcard gives the same columns, whatever else the statement names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
-    Visitor, VisitorMut, WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableAliasColumnDef,
+    TableFactor, TableWithJoins, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use lazybase_engine::read::HiddenColumn;
 use lazybase_model::table::{ROW_LABEL_COLUMN, cell_label_name};
@@ -308,20 +309,23 @@ impl Shower<'_> {
                     return Ok(());
                 };
                 let called = alias_name.unwrap_or_else(|| known.clone());
-                let of_table = wanted.iter().filter(|(qualifier, name)| {
+                let given = alias.iter().flat_map(|alias| &alias.columns);
+                let given: Vec<String> = given.map(|column| folded(&column.name)).collect();
+                let of_table = wanted.iter().filter(|(qualifier, _)| {
                     qualifier
                         .as_ref()
                         .is_none_or(|qualifier| *qualifier == called)
-                        && HiddenColumn::named(&found, name).is_some()
                 });
-                let columns: BTreeSet<String> = of_table.map(|(_, name)| name.clone()).collect();
+                let columns: BTreeMap<String, String> = of_table
+                    .filter_map(|(_, name)| Some((name.clone(), of_stored(&found, &given, name)?)))
+                    .collect();
                 if !columns.is_empty() {
                     rename(name, alias, &known, &columns);
                 }
                 shows.push(Shown {
                     called: Some(called),
-                    columns,
-                    is_stored: true,
+                    columns: columns.into_keys().collect(),
+                    is_stored: !given.iter().any(|name| HiddenColumn::is_name(name)),
                 });
             }
             TableFactor::Derived { alias, .. } => {
@@ -353,23 +357,54 @@ impl Shown {
     }
 }
 
-/// The table under a name that says what it shows; it is called what it was called.
+/// The name that a hidden column has in its table, whose columns the statement calls as `given`
+/// says, if it says anything.
+fn of_stored(table: &Table, given: &[String], name: &str) -> Option<String> {
+    let columns = &table.columns[..table.visible_columns()];
+    let of_row = [HiddenColumn::SCU, HiddenColumn::TIME, ROW_LABEL_COLUMN].contains(&name);
+    let stored = match given {
+        [] => name.to_owned(),
+        // The planner refuses a list of another length, and a column of this name is no hidden one.
+        given if given.len() != columns.len() || given.iter().any(|given| given == name) => {
+            return None;
+        }
+        _ if of_row => name.to_owned(),
+        given => {
+            let mut pairs = given.iter().zip(columns);
+            pairs.find_map(|(given, column)| {
+                let names: [fn(&str) -> String; 2] = [HiddenColumn::time_of, cell_label_name];
+                let mut names = names.into_iter();
+                let name_of = names.find(|name_of| name_of(given.as_str()) == name)?;
+                Some(name_of(&column.name))
+            })?
+        }
+    };
+    HiddenColumn::named(table, &stored).map(|_| stored)
+}
+
+/// The table under a name that says what it shows; it is called what it was called. `columns` are
+/// the names in the table by those in the statement.
 fn rename(
     name: &mut ObjectName,
     alias: &mut Option<TableAlias>,
     table: &str,
-    columns: &BTreeSet<String>,
+    columns: &BTreeMap<String, String>,
 ) {
-    if alias.is_none() {
-        *alias = Some(TableAlias {
-            explicit: true,
-            name: Ident::with_quote('"', table),
-            columns: Vec::new(),
-            at: None,
+    let alias = alias.get_or_insert_with(|| TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', table),
+        columns: Vec::new(),
+        at: None,
+    });
+    if !alias.columns.is_empty() {
+        let shown = columns.keys().map(|called| TableAliasColumnDef {
+            name: Ident::with_quote('"', called.as_str()),
+            data_type: None,
         });
+        alias.columns.extend(shown);
     }
     let mut shows = table.to_owned();
-    for column in columns {
+    for column in columns.values() {
         shows.push(SHOWS);
         shows.push_str(column);
     }
