@@ -109,13 +109,15 @@ impl Appender {
                 table: &table,
                 numbered: self.numbered,
             };
-            let changes = target.changes(rows, self.next_row, op)?;
+            let first_row = self.next_row;
+            let changes = target.changes(rows, first_row, op)?;
             self.rows += rows.num_rows() as u64;
             self.next_row += rows.num_rows() as u64;
             if changes.changes.rows() == 0 {
                 return Ok(());
             }
-            Box::pin(check_numbers(self.database.instance(), &table, &changes)).await?;
+            let instance = self.database.instance();
+            Box::pin(check_numbers(instance, &table, &changes, first_row)).await?;
             self.writer.append_keyed(&table, changes).await
         })
     }

@@ -491,33 +491,73 @@ pub(crate) fn numbers(values: &ArrayRef, place: &Place<'_>) -> Result<ArrayRef> 
     match (0..cells.len()).find(|row| cells.is_valid(*row) && cells.value(*row) <= 0) {
         None => Ok(numbers),
         Some(row) => Err(place
-            .error(row, "the ID was never given out", "23503")
+            .error(row, &never_given(cells.value(row)), "23503")
             .with_hint("give the natural key: IDKEY(...)")),
     }
 }
 
-/// Whether the numbers that changes hold in ID columns were given out.
+fn never_given(id: i64) -> String {
+    format!("the ID {id} was never given out")
+}
+
+/// Whether the numbers that changes hold in ID columns were given out. The changes are of rows as
+/// they were given, of which the first has the number `first_row`.
 ///
 /// # Errors
-/// `Invalid` (23503), naming the column and the number.
+/// `Invalid` (23503), naming the column, the row and the number.
 pub(crate) async fn check_numbers(
     instance: &Instance,
     table: &Table,
     keyed: &KeyedChanges,
+    first_row: u64,
 ) -> Result<()> {
-    let columns = keyed.changes.data.columns();
-    check_cells(instance, table, columns.iter().enumerate()).await
+    let changes = &keyed.changes;
+    let columns = changes.data.columns().iter().enumerate();
+    let Some(unknown) = first_unknown(instance, table, columns).await? else {
+        return Ok(());
+    };
+    // Of a pair, both stored rows are of the row that was given.
+    let before = 0..unknown.cell;
+    let pairs = before.filter(|row| changes.kind(*row).is_split()).count();
+    Err(place(table, unknown.column, first_row)
+        .error(unknown.cell - pairs, &never_given(unknown.id), "23503")
+        .with_hint("give the natural key: IDKEY(...)"))
 }
 
-/// The same of some columns, by their places in the table.
+/// The same of columns that are set, by their places in the table, whatever rows they are set in.
 ///
 /// # Errors
-/// As [`check_numbers`].
+/// `Invalid` (23503), naming the column and the number.
 pub(crate) async fn check_cells<'a>(
     instance: &Instance,
     table: &Table,
     columns: impl Iterator<Item = (usize, &'a ArrayRef)>,
 ) -> Result<()> {
+    match first_unknown(instance, table, columns).await? {
+        None => Ok(()),
+        Some(unknown) => Err(Error::invalid(format!(
+            "table {:?}, column {:?}: {}",
+            table.name,
+            table.columns[unknown.column].name,
+            never_given(unknown.id)
+        ))
+        .with_hint("give the natural key: IDKEY(...)")
+        .with_sqlstate("23503")),
+    }
+}
+
+/// A number that was never given out, and where it stands.
+struct Unknown {
+    column: usize,
+    cell: usize,
+    id: i64,
+}
+
+async fn first_unknown<'a>(
+    instance: &Instance,
+    table: &Table,
+    columns: impl Iterator<Item = (usize, &'a ArrayRef)>,
+) -> Result<Option<Unknown>> {
     for (at, cells) in columns {
         let Some(id_key) = table.columns.get(at).and_then(|column| column.id_key) else {
             continue;
@@ -534,16 +574,15 @@ pub(crate) async fn check_cells<'a>(
             missing => missing?,
         };
         if let Some(id) = missing {
-            let place = place(table, at, 1);
-            return Err(Error::invalid(format!(
-                "table {:?}, column {:?}: the ID {id} was never given out",
-                table.name, place.column.name
-            ))
-            .with_hint("give the natural key: IDKEY(...)")
-            .with_sqlstate("23503"));
+            let cell = cells.iter().position(|cell| cell == Some(id));
+            return Ok(Some(Unknown {
+                column: at,
+                cell: cell.unwrap_or_default(),
+                id,
+            }));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Whether a column's default is none: what an ID key must have.

@@ -133,8 +133,10 @@ pub(crate) async fn ingest(
         let batch = batch?;
         for piece in pieces(&batch) {
             let piece = for_sink(piece, &sink)?;
-            let changes = target.changes(&piece, written + 1, into.op)?;
-            Box::pin(check_numbers(session.instance(), &table, &changes)).await?;
+            let first_row = written + 1;
+            let changes = target.changes(&piece, first_row, into.op)?;
+            let instance = session.instance();
+            Box::pin(check_numbers(instance, &table, &changes, first_row)).await?;
             sink.append_keyed(&table, changes).await?;
             written += piece.num_rows() as u64;
         }

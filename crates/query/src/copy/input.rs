@@ -132,10 +132,11 @@ pub(super) fn rows(
             let given = columns_given(table, columns)?;
             let columns = given.iter().map(|at| {
                 let column = &table.columns[*at];
-                Ok(match key_names(visible, column)? {
+                let given = match key_names(visible, column)? {
                     Some(key) => JsonColumn::of_key(&column.name, key),
                     None => JsonColumn::new(&column.name, &column.data_type),
-                })
+                };
+                Ok(given.of_table(&table.name))
             });
             let columns = columns.collect::<Result<Vec<JsonColumn>>>()?;
             let rows = JsonRows::new(source.reader(), columns, 1);

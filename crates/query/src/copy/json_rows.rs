@@ -42,6 +42,8 @@ const OBJECT_BYTES_MAX: usize = 256 << 20;
 /// A column that fields of its name go to.
 #[derive(Debug, Clone)]
 pub struct JsonColumn {
+    /// Empty where messages name none.
+    table: String,
     name: String,
     form: Form,
 }
@@ -63,6 +65,7 @@ impl JsonColumn {
             _ => Form::Plain,
         };
         JsonColumn {
+            table: String::new(),
             name: name.to_owned(),
             form,
         }
@@ -71,8 +74,36 @@ impl JsonColumn {
     /// An ID column, whose natural keys have these columns.
     pub fn of_key(name: &str, key: Vec<String>) -> JsonColumn {
         JsonColumn {
+            table: String::new(),
             name: name.to_owned(),
             form: Form::Key(key),
+        }
+    }
+
+    /// The same of a table, which messages name.
+    #[must_use]
+    pub fn of_table(self, table: &str) -> JsonColumn {
+        let table = table.to_owned();
+        JsonColumn { table, ..self }
+    }
+
+    /// What is wrong with its field in a row.
+    fn error(&self, row: u64, error: &serde_json::Error) -> Error {
+        let of_table = match self.table.as_str() {
+            "" => String::new(),
+            table => format!("table {table:?}, "),
+        };
+        let wrong = Error::invalid(format!(
+            "{of_table}column {:?}, row {row}: {error}",
+            self.name
+        ))
+        .with_sqlstate("22P02");
+        match &self.form {
+            Form::Key(names) => wrong.with_hint(format!(
+                "a natural key is an object with the fields {}",
+                names.join(", ")
+            )),
+            Form::Plain | Form::Bytes => wrong,
         }
     }
 }
@@ -258,11 +289,7 @@ fn put_row(
     }
     for ((column, value), cells) in columns.iter().zip(given).zip(cells) {
         let text = value.map_or(Ok(None), |value| cell_of(column, value));
-        let text = text.map_err(|error| {
-            Error::invalid(format!("column {:?}, row {row}: {error}", column.name))
-                .with_sqlstate("22P02")
-        })?;
-        cells.append_option(text);
+        cells.append_option(text.map_err(|error| column.error(row, &error))?);
     }
     Ok(())
 }

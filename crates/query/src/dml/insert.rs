@@ -474,7 +474,8 @@ async fn write_values(
             generated: &generated,
         };
         let changes = maker.changes(columns, keys, chunk.len(), first_row, conflict)?;
-        Box::pin(check_numbers(session.instance(), table, &changes)).await?;
+        let instance = session.instance();
+        Box::pin(check_numbers(instance, table, &changes, first_row)).await?;
         sink.append_keyed(table, changes).await?;
         written += chunk.len() as u64;
     }
@@ -599,7 +600,8 @@ pub(crate) async fn write_rows(
             .map(|(at, column)| keys.cells(column, &place(table, *at, first_row)))
             .collect();
         let changes = maker.changes(columns?, keys, batch.num_rows(), first_row, conflict)?;
-        Box::pin(check_numbers(session.instance(), table, &changes)).await?;
+        let instance = session.instance();
+        Box::pin(check_numbers(instance, table, &changes, first_row)).await?;
         sink.append_keyed(table, changes).await?;
         written += batch.num_rows() as u64;
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, StringArray, StringBuilder};
 use lazybase_model::{Error, Result};
 
-use super::other_width;
+use super::{never_given, other_width};
 use crate::cast::Place;
 
 /// What a text is.
@@ -46,7 +46,7 @@ pub(super) fn keys_of(texts: &StringArray, width: usize, place: &Place<'_>) -> R
         if let Ok(number) = text.trim().parse::<i64>() {
             match number > 0 {
                 true => cells.push(Cell::Number(number)),
-                false => return Err(place.error(row, "the ID was never given out", "23503")),
+                false => return Err(place.error(row, &never_given(number), "23503")),
             }
             continue;
         }

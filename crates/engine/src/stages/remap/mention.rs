@@ -170,7 +170,7 @@ impl BatchKeys {
                 }
                 let Some(local) = place_of(values[row]) else {
                     match values[row] {
-                        0 => return Err(no_such_id(table, *at, row)),
+                        0 => return Err(no_such_id(table, *at, 0)),
                         _ => continue,
                     }
                 };
@@ -182,7 +182,7 @@ impl BatchKeys {
                 };
                 let known = given.get_mut(&id_key.map);
                 let known = known.filter(|given| local < given.places.len());
-                let known = known.ok_or_else(|| no_such_id(table, *at, row))?;
+                let known = known.ok_or_else(|| no_such_id(table, *at, values[row]))?;
                 let map = self.maps.get_mut(&id_key.map);
                 let map = map.expect("the keys that are given were encoded by it");
                 values[row] = temporary_id(map.place(known, local, mention)?);
@@ -272,10 +272,10 @@ fn not_ids(table: &Table, at: usize) -> Error {
     ))
 }
 
-fn no_such_id(table: &Table, at: usize, row: usize) -> Error {
+fn no_such_id(table: &Table, at: usize, id: i64) -> Error {
     let name = &table.columns[at].name;
     Error::invalid(format!(
-        "table {:?}, column {name:?}: the ID in row {row} was never given out",
+        "table {:?}, column {name:?}: the ID {id} was never given out",
         table.name
     ))
     .with_hint("give the natural key: IDKEY(...)")
