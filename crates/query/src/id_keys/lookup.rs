@@ -9,7 +9,7 @@
 //! the number is right at every horizon, and where the key is younger than the horizon no row
 //! has it. Invariant IDL-1: a predicate holds for exactly the rows whose ID stands for the key.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,9 +17,10 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ObjectNamePart, Select, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    ObjectNamePart, Query, Select, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 use lazybase_engine::key::{Key, KeyCodec};
+use lazybase_engine::read::HiddenColumn;
 use lazybase_model::id_key::NO_ID;
 use lazybase_model::{Error, IdKeyColumn, Result, Table, TableId};
 
@@ -114,22 +115,22 @@ pub(crate) async fn resolve(
     statement: &mut Statement,
     clauses: &Clauses,
 ) -> Result<()> {
-    let reads = Purpose::Read(clauses);
+    let (reads, none) = (Purpose::Read(clauses), Tables::default());
     match statement {
-        Statement::Query(query) => in_part(session, query.as_mut(), &[], reads).await,
-        Statement::Explain(inner) => in_part(session, inner.as_mut(), &[], reads).await,
+        Statement::Query(query) => in_part(session, query.as_mut(), &none, reads).await,
+        Statement::Explain(inner) => in_part(session, inner.as_mut(), &none, reads).await,
         Statement::Insert(insert) => match &mut insert.source {
-            InsertSource::Query(query) => in_part(session, query.as_mut(), &[], reads).await,
+            InsertSource::Query(query) => in_part(session, query.as_mut(), &none, reads).await,
             _ => Ok(()),
         },
         Statement::CreateTable(create) => match &mut create.query {
-            Some(query) => in_part(session, query.as_mut(), &[], reads).await,
+            Some(query) => in_part(session, query.as_mut(), &none, reads).await,
             None => Ok(()),
         },
         Statement::CopyTo {
             source: CopySource::Query(query),
             ..
-        } => in_part(session, query.as_mut(), &[], reads).await,
+        } => in_part(session, query.as_mut(), &none, reads).await,
         Statement::Update(update) => {
             let values = update.assignments.iter_mut().map(|(_, value)| value);
             in_changed(session, &mut update.rows, values).await
@@ -148,14 +149,14 @@ async fn in_changed(
     rows: &mut ChangedRows,
     values: impl Iterator<Item = &mut Expr>,
 ) -> Result<()> {
-    let mut finder = Finder {
-        session,
-        sources: named(session, &rows.table, rows.alias.as_deref()),
-        called: false,
+    let target = Tables {
+        stored: named(session, &rows.table, rows.alias.as_deref()),
+        others: rows.with.is_some(),
     };
+    let mut finder = Finder::new(session, target);
     let _ = visit_mut(&mut rows.with, &mut finder);
     let _ = visit_mut(&mut rows.from, &mut finder);
-    let target = finder.sources;
+    let target = finder.tables;
     in_part(session, &mut rows.with, &target, Purpose::Write).await?;
     in_part(session, &mut rows.from, &target, Purpose::Write).await?;
     for value in values {
@@ -173,6 +174,16 @@ enum Purpose<'c> {
 
 type Sources = Vec<(String, Arc<Table>)>;
 
+/// What a statement reads.
+#[derive(Debug, Clone, Default)]
+struct Tables {
+    /// Stored tables, by their aliases.
+    stored: Sources,
+    /// Whether there is anything else that is: queries, functions, tables of the system. Columns
+    /// of these may have any name.
+    others: bool,
+}
+
 fn named(session: &Shared, table: &str, alias: Option<&str>) -> Sources {
     let visible = session.visible();
     let found = visible.table(table).or_else(|| visible.view(table));
@@ -183,24 +194,20 @@ fn named(session: &Shared, table: &str, alias: Option<&str>) -> Sources {
 async fn in_part<P: VisitMut>(
     session: &Arc<Shared>,
     part: &mut P,
-    target: &[(String, Arc<Table>)],
+    target: &Tables,
     purpose: Purpose<'_>,
 ) -> Result<()> {
-    let mut finder = Finder {
-        session,
-        sources: target.to_vec(),
-        called: false,
-    };
+    let mut finder = Finder::new(session, target.clone());
     let _ = visit_mut(part, &mut finder);
     if !finder.called {
         return Ok(());
     }
-    let mut sources = finder.sources;
+    let mut tables = finder.tables;
     if let Purpose::Read(clauses) = purpose {
-        as_of(session, &mut sources, clauses).await?;
+        as_of(session, &mut tables.stored, clauses).await?;
     }
     let mut rewriter = Rewriter {
-        sources,
+        tables,
         scopes: Vec::new(),
         wanted: BTreeMap::new(),
         known: None,
@@ -241,20 +248,45 @@ async fn as_of(session: &Shared, sources: &mut Sources, clauses: &Clauses) -> Re
 /// Finds the tables of a statement, and whether it calls the function.
 struct Finder<'f> {
     session: &'f Shared,
-    sources: Sources,
+    tables: Tables,
+    /// What WITH names.
+    with: BTreeSet<String>,
     called: bool,
+}
+
+impl<'f> Finder<'f> {
+    fn new(session: &'f Shared, tables: Tables) -> Finder<'f> {
+        Finder {
+            session,
+            tables,
+            with: BTreeSet::new(),
+            called: false,
+        }
+    }
 }
 
 impl VisitorMut for Finder<'_> {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let named = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.with.extend(named.map(|of| folded(&of.alias.name)));
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, alias, .. } = factor
+        if let TableFactor::Table {
+            name, alias, args, ..
+        } = factor
             && let Ok(name) = table_name(name)
         {
+            let renames = alias.as_ref().is_some_and(|of| !of.columns.is_empty());
+            self.tables.others |= args.is_some() || renames || self.with.contains(&name);
             let alias = alias.as_ref().map(|alias| folded(&alias.name));
             let found = named(self.session, &name, alias.as_deref());
-            self.sources.extend(found);
+            self.tables.stored.extend(found);
+        } else {
+            self.tables.others |= !matches!(factor, TableFactor::NestedJoin { alias: None, .. });
         }
         ControlFlow::Continue(())
     }
@@ -268,7 +300,7 @@ impl VisitorMut for Finder<'_> {
 /// First collects calls beside ID columns, then puts numbers in their places.
 struct Rewriter {
     /// All tables of the statement.
-    sources: Sources,
+    tables: Tables,
     /// The tables that each SELECT around an expression names itself, the innermost last: their
     /// aliases and names.
     scopes: Vec<Vec<(String, String)>>,
@@ -278,8 +310,8 @@ struct Rewriter {
 }
 
 impl Rewriter {
-    /// The ID key that a column is.
-    fn id_key(&self, column: &Expr) -> Result<IdKeyColumn> {
+    /// The ID key that a column is; `None` where there is no such column.
+    fn id_key(&self, column: &Expr) -> Result<Option<IdKeyColumn>> {
         let (qualifier, name) = match column {
             Expr::Nested(inner) => return self.id_key(inner),
             Expr::Identifier(name) => (None, folded(name)),
@@ -291,24 +323,32 @@ impl Rewriter {
         };
         let wanted = |alias: &str| qualifier.as_ref().is_none_or(|q| q == alias);
         for scope in self.scopes.iter().rev() {
-            let here = self.sources.iter().filter(|(alias, table)| {
+            let here = self.tables.stored.iter().filter(|(alias, table)| {
                 let is_named = |(a, t): &(String, String)| a == alias && *t == table.name;
                 wanted(alias) && scope.iter().any(is_named)
             });
             if let Some(found) = id_key_among(here, column, &name)? {
-                return Ok(found);
+                return Ok(Some(found));
             }
         }
         // A column of a query in FROM or WITH is that of a table inside.
-        let all = self.sources.iter().filter(|(alias, _)| wanted(alias));
-        id_key_among(all, column, &name)?.ok_or_else(|| no_column(column))
+        let all = self.tables.stored.iter();
+        let found = id_key_among(all.filter(|(alias, _)| wanted(alias)), column, &name)?;
+        let may_be_there = self.tables.others || HiddenColumn::is_name(&name);
+        match found.is_none() && may_be_there {
+            true => Err(no_column(column)),
+            false => Ok(found),
+        }
     }
 
     fn put(&mut self, column: &Expr, call: &mut Expr) -> Result<()> {
         let Some(given) = arguments(call) else {
             return Ok(());
         };
-        let id_key = self.id_key(column)?;
+        // The planner says what is missing: the column, or its table.
+        let Some(id_key) = self.id_key(column)? else {
+            return Ok(());
+        };
         let name = (id_key.map, call.to_string());
         match &self.known {
             None => {
