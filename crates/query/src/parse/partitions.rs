@@ -14,7 +14,7 @@
 //!
 //! Reads tokens; writes nothing.
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{CastKind, DataType as SqlType, Expr, TypedString, Value};
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -349,8 +349,8 @@ impl Cursor<'_> {
         let parsed = parser.parse_expr().ok();
         let whole = parser.peek_token().token == Token::EOF;
         let values: Option<Vec<Literal>> = match parsed.filter(|_| whole) {
-            Some(Expr::Tuple(values)) => values.iter().map(Literal::of).collect(),
-            Some(value) => Literal::of(&value).map(|value| vec![value]),
+            Some(Expr::Tuple(values)) => values.iter().map(constant).collect(),
+            Some(value) => constant(&value).map(|value| vec![value]),
             None => None,
         };
         let spelt: Vec<String> = bound.iter().map(|token| token.token.to_string()).collect();
@@ -362,6 +362,41 @@ impl Cursor<'_> {
             .with_hint("bounds are constants, such as 10, '2026-01-01' or ('eu', 10)")
             .with_sqlstate("42601")
         })
+    }
+}
+
+/// The constant that a bound is; one may be cast where that says no more than its type before it,
+/// as `DATE '2026-01-01'`, would.
+fn constant(expr: &Expr) -> Option<Literal> {
+    let (inner, data_type) = match expr {
+        Expr::Nested(inner) => return constant(inner),
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr: inner,
+            data_type,
+            format: None,
+            ..
+        } => (inner, data_type),
+        other => return Literal::of(other),
+    };
+    match (Literal::of(inner)?, data_type) {
+        (
+            Literal::Number(number),
+            SqlType::SmallInt(_) | SqlType::Int(_) | SqlType::Integer(_) | SqlType::BigInt(_),
+        ) if !number.contains(['.', 'e', 'E']) => Some(Literal::Number(number)),
+        (
+            Literal::Text(text),
+            SqlType::Date
+            | SqlType::Time(..)
+            | SqlType::Timestamp(..)
+            | SqlType::Datetime(_)
+            | SqlType::Text,
+        ) => Literal::of(&Expr::TypedString(TypedString {
+            data_type: data_type.clone(),
+            value: Value::SingleQuotedString(text).into(),
+            uses_odbc_syntax: false,
+        })),
+        _ => None,
     }
 }
 
