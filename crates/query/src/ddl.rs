@@ -50,16 +50,24 @@ pub(crate) async fn create(
         let table = visible.readable(&name);
         table.is_some_and(|table| !of_session || visible.is_temporary(table.id))
     };
+    let is_view = || session.visible().table(&name).is_none();
+    let said = || match is_view() {
+        true => format!("{name:?} is there already: a materialized view"),
+        false => format!("table {name:?} is there already"),
+    };
     let skipped = || {
-        let notice = format!("table {name:?} is there already: skipped");
+        let notice = format!("{}: skipped", said());
         AnswerStream::done("CREATE TABLE", 0).with_notices(vec![notice])
     };
     match (is_there(), if_not_exists) {
         (true, true) => return Ok(skipped()),
         (true, false) => {
-            return Err(Error::conflict(format!("table {name:?} is there already"))
-                .with_hint("CREATE TABLE IF NOT EXISTS leaves it as it is")
-                .with_sqlstate("42P07"));
+            let hint = match is_view() {
+                true => "give the table another name, or drop the view first",
+                false => "CREATE TABLE IF NOT EXISTS leaves it as it is",
+            };
+            let error = Error::conflict(said()).with_hint(hint);
+            return Err(error.with_sqlstate("42P07"));
         }
         (false, _) => {}
     }

@@ -456,9 +456,7 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
     for ddl in ddl {
         match ddl {
             Ddl::Create { table } => {
-                if known.values().any(|other| other.name == table.name) {
-                    return Err(table_exists(&table.name));
-                }
+                check_free(&known, &table.name)?;
                 known.insert(table.id, table);
             }
             Ddl::Drop { table } => {
@@ -475,9 +473,7 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                 if versions.remove(&table.id).unwrap_or(before.version) != *base {
                     return Err(table_changed(&before.name));
                 }
-                if known.values().any(|other| other.name == table.name) {
-                    return Err(table_exists(&table.name));
-                }
+                check_free(&known, &table.name)?;
                 check_succession(before, table)?;
                 check_views(before, table, known.values().copied())?;
                 known.insert(table.id, table);
@@ -499,9 +495,7 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                 };
             }
             Ddl::CreateView { view } => {
-                if known.values().any(|other| other.name == view.name) {
-                    return Err(table_exists(&view.name));
-                }
+                check_free(&known, &view.name)?;
                 let of = view.view_of.unwrap_or(view.id);
                 let table = known.get(&of).ok_or_else(|| table_gone(of))?;
                 check_view(table, view)?;
@@ -535,9 +529,16 @@ fn check_owners(table: &Table, tables: &BTreeMap<TableId, &Table>) -> Result<()>
     }
 }
 
-/// There is a table of that name.
-fn table_exists(name: &str) -> Error {
-    Error::conflict(format!("table {name:?} is there already")).with_sqlstate("42P07")
+/// Whether there is no table or view of that name.
+fn check_free(known: &BTreeMap<TableId, &Table>, name: &str) -> Result<()> {
+    let what = match known.values().find(|other| other.name == name) {
+        None => return Ok(()),
+        Some(other) if other.view_of.is_some() => {
+            format!("{name:?} is there already: a materialized view")
+        }
+        Some(_) => format!("table {name:?} is there already"),
+    };
+    Err(Error::conflict(what).with_sqlstate("42P07"))
 }
 
 fn table_changed(name: &str) -> Error {
