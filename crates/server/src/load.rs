@@ -64,6 +64,7 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
         let message = format!("{} is a system table: it can only be read", args.table);
         return Err(Error::invalid(message).with_sqlstate("42809"));
     }
+    refuse_idle_options(&args)?;
     args.table = table_name(&args.table);
     let database = open::database(db, Missing::Create).await?;
     let stopwatch = Stopwatch::start();
@@ -99,6 +100,25 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
         0 => Ok(()),
         n => Err(Error::invalid(format!("{} rejected", counted(n, "file")))),
     }
+}
+
+/// Refuses options of CSV for files that are none, before the first one is taken.
+fn refuse_idle_options(args: &LoadArgs) -> Result<()> {
+    let option = match (args.delimiter, &args.null) {
+        (Some(_), _) => "--delimiter",
+        (None, Some(_)) => "--null",
+        (None, None) => return Ok(()),
+    };
+    for path in &args.files {
+        // Where nothing says the format, the file's own turn tells so.
+        if let Ok(FileFormat::Parquet | FileFormat::Jsonl) = format_of(path, args.format) {
+            let fact = format!("{option} is for CSV: {} is none", input::shown(path));
+            return Err(Error::invalid(fact).with_hint(format!(
+                "leave {option} out, or say --format csv or --format tsv"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn interrupted(args: &LoadArgs) -> &'static str {

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use lazybase_model::{Error, Result, ScuNumber, TableId};
+use lazybase_model::{Error, Result, ScuNumber, Table, TableId};
 use lazybase_query::Database;
 
 use super::mark::Mark;
-use super::target::create_table;
+use super::target::{create_table, find_table};
 use crate::failure;
+use crate::render::sql_type;
 
 /// Its name.
 pub(super) const MARKS_TABLE: &str = "lazybase_load_marks";
@@ -38,7 +39,39 @@ pub(super) async fn prepare(database: &Database, producer: &str) -> Result<()> {
         text("footer"),
     ]);
     let key: Vec<String> = KEY.iter().map(|&name| name.to_owned()).collect();
-    create_table(database, MARKS_TABLE, &schema, &key).await
+    create_table(database, MARKS_TABLE, &schema, &key).await?;
+    match find_table(database, MARKS_TABLE)? {
+        Some(table) => check(&table, &schema),
+        None => Err(Error::internal("the table of marks is gone")),
+    }
+}
+
+/// Refuses a table that was there under the name and can't take marks.
+fn check(table: &Table, schema: &Schema) -> Result<()> {
+    let has = |field: &Arc<Field>| {
+        let at = table.column_index(field.name());
+        at.is_some_and(|at| table.columns[at].data_type == *field.data_type())
+    };
+    let indices = table.key_indices();
+    let key = indices.iter().map(|&at| table.columns[at].name.as_str());
+    let has_key = key.eq(KEY);
+    let detail = match schema.fields().iter().find(|field| !has(field)) {
+        Some(field) => format!(
+            "it has no column {:?} of type {}",
+            field.name(),
+            sql_type(field.data_type())
+        ),
+        None if !has_key => format!("its key is not {}", KEY.join(", ")),
+        None => return Ok(()),
+    };
+    Err(
+        Error::invalid(format!("table {MARKS_TABLE} is not the table of marks"))
+            .with_detail(detail)
+            .with_hint(format!(
+                "rename it, with ALTER TABLE {MARKS_TABLE} RENAME TO another_name: load \
+                 --producer makes its own"
+            )),
+    )
 }
 
 /// Whose mark it is.

@@ -211,6 +211,52 @@ fn marks_go_with_their_table() {
     assert!(load("t").contains("loaded 2 rows"));
 }
 
+/// What a user has under the marks' name is told, and not blamed on the file.
+#[test]
+fn a_table_of_another_shape_is_no_table_of_marks() {
+    let place = Place::new();
+    let path = place.file("a.csv", "n\n1\n");
+    let columns = "producer TEXT, loaded_table TEXT, source TEXT, rows BIGINT, bytes BIGINT, \
+        hash TEXT, footer TEXT";
+    for (made, detail) in [
+        ("n INT", "no column \"producer\" of type text"),
+        (columns, "its key is not producer, loaded_table, source"),
+    ] {
+        let made = format!("CREATE TABLE lazybase_load_marks ({made})");
+        place.ok(&["sql", "-c", &made]);
+        let said = place.fails(&["load", "t", &path, "--producer", "p"]);
+        for told in ["is not the table of marks", detail, "RENAME TO"] {
+            assert!(said.contains(told), "{told}: {said}");
+        }
+        assert!(!said.contains("a.csv"), "{said}");
+        place.ok(&["sql", "-c", "DROP TABLE lazybase_load_marks"]);
+    }
+    // One that a dump has made anew is one of marks.
+    let made = format!(
+        "CREATE TABLE lazybase_load_marks ({columns}, \
+         PRIMARY KEY (producer, loaded_table, source))"
+    );
+    place.ok(&["sql", "-c", &made]);
+    place.ok(&["load", "t", &path, "--producer", "p"]);
+    let again = place.ok(&["load", "t", &path, "--producer", "p"]);
+    assert!(again.contains("loaded 0 rows"), "{again}");
+}
+
+#[test]
+fn options_of_csv_are_refused_for_other_files() {
+    let place = Place::new();
+    let csv = place.file("a.csv", "n;m\n1;-\n");
+    let lines = place.file("a.jsonl", "{\"n\":1}\n");
+    for (option, value) in [("--delimiter", ";"), ("--null", "-")] {
+        let said = place.fails(&["load", "t", &csv, &lines, option, value]);
+        let fact = format!("{option} is for CSV: {lines} is none");
+        assert!(said.contains(&fact), "{said}");
+    }
+    let given = ["load", "t", &csv, "--delimiter", ";", "--null", "-"];
+    assert!(place.ok(&given).contains("loaded 1 row"));
+    assert_eq!(place.rows("SELECT n, m FROM t"), "1,\n");
+}
+
 /// What is not loaded again is told, for nothing tells that its rows are gone.
 #[test]
 fn what_a_producer_skips_is_told() {
