@@ -89,6 +89,8 @@ impl FromStr for OnMiss {
             "error" => Ok(OnMiss::Error),
             "stale" => Ok(OnMiss::Stale),
             _ => match words.strip_prefix("wait") {
+                Some("") => Err(Error::invalid("wait needs a duration")
+                    .with_hint("such as 'wait 2 s': for how long at most")),
                 Some(limit) => parse_duration(limit).map(OnMiss::Wait),
                 None => Err(Error::invalid(format!("unknown ON MISS choice {text:?}"))
                     .with_hint("use DIG, WAIT '2 s', ERROR or STALE")),
@@ -216,5 +218,7 @@ mod tests {
             "wait 2 s".parse::<OnMiss>().unwrap(),
             OnMiss::Wait(Duration::from_secs(2))
         );
+        let error = " WAIT ".parse::<OnMiss>().unwrap_err();
+        assert_eq!(error.message(), "wait needs a duration");
     }
 }

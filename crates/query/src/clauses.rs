@@ -93,6 +93,8 @@ enum Miss<'t> {
     Error,
     Stale,
     Wait(Value<'t>),
+    /// The word that is none of these, or lacks what must follow.
+    Unknown(Option<&'t Token>),
 }
 
 /// Words after which an expression or a name must come, so that no clause can.
@@ -143,7 +145,15 @@ fn clauses_to_the_end<'t>(tokens: &[&'t Token]) -> Option<Vec<Raw<'t>>> {
     let mut clauses = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        let (clause, length) = clause_at(&tokens[at..])?;
+        let rest = &tokens[at..];
+        let Some((clause, length)) = clause_at(rest) else {
+            // Behind another clause these words begin nothing else.
+            if at == 0 || !is_word(rest.first(), "ON") || !is_word(rest.get(1), "MISS") {
+                return None;
+            }
+            clauses.push(Raw::OnMiss(Miss::Unknown(rest.get(2).copied())));
+            return Some(clauses);
+        };
         clauses.push(clause);
         at += length;
     }
@@ -255,7 +265,12 @@ fn on_miss(miss: &Miss<'_>) -> Result<OnMiss> {
         Miss::Wait(Value::Number(text) | Value::Text(text)) => {
             format!("wait {text}").parse().map_err(as_syntax)
         }
-        Miss::Wait(_) => Err(syntax("ON MISS WAIT takes a duration".to_owned())
+        Miss::Unknown(word) if !is_word(word.as_ref(), "WAIT") => {
+            let word = word.map(Token::to_string).unwrap_or_default();
+            Err(syntax(format!("unknown ON MISS choice {word:?}"))
+                .with_hint("use DIG, WAIT '2 s', ERROR or STALE"))
+        }
+        Miss::Wait(_) | Miss::Unknown(_) => Err(syntax("ON MISS WAIT takes a duration".to_owned())
             .with_hint("such as ON MISS WAIT '2 s'")),
     }
 }

@@ -36,7 +36,9 @@ use crate::advisory::functions as of_locks;
 use crate::advisory::{SessionLocks, SpanLocks};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
-use crate::error::{from_datafusion, into_datafusion, misplaced, misses_column, unknown_table};
+use crate::error::{
+    from_datafusion, into_datafusion, misplaced, misses_column, unknown_system_table, unknown_table,
+};
 use crate::generated;
 use crate::heavy::{self, Seat};
 use crate::literal::Literal;
@@ -407,10 +409,11 @@ pub(crate) fn stored_tables(
                 }
             },
             Some(SYSTEM_SCHEMA) if !system_tables::NAMES.contains(&name) => {
-                return Err(unknown_table(name, system_tables::NAMES.into_iter()));
+                let known = system_tables::NAMES.into_iter();
+                return Err(unknown_system_table(SYSTEM_SCHEMA, name, known));
             }
             Some(PG_CATALOG) if !pg_catalog::has(name) => {
-                return Err(unknown_table(name, pg_catalog::names()));
+                return Err(unknown_system_table(PG_CATALOG, name, pg_catalog::names()));
             }
             Some(SYSTEM_SCHEMA | PG_CATALOG | "information_schema") => {}
             Some(schema) => {

@@ -277,6 +277,26 @@ pub(crate) fn unknown_table<'n>(name: &str, known: impl Iterator<Item = &'n str>
     }
 }
 
+/// The error for a table that is not there in a schema of the system's.
+pub(crate) fn unknown_system_table<'n>(
+    schema: &str,
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> Error {
+    const LISTED_MAX: usize = 20;
+    let full = |name: &str| format!("\"{schema}.{name}\"");
+    let error = Error::not_found(format!("there is no table {}", full(name)));
+    let error = error.with_sqlstate("42P01");
+    let known: Vec<&str> = known.collect();
+    match nearest(name, known.iter().copied()) {
+        Some(near) => error.with_hint(format!("perhaps {} is meant", full(near))),
+        None if known.len() <= LISTED_MAX => {
+            error.with_hint(format!("tables of {schema} are {}", known.join(", ")))
+        }
+        None => error.with_hint(format!("pg_class lists the tables of {schema}, as views")),
+    }
+}
+
 /// What was refused: behind the list of those that hold memory, whose names say nothing to users.
 fn refused(message: &str) -> &str {
     let parts = message.split_once("\nError: ");

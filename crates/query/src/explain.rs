@@ -241,7 +241,8 @@ fn source(source: &SourceDescription) -> String {
     format!("  {:<9}  {name}{read}, {bytes} bytes", stage.name())
 }
 
-fn counted(count: usize, noun: &str) -> String {
+/// A number of things, in words.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),

@@ -22,6 +22,7 @@ use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
+use crate::explain::counted;
 use crate::hidden;
 use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
@@ -482,9 +483,13 @@ pub(crate) fn refuse_parameters(statement: &Unbound, sql: &str) -> Result<()> {
     match parameters::count(tree)? {
         0 => Ok(()),
         count => Err(Error::invalid(format!(
-            "the statement needs {count} values: it has parameters"
+            "the statement needs {}: it has parameters",
+            counted(count, "value")
         ))
-        .with_hint("the Rust API gives them: session.execute_with(sql, &[value])")
+        .with_hint(
+            "PREPARE name AS ..., then EXECUTE name (value) gives them; in Rust, \
+             session.execute_with(sql, &[value])",
+        )
         .with_sqlstate("42P02")),
     }
 }

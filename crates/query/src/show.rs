@@ -9,7 +9,7 @@ use lazybase_model::{Column, ColumnDefault, Error, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::definition;
-use crate::error::{from_arrow, unknown_table};
+use crate::error::{from_arrow, unknown_system_table};
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
 use crate::settings::listed::Listed;
@@ -276,7 +276,9 @@ fn describe_system(session: &Arc<Shared>, schema: &str, name: &str) -> Result<An
     system_tables::check(name, &gate)?;
     let settings = session.state.lock().settings.clone();
     let rows = system_tables::rows(name, session.instance(), &settings, &gate)?;
-    let rows = rows.ok_or_else(|| unknown_table(name, system_tables::NAMES.into_iter()))?;
+    let rows = rows.ok_or_else(|| {
+        unknown_system_table(SYSTEM_SCHEMA, name, system_tables::NAMES.into_iter())
+    })?;
     let column = |field: &Arc<Field>| Column::new(field.name(), field.data_type().clone());
     let columns: Vec<Column> = rows.schema().fields().iter().map(column).collect();
     columns_answer(&columns, &[], false)

@@ -103,7 +103,7 @@ fn positive_seconds(seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|age| !age.is_zero())
-        .ok_or_else(|| Error::invalid(format!("--scu-age {seconds} is no number of seconds")))
+        .ok_or_else(|| Error::invalid(format!("--scu-age {seconds:?} is no number of seconds")))
 }
 
 async fn perform(

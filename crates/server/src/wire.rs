@@ -23,6 +23,7 @@ use lazybase_model::{Error, ErrorKind, Result};
 use tokio_postgres::{AsyncMessage, Client, RowStream, Statement};
 
 use crate::failure;
+use crate::figures::counted;
 use crate::wall;
 
 mod address;
@@ -135,10 +136,11 @@ impl Wire {
         locked(&self.heard).clear();
         let statement = self.client.prepare(sql).await.map_err(of_server)?;
         if !statement.params().is_empty() {
-            let count = statement.params().len();
-            return Err(Error::invalid(format!(
-                "the statement needs {count} values: it has parameters"
-            )));
+            let count = counted(statement.params().len() as u64, "value");
+            return Err(
+                Error::invalid(format!("the statement needs {count}: it has parameters"))
+                    .with_hint("PREPARE name AS ..., then EXECUTE name (value) gives them"),
+            );
         }
         let none: [&str; 0] = [];
         let rows = self.client.query_raw(&statement, none).await;

@@ -141,3 +141,31 @@ fn duplicates_and_wrong_values_are_refused() {
         assert!(take(sql).is_err(), "{sql}");
     }
 }
+
+/// Behind another clause ON MISS can mean nothing else, so that its word is told.
+#[test]
+fn a_word_that_on_miss_does_not_know_is_told() {
+    for (sql, fact) in [
+        (
+            "SELECT 1 FRESHNESS 0 ON MISS PANIC",
+            "unknown ON MISS choice \"PANIC\"",
+        ),
+        (
+            "SELECT 1 FRESHNESS 0 ON MISS",
+            "unknown ON MISS choice \"\"",
+        ),
+        (
+            "SELECT 1 FRESHNESS 0 ON MISS WAIT",
+            "ON MISS WAIT takes a duration",
+        ),
+    ] {
+        let error = take(sql).unwrap_err();
+        assert_eq!(
+            (error.message(), error.sqlstate()),
+            (fact, "42601"),
+            "{sql}"
+        );
+    }
+    let joined = "SELECT 1 FROM a JOIN b ON miss";
+    check(joined, joined, Clauses::default());
+}

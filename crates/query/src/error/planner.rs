@@ -53,7 +53,11 @@ pub(super) fn from_plan(message: &str) -> Error {
         .or_else(|| not_cast(message))
         .or_else(|| uneven_values(message))
         .or_else(|| no_position(message))
-        .or_else(|| no_table(message));
+        .or_else(|| no_table(message))
+        .or_else(|| no_operator(message))
+        .or_else(|| no_limit(message))
+        .or_else(|| nested_calls(message))
+        .or_else(|| no_fields(message));
     if let Some(error) = known {
         return error;
     }
@@ -114,6 +118,57 @@ fn no_table(message: &str) -> Option<Error> {
     )
 }
 
+/// Arithmetic with types that have none.
+fn no_operator(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("Cannot coerce arithmetic expression ")?;
+    let (operation, _) = rest.split_once(" to valid types")?;
+    Some(
+        Error::invalid(format!("there is no operator {}", in_sql(operation)))
+            .with_hint("CAST the values to the types that are meant")
+            .with_sqlstate("42883"),
+    )
+}
+
+/// LIMIT or OFFSET with what is no whole number.
+fn no_limit(message: &str) -> Option<Error> {
+    let rest = message.strip_prefix("Expected ")?;
+    let (clause, given) = rest.split_once(" to be an integer or null, but got ")?;
+    let given = in_sql(&first_line(given));
+    let said = format!("{clause} takes a whole number, and is given {given}");
+    Some(Error::invalid(said).with_sqlstate("42804"))
+}
+
+/// Aggregates and windows inside others. The calls stand behind as the planner has them.
+fn nested_calls(message: &str) -> Option<Error> {
+    let (fact, _) = message.split_once(": '")?;
+    let sqlstate = match fact {
+        "Aggregate function calls cannot be nested"
+        | "Aggregate function calls cannot contain window function calls" => "42803",
+        "Window function calls cannot be nested" => "42P20",
+        _ => return None,
+    };
+    Some(
+        Error::invalid(fact.to_lowercase())
+            .with_hint("let a subquery compute the inner one")
+            .with_sqlstate(sqlstate),
+    )
+}
+
+/// `a.b` where `a` is a column without fields.
+fn no_fields(message: &str) -> Option<Error> {
+    let (_, rest) = message.split_once("Cannot access field at argument ")?;
+    let (_, rest) = rest.split_once(": type ")?;
+    let (data_type, _) = rest.split_once(" is not Struct")?;
+    Some(
+        Error::invalid(format!(
+            "a value of type {} has no fields",
+            in_sql(data_type)
+        ))
+        .with_hint("a.b is field b of column a, and the alias of a function in FROM is its column")
+        .with_sqlstate("42809"),
+    )
+}
+
 /// The SQLSTATE where nothing better is known than that a function does not take a value.
 pub(super) const UNKNOWN_VALUE: &str = "22023";
 
@@ -122,6 +177,7 @@ pub(super) fn from_execution(message: &str) -> Error {
     let known = not_cast(message)
         .or_else(|| out_of_type(message))
         .or_else(|| not_a_pattern(message))
+        .or_else(|| no_fields(message))
         .or_else(|| {
             let more = message.contains("Scalar subquery returned more than one row");
             more.then(more_than_one_row)

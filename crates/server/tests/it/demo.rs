@@ -25,6 +25,9 @@ fn a_few_days_pass_all_checks() {
     assert_eq!(place.rows("SELECT count(*) FROM airlines"), "16\n");
     let said = alone(&["demo", "--scu-age", "0", "--dir", text(&folder)]);
     assert!(!said.ok && said.err.contains("--scu-age"), "{}", said.err);
+    let said = alone(&["demo", "--scu-age", "1e300", "--dir", text(&folder)]);
+    let fact = "--scu-age 1e300 is no number of seconds";
+    assert!(!said.ok && said.err.contains(fact), "{}", said.err);
     let said = alone(&[
         "demo",
         "--days",

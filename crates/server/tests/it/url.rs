@@ -99,7 +99,7 @@ fn errors_are_those_of_the_server() {
         said.err
     );
     let said = server.sql(&["-c", "SELECT $1"]);
-    assert!(said.err.contains("needs 1 values"), "{}", said.err);
+    assert!(said.err.contains("needs 1 value:"), "{}", said.err);
     let nobody = alone(&[
         "sql",
         "--url",
