@@ -271,12 +271,14 @@ impl LogFiles {
     /// Waits until nothing writes to the log's folder any more; `in_manifest` says that no batch
     /// stands in the log alone. Then the manifest tells what the files hold: the next one says
     /// nothing of the one before it any more, and that one is cut behind its last frame. Where this
-    /// fails all stays as after a crash.
+    /// fails all stays as after a crash. Of the files that nothing needs the next one alone stays:
+    /// the next opening writes it.
     pub(super) async fn close(mut self, in_manifest: bool) {
         let spare = self.take_spare().await;
         if !in_manifest {
             return;
         }
+        self.bound_pool(0).await;
         if let Some((number, mut file)) = spare
             && self.claims.contains_key(&number)
         {
@@ -508,9 +510,9 @@ impl LogFiles {
             unusable.push((number, bytes));
         }
         // Those of both kinds wait for each other. What is left is tried again the next time.
-        self.bound_pool().await;
+        self.bound_pool(POOL_FILES_MAX).await;
         while self.remove_unusable(&mut unusable).await {
-            self.bound_pool().await;
+            self.bound_pool(POOL_FILES_MAX).await;
         }
     }
 
@@ -559,10 +561,10 @@ impl LogFiles {
         }
     }
 
-    /// Removes the oldest files of a pool that has too many.
-    async fn bound_pool(&mut self) {
+    /// Removes the oldest files of a pool that has more than `files_max`.
+    async fn bound_pool(&mut self, files_max: usize) {
         let file_bytes = self.file_bytes;
-        while self.pool.len() > POOL_FILES_MAX {
+        while self.pool.len() > files_max {
             let mut pooled = self.pool.iter().copied();
             let Some(oldest) = pooled.find(|number| self.may_go(*number)) else {
                 return;

@@ -123,13 +123,17 @@ impl Story {
 
     /// The database is closed, with all that was sealed in the manifest, and opened again.
     fn close_and_open(&mut self) {
+        self.close();
+        self.open_again(Unsynced::Everything);
+    }
+
+    fn close(&mut self) {
         let ingest = self.world.ingest.clone();
         let closing = self.world.run(async move { ingest.close().await }).unwrap();
         self.look();
         self.name_sealed();
         self.world.run(closing.finish(true));
         self.look();
-        self.open_again(Unsynced::Everything);
     }
 
     /// The process dies, or the power goes, and the database is opened again.
@@ -153,8 +157,26 @@ fn log_files(world: &World) -> usize {
     block_on(store_of(world).list("log/")).unwrap().len()
 }
 
-/// Closing cuts the newest file, which goes at the next opening; those before it are of the usual
-/// length, and are kept to be written again, with what they hold.
+/// A database that is not written for a while takes no room for files to be written again, but for
+/// the one that the next opening begins with.
+#[test]
+fn closing_keeps_one_file_to_be_written_again() {
+    let mut story = Story::new();
+    story.upload(1, 5);
+    story.sort(true);
+    story.write(1_000, 40);
+    story.drop_batch(0);
+    assert!(log_files(&story.world) > 3);
+    story.close();
+    let listed = block_on(store_of(&story.world).list("log/")).unwrap();
+    let usual = small().log_file_bytes;
+    let whole = listed.iter().filter(|(_, bytes)| *bytes == usual);
+    assert_eq!(whole.count(), 1, "{listed:?}");
+    story.open_again(Unsynced::Everything);
+}
+
+/// Closing cuts the newest file, which goes at the next opening; files of a dropped batch before it
+/// are of the usual length, and go one by one.
 #[test]
 fn a_file_that_was_cut_is_not_missed_for_frames_of_dropped_batches_before_it() {
     for bytes in [40, 700, 1500] {
