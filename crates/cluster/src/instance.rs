@@ -651,6 +651,18 @@ impl Instance {
         crate::status::status(&self.shared)
     }
 
+    /// The stored rows of a table that are acknowledged and not sorted yet.
+    pub fn unsorted_rows(&self, table: TableId) -> u64 {
+        let unsorted = self.shared.ingest.unsorted();
+        let manifest = self.shared.manifests.current();
+        let Some(state) = manifest.tables.get(&table) else {
+            return 0;
+        };
+        let through = manifest.sorted_through.max(state.created_after);
+        let unsorted = unsorted.iter().filter(|scu| scu.scu() > through);
+        unsorted.map(|scu| scu.table_totals(table).rows).sum()
+    }
+
     /// Seals the open SCU, lets the running attempts end, and stops. What is not sorted stays in
     /// the log and goes on when the database is opened again.
     ///

@@ -123,6 +123,7 @@ async fn told(here: &Here, asked: &Meta) -> Result<String> {
             let found = session.table(table);
             let found = found.map_err(|error| error.with_hint(LISTED))?;
             let mut text = describe(&manifest, &found, *all);
+            text += &unsorted_text(database.instance().unsorted_rows(found.id));
             if *all {
                 text += &definitions(session, table).await?;
             }
@@ -132,9 +133,23 @@ async fn told(here: &Here, asked: &Meta) -> Result<String> {
         Meta::Databases => list_databases(&manifest, &session.tables()),
         other => {
             let all = *other == Meta::Tables { all: true };
-            list_tables(&manifest, &session.tables(), all)
+            let tables = session.tables();
+            let unsorted = tables.iter();
+            let unsorted = unsorted.map(|table| database.instance().unsorted_rows(table.id));
+            list_tables(&manifest, &tables, all) + &unsorted_text(unsorted.sum())
         }
     })
+}
+
+/// What stored rows leave out; nothing where there is nothing.
+fn unsorted_text(rows: u64) -> String {
+    match rows {
+        0 => String::new(),
+        rows => format!(
+            "{} not sorted yet, beside the stored rows\n",
+            counted(rows, "row")
+        ),
+    }
 }
 
 /// The tables that the session sees, with what their runs hold; all that is known has comments.

@@ -431,6 +431,24 @@ fn a_plus_tells_all_that_is_known_of_tables() {
     assert!(place.ok(&["sql", "-c", "\\d+"]).contains("of all times"));
 }
 
+/// Rows that are acknowledged and not sorted are no stored rows yet: they are told beside them.
+#[test]
+fn rows_that_are_not_sorted_yet_are_told() {
+    let place = Place::new();
+    let write = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)";
+    let run = |statements: &[&str]| {
+        let each = statements.iter().flat_map(|text| ["-c", *text]);
+        place.ok(&["sql", "-q"].into_iter().chain(each).collect::<Vec<_>>())
+    };
+    for list in ["\\d", "\\d t"] {
+        let told = run(&["PAUSE STAGE sort", write, list]);
+        assert!(told.contains("2 rows not sorted yet"), "{told}");
+        let told = run(&["SETTLE TO SORTED", list]);
+        assert!(!told.contains("not sorted yet"), "{told}");
+        run(&["DROP TABLE t"]);
+    }
+}
+
 #[test]
 fn views_and_the_database_are_listed() {
     let place = filled();
