@@ -12,6 +12,7 @@
 //! there.
 
 use std::fmt::{Display, LowerExp, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -21,7 +22,8 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DataType, Date32Type, DurationMicrosecondType, Float32Type, Float64Type, Int64Type,
-    IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampSecondType,
 };
 use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
@@ -196,6 +198,71 @@ pub fn intervals(durations: &ArrayRef) -> Result<IntervalMonthDayNanoArray, Arro
             .map_err(|_| ArrowError::ComputeError("interval out of range: overflow".to_owned()))?;
         let nanos = micros % DAY_MICROS * 1_000;
         Ok(IntervalMonthDayNanoType::make_value(0, days, nanos))
+    })
+}
+
+/// The days since 1970 of 0001-01-01 and 10000-01-01: Arrow has signs before other years.
+const NEAR_DAYS: Range<i64> = -719_162..2_932_897;
+
+/// The text of a value that is not NULL, where Arrow spells it otherwise and files and tables
+/// should not: intervals, infinities, dates and timestamps before year 1 or after 9999. `None` for
+/// all else, and where no text here tells the whole value: intervals finer than a microsecond.
+/// Nanoseconds count no year so far away.
+pub fn own_text(column: &dyn Array, row: usize) -> Option<String> {
+    let mut text = String::new();
+    let micros = match column.data_type() {
+        DataType::Float32 => {
+            let value = column.as_primitive::<Float32Type>().value(row);
+            return infinity(value.into());
+        }
+        DataType::Float64 => return infinity(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let value = column.as_primitive::<IntervalMonthDayNanoType>().value(row);
+            if value.nanoseconds % 1_000 != 0 {
+                return None;
+            }
+            interval(
+                value.months,
+                value.days,
+                value.nanoseconds / 1_000,
+                &mut text,
+            );
+            return Some(text);
+        }
+        DataType::Date32 => {
+            let days = column.as_primitive::<Date32Type>().value(row);
+            if NEAR_DAYS.contains(&i64::from(days)) {
+                return None;
+            }
+            date(days, &mut text);
+            return Some(text);
+        }
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            let seconds = column.as_primitive::<TimestampSecondType>().value(row);
+            seconds.checked_mul(1_000_000)?
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            let millis = column.as_primitive::<TimestampMillisecondType>().value(row);
+            millis.checked_mul(1_000)?
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            column.as_primitive::<TimestampMicrosecondType>().value(row)
+        }
+        _ => return None,
+    };
+    if NEAR_DAYS.contains(&micros.div_euclid(DAY_MICROS)) {
+        return None;
+    }
+    let zoned = matches!(column.data_type(), DataType::Timestamp(_, Some(_)));
+    timestamp(micros, zoned, &mut text);
+    Some(text)
+}
+
+fn infinity(value: f64) -> Option<String> {
+    value.is_infinite().then(|| {
+        let mut text = String::new();
+        float(value, value, &mut text);
+        text
     })
 }
 

@@ -1,5 +1,7 @@
 //! Rows as CSV that COPY FROM reads back: NULL stands bare, a text that looks like it in quotes.
 //!
+//! Intervals, infinities and far moments are spelt as a cast to TEXT has them.
+//!
 //! Gets batches and writes lines. Invariant CSR-1: a value is in quotes if it would otherwise be
 //! read as anything else.
 
@@ -11,6 +13,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::spelling::{csv_lacks, rows_with};
+use crate::text_form::own_text;
 
 /// Moments as SQL's users write them.
 const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
@@ -101,7 +104,10 @@ impl<W: Write> CsvWriter<W> {
                 let is_null = column.is_null(row) || column.data_type().is_null();
                 let value = match is_null {
                     true => None,
-                    false => Some(formatter.value(row).try_to_string()?),
+                    false => Some(match own_text(column, row) {
+                        Some(text) => text,
+                        None => formatter.value(row).try_to_string()?,
+                    }),
                 };
                 let in_quotes = value.as_deref().is_some_and(|value| {
                     self.spelling.quoted.get(at) == Some(&true)

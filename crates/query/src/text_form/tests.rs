@@ -1,5 +1,8 @@
 //! Tests of `text_form`.
 
+use arrow::array::{Date32Array, Float64Array, TimestampMicrosecondArray};
+use lazybase_model::Column;
+
 use super::*;
 
 fn told(tell: impl Fn(&mut String)) -> String {
@@ -66,4 +69,42 @@ fn intervals_are_spelt_as_postgresql_does() {
     ] {
         assert_eq!(told(|out| interval(months, days, micros, out)), text);
     }
+}
+
+/// What is written instead of Arrow's texts is read back as it was, to the ends of the types.
+#[test]
+fn own_texts_are_read_back() {
+    let mut intervals = Vec::new();
+    for months in [i32::MIN, -13, 0, 1, i32::MAX] {
+        for days in [i32::MIN, -1, 0, 2, i32::MAX] {
+            for micros in [
+                i64::MIN / 1_000,
+                -500_000,
+                0,
+                3_600_000_001,
+                i64::MAX / 1_000,
+            ] {
+                let nanos = micros * 1_000;
+                intervals.push(IntervalMonthDayNanoType::make_value(months, days, nanos));
+            }
+        }
+    }
+    let moments = vec![-62_135_596_800_000_001, 253_402_300_800_000_000];
+    let columns: [ArrayRef; 4] = [
+        Arc::new(IntervalMonthDayNanoArray::from(intervals)),
+        Arc::new(Float64Array::from(vec![f64::INFINITY, f64::NEG_INFINITY])),
+        Arc::new(Date32Array::from(vec![-719_163, 2_932_897])),
+        Arc::new(TimestampMicrosecondArray::from(moments)),
+    ];
+    for column in columns {
+        let texts = (0..column.len()).map(|row| own_text(&column, row));
+        let texts: ArrayRef = Arc::new(texts.collect::<StringArray>());
+        assert_eq!(texts.null_count(), 0, "{:?}", column.data_type());
+        let place = Column::new("c", column.data_type().clone());
+        let read = crate::texts_as(&texts, &place, 1).unwrap();
+        assert_eq!(read.to_data(), column.to_data());
+    }
+    let finer = IntervalMonthDayNanoType::make_value(0, 0, 1);
+    let finer = IntervalMonthDayNanoArray::from(vec![finer]);
+    assert_eq!(own_text(&finer, 0), None);
 }

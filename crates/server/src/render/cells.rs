@@ -1,17 +1,13 @@
 //! Single values and types as text.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{
-    DataType, Date32Type, Field, FieldRef, IntervalUnit, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampSecondType,
-};
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use lazybase_model::Result;
 use lazybase_query::json_texts;
-use lazybase_query::text_form::{self, DAY_MICROS};
+use lazybase_query::text_form;
 
 use crate::failure;
 
@@ -42,47 +38,10 @@ pub(crate) fn cell_texts(column: &ArrayRef) -> Result<Vec<Option<String>>> {
     let formatter = ArrayFormatter::try_new(column.as_ref(), &options)
         .map_err(|error| failure::arrow("result", &error))?;
     let is_null = |row| column.is_null(row) || column.data_type().is_null();
-    let shown = |row| far_text(column, row).unwrap_or_else(|| formatter.value(row).to_string());
+    let shown =
+        |row| text_form::own_text(column, row).unwrap_or_else(|| formatter.value(row).to_string());
     let text = |row| (!is_null(row)).then(|| shown(row));
     Ok((0..column.len()).map(text).collect())
-}
-
-/// The days since 1970 of 0001-01-01 and 10000-01-01: Arrow has signs before other years.
-const NEAR_DAYS: Range<i64> = -719_162..2_932_897;
-
-/// A date or timestamp before year 1 or after 9999, as PostgreSQL spells it; `None` for all else.
-/// Nanoseconds count no year so far away.
-fn far_text(column: &ArrayRef, row: usize) -> Option<String> {
-    let micros = match column.data_type() {
-        DataType::Date32 => {
-            let days = column.as_primitive::<Date32Type>().value(row);
-            let is_far = !NEAR_DAYS.contains(&i64::from(days));
-            return is_far.then(|| {
-                let mut text = String::new();
-                text_form::date(days, &mut text);
-                text
-            });
-        }
-        DataType::Timestamp(TimeUnit::Second, _) => {
-            let seconds = column.as_primitive::<TimestampSecondType>().value(row);
-            seconds.checked_mul(1_000_000)?
-        }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            let millis = column.as_primitive::<TimestampMillisecondType>().value(row);
-            millis.checked_mul(1_000)?
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            column.as_primitive::<TimestampMicrosecondType>().value(row)
-        }
-        _ => return None,
-    };
-    let is_far = !NEAR_DAYS.contains(&micros.div_euclid(DAY_MICROS));
-    is_far.then(|| {
-        let zoned = matches!(column.data_type(), DataType::Timestamp(_, Some(_)));
-        let mut text = String::new();
-        text_form::timestamp(micros, zoned, &mut text);
-        text
-    })
 }
 
 /// A type by the name that SQL gives it.

@@ -465,3 +465,34 @@ not', false, '-Infinity', 0.1, -1, '1066-10-14', '1969-12-31 23:59:59', '1900-01
         assert_eq!(place.rows(&compared), "0\n", "{format}");
     }
 }
+
+/// Intervals, infinities and far moments have one text, in files as in answers and casts.
+#[test]
+fn csv_spells_values_as_casts_do() {
+    let place = Place::new();
+    let columns = "(id BIGINT PRIMARY KEY, f DOUBLE, r REAL, d DATE, at TIMESTAMP, z TIMESTAMPTZ, \
+                   i INTERVAL)";
+    place.ok(&["sql", "-c", &format!("CREATE TABLE t {columns}")]);
+    let insert = "INSERT INTO t VALUES (1, 'Infinity', '-Infinity', '0044-03-15 BC', \
+        '12024-05-06 07:08:09', '0044-03-15 10:00:00+00 BC', '1 month 2 days 03:00:01.5'), \
+        (2, 1.5, 2.5, NULL, NULL, NULL, '-1 month 3 days -01:00:00')";
+    place.ok(&["sql", "-c", insert]);
+    let rows = |table: &str| place.rows(&format!("SELECT * FROM {table} ORDER BY id"));
+    let expected = "1,Infinity,-Infinity,0044-03-15 BC,12024-05-06 07:08:09,\
+        0044-03-15 10:00:00+00 BC,1 mon 2 days 03:00:01.5\n\
+        2,1.5,2.5,,,,-1 mons +3 days -01:00:00\n";
+    assert_eq!(rows("t"), expected);
+    let casts =
+        "SELECT id, f::TEXT, r::TEXT, d::TEXT, at::TEXT, z::TEXT, i::TEXT FROM t ORDER BY id";
+    assert_eq!(place.rows(casts), expected);
+    let file = place.path("t.csv");
+    let file = file.to_str().unwrap();
+    place.ok(&["export", "--query", "SELECT * FROM t ORDER BY id", file]);
+    let written = std::fs::read_to_string(file).unwrap();
+    assert_eq!(written.split_once('\n').unwrap().1, expected);
+    place.ok(&["sql", "-c", &format!("CREATE TABLE u {columns}")]);
+    place.ok(&["load", "u", file]);
+    assert_eq!(rows("u"), expected);
+    let other = "SELECT count(*) FROM (SELECT * FROM t EXCEPT SELECT * FROM u) AS other";
+    assert_eq!(place.rows(other), "0\n");
+}
