@@ -131,7 +131,7 @@ fn no_operator(message: &str) -> Option<Error> {
 
 /// LIMIT or OFFSET with what is no whole number.
 fn no_limit(message: &str) -> Option<Error> {
-    let rest = message.strip_prefix("Expected ")?;
+    let (_, rest) = message.split_once("Expected ")?;
     let (clause, given) = rest.split_once(" to be an integer or null, but got ")?;
     let given = in_sql(&first_line(given));
     let said = format!("{clause} takes a whole number, and is given {given}");

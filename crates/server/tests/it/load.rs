@@ -252,8 +252,8 @@ fn options_of_csv_are_refused_for_other_files() {
         let fact = format!("{option} is for CSV: {lines} is none");
         assert!(said.contains(&fact), "{said}");
     }
-    let given = ["load", "t", &csv, "--delimiter", ";", "--null", "-"];
-    assert!(place.ok(&given).contains("loaded 1 row"));
+    let loaded = place.ok(&["load", "t", &csv, "--delimiter", ";", "--null", "-"]);
+    assert!(loaded.contains("loaded 1 row"), "{loaded}");
     assert_eq!(place.rows("SELECT n, m FROM t"), "1,\n");
 }
 
