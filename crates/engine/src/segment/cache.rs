@@ -184,7 +184,7 @@ const TOUCHES_TO_KEEP: u32 = 4;
 const LENT_STEPS: u64 = 64;
 /// A cache keeps this share, whatever it lends: one part of so many.
 const KEPT_SHARE: u64 = 4;
-/// Of reads that take less than this share of a cache what they decode is kept: one part of so many.
+/// What reads of less than this share of a cache decode is kept: one part of so many.
 const READ_SHARE: u64 = 4;
 /// What an entry without rows weighs.
 const ENTRY_BYTES: u64 = 96;

@@ -23,6 +23,8 @@ pub const MAGIC: [u8; 8] = *b"LAZYEXT\n";
 pub const VERSION: u32 = 3;
 /// Where the first extent begins.
 pub const FILE_HEADER_BYTES: u64 = 16;
+/// What of a file's end [`is_file_header`] looks at.
+pub(super) const FILE_END_BYTES: u64 = 16;
 const FOOTER_BYTES: usize = 48;
 
 /// What the rows of a file are, by ids: names may change.
@@ -112,9 +114,11 @@ pub(super) fn file_header() -> Vec<u8> {
     header_of(VERSION)
 }
 
-/// Whether bytes are the first ones of an extent file that this code reads.
-pub(super) fn is_file_header(bytes: &[u8]) -> bool {
-    (1..=VERSION).any(|version| bytes == header_of(version))
+/// Whether bytes are the first ones of an extent file that ends with these: the footer, whose
+/// checksum was verified, ends with the version, four bytes of zero and the magic.
+pub(super) fn is_file_header(bytes: &[u8], file_end: &[u8]) -> bool {
+    let version = Front(file_end).u32();
+    version.is_ok_and(|version| bytes == header_of(version))
 }
 
 fn header_of(version: u32) -> Vec<u8> {

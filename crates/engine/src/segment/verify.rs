@@ -10,7 +10,7 @@ use lazybase_model::{Error, Result};
 use super::RowLayout;
 use super::cache::ReadCounters;
 use super::encode::newest_scu;
-use super::extent_format::{FILE_HEADER_BYTES, is_file_header};
+use super::extent_format::{FILE_END_BYTES, FILE_HEADER_BYTES, is_file_header};
 use super::key_filter::{key_hash, may_contain};
 use super::reader::{Segment, named};
 use crate::change_batch::ChangeBatch;
@@ -33,10 +33,16 @@ pub async fn verify_segment(
         SegmentFormat::Extent => FILE_HEADER_BYTES,
         SegmentFormat::Parquet => 4,
     };
-    let read = env.store.read(&meta.file, 0..length).await;
-    let header = read.map_err(|error| named(error.into(), layout, meta))?;
+    let read = async |bytes| {
+        let read = env.store.read(&meta.file, bytes).await;
+        read.map_err(|error| named(error.into(), layout, meta))
+    };
+    let header = read(0..length).await?;
     let known = match meta.format {
-        SegmentFormat::Extent => is_file_header(&header),
+        SegmentFormat::Extent => {
+            let end = meta.bytes.saturating_sub(FILE_END_BYTES);
+            is_file_header(&header, &read(end..meta.bytes).await?)
+        }
         SegmentFormat::Parquet => header == b"PAR1"[..],
     };
     if !known {
