@@ -172,6 +172,7 @@ impl Story {
         let shape = trim.shape.unwrap_or(drawn);
         let mut settings = draw_settings(&mut Dice::of(seed, 11), shape);
         draw_row_groups(&mut Dice::of(seed, 23), &mut settings);
+        settings.cache_bytes = draw_cache(&mut Dice::of(seed, 24));
         let mut rates = draw_rates(&mut Dice::of(seed, 14), trim);
         if trim.hangs {
             draw_hangs(&mut Dice::of(seed, 18), &mut rates, &mut settings);
@@ -209,7 +210,6 @@ fn draw_settings(dice: &mut Dice, shape: Shape) -> Settings {
         Shape::Rich => draw_rich_settings(dice),
     };
     Settings {
-        cache_bytes: 16 << 20,
         batch_bytes_max: 1 << 20,
         ..settings
     }
@@ -253,6 +253,12 @@ fn draw_rich_settings(dice: &mut Dice) -> Settings {
         log_compression: *dice.pick(&[LogCompression::None, LogCompression::Lz4]),
         ..Settings::default()
     }
+}
+
+/// Mostly so little is kept of what was read that a file is read again, and may be found damaged;
+/// now and then all of it is.
+fn draw_cache(dice: &mut Dice) -> u64 {
+    *dice.weigh(&[(1, 0), (5, 16 << 10), (2, 16 << 20)])
 }
 
 /// In some stories a table's rows fill several row groups, and merges into the authority go through
