@@ -102,23 +102,28 @@ pub(crate) async fn run(db: Option<PathBuf>, mut args: LoadArgs) -> Result<()> {
     }
 }
 
-/// Refuses options of CSV for files that are none, before the first one is taken.
+/// Refuses options of CSV where no file is one, before the first is taken.
 fn refuse_idle_options(args: &LoadArgs) -> Result<()> {
     let option = match (args.delimiter, &args.null) {
         (Some(_), _) => "--delimiter",
         (None, Some(_)) => "--null",
         (None, None) => return Ok(()),
     };
-    for path in &args.files {
-        // Where nothing says the format, the file's own turn tells so.
-        if let Ok(FileFormat::Parquet | FileFormat::Jsonl) = format_of(path, args.format) {
-            let fact = format!("{option} is for CSV: {} is none", input::shown(path));
-            return Err(Error::invalid(fact).with_hint(format!(
+    // Where nothing says the format, the file's own turn tells so.
+    let is_none = |path: &&PathBuf| {
+        let format = format_of(path, args.format);
+        matches!(format, Ok(FileFormat::Parquet | FileFormat::Jsonl))
+    };
+    let nones = args.files.iter().filter(is_none);
+    match args.files.first() {
+        Some(first) if nones.count() == args.files.len() => {
+            let fact = format!("{option} is for CSV: {} is none", input::shown(first));
+            Err(Error::invalid(fact).with_hint(format!(
                 "leave {option} out, or say --format csv or --format tsv"
-            )));
+            )))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn interrupted(args: &LoadArgs) -> &'static str {

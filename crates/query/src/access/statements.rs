@@ -408,7 +408,11 @@ impl Asked {
         if let Some(name) = name {
             // What a session could not be set to is refused now, not when one begins.
             let defaults = Settings::default();
-            Settings::default().set(name, value.as_deref(), &defaults)?;
+            match Settings::default().set(name, value.as_deref(), &defaults) {
+                // What is only shown and was stored once, when it could be set, is taken back.
+                Err(error) if value.is_none() && error.sqlstate() == "55P02" => {}
+                tried => tried?,
+            }
         }
         let (name, value) = (name.clone(), value.clone());
         let Some(role) = role else {

@@ -380,10 +380,18 @@ fn constant(expr: &Expr) -> Option<Literal> {
         other => return Literal::of(other),
     };
     match (Literal::of(inner)?, data_type) {
-        (
-            Literal::Number(number),
-            SqlType::SmallInt(_) | SqlType::Int(_) | SqlType::Integer(_) | SqlType::BigInt(_),
-        ) if !number.contains(['.', 'e', 'E']) => Some(Literal::Number(number)),
+        (Literal::Number(number), data_type) => {
+            let is_whole = match data_type {
+                SqlType::SmallInt(_) => number.parse::<i16>().is_ok(),
+                SqlType::Int(_) | SqlType::Integer(_) => number.parse::<i32>().is_ok(),
+                SqlType::BigInt(_) => number.parse::<i64>().is_ok(),
+                _ => false,
+            };
+            is_whole.then_some(Literal::Number(number))
+        }
+        // These casts would leave a part of the text out.
+        (Literal::Text(text), SqlType::Date) if text.contains(':') => None,
+        (_, SqlType::Timestamp(Some(_), _) | SqlType::Datetime(Some(_))) => None,
         (
             Literal::Text(text),
             SqlType::Date

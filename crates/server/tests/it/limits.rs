@@ -16,8 +16,8 @@ use crate::server::{PATIENCE, Server, get};
 
 /// What all queries together may take.
 const QUERY_MEMORY: u64 = 1 << 30;
-/// What this and all budgets as shipped add up to, in KiB: the cache's is its least, which tests ask
-/// for, since a machine with more memory gives it more.
+/// What this and all budgets as shipped add up to, in KiB: the cache's is its least, which tests
+/// ask for, since a machine with more memory gives it more.
 const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
     + limits::UNSORTED_MEMORY_BYTES
     + limits::CACHE_BYTES

@@ -248,13 +248,17 @@ fn options_of_csv_are_refused_for_other_files() {
     let csv = place.file("a.csv", "n;m\n1;-\n");
     let lines = place.file("a.jsonl", "{\"n\":1}\n");
     for (option, value) in [("--delimiter", ";"), ("--null", "-")] {
-        let said = place.fails(&["load", "t", &csv, &lines, option, value]);
+        let said = place.fails(&["load", "t", &lines, option, value]);
         let fact = format!("{option} is for CSV: {lines} is none");
         assert!(said.contains(&fact), "{said}");
     }
     let loaded = place.ok(&["load", "t", &csv, "--delimiter", ";", "--null", "-"]);
     assert!(loaded.contains("loaded 1 row"), "{loaded}");
     assert_eq!(place.rows("SELECT n, m FROM t"), "1,\n");
+    // Beside a file of CSV the option is of use.
+    let given = ["--delimiter", ";", "--null", "-"];
+    let both = place.ok(&[&["load", "t", &csv, &lines], &given[..]].concat());
+    assert!(both.contains("loaded 2 rows"), "{both}");
 }
 
 /// What is not loaded again is told, for nothing tells that its rows are gone.
