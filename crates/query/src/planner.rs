@@ -136,7 +136,7 @@ use bare_filters::BareFilters;
 use casts::CASTS;
 use certain_rows::CERTAIN_ROWS;
 use checked_integers::{CHECKED_CONSTANTS, CHECKED_INTEGERS};
-use common_parts::CommonParts;
+use common_parts::common_parts;
 use constant_conditions::CONSTANT_CONDITIONS;
 use counted_sets::COUNTED_SETS;
 use date_parts::Extracts;
@@ -164,7 +164,7 @@ use recursive_terms::RECURSIVE_TERMS;
 use rounding::ROUNDING;
 use rows_around::ROWS_AROUND;
 use shown_spans::ShownSpans;
-use single_distinct::SingleDistinct;
+use single_distinct::single_distinct;
 use single_rows::SINGLE_ROWS;
 use spelt_moments::SPELT_MOMENTS;
 use sql_types::{StoredTypes, UuidOf};
@@ -260,10 +260,8 @@ pub(crate) fn base(
 /// The planner's rules for logical plans, with two in the place of its own, and one behind that
 /// which computes constants.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [
-        Arc::new(SingleDistinct::new()),
-        Arc::new(CommonParts::new()),
-    ];
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
+        [single_distinct(), common_parts()].map(|rule| Arc::new(rule) as _);
     let mut rules = Vec::new();
     for rule in Optimizer::new().rules {
         let computes = rule.name() == "simplify_expressions";

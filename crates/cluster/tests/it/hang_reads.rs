@@ -111,11 +111,9 @@ fn state_of(instance: &Instance, file: &str) -> Option<DamageState> {
     damage.get(file).map(|damage| damage.state)
 }
 
-/// Two files are damaged, and one of them can't even be read back: the other is made again.
-#[test]
-fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
-    let faults = Faults::none();
-    let memory = MemoryStore::without_history();
+/// A database over a store whose reads hang, of one worker that is soon given up; it keeps nothing
+/// of what it reads.
+fn reading_back(memory: &MemoryStore, faults: &Faults) -> (Arc<HangingReads>, Instance) {
     let faulty = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
     let store = Arc::new(HangingReads::over(Arc::new(faulty)));
     let settings = Settings {
@@ -125,6 +123,15 @@ fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
         ..keeping()
     };
     let instance = open(Arc::clone(&store) as _, settings).unwrap();
+    (store, instance)
+}
+
+/// Two files are damaged, and one of them can't even be read back: the other is made again.
+#[test]
+fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
+    let faults = Faults::none();
+    let memory = MemoryStore::without_history();
+    let (store, instance) = reading_back(&memory, &faults);
     let (stuck, other) = (create(&instance, "t"), create(&instance, "u"));
     pause(&instance, &[StageName::Merge, StageName::Authority]);
     let mut model = Model::default();
@@ -164,15 +171,7 @@ fn a_suspected_file_that_hangs_when_it_is_read_back_holds_up_no_other() {
 fn suspected_files_that_hang_leave_room_for_what_else_hangs() {
     let faults = Faults::none();
     let memory = MemoryStore::without_history();
-    let faulty = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
-    let store = Arc::new(HangingReads::over(Arc::new(faulty)));
-    let settings = Settings {
-        workers: 1,
-        attempt_silence: Duration::from_millis(150),
-        cache_bytes: 0,
-        ..keeping()
-    };
-    let instance = open(Arc::clone(&store) as _, settings).unwrap();
+    let (store, instance) = reading_back(&memory, &faults);
     let numbers = 0..limits::ATTEMPTS_GIVEN_UP_MAX;
     let tables: Vec<_> = numbers
         .map(|number| create(&instance, &format!("t{number}")))

@@ -16,42 +16,28 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::planner::rule::InPlaceOf;
 use crate::walk::plans::{apply_expressions, apply_with_subqueries, exists};
 
 /// The rule.
-#[derive(Debug)]
-pub(crate) struct CommonParts(CommonSubexprEliminate);
-
-impl CommonParts {
-    pub(crate) fn new() -> CommonParts {
-        CommonParts(CommonSubexprEliminate::new())
-    }
+pub(crate) fn common_parts() -> InPlaceOf {
+    InPlaceOf::new(CommonSubexprEliminate::new(), rewrite)
 }
 
-impl OptimizerRule for CommonParts {
-    fn name(&self) -> &str {
-        self.0.name()
+fn rewrite(
+    own: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    if !any_node(&plan, |node| Ok(matches!(node, LogicalPlan::Window(_))))? {
+        return own.rewrite(plan, config);
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        if !any_node(&plan, |node| Ok(matches!(node, LogicalPlan::Window(_))))? {
-            return self.0.rewrite(plan, config);
-        }
-        let rewritten = self.0.rewrite(plan.clone(), config)?;
-        match any_node(&rewritten.data, computes_windows_elsewhere)? {
-            true => Ok(Transformed::no(plan)),
-            false => Ok(rewritten),
-        }
+    let rewritten = own.rewrite(plan.clone(), config)?;
+    match any_node(&rewritten.data, computes_windows_elsewhere)? {
+        true => Ok(Transformed::no(plan)),
+        false => Ok(rewritten),
     }
 }
 

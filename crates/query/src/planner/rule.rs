@@ -62,6 +62,45 @@ impl OptimizerRule for NodeRule {
     }
 }
 
+/// What becomes of a plan for which the planner has a rule of its own.
+type UseRule =
+    fn(&dyn OptimizerRule, LogicalPlan, &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>>;
+
+/// A rule in the place of one of the planner's own, which it decides to use or not.
+#[derive(Debug)]
+pub(crate) struct InPlaceOf {
+    own: Arc<dyn OptimizerRule + Send + Sync>,
+    rewrite: UseRule,
+}
+
+impl InPlaceOf {
+    pub(crate) fn new(
+        own: impl OptimizerRule + Send + Sync + 'static,
+        rewrite: UseRule,
+    ) -> InPlaceOf {
+        let own = Arc::new(own);
+        InPlaceOf { own, rewrite }
+    }
+}
+
+impl OptimizerRule for InPlaceOf {
+    fn name(&self) -> &str {
+        self.own.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.own.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        (self.rewrite)(&*self.own, plan, config)
+    }
+}
+
 /// What a rule makes of one node of a physical plan, whose inputs it has been over.
 type RewritePlan = fn(Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>>;
 

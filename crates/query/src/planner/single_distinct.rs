@@ -12,36 +12,23 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::planner::rule::InPlaceOf;
 
 /// The rule.
-#[derive(Debug)]
-pub(crate) struct SingleDistinct(SingleDistinctToGroupBy);
-
-impl SingleDistinct {
-    pub(crate) fn new() -> SingleDistinct {
-        SingleDistinct(SingleDistinctToGroupBy::new())
-    }
+pub(crate) fn single_distinct() -> InPlaceOf {
+    InPlaceOf::new(SingleDistinctToGroupBy::new(), rewrite)
 }
 
-impl OptimizerRule for SingleDistinct {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match adds_up_exactly(&plan) {
-            true => Ok(Transformed::no(plan)),
-            false => self.0.rewrite(plan, config),
-        }
+fn rewrite(
+    own: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    match adds_up_exactly(&plan) {
+        true => Ok(Transformed::no(plan)),
+        false => own.rewrite(plan, config),
     }
 }
 
