@@ -1,7 +1,7 @@
 //! Unsorted SCUs as readers need them: sorted for scans, indexed by key for point reads. What a
 //! reader was forced to do is kept for the next one, and grows with the open SCU.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_model::{Result, SchemaVersion, ScuNumber, Table, TableId};
@@ -24,7 +24,8 @@ const TIER_RATIO: u64 = 4;
 /// Sorted tiers and key indexes of unsorted SCUs.
 #[derive(Debug, Default)]
 pub struct UnsortedCache {
-    tables: Mutex<HashMap<(ScuNumber, TableId, SchemaVersion), Known>>,
+    /// In order, so that what they lend comes back in the same order in each run.
+    tables: Mutex<BTreeMap<(ScuNumber, TableId, SchemaVersion), Known>>,
 }
 
 /// What is kept, and under which definition.

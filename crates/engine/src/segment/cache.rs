@@ -156,14 +156,14 @@ enum CacheKey {
     /// the table that its rows are given in.
     Index(u64, SchemaVersion),
     Extent {
-        segment: u64,
+        segment: u128,
         extent: usize,
         /// Which rows and columns; `None` for all.
         part: Option<Part>,
     },
     /// Rows of a Parquet row group that share pages, by the first.
     Page {
-        segment: u64,
+        segment: u128,
         extent: usize,
         first_row: usize,
     },

@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Result, SchemaVersion};
+use twox_hash::XxHash3_128;
 
 use super::RowLayout;
 use super::cache::{FoundRows, ReadCounters, rows_of_key};
@@ -23,9 +23,6 @@ use crate::env::{Env, Store};
 use crate::key::Keys;
 use crate::manifest::{SegmentFormat, SegmentMeta};
 use crate::schema::Adapter;
-
-/// Tells open segments apart in the cache, without comparing names.
-static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// Some rows of an extent, and of them some columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -44,7 +41,7 @@ pub struct Part {
 /// An open segment: its index in memory, its extents in the store.
 #[derive(Debug)]
 pub struct Segment {
-    id: u64,
+    id: u128,
     store: Arc<dyn Store>,
     /// The layout of the rows that it gives.
     layout: Arc<RowLayout>,
@@ -70,6 +67,10 @@ impl Body {
             Body::Parquet(parts) => parts.index(),
         }
     }
+}
+
+fn id_of(file: &str, version: SchemaVersion) -> u128 {
+    XxHash3_128::oneshot_with_seed(u64::from(version.0), file.as_bytes())
 }
 
 impl Segment {
@@ -101,6 +102,7 @@ impl Segment {
     ) -> Result<Segment> {
         let opened = Segment::load(env, layout, meta, counters).await?;
         Ok(Segment {
+            id: id_of(&opened.meta.file, opened.stored.table.version),
             layout: Arc::clone(&opened.stored),
             adapter: None,
             ..opened
@@ -124,7 +126,7 @@ impl Segment {
         });
         let (body, stored, adapter) = opened.map_err(|error| named(error, layout, &meta))?;
         Ok(Segment {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: id_of(&meta.file, layout.table.version),
             body,
             store,
             layout: Arc::clone(layout),
@@ -178,8 +180,10 @@ impl Segment {
         }
     }
 
-    /// Tells it from every other segment that this process opened.
-    pub(super) fn id(&self) -> u64 {
+    /// Tells it from every other segment in the cache, without comparing names: the XXH3-128 of
+    /// its file and of the version that it gives its rows in. The same in each run, so that what a
+    /// full cache gives up is the same, too.
+    pub(super) fn id(&self) -> u128 {
         self.id
     }
 

@@ -14,6 +14,18 @@ fn a_seed_is_one_run_byte_for_byte() {
     assert!(!again.lines.is_empty());
 }
 
+/// Nothing is left of a run that the next one in its process could meet.
+#[test]
+fn a_seed_is_the_same_run_after_others() {
+    let run = |seed| {
+        let outcome = run_seed(seed, Trim::NOTHING, false);
+        (seed, outcome.hash, outcome.steps)
+    };
+    let once: Vec<_> = (1500..1530).map(run).collect();
+    let again: Vec<_> = (1500..1530).rev().map(run).collect();
+    assert!(once.iter().eq(again.iter().rev()));
+}
+
 /// Seeds that showed mistakes of the database when they first ran: a log that went though a
 /// snapshot read it, rows that had ended by a clock that went back, a view that missed a damaged
 /// part, an index that a failed read left half-made, a seal, a sort and a session whose edits

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use futures::future::{BoxFuture, Either, select};
+use futures::future::{BoxFuture, Either, pending, select};
 use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, TableId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
@@ -38,6 +39,9 @@ use crate::env::planted::{Planted, is_planted};
 use crate::env::{Env, StoreError};
 use group::{Answer, Group, Item, PendingCommit};
 use producers::{Producers, Verdict};
+
+/// After so long files are collected again where the store failed to remove one.
+const COLLECT_AGAIN: Duration = Duration::from_secs(1);
 
 /// How many events are taken from the queue at once.
 const EVENTS_AT_ONCE: usize = 1024;
@@ -173,6 +177,8 @@ pub(super) struct Committer {
     /// The SCU that a transaction may keep for itself.
     reserved: Option<ScuNumber>,
     seal_due: Option<BoxFuture<'static, ()>>,
+    /// When files are collected again that the store failed to remove.
+    collect_due: Option<BoxFuture<'static, ()>>,
     held: bool,
     /// The log files of a batch that waits for the manifest's word.
     prepared: Option<BTreeSet<u64>>,
@@ -211,6 +217,7 @@ impl Committer {
         shared
             .log_bytes_kept
             .store(files.bytes(), Ordering::Relaxed);
+        let collect_due = files.was_refused.then(|| collect_later(&env));
         Committer {
             shared,
             clock,
@@ -225,6 +232,7 @@ impl Committer {
             sealed_through: opening.sealed_through,
             reserved: None,
             seal_due: None,
+            collect_due,
             held: false,
             prepared: None,
             deferred: VecDeque::new(),
@@ -269,26 +277,29 @@ impl Committer {
         }
     }
 
-    /// Waits for events, or seals when the open SCU is old enough. False when there is nobody left.
+    /// Waits for events, seals when the open SCU is old enough, or tries again to remove files. False
+    /// when there is nobody left.
     async fn next_events(
         &mut self,
         queue: &mut mpsc::UnboundedReceiver<Event>,
         events: &mut Vec<Event>,
     ) -> bool {
-        let Some(due) = &mut self.seal_due else {
-            return queue.recv_many(events, EVENTS_AT_ONCE).await > 0;
-        };
         let received = {
+            let due = due(&mut self.seal_due, &mut self.collect_due);
             let next = queue.recv_many(events, EVENTS_AT_ONCE);
-            futures::pin_mut!(next);
-            match select(due.as_mut(), next).await {
-                Either::Left(((), _)) => None,
-                Either::Right((count, _)) => Some(count),
+            futures::pin_mut!(due, next);
+            match select(due, next).await {
+                Either::Left((due, _)) => Err(due),
+                Either::Right((count, _)) => Ok(count),
             }
         };
         match received {
-            Some(count) => count > 0,
-            None => {
+            Ok(count) => count > 0,
+            Err(Due::Collect) => {
+                self.collect().await;
+                true
+            }
+            Err(Due::Seal) => {
                 let sealing = self.shared.sealing.load(Ordering::Relaxed);
                 if !sealing || self.seal().await.is_err() {
                     self.start_age();
@@ -706,6 +717,7 @@ impl Committer {
             open_scu: self.reserved.unwrap_or_else(|| open.scu()),
         };
         self.files.collect(&needs).await;
+        self.collect_due = self.files.was_refused.then(|| collect_later(&self.env));
         self.shared
             .log_bytes_kept
             .store(self.files.bytes(), Ordering::Relaxed);
@@ -717,6 +729,34 @@ impl Committer {
         let age = self.shared.options.seal_age;
         self.seal_due = Some(Box::pin(async move { clock.sleep(age).await }));
     }
+}
+
+/// What the committer does because it is time.
+enum Due {
+    Seal,
+    Collect,
+}
+
+/// Ends when one of them is due.
+async fn due(
+    seal: &mut Option<BoxFuture<'static, ()>>,
+    collect: &mut Option<BoxFuture<'static, ()>>,
+) -> Due {
+    let mut ends = [seal, collect].map(|due| match due {
+        Some(due) => Either::Left(due.as_mut()),
+        None => Either::Right(pending()),
+    });
+    let [seal, collect] = &mut ends;
+    match select(seal, collect).await {
+        Either::Left(_) => Due::Seal,
+        Either::Right(_) => Due::Collect,
+    }
+}
+
+/// Ends when the store may be asked once more to remove what it failed to.
+fn collect_later(env: &Env) -> BoxFuture<'static, ()> {
+    let clock = Arc::clone(&env.clock);
+    Box::pin(async move { clock.sleep(COLLECT_AGAIN).await })
 }
 
 /// The log file from which on recovery may have to walk, for the first of these SCUs; those that

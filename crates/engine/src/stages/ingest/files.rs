@@ -141,6 +141,8 @@ pub(super) struct LogFiles {
     stamped: BTreeMap<u64, ScuNumber>,
     /// Files whose sync or write failed, or that may not be there: they are not used again.
     failed: BTreeSet<u64>,
+    /// Whether the store failed to remove a file when files were collected last.
+    pub(super) was_refused: bool,
     /// Whether the file before may hold frames behind its end that count until another file's
     /// header is durable.
     pub(super) end_in_doubt: bool,
@@ -193,6 +195,7 @@ impl LogFiles {
             open_scu: needs.open_scu,
             stamped,
             failed: BTreeSet::new(),
+            was_refused: false,
             end_in_doubt: false,
         };
         files.collect(needs).await;
@@ -486,6 +489,7 @@ impl LogFiles {
     pub(super) async fn collect(&mut self, needs: &Needs) {
         let open_scu = needs.open_scu;
         self.open_scu = open_scu;
+        self.was_refused = false;
         self.note_spare();
         self.stamped.retain(|_, newest| *newest >= open_scu);
         let closed = self.closed.iter().map(|(number, bytes)| (*number, *bytes));
@@ -587,31 +591,39 @@ impl LogFiles {
         let is_awaited = stamped(&number) || self.claims.get(&number).is_some_and(stamped);
         if !is_awaited {
             let removed = store.delete(&name).await.is_ok();
-            if removed {
-                self.going.insert(number);
+            match removed {
+                true => drop(self.going.insert(number)),
+                false => self.was_refused = true,
             }
             return removed;
         }
         // A power cut may take a removal back, and none that came after it. A new name is durable
         // at once: what others wait for is gone for good, and they may follow.
         if store.delete(&leaving).await.is_err() {
+            self.was_refused = true;
             return false;
         }
-        match store.create_log(&leaving, bytes, Some(&name)).await {
-            Ok(renamed) => {
-                drop(renamed);
+        let renamed = store.create_log(&leaving, bytes, Some(&name)).await;
+        let durable = match renamed {
+            // It has left already, and may come back until another new name is durable.
+            Err(StoreError::NotFound(_)) => {
+                store.create_log(&leaving, FILE_HEADER_BYTES, None).await
+            }
+            renamed => renamed,
+        };
+        match durable {
+            Ok(file) => {
+                drop(file);
                 self.going.insert(number);
                 self.forget_gone();
                 // Else the next one that leaves takes its name, or the next opening removes it.
                 let _ = store.delete(&leaving).await;
                 true
             }
-            // It has left already, and may come back.
-            Err(StoreError::NotFound(_)) => {
-                self.going.insert(number);
-                true
+            Err(_) => {
+                self.was_refused = true;
+                false
             }
-            Err(_) => false,
         }
     }
 }
@@ -657,7 +669,8 @@ async fn create_file(env: &Env, number: u64, bytes: u64, recycle: Option<u64>) -
                     recycled: Recycled::Unknown(old),
                 };
             }
-            Err(StoreError::NotFound(_)) => Recycled::None,
+            // It left before, which was in doubt.
+            Err(StoreError::NotFound(_)) => Recycled::Used(old),
             Err(_) => Recycled::Kept(old),
         };
     }

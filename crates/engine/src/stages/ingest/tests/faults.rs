@@ -2,10 +2,14 @@
 //! service goes on when the store does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::executor::block_on;
 use lazybase_model::{ErrorKind, Horizon, ScuNumber};
 
-use super::world::{World, ids_of, keyed, no_manifest, read_scu, seal_in, small, upserts};
+use super::world::{
+    World, ids_of, keyed, no_manifest, read_scu, seal_in, small, store_of, upserts,
+};
 use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::env::{Env, Store};
@@ -61,6 +65,78 @@ fn a_failed_sync_moves_the_group_to_a_fresh_file() {
         for unsynced in IMAGES {
             assert_eq!(after_crash(&world.test.store, unsynced), vec![1, 2, 3, 4]);
         }
+    }
+}
+
+/// An idle database removes later what the store fails to remove.
+#[test]
+fn files_that_could_not_be_removed_go_later() {
+    for operation in [Operation::Delete, Operation::CreateLog] {
+        for fault in [Fault::HappensAnyway, Fault::Refused { full: false }] {
+            let (world, faults) = faulty(small());
+            world.upload([1], 5).unwrap();
+            let dropped = world.write(vec![(keyed(1), upserts(1_000..3_000, 40))]);
+            world.spawner.run();
+            drop(dropped);
+            world.spawner.run();
+            let files = || block_on(store_of(&world).list("log/")).unwrap().len();
+            let many = files();
+            assert!(many > 8, "{many}");
+            faults.add(Rule::nth(operation, 2, fault));
+            let sealed = world.seal();
+            world.ingest.forget_through(sealed);
+            world.ingest.retire(vec![sealed]);
+            world.spawner.run();
+            world.test.clock.advance(Duration::from_secs(2));
+            world.spawner.run();
+            assert!(
+                files() <= 6,
+                "{operation:?}, {fault:?}: {} of {many}",
+                files()
+            );
+        }
+    }
+}
+
+/// After an opening a file leaves under another name, for others wait until it is gone for good:
+/// where that is in doubt they go all the same, also while nobody writes.
+#[test]
+fn files_that_left_in_doubt_hold_up_no_others() {
+    for fault in [
+        Fault::HappensAnyway,
+        Fault::Lost,
+        Fault::Refused { full: false },
+    ] {
+        let mut world = World::new(small());
+        world.upload([1], 5).unwrap();
+        let dropped = world.write(vec![(keyed(1), upserts(1_000..3_000, 40))]);
+        world.spawner.run();
+        drop(dropped);
+        world.seal();
+        let mut manifest = no_manifest();
+        seal_in(&mut manifest, &world.sealed.try_recv().unwrap());
+        manifest.sorted_through = manifest.sealed_through;
+        manifest.scus.clear();
+        let image = store_of(&world).crash_image(store_of(&world).operations(), IMAGES[1]);
+        let test = Env::test_over(6, image);
+        let faults = Faults::none();
+        let leaves = |n| Rule::nth(Operation::CreateLog, n, fault).named("0000000000000000.log");
+        faults.add(leaves(2));
+        let env = Env {
+            store: Arc::new(FaultyStore::over(Arc::clone(&test.env.store), faults)),
+            ..test.env.clone()
+        };
+        let world = World::open_env(test, env, &manifest, small()).unwrap();
+        world.spawner.run();
+        let files = || block_on(store_of(&world).list("log/")).unwrap().len();
+        assert!(
+            files() > 8,
+            "nothing was in doubt: {} files are left",
+            files()
+        );
+        world.test.clock.advance(Duration::from_secs(2));
+        world.spawner.run();
+        assert!(files() <= 6, "{fault:?}: {}", files());
     }
 }
 
