@@ -565,7 +565,10 @@ impl Writing {
             return Err(format!("batch {batch} was new, and taken for a duplicate").into());
         }
         model.heard(batch, horizon, now)?;
-        model.forget_doubts(doubts);
+        // What counted before says nothing of the log after it.
+        if !done.duplicate {
+            model.forget_doubts(doubts);
+        }
         if model.batch(batch).empties.is_some() {
             world.meet(Mark::Truncated);
         }

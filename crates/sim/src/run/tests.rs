@@ -62,6 +62,14 @@ fn damage_that_no_answer_meets_is_named_when_all_is_looked_at() {
     assert_eq!(outcome.violation, None);
 }
 
+/// A batch is in doubt until another one is written behind it: one that is told to be a duplicate
+/// is not.
+#[test]
+fn a_duplicate_says_nothing_of_a_batch_in_doubt() {
+    let outcome = run_seed(1_006_628, Trim::NOTHING, false);
+    assert_eq!(outcome.violation, None);
+}
+
 /// What stories held when the first of those seeds failed.
 const FIRST: Trim = Trim {
     shape: Some(Shape::Rich),
