@@ -534,16 +534,17 @@ impl LogFiles {
         some_went
     }
 
-    /// Removes files that were made ready and keep one that is to go, and so all after it.
+    /// Removes files that were made ready and keep one that is to go, and so all after it: the
+    /// newest first, for one that was taken and never begun is itself kept by the next (LOG-7).
     async fn remove_claims(&mut self, unneeded: &BTreeMap<u64, u64>) {
         let free = |ready: &u64| self.pool.contains(ready) || unneeded.contains_key(ready);
         let keeps = |begun: &u64| unneeded.contains_key(begun) && self.stamped.contains_key(begun);
-        let claims = self.claims.iter();
+        let claims = self.claims.iter().rev();
         let in_the_way = claims.filter(|&(ready, begun)| free(ready) && keeps(begun));
         let in_the_way: Vec<u64> = in_the_way.map(|(ready, _)| *ready).collect();
         let file_bytes = self.file_bytes;
         for ready in in_the_way {
-            if self.remove(ready, file_bytes).await {
+            if !self.is_claimed(ready) && self.remove(ready, file_bytes).await {
                 self.closed.remove(&ready);
                 self.pool.remove(&ready);
             }

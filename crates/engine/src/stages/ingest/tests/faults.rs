@@ -13,7 +13,9 @@ use super::world::{
 use crate::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use crate::env::memory::{MemoryStore, Unsynced};
 use crate::env::{Env, Store};
+use crate::manifest::state::Manifest;
 use crate::stages::ingest::IngestOptions;
+use crate::stages::ingest::frame::log_name;
 
 fn faulty(options: IngestOptions) -> (World, Faults) {
     let test = Env::test(5);
@@ -138,6 +140,59 @@ fn files_that_left_in_doubt_hold_up_no_others() {
         world.spawner.run();
         assert!(files() <= 6, "{fault:?}: {}", files());
     }
+}
+
+/// Opens what a power cut leaves after this operation of a store, and after each one since.
+fn opens_everywhere(store: &MemoryStore, since: usize, manifest: &Manifest) {
+    for moment in since..=store.operations() {
+        for unsynced in IMAGES {
+            let image = store.crash_image(moment, unsynced);
+            let opened = World::open(Env::test_over(7, image), manifest, small());
+            if let Err(error) = opened {
+                let operation = store.describe(moment);
+                panic!("after operation {moment}, {operation:?}, {unsynced:?}: {error}");
+            }
+        }
+    }
+}
+
+/// Of two files that were made ready the first was taken and never begun: the second names it, and
+/// it stays as long as that one says so, whoever removes them (LOG-7).
+#[test]
+fn a_file_that_was_taken_and_not_begun_goes_after_the_one_that_names_it() {
+    let (mut world, faults) = faulty(small());
+    world.upload([1], 5).unwrap();
+    let sealed = world.seal();
+    let mut manifest = no_manifest();
+    seal_in(&mut manifest, &world.sealed.try_recv().unwrap());
+    manifest.sorted_through = sealed;
+    manifest.scus.clear();
+    world.ingest.forget_through(sealed);
+    world.ingest.retire(vec![sealed]);
+    world.spawner.run();
+    for number in [1, 2] {
+        faults.add(Rule::every(Operation::LogSync, Fault::Lost).named(&log_name(number)));
+    }
+    let error = world.upload([2], 5).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MaybeHappened);
+    world.spawner.run();
+    faults.clear();
+    let store = store_of(&world).clone();
+    let failed = store.operations();
+    let listed = block_on(store.list("log/")).unwrap();
+    let names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [1, 2, 3].map(log_name));
+    // This life takes the third, and needs neither of the others any more.
+    world.upload([3], 5).unwrap();
+    world.spawner.run();
+    opens_everywhere(&store, failed, &manifest);
+    // The next one needs none of them.
+    let image = store.crash_image(failed, Unsynced::Nothing);
+    let next = World::open(Env::test_over(6, image), &manifest, small()).unwrap();
+    next.spawner.run();
+    opens_everywhere(store_of(&next), 0, &manifest);
+    let files = block_on(store_of(&next).list("log/")).unwrap();
+    assert_eq!(files.len(), 1, "{files:?}");
 }
 
 #[test]
