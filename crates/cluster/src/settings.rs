@@ -10,6 +10,9 @@ use lazybase_model::limits;
 /// A range at the size at which it is split has so many files: it is cut where one of them begins.
 const RANGE_FILES: u64 = 4;
 
+/// A file that has this part of what merges make files of, or more, is large.
+const LARGE_FILE_PART: u64 = 4;
+
 /// How a database runs. Nothing here changes what an answer is, only what it costs.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -100,5 +103,11 @@ impl Settings {
             group_bytes: options.group_bytes.min(group),
             ..options
         }
+    }
+
+    /// The bytes from which on a file that nothing overlaps stays as it is in a merge: smaller ones
+    /// are written anew with what is beside them, or small files would live for ever.
+    pub(crate) fn move_bytes_min(&self) -> u64 {
+        self.merge_options().segment_bytes / LARGE_FILE_PART
     }
 }

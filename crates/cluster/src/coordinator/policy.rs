@@ -43,8 +43,6 @@ use crate::settings::Settings;
 use chain::{Chain, Link};
 use targets::Late;
 
-pub use chain::SEGMENT_BYTES_MOVED;
-
 pub use look::Look;
 pub use targets::cheap_behind_micros;
 
@@ -71,6 +69,8 @@ pub struct PolicySettings {
     pub task_bytes: u64,
     /// The size of a range's base at which the range is cut.
     pub split_bytes: u64,
+    /// The bytes from which on a segment that nothing overlaps is moved, not rewritten.
+    pub move_bytes_min: u64,
     /// How many SCUs are sorted at once.
     pub sorts_max: usize,
     /// How long after the last acknowledgement everything goes to the authority.
@@ -88,6 +88,7 @@ impl PolicySettings {
             fan_in: settings.merge_fan_in.max(2),
             task_bytes: settings.merge_task_bytes,
             split_bytes: settings.range_split_bytes,
+            move_bytes_min: settings.move_bytes_min(),
             unsorted_bytes_max: settings.unsorted_bytes_max,
             ..PolicySettings::default()
         }
@@ -103,6 +104,7 @@ impl Default for PolicySettings {
             size_ratio: 4,
             task_bytes: MERGE_TASK_BYTES,
             split_bytes: RANGE_SPLIT_BYTES,
+            move_bytes_min: Settings::default().move_bytes_min(),
             sorts_max: 4,
             idle_after: Duration::from_millis(500),
             unsorted_bytes_max: UNSORTED_BYTES_MAX,
@@ -359,7 +361,7 @@ impl<'a> Policy<'a> {
         let unfinished = unfinished(&chains, settings);
         let full = most_sources(&chains, newest) > settings.runs_best + settings.runs_slack;
         let still = load.open_batches == 0 && newest == manifest.sealed_through;
-        let rewritten = rewritten_by_rest(&chains);
+        let rewritten = rewritten_by_rest(&chains, settings);
         let pause = match rewritten <= IDLE_BYTES {
             true => settings.idle_after,
             false => settings.idle_after * IDLE_FACTOR,
@@ -519,7 +521,7 @@ impl<'a> Policy<'a> {
         }
         let mut bytes: u64 = links[from..end].iter().map(|link| link.bytes).sum();
         while from > begin {
-            let cost = chain.rewritten(from - 1, end);
+            let cost = chain.rewritten(from - 1, end, self.settings.move_bytes_min);
             let eighths = match links[from - 1].kind {
                 RunKind::Base => chain.eighths(),
                 RunKind::Sorted | RunKind::Merged => 8,
@@ -537,7 +539,7 @@ impl<'a> Policy<'a> {
     fn has_come_to_rest(&self, chain: &Chain, end: usize) -> bool {
         let newest = chain.newest_change();
         let rest = self.manifest.sorted_through.0.saturating_sub(newest.0);
-        let cost = chain.rewritten(0, end);
+        let cost = chain.rewritten(0, end, self.settings.move_bytes_min);
         let after = chain.bytes_after_base().max(1);
         rest >= REST_SCUS + (cost / after).saturating_mul(16).min(REST_SCUS_MAX)
     }
@@ -637,8 +639,8 @@ fn unfinished(chains: &[Chain], settings: &PolicySettings) -> Option<ScuNumber> 
 }
 
 /// The bytes that are rewritten when everything goes to the authority.
-fn rewritten_by_rest(chains: &[Chain]) -> u64 {
+fn rewritten_by_rest(chains: &[Chain], settings: &PolicySettings) -> u64 {
     let open = chains.iter().filter(|chain| chain.links.len() > 1);
-    open.map(|chain| chain.rewritten(0, chain.links.len()))
+    open.map(|chain| chain.rewritten(0, chain.links.len(), settings.move_bytes_min))
         .sum()
 }

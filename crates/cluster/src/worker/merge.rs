@@ -15,15 +15,13 @@ use lazybase_engine::stages::merge::plan::{
 };
 use lazybase_engine::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, drive};
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::{Error, Layout, Result, ScuNumber, Span, limits};
+use lazybase_model::{Error, Layout, Result, ScuNumber, Span};
 
 use super::{Traffic, WorkerContext, sort};
+use crate::settings::Settings;
 use crate::task::Output;
 
 mod sparse;
-
-/// Smaller segments are merged rather than moved, or small files would live for ever.
-const MOVE_BYTES_MIN: u64 = limits::SEGMENT_BYTES / 4;
 
 pub(super) async fn attempt(
     context: &WorkerContext,
@@ -37,7 +35,7 @@ pub(super) async fn attempt(
         return Err(Error::internal("a merge without inputs"));
     };
     let settings = &context.settings;
-    let target = target_of(layout, kind, (expiry, settings.sparse_part));
+    let target = target_of(layout, kind, (expiry, settings));
     let opened = open_inputs(context, layout, range, inputs, expiry).await?;
     traffic.went_on();
     let options = settings.merge_options();
@@ -84,7 +82,7 @@ pub(super) async fn attempt(
 fn target_of(
     layout: &RowLayout,
     kind: RunKind,
-    (expiry, sparse_part): (Option<&Expiry>, u64),
+    (expiry, settings): (Option<&Expiry>, &Settings),
 ) -> PlanTarget {
     let base = kind == RunKind::Base;
     let format = match layout.table.layout {
@@ -99,9 +97,10 @@ fn target_of(
         },
         format,
         copies_extents: true,
-        move_bytes_min: MOVE_BYTES_MIN,
+        move_bytes_min: settings.move_bytes_min(),
         // Whether rows have ended is seen on whole rows alone.
-        sparse_part: (format == SegmentFormat::Parquet && expiry.is_none()).then_some(sparse_part),
+        sparse_part: (format == SegmentFormat::Parquet && expiry.is_none())
+            .then_some(settings.sparse_part),
     }
 }
 

@@ -12,7 +12,7 @@ use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::{RunKind, SegmentFormat};
-use lazybase_engine::segment::{ReadCounters, RowLayout, Segment};
+use lazybase_engine::segment::{ReadCounters, RowLayout, Segment, WriteOptions};
 use lazybase_model::{Freshness, Layout, Table};
 use proptest::prelude::*;
 
@@ -311,5 +311,49 @@ fn row_groups_whose_rows_grow_as_they_are_patched_are_cut() {
     assert!(sparse(&instance).patched > 0);
     let found = scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap();
     assert!(found == rows);
+    close_whole(&instance);
+}
+
+/// The files of the authority, by their least keys.
+fn files(instance: &Instance) -> Vec<String> {
+    let manifest = instance.manifest();
+    let current = manifest.tables.values().flat_map(|table| &table.ranges);
+    let current = current.flat_map(|range| range.runs.iter().filter(|run| run.is_current()));
+    let runs = current.map(|entry| manifest.run(entry.id));
+    let segments = runs.flat_map(|run| run.segments.iter());
+    let by_key: BTreeMap<_, _> = segments
+        .map(|segment| (segment.min_key.clone(), segment.file.clone()))
+        .collect();
+    by_key.into_values().collect()
+}
+
+#[test]
+fn files_of_small_ranges_stay_where_nothing_in_them_changes() {
+    let settings = Settings {
+        range_split_bytes: 4 << 20,
+        write_options: WriteOptions {
+            group_rows: 64,
+            group_bytes: 128 << 10,
+            ..WriteOptions::default()
+        },
+        ..settings()
+    };
+    let instance = open(Arc::new(MemoryStore::without_history()), settings).unwrap();
+    let table = create(&instance, "t");
+    // About a kilobyte that hardly compresses: files are full at a mebibyte.
+    let word = |at: u64| format!("{:016x}", (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let note = |id: i64| -> String { (0..60).map(|at| word(id as u64 * 60 + at)).collect() };
+    let rows: Vec<Change> = (0..3_400)
+        .map(|id| Change::Upsert((id, None, Some(note(id)))))
+        .collect();
+    commit(&instance, &[(&table, &rows)]).unwrap();
+    settle(&instance);
+    let before = files(&instance);
+    assert!(before.len() > 1, "{before:?}");
+    commit(&instance, &[(&table, &[Change::Update(0, Some(1))])]).unwrap();
+    settle(&instance);
+    let after = files(&instance);
+    assert_ne!(after[0], before[0]);
+    assert_eq!(after[1], before[1]);
     close_whole(&instance);
 }

@@ -12,14 +12,9 @@ use lazybase_engine::manifest::{
 };
 use lazybase_engine::read::paths::{segments_in, share_of};
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::limits::SEGMENT_BYTES;
 use lazybase_model::{ScuNumber, ViewId};
 
 use super::RunningTask;
-
-/// Segments below this are rewritten by any merge that meets them, so that small files do not pile
-/// up; larger ones that nothing overlaps are moved as they are.
-pub const SEGMENT_BYTES_MOVED: u64 = SEGMENT_BYTES / 4;
 
 /// One run, the parts of one SCU, or the inputs of one running merge.
 #[derive(Debug, Clone)]
@@ -213,8 +208,9 @@ impl Chain {
         6 + (mixed + 1) % 7
     }
 
-    /// The bytes of the link `at` that a merge with the links after it, before `end`, rewrites.
-    pub(super) fn rewritten(&self, at: usize, end: usize) -> u64 {
+    /// The bytes of the link `at` that a merge with the links after it, before `end`, rewrites:
+    /// segments that another overlaps, and those below `move_bytes_min`.
+    pub(super) fn rewritten(&self, at: usize, end: usize, move_bytes_min: u64) -> u64 {
         let link = &self.links[at];
         let total: u64 = link.segments.iter().map(|segment| segment.bytes).sum();
         let others = || {
@@ -223,7 +219,7 @@ impl Chain {
                 .flat_map(|link| &link.segments)
         };
         let met = |segment: &&Arc<SegmentMeta>| {
-            segment.bytes < SEGMENT_BYTES_MOVED
+            segment.bytes < move_bytes_min
                 || others().any(|other| {
                     other.min_key <= segment.max_key && segment.min_key <= other.max_key
                 })

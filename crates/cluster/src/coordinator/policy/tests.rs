@@ -252,6 +252,28 @@ fn only_the_overlapped_part_of_the_authority_counts() {
 }
 
 #[test]
+fn in_small_ranges_smaller_files_count_only_where_they_are_overlapped() {
+    let text = "sealed 106 sorted 106
+         table t
+           range ..
+             base 1..=100 a..f:256K g..k:256K l..p:80K
+             sorted 101 m..n:4K
+             sorted 102 m..n:4K
+             sorted 103 m..n:4K
+             sorted 104 m..n:4K
+             sorted 105 m..n:4K
+             sorted 106 m..n:4K";
+    Case::of(text).proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7]"]);
+    let mut small = Case::of(text);
+    small.settings = PolicySettings::of(&Settings {
+        range_split_bytes: 1 << 20,
+        ..Settings::default()
+    });
+    assert_eq!(small.settings.move_bytes_min, 64 << 10);
+    small.proposes(&["v1 - Base [1, 2, 3, 4, 5, 6, 7]"]);
+}
+
+#[test]
 fn inputs_of_running_tasks_are_never_proposed() {
     Case::of(STREAM)
         .running("", &[2, 3, 4, 5, 6, 7])

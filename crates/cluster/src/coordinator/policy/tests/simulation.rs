@@ -362,7 +362,7 @@ impl Pipeline {
             .filter_map(|piece| piece.part(from, to))
             .map(|piece| piece.bytes())
             .sum();
-        let moved = moved(&runs, &range, kind);
+        let moved = moved(&runs, &range, (kind, self.settings.move_bytes_min));
         let run = Run {
             id: RunId(0),
             view,
@@ -620,7 +620,11 @@ fn segments(
 }
 
 /// Large segments that no other input overlaps and that lie in the range.
-fn moved(runs: &[Arc<Run>], range: &KeyRange, kind: RunKind) -> Vec<Arc<SegmentMeta>> {
+fn moved(
+    runs: &[Arc<Run>],
+    range: &KeyRange,
+    (kind, bytes_min): (RunKind, u64),
+) -> Vec<Arc<SegmentMeta>> {
     let within = |segment: &SegmentMeta| {
         range.low.as_ref().is_none_or(|low| *low <= segment.min_key)
             && range
@@ -636,7 +640,7 @@ fn moved(runs: &[Arc<Run>], range: &KeyRange, kind: RunKind) -> Vec<Arc<SegmentM
         };
         let alone = |segment: &&Arc<SegmentMeta>| {
             within(segment)
-                && segment.bytes >= SEGMENT_BYTES_MOVED
+                && segment.bytes >= bytes_min
                 && (kind != RunKind::Base || segment.all_upserts)
                 && !others().any(|other| {
                     other.min_key <= segment.max_key && segment.min_key <= other.max_key
