@@ -117,6 +117,23 @@ async fn a_join_that_finds_nothing_hears_of_its_limit() {
     served.stop().await;
 }
 
+/// All rows have one key: each batch makes billions of pairs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_by_one_key_that_finds_nothing_hears_of_its_limit() {
+    let served = limited().await;
+    let client = served.client().await;
+    let limit = "SET statement_timeout = '3s'";
+    client.batch_execute(limit).await.unwrap();
+    let pairs = "SELECT count(*) FROM generate_series(1, 1000000) AS a (x)
+                 JOIN generate_series(1, 1000000) AS b (y)
+                   ON (x > 0) = (y > 0) AND x + y < 0";
+    let over = client.query(pairs, &[]);
+    let over = tokio::time::timeout(Duration::from_secs(30), over).await;
+    assert_eq!(sqlstate(over.expect("nobody heard")), "57014");
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
 /// However many rows are on the left: each on the right is compared with all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_of_millions_is_given_up_soon() {

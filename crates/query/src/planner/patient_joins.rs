@@ -10,14 +10,18 @@
 //!         right                the left has given, all of them before the first on the right
 //! ```
 //!
+//! A hash join looks at all pairs of equal keys, and gives nothing either while its filter lets
+//! nothing pass, or where it asks only whether there are such pairs. Its right is cut where many
+//! rows on the left have the same keys, which is seldom.
+//!
 //! A rule of the planner, behind all but those that check a plan; reads and gives plans.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arrow::array::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{JoinType, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -30,29 +34,18 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 
 use crate::planner::rule::PlanRule;
+use gauge::{AllRows, EqualKeys, Gauge};
+
+mod gauge;
 
 /// The rule.
 pub(crate) const PATIENT_JOINS: PlanRule = PlanRule::new("patient_joins", patient);
 
-/// The most rows between two pauses: a nested loop compares each of them with all rows on the left
-/// before it looks up. With fewer it is slower.
-const ROWS_BETWEEN_PAUSES_MAX: usize = 1024;
-
-/// The most pairs of rows that are compared between two pauses, about a second of them, as long as
-/// the left has no more rows than that.
-const PAIRS_BETWEEN_PAUSES: usize = 1 << 26;
-
-/// How many rows on the right come between two pauses.
-fn rows_between_pauses(left_rows: usize) -> usize {
-    (PAIRS_BETWEEN_PAUSES / left_rows.max(1)).clamp(1, ROWS_BETWEEN_PAUSES_MAX)
-}
-
 fn patient(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let is_loop = plan.is::<NestedLoopJoinExec>();
-    let is_join = is_loop
+    let is_join = plan.is::<NestedLoopJoinExec>()
         || plan.is::<CrossJoinExec>()
         || plan.is::<HashJoinExec>()
         || plan.is::<SortMergeJoinExec>();
@@ -60,18 +53,42 @@ fn patient(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
         return Ok(Transformed::no(plan));
     }
     let plan = match plan.children().as_slice() {
-        [left, right] if is_loop => {
-            let left_rows = Arc::default();
-            let counting = SideExec::over(Side::Left, Arc::clone(left), &left_rows);
-            let pausing = SideExec::over(Side::Right, Arc::clone(right), &left_rows);
-            replace_children_if_necessary(plan, vec![counting, pausing])?
-        }
+        [left, right] => match gauge_of(&plan) {
+            Some(gauge) => {
+                let counting = SideExec::over(Side::Left, Arc::clone(left), &gauge);
+                let pausing = SideExec::over(Side::Right, Arc::clone(right), &gauge);
+                replace_children_if_necessary(plan, vec![counting, pausing])?
+            }
+            None => plan,
+        },
         _ => plan,
     };
     Ok(Transformed::yes(Arc::new(CooperativeExec::new(plan))))
 }
 
-/// A side of a nested loop.
+/// What tells the work of a join that may look at many pairs of rows and give none.
+fn gauge_of(join: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn Gauge>> {
+    if join.is::<NestedLoopJoinExec>() {
+        return Some(Arc::new(AllRows::default()));
+    }
+    let join = join.downcast_ref::<HashJoinExec>()?;
+    let gives_all = join.filter().is_none() && gives_pairs(*join.join_type());
+    match gives_all {
+        true => None,
+        false => Some(Arc::new(EqualKeys::of(join))),
+    }
+}
+
+/// Whether such a join gives each pair of rows that it finds, and not one of its sides.
+fn gives_pairs(join_type: JoinType) -> bool {
+    match join_type {
+        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => true,
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => false,
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => false,
+    }
+}
+
+/// A side of a join.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     /// Its rows are counted.
@@ -80,27 +97,22 @@ enum Side {
     Right,
 }
 
-/// The same rows as a side of a nested loop gives.
+/// The same rows as a side of a join gives.
 #[derive(Debug, Clone)]
 struct SideExec {
     side: Side,
     input: Arc<dyn ExecutionPlan>,
-    /// How many rows the left has given since it was last begun.
-    left_rows: Arc<AtomicUsize>,
+    gauge: Arc<dyn Gauge>,
 }
 
 impl SideExec {
     fn over(
         side: Side,
         input: Arc<dyn ExecutionPlan>,
-        left_rows: &Arc<AtomicUsize>,
+        gauge: &Arc<dyn Gauge>,
     ) -> Arc<dyn ExecutionPlan> {
-        let left_rows = Arc::clone(left_rows);
-        Arc::new(SideExec {
-            side,
-            input,
-            left_rows,
-        })
+        let gauge = Arc::clone(gauge);
+        Arc::new(SideExec { side, input, gauge })
     }
 
     fn over_only(
@@ -108,33 +120,41 @@ impl SideExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(SideExec::over(self.side, input, &self.left_rows)),
+            (Some(input), true) => Ok(SideExec::over(self.side, input, &self.gauge)),
             _ => internal_err!("{} has one input", self.name()),
         }
     }
 
     /// The rows of the left, which are counted as they go by.
-    fn counted(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
-        let (schema, left_rows) = (rows.schema(), Arc::clone(&self.left_rows));
-        left_rows.store(0, Ordering::Relaxed);
-        let counted = rows.inspect_ok(move |rows| {
-            left_rows.fetch_add(rows.num_rows(), Ordering::Relaxed);
+    fn counted(
+        &self,
+        partition: usize,
+        rows: SendableRecordBatchStream,
+    ) -> SendableRecordBatchStream {
+        let (schema, gauge) = (rows.schema(), Arc::clone(&self.gauge));
+        gauge.begin(partition);
+        let counted = rows.map(move |rows| -> Result<RecordBatch> {
+            let rows = rows?;
+            gauge.count(partition, &rows)?;
+            Ok(rows)
         });
         Box::pin(RecordBatchStreamAdapter::new(schema, counted))
     }
 
     /// The rows of the right, with pauses. The join asks for the first of them when it has all of
     /// the left.
-    fn paused(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
-        let (schema, left_rows) = (rows.schema(), Arc::clone(&self.left_rows));
+    fn paused(
+        &self,
+        partition: usize,
+        rows: SendableRecordBatchStream,
+    ) -> SendableRecordBatchStream {
+        let (schema, gauge) = (rows.schema(), Arc::clone(&self.gauge));
         let parts = rows.flat_map(move |rows| {
-            let rows_max = rows_between_pauses(left_rows.load(Ordering::Relaxed));
-            let rows = rows.map(|rows| {
-                let starts = (0..rows.num_rows()).step_by(rows_max);
-                let part = |at| rows.slice(at, rows_max.min(rows.num_rows() - at));
-                starts.map(part).collect::<Vec<_>>()
+            let parts = rows.and_then(|rows| {
+                let lengths = gauge.parts(partition, &rows)?;
+                Ok(cut(&rows, &lengths))
             });
-            match rows {
+            match parts {
                 Ok(parts) => stream::iter(parts).map(Ok).left_stream(),
                 Err(error) => stream::iter([Err(error)]).right_stream(),
             }
@@ -145,6 +165,18 @@ impl SideExec {
         });
         Box::pin(RecordBatchStreamAdapter::new(schema, paused))
     }
+}
+
+/// Rows in parts of these lengths.
+fn cut(rows: &RecordBatch, lengths: &[usize]) -> Vec<RecordBatch> {
+    let starts = lengths.iter().scan(0, |next, length| {
+        let start = *next;
+        *next += length;
+        Some((start, *length))
+    });
+    starts
+        .map(|(start, length)| rows.slice(start, length))
+        .collect()
 }
 
 impl DisplayAs for SideExec {
@@ -206,8 +238,8 @@ impl ExecutionPlan for SideExec {
     ) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
         Ok(match self.side {
-            Side::Left => self.counted(rows),
-            Side::Right => self.paused(rows),
+            Side::Left => self.counted(partition, rows),
+            Side::Right => self.paused(partition, rows),
         })
     }
 

@@ -106,6 +106,31 @@ async fn groups_of_one_text_are_told_apart_by_views() {
     database.close().await.unwrap();
 }
 
+/// Joins by equal keys that may look at many pairs of rows and give none let others run meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_that_may_give_nothing_pause() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let insert = "INSERT INTO t (k, v, n) VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 3)";
+    ask(&database, insert).await;
+    let session = database.session();
+    for (sql, pauses) in [
+        ("SELECT * FROM t a JOIN t b ON a.n = b.n", false),
+        ("SELECT * FROM t a LEFT JOIN t b ON a.n = b.n", false),
+        (
+            "SELECT * FROM t a JOIN t b ON a.n = b.n AND a.v > b.v",
+            true,
+        ),
+        ("SELECT * FROM t WHERE n IN (SELECT k FROM t)", true),
+    ] {
+        let plan = crate::rows(&session, &format!("EXPLAIN {sql}")).await;
+        let is_in = |name: &str| plan.iter().any(|line| line[0].contains(name));
+        assert!(is_in("HashJoinExec"), "{plan:#?}");
+        assert_eq!(is_in("PausingExec"), pauses, "{plan:#?}");
+    }
+    database.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_does_what_its_options_say_and_shows_no_inner_names() {
     let folder = tempfile::tempdir().unwrap();
