@@ -9,8 +9,9 @@
 //!                                               LazyScanExec  word, n; views of word
 //! ```
 //!
-//! What is above gets texts as before. Where anything but the groups looks at the text, and where
-//! rows come in the order of their groups, all stays as it is.
+//! Rows that are dealt out in turn, before the filter or behind it, are the same. What is above
+//! gets texts as before. Where anything but the groups looks at the text, and where rows come in
+//! the order of their groups, all stays as it is.
 //!
 //! A rule of the planner for physical plans, behind all but those that check a plan; reads and
 //! gives plans.
@@ -26,7 +27,8 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
 
 use crate::planner::rule::PlanRule;
 use crate::scan::LazyScanExec;
@@ -87,20 +89,28 @@ fn with_views_of(
         let viewed = scan.with_views_of(column);
         return Ok(viewed.map(|scan| Arc::new(scan) as _));
     }
-    let Some(filter) = plan.downcast_ref::<FilterExec>() else {
+    let Some((input, below)) = below(plan, column) else {
         return Ok(None);
     };
-    let below = match filter.projection() {
-        Some(kept) => kept.get(column).copied(),
-        None => Some(column),
-    };
-    let Some(below) = below.filter(|below| !reads(filter.predicate(), *below)) else {
-        return Ok(None);
-    };
-    match with_views_of(filter.input(), below)? {
+    match with_views_of(input, below)? {
         Some(input) => replace_children_if_necessary(Arc::clone(plan), vec![input]).map(Some),
         None => Ok(None),
     }
+}
+
+/// Where a column comes from, for a filter and for rows that are dealt out: these hand it on as it
+/// is. Nothing where a filter looks at it.
+fn below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(&Arc<dyn ExecutionPlan>, usize)> {
+    if let Some(dealt) = plan.downcast_ref::<RepartitionExec>() {
+        let in_turn = matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_));
+        return (in_turn && !dealt.preserve_order()).then_some((dealt.input(), column));
+    }
+    let filter = plan.downcast_ref::<FilterExec>()?;
+    let below = match filter.projection() {
+        Some(kept) => kept.get(column).copied()?,
+        None => column,
+    };
+    (!reads(filter.predicate(), below)).then_some((filter.input(), below))
 }
 
 /// An aggregate over another input.

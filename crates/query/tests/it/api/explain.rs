@@ -73,9 +73,10 @@ async fn groups_of_one_text_are_told_apart_by_views() {
     let insert = "INSERT INTO t (k, v, n) VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 3)";
     ask(&database, insert).await;
     let session = database.session();
-    // One part: else the few rows that a filter leaves are dealt out before they are grouped.
-    crate::rows(&session, "SET datafusion.execution.target_partitions = 1").await;
-    for settle in [false, true] {
+    // With several parts the rows that a filter leaves are dealt out before they are grouped.
+    for (settle, parts) in [(false, 1), (false, 4), (true, 1), (true, 4)] {
+        let parts = format!("SET datafusion.execution.target_partitions = {parts}");
+        crate::rows(&session, &parts).await;
         if settle {
             ask(&database, "SETTLE").await;
         }
