@@ -20,6 +20,7 @@ use crate::harness::{
     Change, Row, at, changes, commit, create, fresh, open, rows_of, scan, settings,
 };
 use crate::model::Model;
+use crate::world::{World, uncached};
 
 /// What happens to a file.
 #[derive(Debug, Clone, Copy)]
@@ -313,14 +314,12 @@ fn a_damaged_log_or_manifest_file_is_named_or_made_needless() {
 
 #[test]
 fn manifest_files_damaged_while_the_database_is_open_are_replaced() {
-    let memory = MemoryStore::without_history();
-    let faults = Faults::none();
-    let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
-    let instance = open(Arc::clone(&store) as _, keeping(Duration::ZERO)).unwrap();
+    let world = World::new();
+    let instance = world.open(keeping(Duration::ZERO));
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &batch(1))]).unwrap();
-    let edit = files(&memory, "manifest/").remove(2);
-    harm_file(&memory, &faults, &edit, Harm::Flip { tenths: 5 });
+    let edit = files(&world.memory, "manifest/").remove(2);
+    world.harm(&edit, Harm::Flip { tenths: 5 });
     let report = block_on(instance.verify(&|_| {})).unwrap();
     assert!(
         report.is_whole() && report.healed[0].contains(&edit),
@@ -329,7 +328,7 @@ fn manifest_files_damaged_while_the_database_is_open_are_replaced() {
     let report = block_on(instance.verify(&|_| {})).unwrap();
     assert!(report.is_whole() && report.healed.is_empty(), "{report:?}");
     block_on(instance.close()).unwrap();
-    let instance = open(store, keeping(Duration::ZERO)).unwrap();
+    let instance = world.open(keeping(Duration::ZERO));
     let mut model = Model::default();
     model.apply(&batch(1));
     assert_eq!(
@@ -341,14 +340,12 @@ fn manifest_files_damaged_while_the_database_is_open_are_replaced() {
 
 #[test]
 fn an_unsorted_log_damaged_while_its_rows_are_in_memory_is_healed_by_sorting() {
-    let memory = MemoryStore::without_history();
-    let faults = Faults::none();
-    let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
-    let instance = open(store, keeping(Duration::from_secs(3600))).unwrap();
+    let world = World::new();
+    let instance = world.open(keeping(Duration::from_secs(3600)));
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &batch(4))]).unwrap();
-    let log = files(&memory, "log/").remove(0);
-    faults.flip_bit(&log, 200 * 8);
+    let log = files(&world.memory, "log/").remove(0);
+    world.faults.flip_bit(&log, 200 * 8);
     let report = block_on(instance.verify(&|_| {})).unwrap();
     assert!(
         report.is_whole() && report.healed[0].contains(&log),
@@ -369,10 +366,8 @@ fn an_unsorted_log_damaged_while_its_rows_are_in_memory_is_healed_by_sorting() {
 fn without_an_earlier_stage_the_error_names_what_is_lost_and_other_tables_work() {
     // The first byte of a segment is for people: no reader needs it.
     for harm in HARMS.into_iter().skip(1) {
-        let memory = MemoryStore::without_history();
-        let faults = Faults::none();
-        let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
-        let instance = open(Arc::clone(&store) as _, keeping(Duration::ZERO)).unwrap();
+        let world = World::new();
+        let instance = world.open(keeping(Duration::ZERO));
         let (table, other) = (create(&instance, "t"), create(&instance, "u"));
         for round in 0..3 {
             commit(
@@ -387,12 +382,12 @@ fn without_an_earlier_stage_the_error_names_what_is_lost_and_other_tables_work()
             manifest.runs.len() == 2 && manifest.scus.is_empty()
         });
         block_on(instance.close()).unwrap();
-        let instance = open(Arc::clone(&store) as _, keeping(Duration::ZERO)).unwrap();
+        let instance = world.open(keeping(Duration::ZERO));
         let manifest = instance.manifest();
         let view = table.primary.id;
         let run = manifest.runs.values().find(|run| run.view == view).unwrap();
         let file = &run.segments[0].file;
-        harm_file(&memory, &faults, file, harm);
+        world.harm(file, harm);
         let context = format!("{harm:?}");
         let error = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap_err();
         assert_names(&error, file, &context);
@@ -457,7 +452,7 @@ fn without_an_earlier_stage_the_error_names_what_is_lost_and_other_tables_work()
             block_on(instance.close()).unwrap();
             continue;
         }
-        faults.clear();
+        world.faults.clear();
         let report = block_on(instance.verify(&|_| {})).unwrap();
         assert!(report.is_whole(), "{report:?}");
         assert_eq!(
@@ -471,14 +466,8 @@ fn without_an_earlier_stage_the_error_names_what_is_lost_and_other_tables_work()
 
 #[test]
 fn a_scan_that_meets_damage_on_its_way_goes_on_at_the_same_row() {
-    let memory = MemoryStore::without_history();
-    let faults = Faults::none();
-    let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
-    let settings = Settings {
-        cache_bytes: 0,
-        ..keeping(Duration::from_secs(3600))
-    };
-    let instance = open(store, settings).unwrap();
+    let world = World::new();
+    let instance = world.open(uncached(keeping(Duration::from_secs(3600))));
     let table = create(&instance, "t");
     let mut model = Model::default();
     for half in 0..2_i64 {
@@ -519,7 +508,7 @@ fn a_scan_that_meets_damage_on_its_way_goes_on_at_the_same_row() {
                         .filter(|run| current.contains(&run.id))
                     {
                         for segment in &run.segments {
-                            faults.truncate(&segment.file, segment.bytes / 2);
+                            world.faults.truncate(&segment.file, segment.bytes / 2);
                             harmed.push(segment.file.clone());
                         }
                     }

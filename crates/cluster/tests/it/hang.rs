@@ -22,7 +22,7 @@ use lazybase_cluster::{
     BoundsSpec, CutSpec, DamageState, Instance, PartitionSpec, Settings, SettleTo, StageName,
     Status, TableSpec, range_bounds,
 };
-use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
+use lazybase_engine::env::faults::{Faults, FaultyStore};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreResult};
 use lazybase_engine::manifest::collect::files_of as named_files;
@@ -37,6 +37,7 @@ use crate::harness::{
 };
 use crate::heal::{batch, create_view, entries, files_of, shown};
 use crate::model::Model;
+use crate::world::{World, uncached};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -288,8 +289,7 @@ fn a_merge_that_moved_what_was_made_again_meanwhile_counts_for_nothing() {
     };
     let settings = Settings {
         workers: 2,
-        cache_bytes: 0,
-        ..keeping()
+        ..uncached(keeping())
     };
     let instance = open(Arc::new(hanging), settings).unwrap();
     let table = create(&instance, "t");
@@ -424,12 +424,10 @@ fn settling_does_not_wait_for_what_is_written_meanwhile() {
 /// Nothing goes on in a closed database: whoever still waits for it is told.
 #[test]
 fn whoever_waits_while_the_database_is_closed_is_told() {
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(MemoryStore::without_history()), faults.clone());
-    let instance = open(Arc::new(store), settings()).unwrap();
+    let world = World::new();
+    let instance = world.open(settings());
     let table = create(&instance, "t");
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    world.refuse_to_make(".ext");
     commit(&instance, &[(&table, &batch(0))]).unwrap();
     let begun = Arc::new(AtomicBool::new(false));
     let waiter = {
@@ -542,9 +540,8 @@ fn a_view_waits_while_the_changes_that_it_lacks_are_made_again() {
     let faults = Faults::none();
     let store = Arc::new(FaultyStore::over(Arc::new(hanging), faults.clone()));
     let settings = Settings {
-        cache_bytes: 0,
         workers: 3,
-        ..keeping()
+        ..uncached(keeping())
     };
     let instance = open(Arc::clone(&store) as _, settings).unwrap();
     let table = create(&instance, "t");

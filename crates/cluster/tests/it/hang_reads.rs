@@ -23,6 +23,7 @@ use crate::hang::Gate;
 use crate::harness::{close_whole, commit, create, fresh, keeping, open, pause, scan};
 use crate::heal::{batch, files_of};
 use crate::model::Model;
+use crate::world::uncached;
 
 /// A store whose reads of some files hang, where it is a worker that reads them.
 #[derive(Debug)]
@@ -119,8 +120,7 @@ fn reading_back(memory: &MemoryStore, faults: &Faults) -> (Arc<HangingReads>, In
     let settings = Settings {
         workers: 1,
         attempt_silence: Duration::from_millis(150),
-        cache_bytes: 0,
-        ..keeping()
+        ..uncached(keeping())
     };
     let instance = open(Arc::clone(&store) as _, settings).unwrap();
     (store, instance)

@@ -20,44 +20,19 @@ use lazybase_engine::read::{ScanRequest, Snapshot};
 use lazybase_model::partition::PartitionChange;
 use lazybase_model::{Freshness, Result, ScuNumber, Table};
 
-use crate::damage::{Harm, files, harm_file, wait_for};
+use crate::damage::{Harm, files, wait_for};
 use crate::hang::{partition, repartition};
 use crate::harness::{
     Change, Row, at, commit, create, fresh, keeping, open, pause, scan, settings, spec,
 };
 use crate::model::Model;
+use crate::world::{World, uncached};
 
-/// A store whose files can be damaged while it is in use.
-struct World {
-    memory: MemoryStore,
-    faults: Faults,
-    store: Arc<FaultyStore>,
-}
-
-impl World {
-    fn new() -> World {
-        let memory = MemoryStore::without_history();
-        let faults = Faults::none();
-        let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
-        World {
-            memory,
-            faults,
-            store,
-        }
-    }
-
-    /// Nothing is cached, so that every read goes to the store.
-    fn open(&self) -> Instance {
-        let settings = Settings {
-            cache_bytes: 0,
-            log_file_bytes: 4096,
-            ..keeping()
-        };
-        open(Arc::clone(&self.store) as _, settings).unwrap()
-    }
-
-    fn harm(&self, file: &str, harm: Harm) {
-        harm_file(&self.memory, &self.faults, file, harm);
+/// Nothing is cached, and logs are short.
+fn short_logs() -> Settings {
+    Settings {
+        log_file_bytes: 4096,
+        ..uncached(keeping())
     }
 }
 
@@ -100,7 +75,7 @@ fn a_merge_that_meets_damage_goes_on_when_its_input_was_made_again() {
         Harm::Delete,
     ] {
         let world = World::new();
-        let instance = world.open();
+        let instance = world.open(short_logs());
         let (table, other) = (create(&instance, "t"), create(&instance, "u"));
         let mut model = Model::default();
         pause(&instance, &[StageName::Merge, StageName::Authority]);
@@ -139,7 +114,7 @@ fn a_merge_that_meets_damage_goes_on_when_its_input_was_made_again() {
 
 /// A base whose rows earlier runs hold too, found damaged while nothing can be made again; closed.
 fn leave_unhealed(world: &World, harm: Harm) -> (Arc<Table>, Model) {
-    let instance = world.open();
+    let instance = world.open(short_logs());
     let table = create(&instance, "t");
     let mut model = Model::default();
     for round in 0..4 {
@@ -150,25 +125,17 @@ fn leave_unhealed(world: &World, harm: Harm) -> (Arc<Table>, Model) {
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let base = files_of(&instance, &table, RunKind::Base);
     world.harm(&base[0], harm);
-    let refused = Fault::Refused { full: false };
-    let rule = Rule::every(Operation::Create, refused);
-    world.faults.add(rule.named("segments/"));
+    world.refuse_to_make("segments/");
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, model.rows(), "{harm:?}");
-    wait_for(&instance, "the mark", |_| {
-        !files(&world.memory, "condemned/").is_empty()
-    });
+    wait_for(&instance, "the mark", |_| world.is_marked());
     block_on(instance.close()).unwrap();
     (table, model)
 }
 
 /// Opened with a retention that is over: what nothing is to be made of goes at once.
 fn open_forgetting(world: &World) -> Instance {
-    let settings = Settings {
-        cache_bytes: 0,
-        ..settings()
-    };
-    open(Arc::clone(&world.store) as _, settings).unwrap()
+    world.open(uncached(settings()))
 }
 
 #[test]
@@ -181,9 +148,7 @@ fn what_a_damaged_run_is_made_of_is_kept_until_then_also_by_the_next_process() {
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, model.rows());
     world.faults.clear();
-    wait_for(&instance, "the mark to go", |_| {
-        files(&world.memory, "condemned/").is_empty()
-    });
+    wait_for(&instance, "the mark to go", |_| !world.is_marked());
     wait_for(&instance, "earlier forms to be retired", |instance| {
         instance.manifest().runs.len() == 1
     });
@@ -236,11 +201,7 @@ fn a_file_that_was_refused_and_is_damaged_after_all_is_marked() {
     let world = World::new();
     let disk = Faults::none();
     let store = FaultyStore::over(Arc::clone(&world.store) as _, disk.clone());
-    let settings = Settings {
-        cache_bytes: 0,
-        ..keeping()
-    };
-    let instance = open(Arc::new(store), settings).unwrap();
+    let instance = open(Arc::new(store), uncached(keeping())).unwrap();
     let table = create(&instance, "t");
     let mut model = Model::default();
     for round in 0..4 {
@@ -250,11 +211,10 @@ fn a_file_that_was_refused_and_is_damaged_after_all_is_marked() {
     }
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let base = files_of(&instance, &table, RunKind::Base)[0].clone();
-    let refused = Fault::Refused { full: false };
-    let rule = Rule::every(Operation::Create, refused);
-    world.faults.add(rule.named("segments/"));
+    world.refuse_to_make("segments/");
     for operation in [Operation::Read, Operation::Len] {
-        disk.add(Rule::every(operation, refused).named(&base));
+        let rule = Rule::every(operation, Fault::Refused { full: false });
+        disk.add(rule.named(&base));
     }
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, model.rows());
@@ -263,13 +223,11 @@ fn a_file_that_was_refused_and_is_damaged_after_all_is_marked() {
         let damage = damage.get(&base);
         damage.is_some_and(|damage| damage.state == DamageState::Healing)
     });
-    assert!(files(&world.memory, "condemned/").is_empty());
+    assert!(!world.is_marked());
     block_on(world.memory.delete(&base)).unwrap();
     disk.clear();
     block_on(instance.verify(&|_| {})).unwrap();
-    wait_for(&instance, "the mark", |_| {
-        !files(&world.memory, "condemned/").is_empty()
-    });
+    wait_for(&instance, "the mark", |_| world.is_marked());
     world.faults.clear();
     wait_until_healed(&instance);
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
@@ -285,10 +243,9 @@ fn a_sort_that_a_dropped_partition_shares_is_made_again_for_both() {
     let world = World::new();
     let settings = Settings {
         sort_memory: 1,
-        cache_bytes: 0,
-        ..keeping()
+        ..uncached(keeping())
     };
-    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let instance = world.open(settings);
     pause(&instance, &[StageName::Merge, StageName::Authority]);
     let by_id = PartitionSpec {
         hash: Vec::new(),
@@ -334,9 +291,7 @@ fn a_damaged_file_that_was_restored_while_the_database_was_closed_is_as_good_as_
     let (table, model) = leave_unhealed(&world, Harm::Truncate);
     world.faults.clear();
     let instance = open_forgetting(&world);
-    wait_for(&instance, "the mark to go", |_| {
-        files(&world.memory, "condemned/").is_empty()
-    });
+    wait_for(&instance, "the mark to go", |_| !world.is_marked());
     assert!(instance.status().damage.is_empty());
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, model.rows());
@@ -349,10 +304,9 @@ fn a_snapshot_that_reads_a_log_for_a_damaged_run_keeps_it_though_the_run_was_mad
     let retention = Duration::from_secs(3);
     let settings = Settings {
         retention,
-        cache_bytes: 0,
-        ..settings()
+        ..uncached(settings())
     };
-    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let instance = world.open(settings);
     pause(&instance, &[StageName::Merge, StageName::Authority]);
     let table = create(&instance, "t");
     let mut model = Model::default();
@@ -448,7 +402,7 @@ fn a_damaged_view_is_answered_by_its_table_and_built_again() {
         (true, Harm::Delete),
     ] {
         let world = World::new();
-        let mut instance = world.open();
+        let mut instance = world.open(short_logs());
         let table = create(&instance, "t");
         let view = create_view(&instance, &table);
         let mut model = Model::default();
@@ -464,7 +418,7 @@ fn a_damaged_view_is_answered_by_its_table_and_built_again() {
         }
         damaged.iter().for_each(|file| world.harm(file, harm));
         if closed {
-            instance = world.open();
+            instance = world.open(short_logs());
         }
         let show = |instance: &Instance| shown(&fresh(instance, Freshness::ZERO), &view).unwrap();
         for _ in 0..3 {
@@ -490,11 +444,7 @@ fn a_damaged_view_is_answered_by_its_table_and_built_again() {
 #[test]
 fn a_view_whose_table_is_lost_was_not_compared_and_verification_says_why() {
     let world = World::new();
-    let settings = Settings {
-        cache_bytes: 0,
-        ..settings()
-    };
-    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let instance = world.open(uncached(settings()));
     let table = create(&instance, "t");
     create_view(&instance, &table);
     commit(&instance, &[(&table, &batch(0))]).unwrap();
@@ -520,11 +470,7 @@ fn a_view_whose_table_is_lost_was_not_compared_and_verification_says_why() {
 #[test]
 fn a_view_is_kept_while_its_table_is_lost_and_goes_on_with_the_file_that_is_restored() {
     let world = World::new();
-    let settings = Settings {
-        cache_bytes: 0,
-        ..settings()
-    };
-    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let instance = world.open(uncached(settings()));
     let table = create(&instance, "t");
     let view = create_view(&instance, &table);
     let mut model = Model::default();
@@ -593,7 +539,7 @@ fn a_log_damaged_before_it_was_sorted_loses_its_tables_by_name_and_blocks_no_oth
     // The data frame, the commit frame, the whole file.
     for (harm, context) in [(1, "data"), (2, "commit"), (3, "file")] {
         let world = World::new();
-        let instance = world.open();
+        let instance = world.open(short_logs());
         let (t, u) = (create(&instance, "t"), create(&instance, "u"));
         let (mut before, mut all) = (Model::default(), Model::default());
         commit(&instance, &[(&t, &batch(0)), (&u, &batch(0))]).unwrap();
@@ -641,7 +587,7 @@ fn a_log_damaged_before_it_was_sorted_loses_its_tables_by_name_and_blocks_no_oth
         block_on(instance.close()).unwrap();
         world.harm(&log, harm);
         for round in [3, 4] {
-            let instance = world.open();
+            let instance = world.open(short_logs());
             check_lost(&instance, (&log, lost), &all.rows(), context);
             commit(&instance, &[(&u, &batch(round)), (&t, &batch(round))]).unwrap();
             all.apply(&batch(round));
@@ -653,7 +599,7 @@ fn a_log_damaged_before_it_was_sorted_loses_its_tables_by_name_and_blocks_no_oth
             assert_eq!(stuck.unwrap_err().sqlstate(), "XX001", "{context}");
             block_on(instance.close()).unwrap();
         }
-        let instance = world.open();
+        let instance = world.open(short_logs());
         let report = block_on(instance.verify(&|_| {})).unwrap();
         assert!(!report.is_whole(), "{context}: {report:?}");
         if matches!(harm, Harm::Delete) {
@@ -688,7 +634,7 @@ const FILES: u64 = 15;
 #[test]
 fn housekeeping_that_meets_damaged_old_times_keeps_the_rest_and_goes_on() {
     let world = World::new();
-    let instance = world.open();
+    let instance = world.open(short_logs());
     block_on(instance.close()).unwrap();
     let env = Env::system(Arc::clone(&world.store) as Arc<dyn Store>);
     let manifest = block_on(lazybase_engine::manifest::ManifestStore::open_read_only(
@@ -731,7 +677,7 @@ fn housekeeping_that_meets_damaged_old_times_keeps_the_rest_and_goes_on() {
         retention: Duration::ZERO,
         ..settings()
     };
-    let instance = open(Arc::clone(&world.store) as _, settings).unwrap();
+    let instance = world.open(settings);
     wait_for(&instance, "the tail to be archived", |instance| {
         instance.manifest().history.tail.is_none()
     });

@@ -23,3 +23,4 @@ mod settle;
 mod sparse;
 mod stages;
 mod verify_table;
+mod world;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use arrow::datatypes::{DataType, Fields};
 use futures::executor::block_on;
-use lazybase_cluster::{Instance, Settings, SettleTo, StageName, TableSpec};
+use lazybase_cluster::{Instance, SettleTo, StageName, TableSpec};
 use lazybase_engine::env::Store;
-use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
+use lazybase_engine::env::faults::{Fault, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Column, ErrorKind, Freshness, Table};
@@ -23,6 +23,7 @@ use crate::harness::{
     Change, close_whole, commit, create, fresh, keeping, open, pause, scan, settings,
 };
 use crate::heal::{create_view, files_of};
+use crate::world::{World, uncached};
 
 fn row(id: i64) -> Change {
     Change::Upsert((id, Some(id), None))
@@ -47,15 +48,13 @@ fn what_fails_again_and_again_is_told() {
         (".ext", SettleTo::Sorted),
         (".parquet", SettleTo::Authority),
     ] {
-        let faults = Faults::none();
-        let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
-        let instance = open(Arc::new(store), settings()).unwrap();
+        let world = World::new();
+        let instance = world.open(settings());
         let table = create(&instance, "t");
         let quiet = create(&instance, "quiet");
         commit(&instance, &[(&quiet, &[row(1)])]).unwrap();
         block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
-        let refused = Fault::Refused { full: false };
-        faults.add(Rule::every(Operation::Create, refused).named(ending));
+        world.refuse_to_make(ending);
         commit(&instance, &[(&table, &[row(1)])]).unwrap();
         for table in [None, Some(table.id)] {
             let error = block_on(instance.settle(table, to, &|_| {})).unwrap_err();
@@ -72,7 +71,7 @@ fn what_fails_again_and_again_is_told() {
             block_on(instance.settle(Some(quiet.id), to, &|_| {})).unwrap();
             block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
         }
-        faults.clear();
+        world.faults.clear();
         block_on(instance.settle(None, to, &|_| {})).unwrap();
         let snapshot = fresh(&instance, Freshness::ZERO);
         assert_eq!(scan(&snapshot, &table).unwrap(), [(1, Some(1), None)]);
@@ -88,12 +87,10 @@ fn failed_attempts(instance: &Instance) -> u64 {
 /// What failed before somebody waits says nothing of what is to come.
 #[test]
 fn only_failures_since_somebody_waits_are_counted() {
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
-    let instance = open(Arc::new(store), settings()).unwrap();
+    let world = World::new();
+    let instance = world.open(settings());
     let table = create(&instance, "t");
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    world.refuse_to_make(".ext");
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
     block_on(instance.seal()).unwrap();
     wait_for(&instance, "failures", |instance| {
@@ -109,7 +106,7 @@ fn only_failures_since_somebody_waits_are_counted() {
     wait_for(&instance, "more failures", |instance| {
         failed_attempts(instance) >= before + 3
     });
-    faults.clear();
+    world.faults.clear();
     let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
     ended.unwrap();
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
@@ -121,24 +118,17 @@ fn only_failures_since_somebody_waits_are_counted() {
 /// not beyond the moment at which the file was made again.
 #[test]
 fn what_damage_fails_goes_on_once_the_file_was_made_again() {
-    let faults = Faults::none();
-    let memory = MemoryStore::without_history();
-    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
-    let settings = Settings {
-        cache_bytes: 0,
-        ..keeping()
-    };
-    let instance = open(Arc::new(store), settings).unwrap();
+    let world = World::new();
+    let instance = world.open(uncached(keeping()));
     let table = create(&instance, "t");
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named(".parquet"));
+    world.refuse_to_make(".parquet");
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
     // It is told of after eight failures.
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap_err();
     for file in files_of(&instance, &table, RunKind::Sorted) {
-        block_on(memory.delete(&file)).unwrap();
+        block_on(world.memory.delete(&file)).unwrap();
     }
-    faults.clear();
+    world.faults.clear();
     wait_for(&instance, "the authority", |instance| {
         kinds(instance, &table) == [RunKind::Base]
     });
@@ -150,21 +140,19 @@ fn what_damage_fails_goes_on_once_the_file_was_made_again() {
 /// A table waits for its views: what keeps one of them back is told to whoever waits for the table.
 #[test]
 fn a_view_that_fails_again_and_again_is_told() {
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
-    let instance = open(Arc::new(store), settings()).unwrap();
+    let world = World::new();
+    let instance = world.open(settings());
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     // The table has its files; those of the view can't be made.
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    world.refuse_to_make("segments/");
     create_view(&instance, &table);
     let error = block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {}));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
     let rested = kinds(&instance, &table);
     assert_eq!(rested, [RunKind::Base], "the table itself has come to rest");
-    faults.clear();
+    world.faults.clear();
     block_on(instance.settle(Some(table.id), SettleTo::Authority, &|_| {})).unwrap();
     close_whole(&instance);
 }
@@ -173,13 +161,11 @@ fn a_view_that_fails_again_and_again_is_told() {
 /// its policy, by which few runs stay beside the authority.
 #[test]
 fn nobody_is_in_a_hurry_who_does_not_wait() {
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
-    let instance = open(Arc::new(store), settings()).unwrap();
+    let world = World::new();
+    let instance = world.open(settings());
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named(".parquet"));
+    world.refuse_to_make(".parquet");
     let error = block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     commit(&instance, &[(&table, &[row(2)])]).unwrap();
@@ -188,7 +174,7 @@ fn nobody_is_in_a_hurry_who_does_not_wait() {
     while !instance.status().running.is_empty() {
         sleep(&instance, Duration::from_millis(5));
     }
-    faults.clear();
+    world.faults.clear();
     // Work that failed rests for half a second.
     sleep(&instance, Duration::from_millis(1500));
     assert_eq!(
@@ -204,16 +190,15 @@ fn nobody_is_in_a_hurry_who_does_not_wait() {
 /// What comes in later and is never sorted keeps nobody from the authority of what came before.
 #[test]
 fn a_sort_that_is_not_waited_for_holds_up_nobody() {
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
-    let instance = open(Arc::new(store), settings()).unwrap();
+    let world = World::new();
+    let instance = world.open(settings());
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
     let refused = Fault::Refused { full: false };
     // The authority can't be made at first, each attempt half a second after the one before.
     for attempt in 1..=3 {
         let rule = Rule::nth(Operation::Create, attempt, refused);
-        faults.add(rule.named(".parquet"));
+        world.faults.add(rule.named(".parquet"));
     }
     let (settled, ended) = mpsc::channel();
     let waiting = instance.clone();
@@ -226,7 +211,7 @@ fn a_sort_that_is_not_waited_for_holds_up_nobody() {
         let mut messages = troubles.iter().map(|trouble| &trouble.message);
         messages.any(|message| message.contains("authority"))
     });
-    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    world.refuse_to_make(".ext");
     commit(&instance, &[(&table, &[row(2)])]).unwrap();
     let later = block_on(instance.seal()).unwrap();
     wait_for(&instance, "the seal", |instance| {
@@ -235,7 +220,7 @@ fn a_sort_that_is_not_waited_for_holds_up_nobody() {
     let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
     ended.unwrap();
     assert!(instance.manifest().sorted_through < later);
-    faults.clear();
+    world.faults.clear();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, [(1, Some(1), None), (2, Some(2), None)]);
@@ -299,12 +284,10 @@ fn a_paused_stage_is_told_where_it_is_needed() {
 
 #[test]
 fn whoever_waits_for_the_pipeline_hears_that_the_database_is_closed() {
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(MemoryStore::new()), faults.clone());
-    let instance = open(Arc::new(store), settings()).unwrap();
+    let world = World::new();
+    let instance = world.open(settings());
     let table = create(&instance, "t");
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named(".ext"));
+    world.refuse_to_make(".ext");
     commit(&instance, &[(&table, &[row(1)])]).unwrap();
     let (settled, ended) = mpsc::channel();
     let waiting = instance.clone();
@@ -314,7 +297,7 @@ fn whoever_waits_for_the_pipeline_hears_that_the_database_is_closed() {
     });
     // It waits for a sort that fails, and will be tried again.
     wait_for(&instance, "a sort that fails", |_| {
-        faults.count(Operation::Create) > 0
+        world.faults.count(Operation::Create) > 0
     });
     block_on(instance.close()).unwrap();
     let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();

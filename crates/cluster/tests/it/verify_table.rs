@@ -2,17 +2,14 @@
 //! made again; where none is, that is said.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use futures::executor::block_on;
-use futures::future::select;
 use lazybase_cluster::{
-    DamageState, Instance, Outcome, Settings, SettleTo, StageCheck, StageName, TableReport,
+    DamageState, Instance, Outcome, SettleTo, StageCheck, StageName, TableReport,
 };
 use lazybase_engine::change_batch::ChangeBatch;
-use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::manifest::{Edit, HealedRun, ManifestStore, RunKind};
@@ -23,6 +20,7 @@ use crate::damage::{assert_names, wait_for};
 use crate::harness::{Change, commit, create, fresh, keeping, open, pause, scan, settings};
 use crate::heal::{batch, create_view, entries, files_of, shown};
 use crate::model::Model;
+use crate::world::{World, uncached};
 
 /// Adds a thousand to the counts of a file.
 fn make_wrong(store: &MemoryStore, table: &Arc<Table>, file: &str) {
@@ -237,10 +235,8 @@ fn what_was_made_of_wrong_rows_is_made_again_with_them() {
 /// Whoever asked goes before what is wrong was made again; its table's view was made of it.
 #[test]
 fn a_view_of_wrong_rows_is_built_again_though_nobody_waits_for_it() {
-    let memory = MemoryStore::without_history();
-    let faults = Faults::none();
-    let store = Arc::new(FaultyStore::over(Arc::new(memory.clone()), faults.clone()));
-    let instance = open(Arc::clone(&store) as _, keeping()).unwrap();
+    let world = World::new();
+    let instance = world.open(keeping());
     let table = create(&instance, "t");
     let view = create_view(&instance, &table);
     pause(&instance, &[StageName::Merge, StageName::Authority]);
@@ -252,28 +248,16 @@ fn a_view_of_wrong_rows_is_built_again_though_nobody_waits_for_it() {
     }
     let sorted = files_of(&instance, &table, RunKind::Sorted);
     block_on(instance.close()).unwrap();
-    make_wrong(&memory, &table, &sorted[sorted.len() - 1]);
-    let instance = open(store, keeping()).unwrap();
+    make_wrong(&world.memory, &table, &sorted[sorted.len() - 1]);
+    let instance = world.open(keeping());
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let wrong = shown(&fresh(&instance, Freshness::ZERO), &view).unwrap();
     assert_ne!(wrong.expect("the view is built"), entries(&model));
     // Nothing can be made again.
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
-    block_on(async {
-        let progress = |_: f64| {};
-        let verifying = instance.verify_table("t", 1.0, &progress);
-        let found = async {
-            while memory.list("condemned/").await.unwrap().is_empty() {
-                instance.env().clock.sleep(Duration::from_millis(5)).await;
-            }
-        };
-        select(verifying, Box::pin(found)).await;
-    });
-    faults.clear();
-    wait_for(&instance, "the marks to go", |_| {
-        crate::damage::files(&memory, "condemned/").is_empty()
-    });
+    world.refuse_to_make("segments/");
+    world.verify_until_marked(&instance, "t");
+    world.faults.clear();
+    world.wait_until_unmarked(&instance);
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let snapshot = fresh(&instance, Freshness::ZERO);
     assert_eq!(scan(&snapshot, &table).unwrap(), model.rows());
@@ -428,11 +412,7 @@ fn what_was_found_wrong_stays_out_of_use_after_a_restart() {
 #[test]
 fn a_table_whose_only_file_is_missing_does_not_end_well() {
     let store = MemoryStore::without_history();
-    let without_cache = Settings {
-        cache_bytes: 0,
-        ..settings()
-    };
-    let instance = open(Arc::new(store.clone()), without_cache).unwrap();
+    let instance = open(Arc::new(store.clone()), uncached(settings())).unwrap();
     let table = create(&instance, "t");
     commit(&instance, &[(&table, &batch(0))]).unwrap();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();

@@ -13,21 +13,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use futures::future::select;
 use lazybase_cluster::{DamageState, Instance, Settings, SettleTo, SnapshotRequest, StageName};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::Store;
-use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::manifest::RunKind;
 use lazybase_model::{Error, ErrorKind, Freshness, Horizon, Result, ScuNumber, Table};
 
 use super::{Change, Model, Tables, batch, commit, read};
-use crate::damage::{Harm, assert_names, files, harm_file, harmed, wait_for};
+use crate::damage::{Harm, assert_names, files, harmed, wait_for};
 use crate::hang_reads::HangingReads;
 use crate::harness::{self, close_whole, create, fresh, keeping, open, pause, settings};
 use crate::heal::files_of;
 use crate::verify_table::rewrite;
+use crate::world::{World, uncached};
 
 #[test]
 fn damaged_files_are_made_again_with_the_same_numbers() {
@@ -79,14 +78,8 @@ fn damaged_files_are_made_again_with_the_same_numbers() {
 /// numbers gets them all the same.
 #[test]
 fn a_damaged_key_map_is_read_from_its_logs() {
-    let memory = MemoryStore::without_history();
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
-    let without_cache = Settings {
-        cache_bytes: 0,
-        ..keeping()
-    };
-    let instance = open(Arc::new(store), without_cache).unwrap();
+    let world = World::new();
+    let instance = world.open(uncached(keeping()));
     let tables = Tables::create(&instance);
     let mut model = Model::new();
     pause(&instance, &[StageName::Merge, StageName::Authority]);
@@ -97,10 +90,9 @@ fn a_damaged_key_map_is_read_from_its_logs() {
     }
     let damaged = files_of(&instance, &tables.file_map, RunKind::Sorted);
     assert!(damaged.len() > 1, "{damaged:?}");
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
+    world.refuse_to_make("segments/");
     for file in &damaged {
-        harm_file(&memory, &faults, file, Harm::Delete);
+        world.harm(file, Harm::Delete);
     }
     for round in 3..6 {
         commit(&instance, &tables, &batch(round));
@@ -115,7 +107,7 @@ fn a_damaged_key_map_is_read_from_its_logs() {
     wait_for(&instance, "numbers", |instance| {
         instance.manifest().remapped_through() >= sealed
     });
-    faults.clear();
+    world.faults.clear();
     pause(&instance, &[]);
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
@@ -162,31 +154,18 @@ fn with_short_map(memory: &MemoryStore, kind: RunKind, settings: Settings) -> (M
 fn a_key_that_a_wrong_run_lacks_keeps_its_number() {
     let memory = MemoryStore::without_history();
     let (mut model, _) = with_short_map(&memory, RunKind::Sorted, keeping());
-    let faults = Faults::none();
-    let store = FaultyStore::over(Arc::new(memory.clone()), faults.clone());
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Create, refused).named("segments/"));
-    let instance = open(Arc::new(store), keeping()).unwrap();
+    let world = World::over(memory);
+    world.refuse_to_make("segments/");
+    let instance = world.open(keeping());
     let tables = Tables::of(&instance);
-    block_on(async {
-        let progress = |_: f64| {};
-        let verifying = instance.verify_table("files", 1.0, &progress);
-        let found = async {
-            while memory.list("condemned/").await.unwrap().is_empty() {
-                instance.env().clock.sleep(Duration::from_millis(5)).await;
-            }
-        };
-        select(verifying, Box::pin(found)).await;
-    });
+    world.verify_until_marked(&instance, "files");
     let later = [size("c", 1), size("d", 1)];
     commit(&instance, &tables, &later);
     model.apply(&tables, &later);
     let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
     assert_eq!(rows, model.rows);
-    faults.clear();
-    wait_for(&instance, "the marks to go", |_| {
-        files(&memory, "condemned/").is_empty()
-    });
+    world.faults.clear();
+    world.wait_until_unmarked(&instance);
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
     let rows = read(&fresh(&instance, Freshness::ZERO), &tables);
     assert_eq!(rows, model.rows);
@@ -222,8 +201,7 @@ fn a_remap_that_hangs_holds_up_neither_readers_nor_the_next_one() {
     let one_worker = Settings {
         workers: 1,
         attempt_silence: Duration::from_millis(150),
-        cache_bytes: 0,
-        ..keeping()
+        ..uncached(keeping())
     };
     let instance = open(Arc::clone(&store) as _, one_worker).unwrap();
     let tables = Tables::create(&instance);

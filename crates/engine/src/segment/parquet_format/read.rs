@@ -9,7 +9,6 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, UInt64Type};
 use bytes::Bytes;
 use bytes::buf::{Buf, Reader};
-use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -25,7 +24,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::write::EncodedGroup;
 use super::{Block, FIRST_GROUP, file_schema, from_stored};
-use crate::change_batch::{ChangeBatch, Kinds, Scus, project_column_scus};
+use crate::change_batch::{ChangeBatch, Scus, project_column_scus};
 use crate::env::Store;
 use crate::env::planted::{Planted, is_planted};
 use crate::key::Keys;
@@ -338,7 +337,7 @@ impl ParquetParts {
             None => self.changes(from.layout, &batch),
             Some(projection) => {
                 let data = columns_of(from.layout, &batch, projection)?;
-                Ok(ChangeBatch::alike(data, StoredKind::UPSERT, None, 0))
+                Ok(ChangeBatch::upserts(data, 0))
             }
         }
     }
@@ -357,7 +356,7 @@ impl ParquetParts {
         let batch = read.await?;
         let schema = from.layout.schema.project(columns).map_err(corrupt)?;
         let data = columns_as(with_views(&schema), &batch, columns)?;
-        Ok(ChangeBatch::alike(data, StoredKind::UPSERT, None, 0))
+        Ok(ChangeBatch::upserts(data, 0))
     }
 
     /// Rows of a row group as Parquet's decoder gives them; of them some columns, if so wanted.
@@ -550,11 +549,9 @@ impl ParquetParts {
         let data = columns_of(layout, batch, &order)?;
         let (scus, column_scus) = self.versions(batch, width)?;
         Ok(ChangeBatch {
-            data,
-            kinds: Kinds::Uniform(StoredKind::UPSERT),
-            masks: None,
             scus,
             column_scus,
+            ..ChangeBatch::upserts(data, 0)
         })
     }
 
