@@ -381,7 +381,8 @@ impl Schema for PgSchema {
     }
 
     fn names(&self) -> Vec<String> {
-        pg_catalog::names().map(str::to_owned).collect()
+        let names = pg_catalog::readable_names(&self.seen.gate);
+        names.map(str::to_owned).collect()
     }
 
     fn has(&self, name: &str) -> bool {

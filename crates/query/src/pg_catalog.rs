@@ -154,6 +154,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all.map(|(name, _)| *name)
 }
 
+/// The names of the tables that somebody may read.
+pub(crate) fn readable_names(gate: &Gate) -> impl Iterator<Item = &'static str> {
+    names().filter(|name| privileges::check(name, gate).is_ok())
+}
+
 /// What the tables tell of.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {

@@ -225,12 +225,17 @@ fn password(role: &Role, shows_verifier: bool) -> Option<Cell> {
     }
 }
 
+/// Whether only superusers may read one of these tables: it shows what tests passwords.
+pub(super) fn is_for_superusers(name: &str) -> bool {
+    SHOW_VERIFIERS.contains(&name)
+}
+
 /// Refuses tables that show what tests passwords to whoever is no superuser.
 ///
 /// # Errors
 /// `Invalid` (42501).
 pub(super) fn check(name: &str, gate: &Gate) -> Result<()> {
-    if !SHOW_VERIFIERS.contains(&name) || gate.rights().superuser {
+    if !is_for_superusers(name) || gate.rights().superuser {
         return Ok(());
     }
     Err(denied(format!("permission denied for table {name}"))

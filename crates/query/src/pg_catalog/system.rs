@@ -20,7 +20,7 @@ use lazybase_model::access::Rights;
 use super::described::{COLUMNS, PG_CLASS};
 use super::fixed::{OF_STANDARD, OF_SYSTEM, OWNER, PG_NAMESPACE};
 use super::types::{known_type, pg_type_of};
-use super::{Cell, PG_CATALOG, Row, batch, names};
+use super::{Cell, PG_CATALOG, Row, batch, names, privileges};
 use crate::information_schema;
 use crate::parse::{CATALOG, SYSTEM_SCHEMA};
 use crate::system_tables;
@@ -126,7 +126,11 @@ impl SystemTable {
     }
 
     fn is_for_superusers(&self) -> bool {
-        self.schema == SYSTEM_SCHEMA && system_tables::is_for_superusers(self.name)
+        match self.schema {
+            SYSTEM_SCHEMA => system_tables::is_for_superusers(self.name),
+            PG_CATALOG => privileges::is_for_superusers(self.name),
+            _ => false,
+        }
     }
 
     /// Whether somebody may read it. Nobody may do anything else with it.

@@ -494,6 +494,14 @@ async fn what_a_role_may_not_see_is_not_told_of() {
     assert_eq!(text(&operator, with_password).await, "reader");
     denied(reader.execute("SELECT rolname FROM pg_authid").await);
     denied(nobody.execute("SELECT passwd FROM pg_shadow").await);
+    // They don't keep anybody from the columns of the others.
+    let columns = "SELECT column_name FROM information_schema.columns WHERE table_name IN \
+                   ('t', 'pg_shadow') ORDER BY ordinal_position";
+    assert_eq!(text(&reader, columns).await, "k\na\ns");
+    assert_eq!(text(&nobody, columns).await, "");
+    let readable = "SELECT has_table_privilege('pg_authid', 'SELECT'), \
+                    has_table_privilege('pg_roles', 'SELECT')";
+    assert_eq!(text(&nobody, readable).await, "false true");
     let error = operator
         .execute("ALTER ROLE missing PASSWORD 'hunter2'")
         .await
