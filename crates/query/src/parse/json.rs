@@ -8,6 +8,7 @@
 //! | `json_extract_path(j, 'a', 'b')`     | `j #> '{a,b}'`                                  |
 //! | `json_extract_path_text(j, 'a', 'b')` | `j #>> '{a,b}'`                                |
 //! | `j ? 'a'`                            | `json_contains(j, 'a')`, NULL of NULL           |
+//! | `a::JSONB || b::JSONB`             | `jsonb_concat(a::JSONB, b::JSONB)`              |
 //! | `json_array_length(j)`               | `json_length(j)::INT`                           |
 //! | `jsonb_typeof(j)`                    | `json_typeof(j)`, and so with all others        |
 //! | `json_array_elements(j)`             | `unnest(json_elements(j))`                      |
@@ -72,6 +73,17 @@ const OF_VALUES: [&str; 7] = [
 
 const ARRAY_AGG: &str = "array_agg";
 
+/// Functions whose answer is JSONB, of which `||` puts two together: of JSON it joins texts.
+const OF_JSONB: [&str; 7] = [
+    "jsonb_agg",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "jsonb_concat",
+    "jsonb_extract_path",
+    "jsonb_object_agg",
+    "to_jsonb",
+];
+
 /// The name of a function for either of PostgreSQL's types of JSON.
 fn of_either(name: &str) -> String {
     match name.strip_prefix("jsonb_") {
@@ -119,8 +131,58 @@ fn operator(left: &Expr, op: &BinaryOperator, right: &Expr) -> Result<Option<Exp
             let is_there = Expr::IsNotNull(Box::new(left.clone()));
             case(is_there, call("json_contains", both()), None)
         }
+        BinaryOperator::StringConcat if joins(left, right) => call("jsonb_concat", both()),
         _ => return Ok(None),
     }))
+}
+
+/// Whether `||` is between two JSONB, or one and what takes its type.
+fn joins(left: &Expr, right: &Expr) -> bool {
+    match (is_jsonb(left), is_jsonb(right)) {
+        (true, true) => true,
+        (true, false) => is_untyped(right),
+        (false, true) => is_untyped(left),
+        (false, false) => false,
+    }
+}
+
+/// Whether an expression says of itself that it is JSONB.
+fn is_jsonb(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_jsonb(inner),
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::JSONB),
+        Expr::TypedString(typed) => matches!(typed.data_type, DataType::JSONB),
+        Expr::BinaryOp { left, op, right } => match op {
+            BinaryOperator::Arrow | BinaryOperator::HashArrow => is_jsonb(left),
+            BinaryOperator::StringConcat => joins(left, right),
+            _ => false,
+        },
+        Expr::Function(function) => {
+            let [name] = function.name.0.as_slice() else {
+                return false;
+            };
+            let name = name.as_ident().map(folded).unwrap_or_default();
+            let chosen = || plain(function).is_some_and(|(_, from)| from.iter().any(is_jsonb));
+            OF_JSONB.contains(&name.as_str()) || (name == "coalesce" && chosen())
+        }
+        _ => false,
+    }
+}
+
+/// Whether a value has the type of what it stands beside: a constant, or a parameter.
+fn is_untyped(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_untyped(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::SingleQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::DollarQuotedString(_)
+                | Value::Null
+                | Value::Placeholder(_)
+        ),
+        _ => false,
+    }
 }
 
 fn called(name: &str, arguments: &[Expr]) -> Option<Expr> {

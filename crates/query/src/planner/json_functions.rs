@@ -9,20 +9,23 @@
 //! | `json_values`        | its values, as JSON                              |
 //! | `json_value_texts`   | the same as texts                                |
 //! | `json_typeof`        | what a JSON is                                   |
+//! | `jsonb_concat`       | the members, or elements, of two                 |
 //!
-//! What a path does not lead to is NULL, also where the text is no JSON; the lists of a text that
-//! is none are an error. Pure.
+//! What a path does not lead to is NULL, also where the text is no JSON; for the others a text that
+//! is none is an error. Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, ListBuilder, StringBuilder};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion_functions_json::udfs::{
     json_as_text_udf, json_contains_udf, json_get_json_udf, json_length_udf,
@@ -33,6 +36,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::into_datafusion;
+use crate::pg_catalog::types::mark;
+use crate::planner::intervals::computed;
+use crate::planner::json_values::quoted;
 
 /// Adds the functions.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
@@ -61,6 +67,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     }
     state.register_udf(Arc::new(ScalarUDF::from(TypeOf {
         signature: Signature::string(1, Volatility::Immutable),
+    })))?;
+    state.register_udf(Arc::new(ScalarUDF::from(Joined {
+        signature: Signature::string(2, Volatility::Immutable),
     })))?;
     Ok(())
 }
@@ -234,4 +243,89 @@ impl ScalarUDFImpl for TypeOf {
         }
         Ok(ColumnarValue::Array(Arc::new(kinds.finish())))
     }
+}
+
+/// `jsonb_concat`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Joined {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Joined {
+    fn name(&self) -> &str {
+        "jsonb_concat"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = Field::new(self.name(), DataType::Utf8, true);
+        Ok(Arc::new(field.with_metadata(mark("json"))))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        computed(&args, |arrays| {
+            let [first, second] = arrays else {
+                let wrong = Error::internal("jsonb_concat takes two arguments");
+                return Err(into_datafusion(wrong));
+            };
+            let first = cast(first, &DataType::Utf8)?;
+            let second = cast(second, &DataType::Utf8)?;
+            let mut all = StringBuilder::new();
+            for (first, second) in first
+                .as_string::<i32>()
+                .iter()
+                .zip(second.as_string::<i32>())
+            {
+                let both = first.zip(second);
+                all.append_option(
+                    both.map(|(first, second)| joined(first, second))
+                        .transpose()?,
+                );
+            }
+            Ok(Arc::new(all.finish()))
+        })
+    }
+}
+
+/// Two values as one: an object with the members of two objects, of which those of the second
+/// count, otherwise an array, in which an array stands as its elements.
+fn joined(first: &str, second: &str) -> Result<String> {
+    let values = [parsed::<&RawValue>(first)?, parsed::<&RawValue>(second)?];
+    if values.iter().all(|value| value.get().starts_with('{')) {
+        return merged(values);
+    }
+    let mut elements: Vec<&RawValue> = Vec::new();
+    for value in values {
+        match value.get().starts_with('[') {
+            true => elements.extend(parsed::<Vec<&RawValue>>(value.get())?),
+            false => elements.push(value),
+        }
+    }
+    let elements: Vec<&str> = elements.iter().map(|element| element.get()).collect();
+    Ok(format!("[{}]", elements.join(", ")))
+}
+
+/// The members of both objects, in the order that JSONB gives keys: short ones first.
+fn merged(objects: [&RawValue; 2]) -> Result<String> {
+    let mut members = BTreeMap::new();
+    for object in objects {
+        for (key, value) in parsed::<Members<'_>>(object.get())?.0 {
+            members.insert((key.len(), key), value.get());
+        }
+    }
+    let members = members.iter();
+    let members = members.map(|((_, key), value)| Ok(format!("{}: {value}", quoted(key)?)));
+    let members = members.collect::<Result<Vec<String>>>()?;
+    Ok(format!("{{{}}}", members.join(", ")))
+}
+
+fn parsed<'j, T: Deserialize<'j>>(json: &'j str) -> Result<T> {
+    serde_json::from_str(json).map_err(|_| into_datafusion(no_json(json)))
 }

@@ -408,7 +408,8 @@ fn no_key(pair: usize, of_aggregate: bool) -> DataFusionError {
     })
 }
 
-fn quoted(text: &str) -> Result<String> {
+/// A text as a string of JSON.
+pub(super) fn quoted(text: &str) -> Result<String> {
     serde_json::to_string(text).map_err(|error| into_datafusion(Error::internal(error.to_string())))
 }
 
