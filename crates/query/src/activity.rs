@@ -74,6 +74,8 @@ pub(crate) struct Activities {
     last: AtomicI32,
     /// Once a server of PostgreSQL's protocol is there.
     places: Mutex<Option<Places>>,
+    /// When the database was opened.
+    since_micros: i64,
 }
 
 /// How many connections a server of PostgreSQL's protocol takes.
@@ -272,6 +274,19 @@ impl Session {
 }
 
 impl Activities {
+    /// Those of a database that is opened now.
+    pub(crate) fn new(clock: &dyn Clock) -> Activities {
+        Activities {
+            since_micros: clock.wall_micros(),
+            ..Activities::default()
+        }
+    }
+
+    /// When the database was opened, in microseconds since 1970.
+    pub(crate) fn since_micros(&self) -> i64 {
+        self.since_micros
+    }
+
     /// Says how many connections the server takes.
     pub(crate) fn set_places(&self, places: Places) {
         *self.places.lock() = Some(places);

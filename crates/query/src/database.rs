@@ -194,6 +194,7 @@ impl Database {
         let registered = planner.register_udf(sleeps);
         registered.map_err(|error| from_datafusion(&error, ""))?;
         let line = Line::new(settings.heavy_statements, settings.heavy_waiting);
+        let activities = Activities::new(&*env.clock);
         let instance = Instance::open(env, settings).await?;
         temporary::drop_left(&instance).await?;
         Ok(Database {
@@ -201,7 +202,7 @@ impl Database {
             instance,
             sessions: SessionDefaults::default(),
             folder: None,
-            activities: Arc::default(),
+            activities: Arc::new(activities),
             locks: Arc::default(),
             line: Arc::new(line),
             heavy_threads: None,

@@ -147,6 +147,13 @@ async fn a_connection_knows_its_addresses() {
     let same = "SELECT inet_client_port() = client_port FROM pg_stat_activity \
                 WHERE pid = pg_backend_pid()";
     assert_eq!(cells(&client, same).await, [["t"]]);
+    let since = "SELECT pg_postmaster_start_time() <= backend_start, \
+                 pg_conf_load_time() = pg_postmaster_start_time(), \
+                 now() - pg_postmaster_start_time() < INTERVAL '1 hour', \
+                 pg_typeof(pg_postmaster_start_time()) \
+                 FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    let moment = "timestamp with time zone";
+    assert_eq!(cells(&client, since).await, [["t", "t", "t", moment]]);
     let other = served.client().await;
     let database = "SELECT d.datname, numbackends, xact_commit FROM pg_stat_database d \
                     JOIN pg_database ON oid = datid";

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
+use arrow::temporal_conversions::timestamp_us_to_datetime;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -29,6 +30,7 @@ use crate::catalog::Names;
 use crate::error::into_datafusion;
 use crate::parse::{CATALOG, SCHEMA};
 use crate::settings::{SERVER_VERSION, Settings};
+use crate::types::UTC;
 
 /// The names that casts to `regclass` are rewritten to.
 pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
@@ -356,8 +358,8 @@ fn always() -> Vec<ScalarUDF> {
     all
 }
 
-/// The functions about connections.
-fn of_connections(names: &Names) -> [ScalarUDF; 7] {
+/// The functions about connections, and since when there can be any.
+fn of_connections(names: &Names) -> [ScalarUDF; 9] {
     let pid = names.pid.unwrap_or(0);
     let host = |address: SocketAddr| address.ip().to_string();
     let port = |address: SocketAddr| address.port().to_string();
@@ -391,7 +393,16 @@ fn of_connections(names: &Names) -> [ScalarUDF; 7] {
         }),
         ending(names, "pg_cancel_backend", End::Statement),
         ending(names, "pg_terminate_backend", End::Connection),
+        opened(names, "pg_postmaster_start_time"),
+        opened(names, "pg_conf_load_time"),
     ]
+}
+
+/// A function of when the database was opened, with the settings that it has.
+fn opened(names: &Names, name: &str) -> ScalarUDF {
+    let since = timestamp_us_to_datetime(names.activities.since_micros());
+    let moment = DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()));
+    function(name, moment, move |_| since.map(|since| since.to_string()))
 }
 
 /// A function of where the session's own connection comes from, and where it has come to; NULL
