@@ -77,13 +77,13 @@ impl Connection {
         }
     }
 
-    /// Serves the client until it leaves, or the server stops. It is told what of its wishes is
-    /// not followed.
-    pub(crate) async fn run(mut self, unfollowed: Option<String>) {
+    /// Serves the client until it leaves, or the server stops. It is told what of its wishes, and
+    /// of its role's settings, is not followed.
+    pub(crate) async fn run(mut self, unfollowed: Vec<String>) {
         self.wire.put(Authentication::Ok);
-        if let Some(unfollowed) = unfollowed {
+        for unfollowed in &unfollowed {
             self.wire
-                .put(failure::notice("NOTICE", "01000", &unfollowed));
+                .put(failure::notice("NOTICE", "01000", unfollowed));
         }
         self.report();
         let key = SecretKey::I32(self.place.key as i32);

@@ -343,8 +343,8 @@ fn keep_alive(stream: &TcpStream) -> std::io::Result<()> {
 struct Begun {
     session: Session,
     place: Place,
-    /// What its user should know of what it asked for and did not get.
-    unfollowed: Option<String>,
+    /// What its user should know of what it should have got and did not.
+    unfollowed: Vec<String>,
 }
 
 /// Finds out what a new connection wants, and who it is; nothing is left of a cancel request.

@@ -163,13 +163,13 @@ pub(crate) fn user(parameters: &Parameters) -> Result<&str> {
 }
 
 /// Sets up a session as the parameters of its connection say, and gives what its user should know
-/// of those that are not followed.
+/// of settings that are not followed, these and those of its role.
 ///
 /// # Errors
 /// As SET for settings.
-pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Option<String>> {
+pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Vec<String>> {
     session.set("lazybase.copy_format", "text")?;
-    let mut unfollowed = None;
+    let mut unfollowed = session.unfollowed_settings();
     for (name, value) in parameters {
         match name.to_ascii_lowercase().as_str() {
             "user" | "database" => {}
@@ -177,12 +177,12 @@ pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Option
             // them away. Times are sent in UTC, and the client is told so.
             "timezone" => {
                 let refused = session.set("timezone", value).err();
-                unfollowed = refused.map(|_| {
+                unfollowed.extend(refused.map(|_| {
                     format!(
                         "the connection's TimeZone {value:?} is not followed: moments are read \
                          and shown in UTC; x AT TIME ZONE '...' shows one in another zone"
                     )
-                });
+                }));
             }
             "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
             "replication" => {

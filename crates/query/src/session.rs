@@ -109,6 +109,8 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     /// What RESET goes back to.
     pub(crate) defaults: Settings,
+    /// What is to be said of settings that it should have begun with, and did not.
+    unfollowed: Vec<String>,
     pub(crate) floor: Horizon,
     pub(crate) last_stamp: Option<Stamp>,
     pub(crate) last_token: Option<Token>,
@@ -125,11 +127,12 @@ impl Session {
     /// A session of a role; of whoever owns the folder, without one.
     pub(crate) fn new(database: Database, role: Option<RoleId>) -> Session {
         let mut settings = Settings::with(database.session_defaults());
-        settings.begin(&of_session::begun(&database, role));
+        let unfollowed = settings.begin(&of_session::begun(&database, role));
         let state = State {
             identity: Identity::of(role),
             defaults: settings.clone(),
             settings,
+            unfollowed,
             ..State::default()
         };
         Session::of_state(database, None, state)

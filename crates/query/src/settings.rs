@@ -289,12 +289,17 @@ fn default_config() -> SessionConfig {
 }
 
 impl Settings {
-    /// Sets what a session begins with. What can't be set any more is left out.
-    pub(crate) fn begin(&mut self, begun: &[(String, String)]) {
+    /// Sets what a session begins with. What can't be set any more is left out; gives what is to
+    /// be said of that.
+    pub(crate) fn begin(&mut self, begun: &[(String, String)]) -> Vec<String> {
         let defaults = self.clone();
-        for (name, value) in begun {
-            drop(self.set(name, Some(value), &defaults));
-        }
+        let set = begun.iter().map(|(name, value)| {
+            let refused = self.set(name, Some(value), &defaults).err()?;
+            Some(format!(
+                "{name} = {value:?} of the role or the database is not followed: {refused}"
+            ))
+        });
+        set.flatten().collect()
     }
 
     /// Sets `name`; no value stands for what it is in `defaults`.

@@ -65,6 +65,12 @@ impl Session {
         state.set(&name.to_lowercase(), Some(value), false)
     }
 
+    /// What a client should know of the settings of its role and the database that its session did
+    /// not begin with, because they can't be set any more.
+    pub fn unfollowed_settings(&self) -> Vec<String> {
+        self.shared.state.lock().unfollowed.clone()
+    }
+
     /// The settings as they are now are what RESET goes back to from here on.
     pub fn keep_settings(&self) {
         let mut state = self.shared.state.lock();

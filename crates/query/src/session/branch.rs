@@ -57,6 +57,7 @@ impl Session {
             identity: transaction.map_or(state.identity, |open| open.acted_as),
             settings: state.settings.clone(),
             defaults: state.defaults.clone(),
+            unfollowed: Vec::new(),
             floor: state.floor,
             last_stamp: state.last_stamp.clone(),
             last_token: state.last_token,

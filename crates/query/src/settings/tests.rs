@@ -190,3 +190,22 @@ fn paths_and_styles_that_would_change_something_are_refused() {
         assert_eq!(set.err().map(|error| error.sqlstate()), refused, "{value}");
     }
 }
+
+#[test]
+fn what_a_session_does_not_begin_with_is_told() {
+    let stored = [
+        ("datafusion.execution.batch_size", "10000000000000"),
+        ("lazybase.gone", "1"),
+        ("statement_timeout", "2s"),
+    ];
+    let stored = stored.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut settings = Settings::default();
+    let told = settings.begin(&stored);
+    let names = ["datafusion.execution.batch_size = ", "lazybase.gone = "];
+    assert_eq!(told.len(), names.len(), "{told:?}");
+    for (told, name) in told.iter().zip(names) {
+        assert!(told.starts_with(name), "{told}");
+        assert!(told.contains("is not followed: "), "{told}");
+    }
+    assert_eq!(settings.show("statement_timeout").unwrap(), "2000");
+}
