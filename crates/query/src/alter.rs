@@ -25,7 +25,7 @@ use crate::parse::alter::{AlterStep, AlterTable};
 use crate::parse::create::no_storage;
 use crate::parse::unsupported;
 use crate::session::Shared;
-use crate::visible::TableChange;
+use crate::visible::{TableChange, Visible};
 
 mod primary_key;
 
@@ -63,11 +63,8 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
             return Ok(done());
         }
         let after = session.instance().define_alteration(&before, &changes)?;
-        if after.name != before.name && visible.table(&after.name).is_some() {
-            return Err(
-                Error::conflict(format!("table {:?} is there already", after.name))
-                    .with_sqlstate("42P07"),
-            );
+        if after.name != before.name {
+            check_free(&visible, &before, &after.name)?;
         }
         // Views that the transaction has made itself are known to nobody else before COMMIT.
         let views = visible.views_of(before.id);
@@ -81,6 +78,20 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
             Ok(token) => return Ok(done().with_token(token)),
         }
     }
+}
+
+/// Whether a table may have another name, as far as the session sees; a temporary one stands
+/// before a view.
+fn check_free(visible: &Visible, table: &Table, name: &str) -> Result<()> {
+    let beside_views = !visible.is_temporary(table.id);
+    let what = match visible.table(name) {
+        Some(_) => format!("table {name:?} is there already"),
+        None if beside_views && visible.view(name).is_some() => {
+            format!("{name:?} is there already: a materialized view")
+        }
+        None => return Ok(()),
+    };
+    Err(Error::conflict(what).with_sqlstate("42P07"))
 }
 
 /// Whether a table has another definition than what was prepared for it.
