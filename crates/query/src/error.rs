@@ -13,6 +13,8 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use lazybase_engine::read::HiddenColumn;
 use lazybase_model::Error;
 
+use crate::types::not_kept;
+
 mod library;
 mod planner;
 #[cfg(test)]
@@ -68,6 +70,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
             from_plan(message)
         }
         DataFusionError::NotImplemented(message) => slides_in_vain(message)
+            .or_else(|| unknown_type(message))
             .unwrap_or_else(|| Error::invalid(in_sql(&first_line(message))).with_sqlstate("0A000")),
         DataFusionError::Configuration(message) => {
             Error::invalid(first_line(message)).with_sqlstate("22023")
@@ -119,6 +122,13 @@ fn slides_in_vain(message: &str) -> Option<Error> {
             .with_hint("let the frame begin with UNBOUNDED PRECEDING, or take array_agg over it")
             .with_sqlstate("0A000"),
     )
+}
+
+/// Of a cast to a type that there is not.
+fn unknown_type(message: &str) -> Option<Error> {
+    let name = first_line(message.strip_prefix("Unsupported SQL type ")?);
+    let is_name = !name.starts_with('(');
+    is_name.then(|| not_kept(&name))
 }
 
 /// Of a function that waits for a lock, or for time.

@@ -218,9 +218,16 @@ fn structure(fields: &[StructField]) -> Result<DataType> {
 }
 
 fn unknown(sql: &SqlType) -> Error {
-    let name = sql.to_string();
-    let error = Error::invalid(format!("type {name} is not kept")).with_sqlstate("0A000");
-    let mut is_known = true;
+    let error = not_kept(&sql.to_string());
+    match sql {
+        SqlType::Custom(..) => error,
+        _ => error.with_sqlstate("0A000"),
+    }
+}
+
+/// Of a type that is none of those that are kept, by its name.
+pub(crate) fn not_kept(name: &str) -> Error {
+    let mut sqlstate = "0A000";
     let hint = match name.to_ascii_uppercase().as_str() {
         "JSONB" => "use JSON, which is kept as text",
         upper if upper.starts_with("INTERVAL") => "write INTERVAL, without fields",
@@ -231,15 +238,14 @@ fn unknown(sql: &SqlType) -> Error {
         upper if upper.starts_with("ENUM") => "use TEXT",
         "MONEY" => "use DECIMAL(19, 2)",
         _ => {
-            is_known = !matches!(sql, SqlType::Custom(..));
+            sqlstate = "42704";
             "use one of BOOLEAN, SMALLINT, INT, BIGINT, REAL, DOUBLE PRECISION, DECIMAL(p, s), \
              TEXT, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, JSON, T[]"
         }
     };
-    match is_known {
-        true => error.with_hint(hint),
-        false => error.with_hint(hint).with_sqlstate("42704"),
-    }
+    Error::invalid(format!("type {name} is not kept"))
+        .with_hint(hint)
+        .with_sqlstate(sqlstate)
 }
 
 /// What a type is kept as whose declaration asks for a length that nothing keeps.

@@ -72,13 +72,19 @@ pub(super) fn from_plan(message: &str) -> Error {
         || lower.contains("in between expression")
     {
         "42883"
-    } else if lower.contains("coerc") || lower.contains("non-boolean") {
+    } else if lower.contains("coerc")
+        || lower.contains("non-boolean")
+        || lower.contains("requires a boolean")
+    {
         "42804"
     } else if lower.contains("group by") || lower.contains("aggregate function") {
         "42803"
     } else if lower.contains("limit must be") {
         "2201W"
-    } else if lower.contains("out of bounds") || lower.contains("with position") {
+    } else if lower.contains("out of bounds")
+        || lower.contains("with position")
+        || lower.contains("must match initial order by")
+    {
         "42P10"
     } else if lower.contains("number of columns") || lower.contains("too many columns") {
         "42601"
@@ -193,6 +199,10 @@ pub(super) fn from_execution(message: &str) -> Error {
         "22011"
     } else if lower.contains("overflow") || lower.contains("too large to store") {
         "22003"
+    } else if let Some(value) = quoted(message, "Error parsing timestamp from '") {
+        not_a_moment(value)
+    } else if lower.contains("syntax for type interval") {
+        "22007"
     } else if lower.contains("cast") || lower.contains("pars") {
         "22P02"
     } else {
@@ -285,8 +295,7 @@ fn not_cast(message: &str) -> Option<Error> {
     let is_number = value.trim().parse::<f64>().is_ok_and(f64::is_finite);
     let is_decimal = wanted.starts_with("DECIMAL");
     let sqlstate = match is_moment {
-        true if has_fields(value) => "22008",
-        true => "22007",
+        true => not_a_moment(value),
         false if (is_integer && is_whole(&wanted)) || (is_number && is_decimal) => {
             let said = format!("{} is out of range for {wanted}", shown(value));
             return Some(Error::invalid(said).with_sqlstate("22003"));
@@ -296,6 +305,14 @@ fn not_cast(message: &str) -> Option<Error> {
     Some(
         Error::invalid(format!("{} is not of type {wanted}", shown(value))).with_sqlstate(sqlstate),
     )
+}
+
+/// The SQLSTATE of a text that is no moment: of one that is written as one, or not.
+fn not_a_moment(value: &str) -> &'static str {
+    match has_fields(value) {
+        true => "22008",
+        false => "22007",
+    }
 }
 
 /// Whether a type is one of whole numbers.
