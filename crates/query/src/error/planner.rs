@@ -237,7 +237,7 @@ fn unknown_function(message: &str) -> Option<Error> {
     let suggested = quoted(message, "Did you mean '");
     Some(match nearest(name, suggested.into_iter()) {
         Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
-        None => error.with_hint("SHOW FUNCTIONS lists the functions"),
+        None => error.with_hint("information_schema.routines lists the functions"),
     })
 }
 

@@ -295,7 +295,7 @@ fn function_number(given: &str) -> lazybase_model::Result<String> {
     known.map(|number| number.to_string()).ok_or_else(|| {
         Error::not_found(format!("no function {name:?} is in the catalogue"))
             .with_detail("it lists the functions that read and write values of types alone")
-            .with_hint("SHOW FUNCTIONS lists those that can be called")
+            .with_hint("information_schema.routines lists those that can be called")
             .with_sqlstate("42883")
     })
 }
