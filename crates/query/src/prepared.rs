@@ -382,6 +382,16 @@ impl Prepared {
                 self.look_at_query(rows_of(delete.rows, Vec::new())?, Some(target))
                     .await
             }
+            // Its plan is the query's own only if the values have the types that they have there.
+            Statement::Explain(explained) => match *explained {
+                ast::Statement::Explain { statement, .. } => match *statement {
+                    ast::Statement::Query(query) => {
+                        self.look_at_query(convert::reading(query)?, None).await
+                    }
+                    _ => Ok(()),
+                },
+                _ => Ok(()),
+            },
             _ => Ok(()),
         }
     }

@@ -54,6 +54,17 @@ async fn parameters_get_the_types_of_their_columns() {
         .prepare_typed("SELECT $1, $2 + 1", &[Type::TIMESTAMP, Type::INT4])
         .await;
     assert_eq!(typed.unwrap().columns()[0].type_(), &Type::TIMESTAMP);
+    let plan = client
+        .prepare("EXPLAIN SELECT v, d FROM t WHERE k = $1")
+        .await
+        .unwrap();
+    assert_eq!(plan.params(), [Type::INT8]);
+    let lines = client.query(&plan, &[&3_i64]).await.unwrap();
+    let lines: Vec<&str> = lines.iter().map(|line| line.get(0)).collect();
+    assert!(
+        lines[1].starts_with("read of t by key: 1 key"),
+        "the plan of the query itself: {lines:?}"
+    );
     served.stop().await;
 }
 
