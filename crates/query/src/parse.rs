@@ -17,6 +17,7 @@ use lazybase_model::{Error, Result};
 
 use crate::clauses::{Clauses, take_clauses};
 use crate::error::from_parser;
+use crate::pg_catalog::vectors::is_of_catalog;
 use crate::pg_catalog::{PG_CATALOG, rewrite};
 use crate::temporary::{self, PG_TEMP};
 
@@ -433,6 +434,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);
     merge::hide(&mut tokens)?;
+    let of_catalog = tokens.iter().any(is_of_catalog);
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
         .with_tokens_with_locations(tokens);
@@ -447,10 +449,10 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     }
     extras.casts = parameters::cast(&statement);
     merge::show(&mut statement);
-    postgres::tree(&mut statement)?;
+    postgres::tree(&mut statement, of_catalog)?;
     casts::cut(&mut statement)?;
     repeated_groups::spell_out(&mut statement)?;
-    rewrite::rewrite(&mut statement);
+    rewrite::rewrite(&mut statement, of_catalog);
     array_queries::rewrite(&mut statement)?;
     let text = Text::Sql(Box::new(statement));
     Ok(Unbound {

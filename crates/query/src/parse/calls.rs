@@ -29,8 +29,8 @@ use super::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::vectors::is_vector;
 
-/// Rewrites a call of one of them.
-pub(super) fn rewrite(expr: &mut Expr) {
+/// Rewrites a call of one of them, in a statement that may be about the catalogue.
+pub(super) fn rewrite(expr: &mut Expr, of_catalog: bool) {
     operator(expr);
     let Expr::Function(function) = expr else {
         return;
@@ -50,12 +50,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
         ("date", [x]) => cast(x.clone(), DataType::Date),
         ("array_lower", [array, dimension]) => {
             let length = call("array_length", vec![array.clone(), dimension.clone()]);
-            let first = if is_vector(array) { 0 } else { 1 };
+            let first = if of_catalog && is_vector(array) { 0 } else { 1 };
             case(Expr::IsNotNull(Box::new(length)), number(first), None)
         }
         ("array_upper", [array, dimension]) => {
             let length = call("array_length", vec![array.clone(), dimension.clone()]);
-            match is_vector(array) {
+            match of_catalog && is_vector(array) {
                 true => nested(binary(&length, BinaryOperator::Minus, &number(1))),
                 false => length,
             }

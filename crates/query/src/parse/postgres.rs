@@ -317,12 +317,16 @@ fn copy_options(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Rewrites a statement's tree.
+/// Rewrites the tree of a statement, which may be about the catalogue.
 ///
 /// # Errors
 /// `Invalid`: 22P02 for a constant of type BYTEA that is none, 0A000 for what nothing would do.
-pub(super) fn tree(statement: &mut Statement) -> Result<()> {
-    match visit_mut(statement, &mut Rewriter::default()) {
+pub(super) fn tree(statement: &mut Statement, of_catalog: bool) -> Result<()> {
+    let mut rewriter = Rewriter {
+        of_catalog,
+        ..Rewriter::default()
+    };
+    match visit_mut(statement, &mut rewriter) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -347,6 +351,7 @@ pub(crate) fn formats(statement: &mut Statement) -> Result<()> {
 struct Rewriter {
     names: KeptNames,
     whole_rows: WholeRows,
+    of_catalog: bool,
 }
 
 impl VisitorMut for Rewriter {
@@ -385,7 +390,7 @@ impl VisitorMut for Rewriter {
         checked(nested_exists::in_expr(expr))?;
         distinct(expr);
         power(expr);
-        calls::rewrite(expr);
+        calls::rewrite(expr, self.of_catalog);
         checked(json::rewrite(expr))?;
         array(expr);
         padded(expr);

@@ -56,9 +56,9 @@ const TRANSACTIONS: [&str; 6] = [
     "xmin",
 ];
 
-/// Rewrites a statement.
-pub(crate) fn rewrite(statement: &mut Statement) {
-    let done = visit_mut(statement, &mut Rewriter);
+/// Rewrites a statement, which may be about the catalogue.
+pub(crate) fn rewrite(statement: &mut Statement, of_catalog: bool) {
+    let done = visit_mut(statement, &mut Rewriter { of_catalog });
     debug_assert!(done.is_continue(), "nothing ends the visit");
     if let Statement::Query(query) = statement {
         select_list::rewrite(query);
@@ -66,7 +66,10 @@ pub(crate) fn rewrite(statement: &mut Statement) {
     }
 }
 
-struct Rewriter;
+struct Rewriter {
+    /// Elsewhere columns that are called as those of the catalogue are users' own.
+    of_catalog: bool,
+}
 
 impl VisitorMut for Rewriter {
     type Break = ();
@@ -102,7 +105,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        rewrite_expr(expr);
+        rewrite_expr(expr, self.of_catalog);
         ControlFlow::Continue(())
     }
 
@@ -163,7 +166,7 @@ pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
-fn rewrite_expr(expr: &mut Expr) {
+fn rewrite_expr(expr: &mut Expr, of_catalog: bool) {
     match expr {
         Expr::Collate { expr: inner, .. } => {
             *expr = std::mem::replace(inner, null());
@@ -177,15 +180,8 @@ fn rewrite_expr(expr: &mut Expr) {
             if let Some(plain) = plain_operator(op) {
                 *op = plain;
             }
-            function_as_number(left, right);
-            function_as_number(right, left);
-            // A function's number is 0 where there is none; here it has a name, or none.
-            if names_function(left)
-                && matches!(right.as_ref(), Expr::Value(_))
-                && right.to_string() == "0"
-            {
-                let none = Value::SingleQuotedString(String::new());
-                **right = Expr::Value(none.into());
+            if of_catalog {
+                compare_functions(left, right);
             }
         }
         Expr::Function(function) => {
@@ -195,14 +191,18 @@ fn rewrite_expr(expr: &mut Expr) {
             });
             match member_of.or_else(|| facts::array_of(function)) {
                 Some(replaced) => *expr = replaced,
-                None => rewrite_function(function),
+                None => rewrite_function(function, of_catalog),
             }
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            let expanded = part_of_expanded(root, access_chain);
-            match expanded.or_else(|| first_letter(root, access_chain)) {
+            let letter = || match of_catalog {
+                true => first_letter(root, access_chain),
+                false => None,
+            };
+            match part_of_expanded(root, access_chain).or_else(letter) {
                 Some(replaced) => *expr = replaced,
-                None => count_as_lists(root, access_chain),
+                None if of_catalog => count_as_lists(root, access_chain),
+                None => {}
             }
         }
         Expr::Subquery(query) => {
@@ -216,14 +216,14 @@ fn rewrite_expr(expr: &mut Expr) {
         && parts(&function.name) == ["generate_subscripts"]
         && let Some(list) = first_argument(function)
     {
-        let first = if is_vector(&list) { 0 } else { 1 };
+        let first = if of_catalog && is_vector(&list) { 0 } else { 1 };
         *expr = subscripts(list, first);
     }
     if let Expr::Function(function) = expr
         && parts(&function.name) == ["array_upper"]
         && let Some(list) = first_argument(function)
     {
-        let of_vector = is_vector(&list);
+        let of_vector = of_catalog && is_vector(&list);
         let last = call("nullif", vec![count(list), number(0)]);
         *expr = match of_vector {
             true => computed(last, BinaryOperator::Minus, number(1)),
@@ -388,6 +388,17 @@ fn function_as_number(named: &mut Expr, other: &Expr) {
     }
 }
 
+/// Compares columns of `pg_type` that name functions with numbers of these.
+fn compare_functions(left: &mut Expr, right: &mut Expr) {
+    function_as_number(left, right);
+    function_as_number(right, left);
+    // A function's number is 0 where there is none; here it has a name, or none.
+    if names_function(left) && matches!(right, Expr::Value(_)) && right.to_string() == "0" {
+        let none = Value::SingleQuotedString(String::new());
+        *right = Expr::Value(none.into());
+    }
+}
+
 /// Whether a column of `pg_type` names a function.
 fn names_function(expr: &Expr) -> bool {
     matches!(
@@ -406,7 +417,7 @@ pub(super) fn first_argument(function: &Function) -> Option<Expr> {
     }
 }
 
-fn rewrite_function(function: &mut Function) {
+fn rewrite_function(function: &mut Function, of_catalog: bool) {
     if parts(&function.name) == ["information_schema", "_pg_expandarray"] {
         let list = first_argument(function).unwrap_or_else(null);
         if let Expr::Function(unnest) = call("unnest", vec![call(EXPANDED, vec![list])]) {
@@ -420,17 +431,17 @@ fn rewrite_function(function: &mut Function) {
         function.name.0.remove(0);
     }
     if parts(&function.name) == ["age"]
-        && first_argument(function).is_some_and(|of| is_transaction(&of))
+        && first_argument(function).is_some_and(|of| is_transaction(&of, of_catalog))
     {
         function.name = ObjectName(vec![part(XID_AGE)]);
     }
 }
 
 /// Whether an expression is the number of a transaction: casts to `xid` have become such to BIGINT.
-fn is_transaction(expr: &Expr) -> bool {
+fn is_transaction(expr: &Expr, of_catalog: bool) -> bool {
     match expr {
         Expr::Cast { data_type, .. } => matches!(data_type, DataType::BigInt(_)),
-        expr => TRANSACTIONS.contains(&column(expr).as_str()),
+        expr => of_catalog && TRANSACTIONS.contains(&column(expr).as_str()),
     }
 }
 

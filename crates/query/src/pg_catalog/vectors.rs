@@ -8,15 +8,26 @@
 //! ```
 //!
 //! Rewrites sqlparser's tree and does nothing else, for columns whose names only `pg_index` has
-//! (FCT-1).
+//! (FCT-1), in statements that name something of the catalogue.
 
 use datafusion::sql::sqlparser::ast::{AccessExpr, BinaryOperator, Expr, Ident, Subscript};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::rewrite::{computed, null, number};
 use crate::parse::folded;
 
 /// The columns that are vectors.
 const VECTORS: [&str; 4] = ["indkey", "indcollation", "indclass", "indoption"];
+
+/// Whether a word is the name of something in the catalogue. In a statement without one, whatever
+/// is called as a column there is a user's own.
+pub(crate) fn is_of_catalog(token: &TokenWithSpan) -> bool {
+    let Token::Word(word) = &token.token else {
+        return false;
+    };
+    let begin = word.value.get(..3);
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case("pg_"))
+}
 
 /// Whether an expression is a vector, or one that is cast to a list.
 pub(crate) fn is_vector(expr: &Expr) -> bool {

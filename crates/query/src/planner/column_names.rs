@@ -4,6 +4,7 @@
 //! | written                        | called                                        |
 //! | ------------------------------ | --------------------------------------------- |
 //! | `t.a`, `(t.a)`, `a::TEXT`      | `a`                                           |
+//! | `t.a[1]`, `(t.s).a`            | `a`                                           |
 //! | `count(*)`, `upper(a)`         | `count`, `upper`                              |
 //! | `1::INT`, `DATE '2013-01-01'`  | `int4`, `date`                                |
 //! | `CASE ... ELSE a END`          | `a`; `case` where no column stands there      |
@@ -59,10 +60,13 @@ fn found(expr: &Expr) -> Found {
             Some(name) => Found::Name(folded(name)),
             None => Found::Nothing,
         },
-        Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
-            Some(AccessExpr::Dot(field)) => found(field),
-            _ => found(root),
-        },
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(field) => Some(field),
+                AccessExpr::Subscript(_) => None,
+            });
+            field.map_or_else(|| found(root), found)
+        }
         Expr::Function(function) => {
             if let Some((cast, type_name)) = cast_of(function) {
                 return found(cast).or_type(|| type_name.to_owned());
