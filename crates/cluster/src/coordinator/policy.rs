@@ -566,8 +566,8 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// Proposes to merge the links `from..end`; those after the base in groups first where they are
-    /// too many for one merge.
+    /// Proposes to merge the links `from..end`; those after the base in groups first where those of
+    /// them that hold anything are too many for one merge.
     fn merge(
         &self,
         chain: &Chain,
@@ -589,8 +589,8 @@ impl<'a> Policy<'a> {
             return;
         }
         let newer = &links[usize::from(with_base)..];
-        for group in newer.chunks(self.settings.fan_in) {
-            if group.len() > 1 {
+        for group in groups(newer, self.settings.fan_in) {
+            if group.iter().filter(|link| link.sources > 0).count() > 1 {
                 let bytes = group.iter().map(|link| link.bytes).sum();
                 self.push(chain, group, urgency, bytes, ranked);
             }
@@ -624,6 +624,23 @@ impl<'a> Policy<'a> {
             },
         });
     }
+}
+
+/// Neighbours in groups of at most so many with data in the range; those without cost a merge
+/// nothing, and go with what is before them.
+fn groups(links: &[Link], sources_max: usize) -> impl Iterator<Item = &[Link]> {
+    let mut rest = links;
+    std::iter::from_fn(move || {
+        let mut sources = 0;
+        let is_too_much = |link: &Link| {
+            sources += usize::from(link.sources > 0);
+            sources > sources_max
+        };
+        let end = rest.iter().position(is_too_much).unwrap_or(rest.len());
+        let (group, after) = rest.split_at(end);
+        rest = after;
+        (!group.is_empty()).then_some(group)
+    })
 }
 
 /// The most runs that a reader meets in any of the ranges if it ends at `boundary`.

@@ -498,6 +498,37 @@ fn too_many_runs_for_one_merge_are_joined_in_groups_first() {
     ]);
 }
 
+/// Under rising keys most runs hold nothing for most ranges: that costs no merges of its own.
+#[test]
+fn runs_without_data_are_not_counted_in_groups() {
+    let mut text = String::from("sealed 160 sorted 160\ntable t\n");
+    for scu in 101..=160 {
+        let keys = if scu <= 130 { "a..c" } else { "n..p" };
+        text += &format!("sorted {scu} {keys}:1M\n");
+    }
+    text += "range ..m\nbase 1..=100 64M\nrange m..\nbase 1..=100 64M\n";
+    let mut case = Case::of(&text);
+    case.settings.split_bytes = u64::MAX;
+    case.settings.task_bytes = u64::MAX;
+    for case in [Case::of(&text).idle(10_000), case] {
+        let inputs = |low: Option<&str>| {
+            let low = low.map(literal::key);
+            let of_range = |proposal: Proposal| match proposal {
+                Proposal::Merge {
+                    low: at, inputs, ..
+                } => (at == low).then_some(inputs.len()),
+                _ => None,
+            };
+            let mut inputs: Vec<usize> =
+                case.proposals().into_iter().filter_map(of_range).collect();
+            inputs.sort_unstable();
+            inputs
+        };
+        assert_eq!(inputs(None), [8, 8, 8, 36]);
+        assert_eq!(inputs(Some("m")), [6, 8, 8, 38]);
+    }
+}
+
 #[test]
 fn large_ranges_are_cut_near_the_middle_before_they_are_merged() {
     let text = "sealed 109 sorted 109
