@@ -14,7 +14,10 @@
 //! Invariant RPR-1: nothing is deleted, and nothing is put in the place of what is lost. What the
 //! database says after something was set aside is another history than what it said before: SCUs
 //! have numbers again that batches had which are lost, so no token, and no folder of backups, of
-//! the one is good for the other.
+//! the one is good for the other. No table gets an id that the log names: rows of one whose edit
+//! was set aside would be its rows.
+
+mod given_up;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -32,13 +35,14 @@ use lazybase_engine::read::remedy::outlook;
 use lazybase_engine::read::{DamagedFiles, read_times};
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::{
-    KeptFrames, SET_ASIDE, examine as examine_log, keep_whole_frames, open_sealed,
+    KeptFrames, SET_ASIDE, examine as examine_log, keep_whole_frames, newest_table, open_sealed,
 };
 use lazybase_model::error::UNREADABLE;
 use lazybase_model::{Error, Result, Span};
 
 use crate::condemned;
 use crate::parts::{SegmentPart, segments_of};
+use given_up::{GivenUp, Rows};
 
 /// The folder of the log.
 const LOG: &str = "log/";
@@ -295,11 +299,15 @@ pub struct SetAside {
     /// Why, a line for each step: also where the file that kept the database from opening is gone,
     /// and none was moved.
     pub why: Vec<String>,
-    /// The rows of batches that were acknowledged, most likely, and stand behind the damage of a
-    /// log: as far as what is left of it tells.
+    /// What is lost, as far as what is left tells: the rows of batches that were acknowledged, most
+    /// likely, and stand behind the damage of a log; the definitions in files of the manifest, and
+    /// the rows that nothing else leads to.
     pub lost: Vec<Damage>,
     /// The newest checkpoint of the history that began.
     begun: Option<u64>,
+    given_up: GivenUp,
+    /// The rows behind the damage of logs.
+    cut: Rows,
 }
 
 impl SetAside {
@@ -331,6 +339,10 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
     loop {
         let found = examine(env).await?;
         let Some(error) = found.closed else {
+            let manifest = manifest_without(env, &[]).await?;
+            let held = examine_log(&*env.store, &manifest).await?;
+            let lost = done.given_up.lost(&manifest, &held, &done.cut);
+            done.lost.extend(lost);
             return Ok(done);
         };
         let Some(file) = error.file().map(str::to_owned) else {
@@ -344,6 +356,8 @@ pub async fn set_aside(env: &Env) -> Result<SetAside> {
         match FileKind::of_name(&file) {
             Some((_, number)) => {
                 let (manifest, files) = manifest_before(env, number, &error, &mut done.why).await?;
+                let gone = (file.as_str(), &files[..]);
+                done.given_up.note(&*env.store, &manifest, gone).await;
                 done.begun = Some(begin_history(env, manifest, &mut history, number).await?);
                 for file in files {
                     move_aside(&*env.store, &file).await?;
@@ -399,7 +413,10 @@ async fn manifest_before(
         };
         match met.file().and_then(FileKind::of_name) {
             Some((_, older)) if older < from => from = older,
-            _ => return Err(error.clone()),
+            _ => {
+                let hint = "nothing of the manifest can be read without it: restore a backup";
+                return Err(error.clone().with_hint(hint));
+            }
         }
         why.push(met.fact());
     }
@@ -437,6 +454,9 @@ async fn begin_history(
     let mut manifest = manifest;
     manifest.database.history = history;
     manifest.epoch += 1;
+    if let Some(named) = newest_table(&*env.store).await? {
+        manifest.next_table = manifest.next_table.max(named.0 + 1);
+    }
     manifest.number = newest.unwrap_or(0).max(number).max(manifest.number) + 1;
     let name = FileKind::Checkpoint.file_name(manifest.number);
     let bytes = encode_checkpoint(env.random.next_u64(), &manifest)?;
@@ -485,15 +505,19 @@ async fn cut_logs(
             store.create_log(file, *bytes, Some(&copy)).await?;
         }
         done.files.push(file.clone());
-        let lost = kept.given_up.iter();
-        done.lost.extend(lost.map(|((scu, table), rows)| Damage {
-            file: file.clone(),
-            table: Some(manifest.table_name(*table)),
-            scus: Some(Span::single(*scu)),
-            keys: None,
-            current: true,
-            what: format!("stored rows that were set aside with {file}: {rows}"),
-        }));
+        for ((scu, table), rows) in kept.given_up {
+            *done.cut.entry((scu, table)).or_default() += rows;
+            let state = manifest.tables.get(&table);
+            let name = state.map(|state| state.table.name.clone());
+            done.lost.push(Damage {
+                file: file.clone(),
+                table: Some(name.unwrap_or_else(|| done.given_up.name(table))),
+                scus: Some(Span::single(scu)),
+                keys: None,
+                current: true,
+                what: format!("stored rows that were set aside with {file}: {rows}"),
+            });
+        }
     }
     Ok(())
 }

@@ -1,22 +1,25 @@
 //! Random damage over a closed database, then repair: afterwards each answer is exact, or an error
 //! whose loss the repair had named; nothing is lost that an earlier stage held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
 use lazybase_cluster::{
-    Examination, Instance, Settings, SettleTo, SnapshotRequest, StageName, examine, set_aside,
+    Damage, Examination, Instance, Settings, SettleTo, SnapshotRequest, StageName, examine,
+    set_aside,
 };
 use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::{Env, Store};
-use lazybase_model::{ErrorKind, Freshness, ScuNumber, Span};
+use lazybase_engine::manifest::Ddl;
+use lazybase_engine::schema::Alteration;
+use lazybase_model::{ErrorKind, Freshness, ScuNumber, Span, Table};
 
 use crate::damage::files;
-use crate::harness::{at, commit, create, fresh, keeping, open, pause, scan, settings};
+use crate::harness::{Row, at, commit, create, fresh, keeping, open, pause, scan, settings};
 use crate::heal::{batch, create_view};
 use crate::model::Model;
 
@@ -266,6 +269,174 @@ fn after_repair_each_answer_is_exact_or_its_loss_was_named() {
         whole > 5 && lost > 1 && closed > 1,
         "{whole} {lost} {closed}"
     );
+}
+
+/// A bit of a file of the manifest flips.
+fn flip_edit(store: &MemoryStore, file: &str) {
+    block_on(async {
+        let length = store.len(file).await.unwrap();
+        let mut bytes = store.read(file, 0..length).await.unwrap().to_vec();
+        bytes[length as usize / 2] ^= 1;
+        store.delete(file).await.unwrap();
+        store.put_if_absent(file, bytes.into()).await.unwrap();
+    });
+}
+
+/// The SCUs of a table that are said to be lost.
+fn lost_scus(lost: &[Damage], names: &[&str]) -> BTreeSet<ScuNumber> {
+    let of_table = lost.iter().filter(|damage| {
+        let table = damage.table.as_deref();
+        table.is_some_and(|table| names.contains(&table))
+    });
+    let spans = of_table.filter_map(|damage| damage.scus);
+    let numbers = spans.flat_map(|span| span.first.0..=span.last.0);
+    numbers.map(ScuNumber).collect()
+}
+
+/// The edit that says this.
+fn edit_with(store: &MemoryStore, text: &str) -> String {
+    let mut edits = files(store, "manifest/").into_iter();
+    let says = |edit: &String| {
+        let length = block_on(store.len(edit)).unwrap();
+        let bytes = block_on(store.read(edit, 0..length)).unwrap();
+        String::from_utf8_lossy(&bytes).contains(text)
+    };
+    edits.find(says).unwrap()
+}
+
+/// The newest rows that are there of a table, none where it is gone, and the SCU that they end at.
+/// `None` where they can't be read.
+fn newest(opened: &Instance, name: &str) -> Option<(Vec<Row>, ScuNumber)> {
+    let Ok(table) = opened.table(name) else {
+        return Some((Vec::new(), ScuNumber::ZERO));
+    };
+    let request = SnapshotRequest {
+        tables: Some(vec![table.id]),
+        ..SnapshotRequest::default()
+    };
+    let snapshot = block_on(opened.snapshot(request)).ok()?;
+    let rows = scan(&snapshot, &table).ok()?;
+    Some((rows, snapshot.horizon().scu))
+}
+
+#[test]
+fn what_goes_with_an_edit_is_named_by_table_and_scu() {
+    let step = match std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
+        true => 1,
+        false => 3,
+    };
+    let (mut named, mut unread) = (0, 0);
+    for retention in [3600, 0] {
+        let story = write_story(Duration::from_secs(retention));
+        let edits = files(&story.store, "manifest/");
+        // The first one has nothing before it.
+        for edit in edits.iter().skip(1).step_by(step) {
+            let store = killed(&story.store);
+            flip_edit(&store, edit);
+            let aside = block_on(set_aside(&env(&store))).unwrap();
+            let found = looked_at(&store);
+            let context = format!("{retention} s, {edit}: {:?} {:?}", aside.lost, found.lost);
+            let opened = open(Arc::new(store.clone()), story.settings.clone()).unwrap();
+            for (name, id) in [("t", "t1"), ("u", "t2")] {
+                let nameless = format!("{id}, whose name is lost");
+                let told = lost_scus(&aside.lost, &[name, &nameless]);
+                let Some((rows, there)) = newest(&opened, name) else {
+                    unread += 1;
+                    assert!(!lost_scus(&found.lost, &[name]).is_empty(), "{context}");
+                    continue;
+                };
+                let known = story.models.get(&there);
+                let known = known.map(Model::rows).unwrap_or_default();
+                assert_eq!(rows, known, "{context}: {name}");
+                let after = story.models.keys().filter(|scu| **scu > there);
+                let after: BTreeSet<ScuNumber> = after.copied().collect();
+                named += after.len();
+                assert_eq!(told, after, "{context}: {name}");
+            }
+            match found.lost.is_empty() {
+                true => crate::harness::close_whole(&opened),
+                false => block_on(opened.close()).unwrap(),
+            }
+        }
+    }
+    assert!(named > 10, "{named} {unread}");
+}
+
+/// The log holds rows of a table whose edit is gone: they are those of no other table.
+#[test]
+fn a_table_gets_no_rows_of_one_whose_edit_was_set_aside() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let t = create(&instance, "t");
+    let u = create(&instance, "u");
+    let edit = edit_with(&store, "\"name\":\"u\"");
+    let mut model = Model::default();
+    let horizon = commit(&instance, &[(&t, &batch(0)), (&u, &batch(1))]).unwrap();
+    model.apply(&batch(0));
+    let whole = killed(&store);
+    block_on(instance.close()).unwrap();
+    for is_there in [true, false] {
+        let image = killed(&whole);
+        match is_there {
+            true => flip_edit(&image, &edit),
+            false => block_on(image.delete(&edit)).unwrap(),
+        }
+        let aside = block_on(set_aside(&env(&image))).unwrap();
+        let nameless = format!("{}, whose name is lost", u.id);
+        let lost = lost_scus(&aside.lost, &[&nameless]);
+        assert_eq!(lost, BTreeSet::from([horizon.scu]), "{aside:?}");
+        let opened = open(Arc::new(image.clone()), keeping()).unwrap();
+        let other = create(&opened, "u");
+        for _ in 0..2 {
+            let snapshot = fresh(&opened, Freshness::ZERO);
+            assert_eq!(scan(&snapshot, &other).unwrap(), Vec::new());
+            assert_eq!(scan(&snapshot, &t).unwrap(), model.rows());
+            block_on(opened.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+        }
+        crate::harness::close_whole(&opened);
+    }
+}
+
+/// Batches under a definition whose edit is gone are given up: the next definition has its version.
+#[test]
+fn a_batch_under_a_definition_that_was_set_aside_is_given_up() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    let alter = |instance: &Instance, table: &Arc<Table>, from: &str, to: &str| {
+        let rename = Alteration::RenameColumn {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        };
+        let next = instance.define_alteration(table, &[rename]).unwrap();
+        let ddl = Ddl::Alter {
+            base: table.version,
+            table: next.as_ref().clone(),
+        };
+        block_on(instance.commit(vec![ddl], None)).unwrap();
+        next
+    };
+    let altered = alter(&instance, &t, "count", "counted");
+    let edit = edit_with(&store, "\"alter\"");
+    let horizon = commit(&instance, &[(&altered, &batch(1))]).unwrap();
+    let image = killed(&store);
+    block_on(instance.close()).unwrap();
+    flip_edit(&image, &edit);
+    let aside = block_on(set_aside(&env(&image))).unwrap();
+    let lost = lost_scus(&aside.lost, &["t"]);
+    assert_eq!(lost, BTreeSet::from([horizon.scu]), "{aside:?}");
+    let opened = open(Arc::new(image.clone()), keeping()).unwrap();
+    let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
+    let other = alter(&opened, &t, "note", "noted");
+    assert_eq!(other.version, altered.version);
+    let rows = scan(&fresh(&opened, Freshness::ZERO), &other).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(opened.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    crate::harness::close_whole(&opened);
 }
 
 /// Puts other bytes in the place of a log file.

@@ -77,7 +77,9 @@ pub use files::LogStart;
 pub use frame::FramePlace;
 pub(crate) use fuzz::{log_of_payloads, read_payload};
 pub use prepared::Prepared;
-pub use recover::{KeptFrames, Recovered, examine, keep_whole_frames, open_sealed, recover};
+pub use recover::{
+    KeptFrames, Recovered, examine, keep_whole_frames, newest_table, open_sealed, recover,
+};
 pub use waiting::WaitingWriter;
 pub use writer::{Acknowledgement, BatchNumber, BatchWriter};
 

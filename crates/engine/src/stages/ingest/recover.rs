@@ -32,7 +32,7 @@ mod scan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lazybase_model::{Error, Result, ScuNumber};
+use lazybase_model::{Error, Result, ScuNumber, TableId};
 
 use super::SET_ASIDE;
 use super::Sealed;
@@ -49,7 +49,7 @@ use crate::manifest::file::FileKind;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry};
 use scan::{FileScan, scan_file};
 
-pub use keep::{KeptFrames, keep_whole_frames};
+pub use keep::{KeptFrames, keep_whole_frames, newest_table};
 
 /// What recovery found.
 #[derive(Debug)]
@@ -100,14 +100,24 @@ pub async fn recover(env: &Env, manifest: &Manifest) -> Result<Recovered> {
     })
 }
 
-/// How many batches the log holds behind the manifest's last sealed SCU. Writes nothing.
+/// The stored rows of the batches that the log holds behind the manifest's last sealed SCU. Writes
+/// nothing.
 ///
 /// # Errors
 /// As [`recover`].
-pub async fn examine(store: &dyn Store, manifest: &Manifest) -> Result<u64> {
+pub async fn examine(
+    store: &dyn Store,
+    manifest: &Manifest,
+) -> Result<BTreeMap<(ScuNumber, TableId), u64>> {
     let listed = list_log(store).await?;
     let (_, commits) = read_log(store, manifest, &listed).await?;
-    Ok(commits.len() as u64)
+    let mut rows = BTreeMap::new();
+    for found in &commits {
+        for part in &found.commit.parts {
+            *rows.entry((found.scu, part.table)).or_default() += part.rows;
+        }
+    }
+    Ok(rows)
 }
 
 /// The files of the log, and the batches behind the manifest's last sealed SCU.
@@ -133,6 +143,7 @@ async fn read_log(
     }
     check_order(manifest, &commits)?;
     check_ddl_batch(manifest, &scans, &commits)?;
+    check_definitions(manifest, &commits)?;
     check_parts(store, manifest, &scans, &commits).await?;
     Ok((scans, commits))
 }
@@ -443,6 +454,27 @@ fn check_ddl_batch(manifest: &Manifest, scans: &[FileScan], commits: &[FoundComm
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that no batch was written under a definition of its table that the manifest does not
+/// have: its edit is gone, and another definition may get the version that it had.
+fn check_definitions(manifest: &Manifest, commits: &[FoundCommit]) -> Result<()> {
+    for found in commits {
+        for part in &found.commit.parts {
+            let state = manifest.tables.get(&part.table);
+            let Some(state) = state.filter(|state| part.version > state.table.version) else {
+                continue;
+            };
+            let (name, place) = (&state.table.name, found.place);
+            let what = format!(
+                "a batch was written under version {} of table {name:?}, which the manifest does \
+                 not have",
+                part.version.0
+            );
+            return Err(damaged(&place.file_name(), place.offset, &what));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that every data frame that a batch names is there, whole.

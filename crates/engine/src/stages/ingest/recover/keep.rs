@@ -13,7 +13,7 @@ use lazybase_model::{Result, ScuNumber, TableId};
 use super::super::frame::commit::Commit;
 use super::super::frame::{
     FILE_HEADER_BYTES, FRAME_ALIGNMENT, FileHeader, FrameHeader, FrameKind, HeaderState,
-    log_number, payload_of,
+    LOG_FOLDER, log_number, payload_of,
 };
 use super::scan::{Found, walk};
 use crate::env::Store;
@@ -60,12 +60,7 @@ pub async fn keep_whole_frames(
         .clamp(FILE_HEADER_BYTES, length);
     let mut kept = Vec::new();
     for identity in identities(&content, number) {
-        let header = FileHeader {
-            number,
-            identity,
-            previous: None,
-            durable: FILE_HEADER_BYTES,
-        };
+        let header = header_of(number, identity);
         for found in walk(&content, &header, 0) {
             let Found::Good(offset, frame) = found else {
                 continue;
@@ -105,11 +100,8 @@ pub async fn keep_whole_frames(
 impl KeptFrames {
     /// Counts the rows of a batch, if the frame at `offset` is a commit that would count.
     fn give_up(&mut self, content: &Bytes, offset: u64, frame: &FrameHeader, manifest: &Manifest) {
-        let end = offset + frame.frame_length();
-        let whole = content.slice(offset as usize..end as usize);
-        let payload = payload_of(&whole, frame);
         // One that can't be read tells nothing: the file itself is named.
-        let Ok(commit) = payload.and_then(|payload| Commit::decode(&payload)) else {
+        let Some(commit) = commit_of(content, offset, frame) else {
             return;
         };
         if manifest.counts(frame.scu, commit.ddl_batch) {
@@ -118,6 +110,54 @@ impl KeptFrames {
             }
         }
     }
+}
+
+/// The greatest id of a table that commit frames of the log name, whether they count or not; none
+/// without such frames. Files that can't be read have none that will ever count.
+///
+/// # Errors
+/// The store's, where it can't list the log.
+pub async fn newest_table(store: &dyn Store) -> Result<Option<TableId>> {
+    let mut newest = None;
+    for (file, length) in store.list(LOG_FOLDER).await? {
+        let Some(number) = log_number(&file).filter(|_| length >= FILE_HEADER_BYTES) else {
+            continue;
+        };
+        let Ok(content) = store.read(&file, 0..length).await else {
+            continue;
+        };
+        for identity in identities(&content, number) {
+            for found in walk(&content, &header_of(number, identity), 0) {
+                let commit = match found {
+                    Found::Good(offset, frame) if frame.kind == FrameKind::Commit => {
+                        commit_of(&content, offset, &frame)
+                    }
+                    _ => None,
+                };
+                let parts = commit.map(|commit| commit.parts).unwrap_or_default();
+                newest = newest.max(parts.iter().map(|part| part.table).max());
+            }
+        }
+    }
+    Ok(newest)
+}
+
+/// The header under which the frames of one life of a file are walked, whatever its own says.
+fn header_of(number: u64, identity: u64) -> FileHeader {
+    FileHeader {
+        number,
+        identity,
+        previous: None,
+        durable: FILE_HEADER_BYTES,
+    }
+}
+
+/// What the commit frame at `offset` says; none if that can't be read.
+fn commit_of(content: &Bytes, offset: u64, frame: &FrameHeader) -> Option<Commit> {
+    let end = offset + frame.frame_length();
+    let whole = content.slice(offset as usize..end as usize);
+    let payload = payload_of(&whole, frame).ok()?;
+    Commit::decode(&payload).ok()
 }
 
 /// The identities that frames of file `number` carry, whatever its header says.
