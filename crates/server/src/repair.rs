@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lazybase_cluster::{
     Damage, Examination, Instance, SetAside, examine, finish_set_aside, set_aside,
@@ -19,41 +20,44 @@ use serde_json::{Value, json};
 use crate::cli::{RepairArgs, ReportFormat};
 use crate::failure;
 use crate::figures::{bytes, counted};
-use crate::open;
+use crate::{open, wall};
 
 /// A dry run met damage that opening the database heals.
 const HEALABLE: u8 = 3;
 /// Something is lost.
 const LOST: u8 = 4;
+/// The SQLSTATE of a folder that somebody has.
+const IN_USE: &str = "55006";
+/// How often a folder is tried that this process had, and how long it waits in between.
+const FREE_TRIES_MAX: u32 = 500;
+/// See `FREE_TRIES_MAX`.
+const FREE_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs the command.
 pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCode> {
     let folder = open::folder(db)?;
-    let look = async || {
-        let store = LocalStore::open_to_look(&folder)?;
-        examine(&Env::system(Arc::new(store))).await
-    };
+    // Whoever has it at the start is another process; later it may be this one.
+    drop(LocalStore::open_to_look(&folder)?);
+    let own = async || once_free(|| LocalStore::open(&folder)).await;
+    let look = async || examine(&once_free(|| LocalStore::open_to_look(&folder)).await?).await;
     let mut aside = SetAside::default();
     let mut before = look().await?;
     if !args.dry_run && !before.pending.is_empty() {
-        let store = LocalStore::open(&folder)?;
-        finish_set_aside(&Env::system(Arc::new(store))).await?;
+        finish_set_aside(&own().await?).await?;
         before = look().await?;
     }
     if args.set_aside && before.closed.is_some() {
-        let store = LocalStore::open(&folder)?;
-        aside = set_aside(&Env::system(Arc::new(store))).await?;
+        aside = set_aside(&own().await?).await?;
         before = look().await?;
         before.healable.retain(|damage| !aside.is_given_up(damage));
     }
     let (mut healed, mut given_up) = (Vec::new(), Vec::new());
     let mut after = before.clone();
     if !args.dry_run && before.closed.is_none() {
-        let env = Env::system(Arc::new(LocalStore::open(&folder)?));
-        let instance = Instance::open_healing(env, open::settings(), &before.errors).await?;
+        let instance =
+            Instance::open_healing(own().await?, open::settings(), &before.errors).await?;
         let verified = instance.verify(&|_| {}).await;
         let closed = instance.close().await;
-        // It has the folder until its last handle goes.
         drop(instance);
         verified.and(closed)?;
         after = look().await?;
@@ -75,6 +79,18 @@ pub(crate) async fn run(db: Option<PathBuf>, args: RepairArgs) -> Result<ExitCod
         (false, false) => ExitCode::from(HEALABLE),
         (false, true) => ExitCode::SUCCESS,
     })
+}
+
+/// Takes a folder that this process had a moment ago: a thread that worked for it may hold it
+/// until it has ended.
+async fn once_free(take: impl Fn() -> Result<LocalStore>) -> Result<Env> {
+    for _ in 0..FREE_TRIES_MAX {
+        match take() {
+            Err(error) if error.sqlstate() == IN_USE => wall::sleep(FREE_EVERY).await,
+            taken => return taken.map(|store| Env::system(Arc::new(store))),
+        }
+    }
+    take().map(|store| Env::system(Arc::new(store)))
 }
 
 /// What the database does without from now on.
@@ -195,3 +211,6 @@ fn report(gone: &Gone, healed: &[Damage], found: &Examination) -> Value {
         "lost": gone.lost(found).map(of).collect::<Vec<_>>(),
     })
 }
+
+#[cfg(test)]
+mod tests;
