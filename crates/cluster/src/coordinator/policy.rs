@@ -588,12 +588,23 @@ impl<'a> Policy<'a> {
             self.push(chain, links, urgency, bytes, ranked);
             return;
         }
+        // What was joined before waits until nothing else is left to join: it is not written anew
+        // for each group behind it.
         let newer = &links[usize::from(with_base)..];
-        for group in groups(newer, self.settings.fan_in) {
-            if group.iter().filter(|link| link.sources > 0).count() > 1 {
-                let bytes = group.iter().map(|link| link.bytes).sum();
-                self.push(chain, group, urgency, bytes, ranked);
-            }
+        let is_large = |group: &&[Link]| group.iter().filter(|link| link.sources > 0).count() > 1;
+        let sorted = newer.chunk_by(|one, next| one.kind == next.kind);
+        let sorted = sorted.filter(|stretch| stretch[0].kind == RunKind::Sorted);
+        let fan_in = self.settings.fan_in;
+        let mut joined: Vec<&[Link]> = sorted
+            .flat_map(|stretch| groups(stretch, fan_in))
+            .filter(is_large)
+            .collect();
+        if joined.is_empty() {
+            joined = groups(newer, fan_in).filter(is_large).collect();
+        }
+        for group in joined {
+            let bytes = group.iter().map(|link| link.bytes).sum();
+            self.push(chain, group, urgency, bytes, ranked);
         }
     }
 

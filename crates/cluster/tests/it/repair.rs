@@ -311,6 +311,7 @@ fn newest(opened: &Instance, name: &str) -> Option<(Vec<Row>, ScuNumber)> {
         return Some((Vec::new(), ScuNumber::ZERO));
     };
     let request = SnapshotRequest {
+        freshness: Freshness::ZERO,
         tables: Some(vec![table.id]),
         ..SnapshotRequest::default()
     };
