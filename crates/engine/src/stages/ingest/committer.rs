@@ -277,8 +277,8 @@ impl Committer {
         }
     }
 
-    /// Waits for events, seals when the open SCU is old enough, or tries again to remove files. False
-    /// when there is nobody left.
+    /// Waits for events, seals when the open SCU is old enough, or tries again to remove files.
+    /// False when there is nobody left.
     async fn next_events(
         &mut self,
         queue: &mut mpsc::UnboundedReceiver<Event>,
