@@ -498,6 +498,30 @@ fn too_many_runs_for_one_merge_are_joined_in_groups_first() {
     ]);
 }
 
+#[test]
+fn what_was_joined_waits_until_nothing_else_is_left_to_join() {
+    let of = |runs: &str| {
+        let table = "table t\nrange ..\nbase 1..=100 640M\n";
+        let mut case = Case::of(&format!("sealed 133 sorted 133\n{table}{runs}"));
+        case.settings.split_bytes = u64::MAX;
+        case.settings.task_bytes = u64::MAX;
+        case
+    };
+    let mut runs = String::from("merged 101..=108 8M\nmerged 109..=116 8M\n");
+    for scu in 117..=133 {
+        runs += &format!("sorted {scu} 1M\n");
+    }
+    of(&runs).proposes(&[
+        "v1 - Merged [4, 5, 6, 7, 8, 9, 10, 11]",
+        "v1 - Merged [12, 13, 14, 15, 16, 17, 18, 19]",
+    ]);
+    let mut runs = String::new();
+    for first in (101..=131).step_by(3).take(9) {
+        runs += &format!("merged {first}..={} 1M\n", first + 2);
+    }
+    of(&runs).proposes(&["v1 - Merged [2, 3, 4, 5, 6, 7, 8, 9]"]);
+}
+
 /// Under rising keys most runs hold nothing for most ranges: that costs no merges of its own.
 #[test]
 fn runs_without_data_are_not_counted_in_groups() {
