@@ -3,8 +3,8 @@
 //! Pure, but for the counts.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -79,8 +79,34 @@ pub(super) struct EqualKeys {
     null_equality: NullEquality,
     /// The most pairs between two pauses, as long as no key has more rows on the left.
     pairs_max: u64,
-    /// For each partition of the left, by the hash of the key.
-    counts: Vec<Vec<AtomicU32>>,
+    /// For each partition of the left, once it has rows: a plan that is only shown has none.
+    counts: Vec<OnceLock<Counts>>,
+}
+
+/// How many rows of the left have the same keys.
+#[derive(Debug)]
+struct Counts {
+    /// By the hash of the key.
+    each: Box<[AtomicU32]>,
+    /// The largest of them: each batch on the right asks for it.
+    most: AtomicU32,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            each: (0..COUNTS).map(|_| AtomicU32::new(0)).collect(),
+            most: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Counts {
+    fn clear(&self) {
+        for count in self.each.iter().chain([&self.most]) {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 impl EqualKeys {
@@ -101,27 +127,28 @@ impl EqualKeys {
         left_partitions: usize,
         pairs_max: u64,
     ) -> EqualKeys {
-        let counts = || (0..COUNTS).map(|_| AtomicU32::new(0)).collect();
         EqualKeys {
             left,
             right,
             null_equality,
             pairs_max,
-            counts: (0..left_partitions.max(1)).map(|_| counts()).collect(),
+            counts: (0..left_partitions.max(1))
+                .map(|_| OnceLock::new())
+                .collect(),
         }
     }
 
     /// What is counted of the left that a partition of the right meets: that of the same number, or
     /// the only one.
-    fn counts(&self, partition: usize) -> &[AtomicU32] {
+    fn counts(&self, partition: usize) -> &OnceLock<Counts> {
         &self.counts[partition % self.counts.len()]
     }
 }
 
 impl Gauge for EqualKeys {
     fn begin(&self, partition: usize) {
-        for count in self.counts(partition) {
-            count.store(0, Ordering::Relaxed);
+        if let Some(counts) = self.counts(partition).get() {
+            counts.clear();
         }
     }
 
@@ -132,28 +159,33 @@ impl Gauge for EqualKeys {
             NullEquality::NullEqualsNothing => nulls(&keys),
             NullEquality::NullEqualsNull => None,
         };
-        let counts = self.counts(partition);
+        let counts = self.counts(partition).get_or_init(Counts::default);
+        let mut most = 0;
         for (at, place) in places(&keys, rows.num_rows())?.enumerate() {
             if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)) {
-                counts[place].fetch_add(1, Ordering::Relaxed);
+                most = most.max(counts.each[place].fetch_add(1, Ordering::Relaxed) + 1);
             }
         }
+        counts.most.fetch_max(most, Ordering::Relaxed);
         Ok(())
     }
 
     fn parts(&self, partition: usize, rows: &RecordBatch) -> Result<Vec<usize>> {
-        let counts = self.counts(partition);
-        let most = counts.iter().map(|count| count.load(Ordering::Relaxed));
-        let most = u64::from(most.max().unwrap_or(0));
-        // So it is nearly always, and the keys need not be looked at.
-        if rows.num_rows() > 0 && most * rows.num_rows() as u64 <= self.pairs_max {
-            return Ok(vec![rows.num_rows()]);
+        if rows.num_rows() == 0 {
+            return Ok(Vec::new());
         }
+        let of = |count: &AtomicU32| u64::from(count.load(Ordering::Relaxed));
+        // So it is nearly always, and the keys need not be looked at.
+        let few = |counts: &&Counts| of(&counts.most) * rows.num_rows() as u64 <= self.pairs_max;
+        let counts = self.counts(partition).get();
+        let Some(counts) = counts.filter(|counts| !few(counts)) else {
+            return Ok(vec![rows.num_rows()]);
+        };
         let keys = keys(&self.right, rows)?;
         let mut parts = Vec::new();
         let (mut part, mut pairs) = (0, 0);
         for place in places(&keys, rows.num_rows())? {
-            let of_row = u64::from(counts[place].load(Ordering::Relaxed));
+            let of_row = of(&counts.each[place]);
             if part > 0 && pairs + of_row > self.pairs_max {
                 parts.push(part);
                 (part, pairs) = (0, 0);
