@@ -293,13 +293,13 @@ impl Settings {
     /// be said of that.
     pub(crate) fn begin(&mut self, begun: &[(String, String)]) -> Vec<String> {
         let defaults = self.clone();
-        let set = begun.iter().map(|(name, value)| {
-            let refused = self.set(name, Some(value), &defaults).err()?;
+        let refused = begun.iter().filter_map(|(name, value)| {
+            let why = self.set(name, Some(value), &defaults).err()?;
             Some(format!(
-                "{name} = {value:?} of the role or the database is not followed: {refused}"
+                "{name} = {value:?} of the role or the database is not followed: {why}"
             ))
         });
-        set.flatten().collect()
+        refused.collect()
     }
 
     /// Sets `name`; no value stands for what it is in `defaults`.

@@ -8,7 +8,7 @@
 //! | `json_extract_path(j, 'a', 'b')`     | `j #> '{a,b}'`                                  |
 //! | `json_extract_path_text(j, 'a', 'b')` | `j #>> '{a,b}'`                                |
 //! | `j ? 'a'`                            | `json_contains(j, 'a')`, NULL of NULL           |
-//! | `a::JSONB || b::JSONB`             | `jsonb_concat(a::JSONB, b::JSONB)`              |
+//! | `a::JSONB \|\| b::JSONB`             | `jsonb_concat(a::JSONB, b::JSONB)`              |
 //! | `json_array_length(j)`               | `json_length(j)::INT`                           |
 //! | `jsonb_typeof(j)`                    | `json_typeof(j)`, and so with all others        |
 //! | `json_array_elements(j)`             | `unnest(json_elements(j))`                      |
