@@ -64,7 +64,8 @@ impl Coordinator {
         let sorted = sorted.min().filter(|_| !is_planted(Planted::LogPinIgnored));
         let sorted_through = sorted.unwrap_or(manifest.sorted_through);
         let (version, damaged) = self.shared.reader.damaged.files();
-        if version != self.healing.looked_at {
+        let (avoids, index) = self.shared.reader.index_avoiding(&manifest);
+        if version != self.healing.looked_at || version != avoids {
             // What was found since then may be made of what would go now (HEAL-2).
             return Ok(());
         }
@@ -73,6 +74,7 @@ impl Coordinator {
         // Attempts read back what they wrote before they report.
         let verified = collect::Verified {
             views: &views,
+            index: Some(&index),
             unhealed_runs: &self.healing.unhealed,
             damaged: &damaged,
             read_instead: &read_instead,

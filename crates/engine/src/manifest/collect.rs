@@ -43,6 +43,8 @@ pub struct Verified<'v> {
     pub read_instead: &'v BTreeSet<ScuNumber>,
     /// Boundaries that secondary views of these tables are being brought to.
     pub views: &'v [(TableId, ScuNumber)],
+    /// The manifest's paths that need none of the damaged files, where they are known.
+    pub index: Option<&'v ReadIndex>,
 }
 
 impl Default for Verified<'_> {
@@ -58,6 +60,7 @@ impl Default for Verified<'_> {
             damaged: &NO_FILES,
             read_instead: &NO_SCUS,
             views: &[],
+            index: None,
         }
     }
 }
@@ -75,7 +78,14 @@ pub fn retirable(
 ) -> Option<Edit> {
     let kept_micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
     let before_micros = now_micros.saturating_sub(kept_micros);
-    let index = ReadIndex::avoiding(manifest, verified.damaged);
+    let made;
+    let index = match verified.index {
+        Some(index) => index,
+        None => {
+            made = ReadIndex::avoiding(manifest, verified.damaged);
+            &made
+        }
+    };
     let common = index.common_horizon();
     let mut runs = Vec::new();
     let heals = |range: &RangeState| {
@@ -88,7 +98,7 @@ pub fn retirable(
             manifest,
             view,
             range,
-            &index,
+            index,
             before_micros,
             verified,
             &mut runs,

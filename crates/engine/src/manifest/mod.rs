@@ -14,6 +14,7 @@
 //! | `graph`, `cut` | which runs answer at which boundary; the manifest of an earlier one |
 //! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
 //! | `pins`, `collect` | who reads what, and what may go |
+//! | `unchanged` | which ranges are as an earlier manifest had them |
 
 mod apply;
 pub mod check;
@@ -29,6 +30,7 @@ mod partitions;
 pub mod pins;
 pub mod state;
 pub mod store;
+mod unchanged;
 mod verify;
 
 pub(crate) use apply::view_fits;
@@ -42,6 +44,7 @@ pub use state::{
     RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
 };
 pub use store::ManifestStore;
+pub use unchanged::{SeenRanges, Unchanged};
 pub use verify::verify_files;
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 //!
 //! Reads the paths of a manifest; no I/O, no clock.
 
-use std::collections::BTreeSet;
-
 use lazybase_model::ScuNumber;
 use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
 
@@ -29,7 +27,7 @@ pub(super) fn newest_common(index: &ReadIndex) -> ScuNumber {
     let ranges: Vec<&RangePaths> = index
         .tables
         .values()
-        .flat_map(|table| &table.ranges)
+        .flat_map(|table| table.ranges.iter().map(|range| &**range))
         .filter(|range| !lost(range))
         .collect();
     // Before the oldest table there is nothing to answer from: true, and of no use.
@@ -39,24 +37,25 @@ pub(super) fn newest_common(index: &ReadIndex) -> ScuNumber {
         .map(|table| table.created_after.0)
         .min();
     let oldest = created.map_or(newest, |created| created + 1).min(newest);
-    let mut candidates: BTreeSet<u64> = ranges
-        .iter()
-        .flat_map(|range| range.stretch_ends())
-        .collect();
-    candidates.insert(newest);
     let mut best: Option<(u32, ScuNumber)> = None;
-    for boundary in candidates.range(oldest..=newest).rev() {
-        let boundary = ScuNumber(*boundary);
-        let worst = ranges.iter().try_fold(0, |worst: u32, range| {
-            range.fewest_runs(boundary).map(|runs| runs.max(worst))
-        });
+    // From the newest boundary back to each at which some range is reached otherwise.
+    let mut candidate = Some(newest);
+    while let Some(boundary) = candidate.filter(|boundary| *boundary >= oldest) {
+        let (mut worst, mut before) = (Some(0), None);
+        for range in &ranges {
+            let (runs, end) = range.fewest_and_before(boundary);
+            worst = worst.zip(runs).map(|(worst, runs)| runs.max(worst));
+            before = before.max(end);
+        }
+        let at = ScuNumber(boundary);
         match worst {
-            Some(worst) if worst as usize <= BEST_EFFORT_RUNS_MAX => return boundary,
+            Some(worst) if worst as usize <= BEST_EFFORT_RUNS_MAX => return at,
             Some(worst) if best.is_none_or(|(least, _)| worst < least) => {
-                best = Some((worst, boundary));
+                best = Some((worst, at));
             }
             _ => {}
         }
+        candidate = before;
     }
     best.map_or(index.sorted_through, |(_, boundary)| boundary)
 }

@@ -10,6 +10,8 @@
 //!    reaches, so that what its own start costs is known when it comes up.
 //! 3. Each stretch keeps the best edge that ends in it; a path is followed back from there.
 //!
+//! An index takes over from an earlier one what did not change since.
+//!
 //! Edges with a damaged file are passed over, so that an earlier representation answers in their
 //! place: the runs that they were made of, or for a sorted SCU its log, if it is still kept.
 //!
@@ -17,7 +19,7 @@
 //! range up to its boundary once, and none after it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
 use lazybase_model::{Error, ScuNumber, Span, TableId, ViewId};
@@ -26,8 +28,8 @@ use super::common_horizon;
 use super::damaged::DamagedFiles;
 use crate::key::Key;
 use crate::manifest::{
-    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SegmentMeta,
-    TableState,
+    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SeenRanges,
+    SegmentMeta, TableState,
 };
 
 #[cfg(test)]
@@ -360,6 +362,15 @@ impl RangePaths {
         ends(&self.cheapest).into_iter().chain(ends(&self.fewest))
     }
 
+    /// The fewest runs of an answer at a boundary, and the boundary before its stretch: the next
+    /// older one that is reached otherwise.
+    pub(super) fn fewest_and_before(&self, boundary: u64) -> (Option<u32>, Option<u64>) {
+        let after = self.fewest.partition_point(|step| step.at <= boundary);
+        let step = self.fewest[..after].last();
+        let runs = step.and_then(|step| step.reach).map(|reach| reach.runs);
+        (runs, step.and_then(|step| step.at.checked_sub(1)))
+    }
+
     /// All runs of the answer that best effort takes at a boundary: the cheapest, or the fewest
     /// where those are too many; runs that hold nothing for the range included.
     pub(super) fn runs_to(&self, boundary: ScuNumber, runs_max: usize) -> Vec<RunId> {
@@ -480,14 +491,19 @@ fn sweep(
     rank: fn(&Reach) -> Rank,
     passable: impl Fn(&Edge) -> bool,
 ) -> Vec<Step> {
-    let mut begins: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-    let mut ends: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-    let mut points = BTreeSet::from([0, empty_through + 1]);
+    let mut begins: Vec<(u64, usize)> = Vec::with_capacity(edges.len());
+    let mut ends: Vec<(u64, usize)> = Vec::with_capacity(edges.len());
+    let mut points = vec![0, empty_through + 1];
     for (number, edge) in edges.iter().enumerate().filter(|(_, edge)| passable(edge)) {
-        begins.entry(edge.to_min).or_default().push(number);
-        ends.entry(edge.to_max + 1).or_default().push(number);
+        begins.push((edge.to_min, number));
+        ends.push((edge.to_max + 1, number));
         points.extend([edge.to_min, edge.to_max + 1]);
     }
+    begins.sort_unstable();
+    ends.sort_unstable();
+    points.sort_unstable();
+    points.dedup();
+    let (mut begins, mut ends) = (begins.into_iter().peekable(), ends.into_iter().peekable());
     let nothing = Reach {
         edge: None,
         work: 0,
@@ -499,26 +515,26 @@ fn sweep(
     let mut ranks: Vec<Option<Reach>> = vec![None; edges.len()];
     let mut open: BTreeSet<(Rank, usize)> = BTreeSet::new();
     for at in points {
-        for number in ends.get(&at).into_iter().flatten() {
-            if let Some(reach) = &ranks[*number] {
-                open.remove(&(rank(reach), *number));
+        while let Some((_, number)) = ends.next_if(|(end, _)| *end == at) {
+            if let Some(reach) = &ranks[number] {
+                open.remove(&(rank(reach), number));
             }
         }
-        for number in begins.get(&at).into_iter().flatten() {
-            let edge = &edges[*number];
+        while let Some((_, number)) = begins.next_if(|(begin, _)| *begin == at) {
+            let edge = &edges[number];
             // The edge begins before `at`, so that the way to its start is known.
             let Some(start) = lookup(&steps, edge.from) else {
                 continue;
             };
             let reach = Reach {
-                edge: Some(*number),
+                edge: Some(number),
                 work: start.work + edge.work,
                 runs: start.runs + edge.runs.len() as u32,
                 superseded: start.superseded + u32::from(edge.superseded),
                 edges: start.edges + 1,
             };
-            open.insert((rank(&reach), *number));
-            ranks[*number] = Some(reach);
+            open.insert((rank(&reach), number));
+            ranks[number] = Some(reach);
         }
         let reach = match open.first() {
             _ if at <= empty_through => Some(nothing),
@@ -563,10 +579,11 @@ pub(super) struct TablePaths {
     view: ViewId,
     pub(super) name: String,
     pub(super) created_after: ScuNumber,
-    pub(super) ranges: Vec<RangePaths>,
-    /// Work and runs at `sorted_through` and at the common horizon, which nearly all reads use.
-    newest: Option<Arc<TablePath>>,
-    common: Option<Arc<TablePath>>,
+    pub(super) ranges: Vec<Arc<RangePaths>>,
+    /// Work and runs at `sorted_through` and at the common horizon, which nearly all reads use:
+    /// known once somebody has asked.
+    newest: OnceLock<Option<Arc<TablePath>>>,
+    common: OnceLock<Option<Arc<TablePath>>>,
 }
 
 impl TablePaths {
@@ -576,6 +593,17 @@ impl TablePaths {
         state: &TableState,
         damaged: &DamagedFiles,
     ) -> TablePaths {
+        TablePaths::with(&[], manifest, state, damaged)
+    }
+
+    /// The same, where the paths of some ranges are known, by their place.
+    fn with(
+        known: &[Option<Arc<RangePaths>>],
+        manifest: &Manifest,
+        state: &TableState,
+        damaged: &DamagedFiles,
+    ) -> TablePaths {
+        let new = |at| Arc::new(RangePaths::new(manifest, state, at, damaged));
         let ranges = 0..state.ranges.len();
         TablePaths {
             table: state.table.id,
@@ -583,10 +611,10 @@ impl TablePaths {
             name: state.table.name.clone(),
             created_after: state.created_after,
             ranges: ranges
-                .map(|at| RangePaths::new(manifest, state, at, damaged))
+                .map(|at| known.get(at).cloned().flatten().unwrap_or_else(|| new(at)))
                 .collect(),
-            newest: None,
-            common: None,
+            newest: OnceLock::new(),
+            common: OnceLock::new(),
         }
     }
 
@@ -643,6 +671,8 @@ pub struct ReadIndex {
     pub(super) tables: BTreeMap<TableId, TablePaths>,
     /// Times by SCU, oldest first.
     pub(super) times: Vec<(ScuNumber, ScuTime)>,
+    /// What its paths are made of, if they pass over no damaged file.
+    made_of: Option<SeenRanges>,
 }
 
 impl ReadIndex {
@@ -653,10 +683,36 @@ impl ReadIndex {
 
     /// The index of a manifest without the damaged ones of its files.
     pub fn avoiding(manifest: &Manifest, damaged: &DamagedFiles) -> ReadIndex {
-        let tables = manifest
-            .tables
-            .iter()
-            .map(|(id, state)| (*id, TablePaths::new(manifest, state, damaged)));
+        ReadIndex::after(None, manifest, damaged)
+    }
+
+    /// The same, with the paths of an earlier index where nothing changed that they are made of.
+    pub fn after(
+        earlier: Option<&ReadIndex>,
+        manifest: &Manifest,
+        damaged: &DamagedFiles,
+    ) -> ReadIndex {
+        // Paths around damaged files are made of more than a range and its runs.
+        let is_whole = damaged.is_empty();
+        let earlier = earlier.filter(|_| is_whole).and_then(|index| {
+            let made_of = index.made_of.as_ref()?;
+            Some((index, made_of.beside(manifest)))
+        });
+        let known = |state: &TableState| -> Vec<Option<Arc<RangePaths>>> {
+            let Some((index, unchanged)) = &earlier else {
+                return Vec::new();
+            };
+            let ranges = index.ranges(state.table.id).unwrap_or_default();
+            let unchanged = unchanged.ranges_of(state).into_iter();
+            let known = unchanged.zip(ranges);
+            known
+                .map(|(same, paths)| same.then(|| Arc::clone(paths)))
+                .collect()
+        };
+        let tables = manifest.tables.iter().map(|(id, state)| {
+            let paths = TablePaths::with(&known(state), manifest, state, damaged);
+            (*id, paths)
+        });
         let mut index = ReadIndex {
             sealed_through: manifest.sealed_through,
             sorted_through: manifest.sorted_through,
@@ -667,13 +723,9 @@ impl ReadIndex {
                 .iter()
                 .map(|(scu, time)| (*scu, *time))
                 .collect(),
+            made_of: is_whole.then(|| SeenRanges::of(manifest)),
         };
         index.common = common_horizon::newest_common(&index);
-        let (newest, common) = (index.sorted_through, index.common);
-        for table in index.tables.values_mut() {
-            table.newest = table.cheapest(newest);
-            table.common = table.path(common, |range| common_horizon::few_runs(range, common));
-        }
         index
     }
 
@@ -705,7 +757,7 @@ impl ReadIndex {
     }
 
     /// The paths of a table's ranges, in the order of keys.
-    pub fn ranges(&self, table: TableId) -> Option<&[RangePaths]> {
+    pub fn ranges(&self, table: TableId) -> Option<&[Arc<RangePaths>]> {
         self.tables.get(&table).map(|table| table.ranges.as_slice())
     }
 
@@ -713,10 +765,13 @@ impl ReadIndex {
     /// than best effort allows, where that can be.
     pub(super) fn path(&self, table: &TablePaths, boundary: ScuNumber) -> Option<Arc<TablePath>> {
         if boundary == self.sorted_through {
-            return table.newest.clone();
+            let newest = table.newest.get_or_init(|| table.cheapest(boundary));
+            return newest.clone();
         }
         if boundary == self.common {
-            return table.common.clone();
+            let few = |range: &RangePaths| common_horizon::few_runs(range, boundary);
+            let common = table.common.get_or_init(|| table.path(boundary, few));
+            return common.clone();
         }
         table.cheapest(boundary)
     }

@@ -258,14 +258,15 @@ impl Reader {
     }
 
     /// The same, and which set of damaged files they avoid.
-    fn index_avoiding(&self, manifest: &Manifest) -> (u64, Arc<ReadIndex>) {
+    pub fn index_avoiding(&self, manifest: &Manifest) -> (u64, Arc<ReadIndex>) {
         let (avoids, damaged) = self.damaged.files();
         let of = (manifest.number, avoids);
         let mut kept = self.index.lock();
         match &*kept {
             Some((known, index)) if *known == of => (avoids, Arc::clone(index)),
             _ => {
-                let index = Arc::new(ReadIndex::avoiding(manifest, &damaged));
+                let earlier = kept.as_ref().map(|(_, index)| &**index);
+                let index = Arc::new(ReadIndex::after(earlier, manifest, &damaged));
                 *kept = Some((of, Arc::clone(&index)));
                 (avoids, index)
             }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::manifest::literal;
 
+mod reused;
+
 fn index(text: &str) -> (Manifest, ReadIndex) {
     let manifest = literal::manifest(text).unwrap();
     let index = ReadIndex::new(&manifest);

@@ -1,0 +1,85 @@
+//! Reused paths against those made anew, after random edits.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::manifest::testing::{Draw, Story};
+
+/// The index of `manifest` with what `earlier` knows of it, once it is the same as a new one.
+fn checked(earlier: &ReadIndex, manifest: &Manifest) -> ReadIndex {
+    let reused = ReadIndex::after(Some(earlier), manifest, &DamagedFiles::new());
+    let new = ReadIndex::new(manifest);
+    assert_eq!(reused.common_horizon(), new.common_horizon());
+    for table in manifest.tables.keys() {
+        let [reused, new] = [&reused, &new].map(|index| format!("{:?}", index.ranges(*table)));
+        assert_eq!(reused, new);
+    }
+    reused
+}
+
+/// The files of one run hold more than was known, as when they were made again.
+fn healed(manifest: &Manifest, draw: &mut Draw) -> Manifest {
+    let mut healed = manifest.clone();
+    let runs: Vec<RunId> = healed.runs.keys().copied().collect();
+    if let Some(id) = draw.pick(&runs) {
+        let run = Arc::make_mut(healed.runs.get_mut(id).unwrap());
+        for segment in &mut run.segments {
+            Arc::make_mut(segment).bytes += 1 << 20;
+        }
+    }
+    healed
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn reused_paths_are_those_made_anew(seed: u64) {
+        let (mut story, mut draw) = (Story::new(), Draw(seed));
+        story.create_table("first");
+        let mut index = ReadIndex::new(&story.manifest);
+        for _ in 0..100 {
+            let Some(edit) = story.random_edit(&mut draw) else { continue };
+            story.apply(edit);
+            // Several edits may pass between two looks.
+            match draw.below(4) {
+                0 => {}
+                1 => {
+                    let healed = healed(&story.manifest, &mut draw);
+                    index = checked(&checked(&index, &healed), &story.manifest);
+                }
+                _ => index = checked(&index, &story.manifest),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_that_an_edit_leaves_alone_keeps_its_paths() {
+    let text = |merged: &str| {
+        format!(
+            "sealed 102 sorted 102
+             table t
+               range ..m
+                 base 1..=100 64M
+                 sorted 101 1M
+                 sorted 102 1M
+               range m..
+                 base 1..=100 64M
+                 sorted 101 1M
+                 sorted 102 1M
+                 {merged}"
+        )
+    };
+    let before = literal::manifest(&text("")).unwrap();
+    let mut after = literal::manifest(&text("merged 101..=102 2M")).unwrap();
+    // An edit leaves the runs that it does not touch in place.
+    after.runs.extend(before.runs.clone());
+    let index = ReadIndex::new(&before);
+    let next = checked(&index, &after);
+    let kept = |at: usize| {
+        let [before, after] = [&index, &next].map(|index| &index.ranges(TableId(1)).unwrap()[at]);
+        Arc::ptr_eq(before, after)
+    };
+    assert_eq!([kept(0), kept(1)], [true, false]);
+}
