@@ -29,6 +29,7 @@
 //! runs that no running task reads; a settled state has no proposals.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::key::Key;
@@ -41,12 +42,14 @@ use lazybase_model::{ScuNumber, ViewId};
 
 use crate::settings::Settings;
 use chain::{Chain, Link};
+use chains::Chains;
 use targets::Late;
 
 pub use look::Look;
 pub use targets::cheap_behind_micros;
 
 mod chain;
+mod chains;
 mod look;
 mod targets;
 mod views;
@@ -275,7 +278,14 @@ const FOLD_LINKS: usize = 32;
 
 /// What should be done, most urgent first.
 pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
-    let policy = Policy::new(manifest, load);
+    let chains = Chains::after(None, manifest, load.running);
+    let late = Late::of(manifest, load, &chains);
+    propose_of(manifest, load, &chains, late)
+}
+
+/// The same, where the chains and what is late are known.
+fn propose_of(manifest: &Manifest, load: &Load<'_>, chains: &Chains, late: Late) -> Vec<Proposal> {
+    let policy = Policy::new(manifest, load, chains, late);
     let mut ranked = policy.sorts();
     ranked.extend(views::advances(manifest, load, policy.idle));
     ranked.extend(policy.remap());
@@ -337,7 +347,7 @@ struct Policy<'a> {
     manifest: &'a Manifest,
     load: &'a Load<'a>,
     settings: &'a PolicySettings,
-    chains: Vec<Chain>,
+    chains: Vec<Arc<Chain>>,
     /// Merges end here, in all ranges.
     boundary: ScuNumber,
     /// Whether a round is on: ranges with too many runs at the boundary are merged.
@@ -351,11 +361,11 @@ struct Policy<'a> {
 }
 
 impl<'a> Policy<'a> {
-    fn new(manifest: &'a Manifest, load: &'a Load<'a>) -> Policy<'a> {
+    fn new(manifest: &'a Manifest, load: &'a Load<'a>, chains: &Chains, late: Late) -> Policy<'a> {
         let settings = load.settings;
         let tables = manifest.tables.values().chain(manifest.views.values());
-        let chains: Vec<Chain> = tables
-            .flat_map(|table| Chain::of_table(manifest, table, load.running))
+        let chains: Vec<Arc<Chain>> = tables
+            .flat_map(|table| chains.of_state(table).iter().cloned())
             .collect();
         let newest = manifest.sorted_through;
         let unfinished = unfinished(&chains, settings);
@@ -373,7 +383,7 @@ impl<'a> Policy<'a> {
             settings,
             boundary: unfinished.filter(|_| !idle).unwrap_or(newest),
             round: unfinished.is_some() || full || idle,
-            late: Late::of(manifest, load),
+            late,
             idle,
             soon_over: rewritten <= IDLE_BYTES,
             chains,
@@ -506,9 +516,7 @@ impl<'a> Policy<'a> {
     /// comes in behind. At rest all of them go there by themselves.
     fn awaited(&self, chain: &Chain) -> Option<usize> {
         let through = self.load.awaited(self.manifest)?;
-        chain
-            .links_to_reach(self.manifest, through)
-            .filter(|_| !self.idle)
+        chain.links_to_reach(through).filter(|_| !self.idle)
     }
 
     /// Where a merge of the newest links begins.
@@ -539,7 +547,10 @@ impl<'a> Policy<'a> {
     fn has_come_to_rest(&self, chain: &Chain, end: usize) -> bool {
         let newest = chain.newest_change();
         let rest = self.manifest.sorted_through.0.saturating_sub(newest.0);
-        let cost = chain.rewritten(0, end, self.settings.move_bytes_min);
+        if rest < REST_SCUS {
+            return false;
+        }
+        let cost = chain.rewritten_of_first(end, self.settings.move_bytes_min);
         let after = chain.bytes_after_base().max(1);
         rest >= REST_SCUS + (cost / after).saturating_mul(16).min(REST_SCUS_MAX)
     }
@@ -547,6 +558,9 @@ impl<'a> Policy<'a> {
     /// Runs without data in the range go into the run before them: nothing is rewritten.
     fn fold(&self, chain: &Chain, begin: usize, end: usize, ranked: &mut Vec<Ranked>) {
         let links = &chain.links[begin..end];
+        if links.len() <= FOLD_LINKS {
+            return;
+        }
         let mut first = 0;
         for at in 1..=links.len() {
             if links.get(at).is_some_and(|link| link.sources == 0) {
@@ -655,20 +669,20 @@ fn groups(links: &[Link], sources_max: usize) -> impl Iterator<Item = &[Link]> {
 }
 
 /// The most runs that a reader meets in any of the ranges if it ends at `boundary`.
-fn most_sources(chains: &[Chain], boundary: ScuNumber) -> usize {
+fn most_sources(chains: &[Arc<Chain>], boundary: ScuNumber) -> usize {
     let sources = chains.iter().map(|chain| chain.sources_to(boundary));
     sources.max().unwrap_or(0)
 }
 
 /// Where the round ends that these ranges are in, if one is not at its end.
-fn unfinished(chains: &[Chain], settings: &PolicySettings) -> Option<ScuNumber> {
-    let front = chains.iter().map(Chain::front).max()?;
+fn unfinished(chains: &[Arc<Chain>], settings: &PolicySettings) -> Option<ScuNumber> {
+    let front = chains.iter().map(|chain| chain.front()).max()?;
     (most_sources(chains, front) > settings.runs_best).then_some(front)
 }
 
 /// The bytes that are rewritten when everything goes to the authority.
-fn rewritten_by_rest(chains: &[Chain], settings: &PolicySettings) -> u64 {
+fn rewritten_by_rest(chains: &[Arc<Chain>], settings: &PolicySettings) -> u64 {
     let open = chains.iter().filter(|chain| chain.links.len() > 1);
-    open.map(|chain| chain.rewritten(0, chain.links.len(), settings.move_bytes_min))
+    open.map(|chain| chain.rewritten_of_first(chain.links.len(), settings.move_bytes_min))
         .sum()
 }

@@ -1,10 +1,11 @@
 //! A key range as the merge policy sees it: the chain of its current runs, oldest first.
 //!
 //! Parts of one sorted SCU are one link; so are the inputs of a running merge, which count as the
-//! one run that they will be. Reads a manifest; pure.
+//! one run that they will be. What a chain is asked at every look, it knows from the first time on:
+//! most chains are those of the look before (`chains.rs`). Reads a manifest; pure.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lazybase_engine::key::Key;
 use lazybase_engine::manifest::{
@@ -12,7 +13,7 @@ use lazybase_engine::manifest::{
 };
 use lazybase_engine::read::paths::{segments_in, share_of};
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::{ScuNumber, ViewId};
+use lazybase_model::{ScuNumber, Span, ViewId};
 
 use super::RunningTask;
 
@@ -21,6 +22,8 @@ use super::RunningTask;
 pub(super) struct Link {
     pub(super) runs: Vec<RunId>,
     pub(super) kind: RunKind,
+    /// The SCUs of its runs.
+    span: Span,
     /// The newest SCU that changed anything: an answer can end here.
     pub(super) changes_through: ScuNumber,
     /// How many runs with data in the range a reader meets.
@@ -38,16 +41,21 @@ impl Link {
         Link {
             runs: vec![run.id],
             kind: run.kind,
+            span: run.span,
             changes_through: run.changes_through,
             sources: usize::from(share.segments > 0),
             bytes: share.bytes,
             busy: false,
-            segments: segments_in(run, &ranges[at].range).to_vec(),
+            segments: match share.segments {
+                0 => Vec::new(),
+                _ => segments_in(run, &ranges[at].range).to_vec(),
+            },
         }
     }
 
     fn join(&mut self, other: Link) {
         self.runs.extend(other.runs);
+        self.span.last = other.span.last;
         self.changes_through = self.changes_through.max(other.changes_through);
         self.sources += other.sources;
         self.bytes += other.bytes;
@@ -69,6 +77,20 @@ pub(super) struct Chain {
     /// Whether it is the last one of its table, or of its partition.
     is_last: bool,
     pub(super) links: Vec<Link>,
+    /// The inputs of each merge that runs in it.
+    merging: Vec<Vec<RunId>>,
+    /// For each link the newest change of it and of those before it.
+    changed_through: Vec<ScuNumber>,
+    /// For each link the sources before it, and at last those of all.
+    sources_before: Vec<usize>,
+    front: ScuNumber,
+    newest_change: ScuNumber,
+    bytes: u64,
+    bytes_after_base: u64,
+    is_busy: bool,
+    middle_of_all: OnceLock<Option<Key>>,
+    /// What a merge of all links rewrites, and for which least bytes of a segment that is moved.
+    rewritten_by_all: OnceLock<(u64, u64)>,
 }
 
 impl Chain {
@@ -77,55 +99,93 @@ impl Chain {
         manifest: &Manifest,
         table: &TableState,
         running: &[RunningTask],
-    ) -> Vec<Chain> {
+    ) -> Vec<Arc<Chain>> {
+        let ranges = 0..table.ranges.len();
+        ranges
+            .map(|at| Arc::new(Chain::of(manifest, table, at, running)))
+            .collect()
+    }
+
+    /// The chain of the range at position `at` of a table's ranges.
+    pub(super) fn of(
+        manifest: &Manifest,
+        table: &TableState,
+        at: usize,
+        running: &[RunningTask],
+    ) -> Chain {
         let view = table.table.primary.id;
         let rules = table.table.partitioning.as_ref();
         // The beginning of a partition is its bare prefix, which all keys in it are longer than.
         let prefix = rules.map(|rules| 1 + rules.prefix_bytes());
         let ends = |high: &Key| Some(high.as_bytes().len()) == prefix;
-        let ranges = table.ranges.iter().enumerate();
-        ranges
-            .map(|(at, state)| {
-                let tasks = tasks_in(running, view, state.range.low.as_ref());
-                Chain {
-                    view,
-                    low: state.range.low.clone(),
-                    high: state.range.high.clone(),
-                    is_last: state.range.high.as_ref().is_none_or(ends),
-                    links: links_of(manifest, &table.ranges, at, &tasks),
-                }
-            })
-            .collect()
+        let range = &table.ranges[at].range;
+        let merging = merges_in(running, view, range.low.as_ref());
+        let merging: Vec<Vec<RunId>> = merging.cloned().collect();
+        let links = links_of(manifest, &table.ranges, at, &tasks_of(&merging));
+        let mut changed_through = Vec::with_capacity(links.len());
+        let mut sources_before = Vec::with_capacity(links.len() + 1);
+        let (mut newest, mut sources) = (ScuNumber::ZERO, 0);
+        sources_before.push(sources);
+        for link in &links {
+            newest = newest.max(link.changes_through);
+            changed_through.push(newest);
+            sources += link.sources;
+            sources_before.push(sources);
+        }
+        let merged = |link: &&Link| link.kind != RunKind::Sorted || link.busy;
+        let fronts = links.iter().filter(merged).map(|link| link.changes_through);
+        let segments = links.iter().flat_map(|link| &link.segments);
+        let after_base = links.iter().filter(|link| link.kind != RunKind::Base);
+        Chain {
+            view,
+            low: range.low.clone(),
+            high: range.high.clone(),
+            is_last: range.high.as_ref().is_none_or(ends),
+            merging,
+            changed_through,
+            sources_before,
+            front: fronts.max().unwrap_or(ScuNumber::ZERO),
+            newest_change: segments
+                .map(|segment| segment.newest_scu)
+                .max()
+                .unwrap_or(ScuNumber::ZERO),
+            bytes: links.iter().map(|link| link.bytes).sum(),
+            bytes_after_base: after_base.map(|link| link.bytes).sum(),
+            is_busy: links.iter().any(|link| link.busy),
+            middle_of_all: OnceLock::new(),
+            rewritten_by_all: OnceLock::new(),
+            links,
+        }
+    }
+
+    /// Whether the same merges as these tasks say run in the range.
+    pub(super) fn is_merged_by(&self, running: &[RunningTask]) -> bool {
+        let merging = merges_in(running, self.view, self.low.as_ref());
+        self.merging.iter().eq(merging)
     }
 
     /// How many links end at or before `boundary`.
     pub(super) fn links_to(&self, boundary: ScuNumber) -> usize {
-        let after = |link: &Link| link.changes_through > boundary;
-        self.links
-            .iter()
-            .position(after)
-            .unwrap_or(self.links.len())
+        self.changed_through
+            .partition_point(|newest| *newest <= boundary)
     }
 
     /// How many links must go to the base so that it reaches `through`; nothing where it does,
     /// where a running merge has some of the range, and where the range's runs end before.
-    pub(super) fn links_to_reach(&self, manifest: &Manifest, through: ScuNumber) -> Option<usize> {
+    pub(super) fn links_to_reach(&self, through: ScuNumber) -> Option<usize> {
         if self.is_busy() {
             return None;
         }
-        let run = |id: Option<&RunId>| id.and_then(|id| manifest.runs.get(id));
-        let base = run(self.base()?.runs.first())?;
-        let begins =
-            |link: &&Link| run(link.runs.first()).is_some_and(|first| first.span.first <= through);
+        let base = self.base()?;
+        let begins = |link: &&Link| link.span.first <= through;
         let links = self.links.iter().take_while(begins).count();
-        let last = run(self.links[..links].last()?.runs.last())?;
+        let last = self.links[..links].last()?;
         (base.span.last < through && through <= last.span.last).then_some(links)
     }
 
     /// How many runs a reader that ends at `boundary` meets, running merges done.
     pub(super) fn sources_to(&self, boundary: ScuNumber) -> usize {
-        let links = &self.links[..self.links_to(boundary)];
-        links.iter().map(|link| link.sources).sum()
+        self.sources_before[self.links_to(boundary)]
     }
 
     /// The newest boundary up to which a reader meets at most so many runs, running merges done;
@@ -144,17 +204,11 @@ impl Chain {
     /// The newest boundary before which an answer can't end any more, once running merges are done
     /// and their inputs gone.
     pub(super) fn front(&self) -> ScuNumber {
-        let merged = |link: &&Link| link.kind != RunKind::Sorted || link.busy;
-        let fronts = self
-            .links
-            .iter()
-            .filter(merged)
-            .map(|link| link.changes_through);
-        fronts.max().unwrap_or(ScuNumber::ZERO)
+        self.front
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.links.iter().any(|link| link.busy)
+        self.is_busy
     }
 
     /// The base, where it is not being merged.
@@ -180,20 +234,17 @@ impl Chain {
     /// The newest SCU that changed a row of the range. Runs end later where the merges that made
     /// them took in SCUs that changed nothing here.
     pub(super) fn newest_change(&self) -> ScuNumber {
-        let segments = self.links.iter().flat_map(|link| &link.segments);
-        let newest = segments.map(|segment| segment.newest_scu).max();
-        newest.unwrap_or(ScuNumber::ZERO)
+        self.newest_change
     }
 
     /// The bytes of all runs in the range.
     pub(super) fn bytes(&self) -> u64 {
-        self.links.iter().map(|link| link.bytes).sum()
+        self.bytes
     }
 
     /// The bytes after the base.
     pub(super) fn bytes_after_base(&self) -> u64 {
-        let after = self.links.iter().filter(|link| link.kind != RunKind::Base);
-        after.map(|link| link.bytes).sum()
+        self.bytes_after_base
     }
 
     /// How eager the range is to go to its authority, in eighths: 6 to 12, by its place among the
@@ -206,6 +257,19 @@ impl Chain {
                 .rotate_left(29)
         });
         6 + (mixed + 1) % 7
+    }
+
+    /// What a merge of the oldest links, before `end`, rewrites of the first of them.
+    pub(super) fn rewritten_of_first(&self, end: usize, move_bytes_min: u64) -> u64 {
+        let rewritten = || self.rewritten(0, end, move_bytes_min);
+        if end < self.links.len() {
+            return rewritten();
+        }
+        let known = &self.rewritten_by_all;
+        match known.get_or_init(|| (move_bytes_min, rewritten())) {
+            (least, known) if *least == move_bytes_min => *known,
+            _ => rewritten(),
+        }
     }
 
     /// The bytes of the link `at` that a merge with the links after it, before `end`, rewrites:
@@ -246,6 +310,11 @@ impl Chain {
     /// Where to cut the range so that all its runs together fall in two near equal parts; nothing
     /// if one part would be small.
     pub(super) fn middle_of_all(&self) -> Option<Key> {
+        let middle = self.middle_of_all.get_or_init(|| self.find_middle_of_all());
+        middle.clone()
+    }
+
+    fn find_middle_of_all(&self) -> Option<Key> {
         let segments = self.links.iter().flat_map(|link| &link.segments);
         let total: u64 = segments.clone().map(|segment| segment.bytes).sum();
         let (off, key) = self.balanced(segments)?;
@@ -279,6 +348,9 @@ impl Chain {
     /// For keys that rise: the end of the base of a last range, if newer runs go on behind it. New
     /// rows then come into a range of their own, and the range before it is left in peace.
     pub(super) fn rising_edge(&self) -> Option<Key> {
+        if !self.is_last {
+            return None;
+        }
         let end = self.base()?.max_key()?;
         // What reaches beyond the range says nothing of it.
         let inside = |key: &Key| self.high.as_ref().is_none_or(|high| key < high);
@@ -287,25 +359,32 @@ impl Chain {
             .filter_map(Link::max_key)
             .any(|key| key > end && inside(key));
         let cuts = self.low.as_ref().is_none_or(|low| low < end);
-        (self.is_last && rising && cuts).then(|| end.clone())
+        (rising && cuts).then(|| end.clone())
     }
 }
 
-fn tasks_in(running: &[RunningTask], view: ViewId, low: Option<&Key>) -> BTreeMap<RunId, usize> {
-    let mut tasks = BTreeMap::new();
-    for (number, task) in running.iter().enumerate() {
-        match task {
-            RunningTask::Merge {
-                view: of,
-                low: at,
-                inputs,
-            } if *of == view && at.as_ref() == low => {
-                tasks.extend(inputs.iter().map(|input| (*input, number)));
-            }
-            _ => {}
-        }
-    }
-    tasks
+/// The inputs of each merge that runs in a range.
+fn merges_in<'r>(
+    running: &'r [RunningTask],
+    view: ViewId,
+    low: Option<&'r Key>,
+) -> impl Iterator<Item = &'r Vec<RunId>> {
+    running.iter().filter_map(move |task| match task {
+        RunningTask::Merge {
+            view: of,
+            low: at,
+            inputs,
+        } if *of == view && at.as_ref() == low => Some(inputs),
+        _ => None,
+    })
+}
+
+/// Which merge takes each run.
+fn tasks_of(merging: &[Vec<RunId>]) -> BTreeMap<RunId, usize> {
+    let merges = merging.iter().enumerate();
+    merges
+        .flat_map(|(number, inputs)| inputs.iter().map(move |input| (*input, number)))
+        .collect()
 }
 
 fn links_of(

@@ -8,13 +8,15 @@
 //! Reads [`Manifest`] and [`Load`]; pure. The other half of a target is for the work.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lazybase_engine::manifest::{Manifest, TableState};
 use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
 use lazybase_model::{ScuNumber, TableId, ViewId};
 
 use super::chain::Chain;
-use super::{Load, RunningTask, unfinished};
+use super::chains::Chains;
+use super::{Load, unfinished};
 use crate::lag;
 
 /// The tables that are late.
@@ -27,13 +29,15 @@ pub(super) struct Late {
 }
 
 impl Late {
-    pub(super) fn of(manifest: &Manifest, load: &Load<'_>) -> Late {
+    pub(super) fn of(manifest: &Manifest, load: &Load<'_>, chains: &Chains) -> Late {
         let mut late = Late::default();
         for state in manifest.tables.values() {
             let Some(target) = state.table.freshness_target_micros else {
                 continue;
             };
-            let chains = chains_of(manifest, state, load.running);
+            let chains: Vec<Arc<Chain>> = with_views(manifest, state)
+                .flat_map(|state| chains.of_state(state).iter().cloned())
+                .collect();
             let reached = cheap_through(manifest, state, &chains, load.settings.runs_best);
             if lag::micros_behind(manifest, load.now_micros, reached) > target / 2 {
                 let round = unfinished(&chains, load.settings);
@@ -61,27 +65,29 @@ impl Late {
 /// How stale an answer from a table is that meets as few runs as one at best effort, in
 /// microseconds: what its freshness target is held against.
 pub fn cheap_behind_micros(manifest: &Manifest, state: &TableState, now_micros: i64) -> u64 {
-    let chains = chains_of(manifest, state, &[]);
+    let chains: Vec<Arc<Chain>> = with_views(manifest, state)
+        .flat_map(|state| Chain::of_table(manifest, state, &[]))
+        .collect();
     let reached = cheap_through(manifest, state, &chains, BEST_EFFORT_RUNS_MAX);
     lag::micros_behind(manifest, now_micros, reached)
 }
 
-/// The chains of a table and of its secondary views.
-fn chains_of(manifest: &Manifest, state: &TableState, running: &[RunningTask]) -> Vec<Chain> {
+/// A table and its secondary views.
+fn with_views<'m>(
+    manifest: &'m Manifest,
+    state: &'m TableState,
+) -> impl Iterator<Item = &'m TableState> {
     let table = state.table.id;
     let views = manifest.views.values().map(|view| &**view);
-    let views = views.filter(|view| view.table.view_of == Some(table));
-    let states = std::iter::once(state).chain(views);
-    states
-        .flat_map(|state| Chain::of_table(manifest, state, running))
-        .collect()
+    let views = views.filter(move |view| view.table.view_of == Some(table));
+    std::iter::once(state).chain(views)
 }
 
 /// The newest boundary at which none of a table's ranges has more runs than that.
 fn cheap_through(
     manifest: &Manifest,
     state: &TableState,
-    chains: &[Chain],
+    chains: &[Arc<Chain>],
     runs_max: usize,
 ) -> ScuNumber {
     let sorted = lag::sorted_of(manifest, state);

@@ -152,6 +152,7 @@ struct Pipeline {
     running: Vec<Worker>,
     sorted: BTreeMap<ScuNumber, Worker>,
     settings: PolicySettings,
+    look: Option<Arc<Look>>,
     now: i64,
     files: u64,
     accepted: u64,
@@ -193,6 +194,7 @@ impl Pipeline {
             running: Vec::new(),
             sorted: BTreeMap::new(),
             settings: PolicySettings::default(),
+            look: None,
             now: 0,
             files: pipeline_files,
             accepted: 0,
@@ -272,26 +274,24 @@ impl Pipeline {
             .collect()
     }
 
-    fn proposals(&self) -> Vec<Proposal> {
-        let unsorted = self
-            .unsorted
-            .values()
-            .flatten()
-            .map(Piece::bytes)
-            .sum::<f64>() as u64;
+    /// What the policy says, with what it knows from the look before: the same as without.
+    fn proposals(&mut self) -> Vec<Proposal> {
+        let unsorted = self.unsorted.values().flatten().map(Piece::bytes);
+        let unsorted = unsorted.sum::<f64>() as u64;
         let running = self.running_tasks();
-        propose(
-            &self.manifest,
-            &Load {
-                running: &running,
-                idle_for: Duration::from_micros((self.now - self.last_ack) as u64),
-                now_micros: self.now,
-                open_batches: u64::from(self.open_since.is_some()),
-                unsorted_bytes: unsorted * RATIO + self.open_bytes(),
-                awaited_through: ScuNumber::ZERO,
-                settings: &self.settings,
-            },
-        )
+        let load = Load {
+            running: &running,
+            idle_for: Duration::from_micros((self.now - self.last_ack) as u64),
+            now_micros: self.now,
+            open_batches: u64::from(self.open_since.is_some()),
+            unsorted_bytes: unsorted * RATIO + self.open_bytes(),
+            awaited_through: ScuNumber::ZERO,
+            settings: &self.settings,
+        };
+        let manifest = Arc::new(self.manifest.clone());
+        let look = Look::again(self.look.as_ref(), &manifest, &load);
+        assert_eq!(look.proposals, propose(&manifest, &load));
+        self.look.insert(look).proposals.clone()
     }
 
     /// Hands out work until both workers are busy.
@@ -546,7 +546,7 @@ impl Pipeline {
     }
 
     #[track_caller]
-    fn is_settled(&self) {
+    fn is_settled(&mut self) {
         assert_eq!(self.proposals().first(), None);
         assert!(self.running.is_empty() && self.unsorted.is_empty());
         for (_, range) in self.manifest.all_ranges() {
@@ -556,10 +556,8 @@ impl Pipeline {
                 .collect();
             assert_eq!(kinds, [RunKind::Base]);
         }
-        assert_eq!(
-            ReadIndex::new(&self.manifest).common_horizon(),
-            self.manifest.sealed_through
-        );
+        let common = ReadIndex::new(&self.manifest).common_horizon();
+        assert_eq!(common, self.manifest.sealed_through);
     }
 }
 
