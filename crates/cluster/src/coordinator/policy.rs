@@ -45,11 +45,13 @@ use chain::{Chain, Link};
 use chains::Chains;
 use targets::Late;
 
+pub(super) use crowd::Crowd;
 pub use look::Look;
 pub use targets::cheap_behind_micros;
 
 mod chain;
 mod chains;
+mod crowd;
 mod look;
 mod targets;
 mod views;
@@ -323,24 +325,7 @@ pub(super) fn too_much_unsorted(load: &Load<'_>) -> Option<String> {
 
 /// Why writers have to wait for merges, if they have to.
 pub(super) fn too_many_runs(manifest: &Manifest, settings: &PolicySettings) -> Option<String> {
-    let ranges = manifest.tables.values().flat_map(|table| {
-        let name = table.table.name.as_str();
-        table.ranges.iter().map(move |range| (name, range))
-    });
-    let current = ranges.map(|(name, range)| {
-        let runs = range.runs.iter().filter(|entry| entry.is_current());
-        let with_data = runs.filter_map(|entry| manifest.runs.get(&entry.id));
-        let with_data = with_data
-            .filter(|run| !lazybase_engine::read::paths::segments_in(run, &range.range).is_empty());
-        (with_data.count(), name)
-    });
-    let (runs, name) = current.max()?;
-    (runs > settings.runs_per_range_max).then(|| {
-        format!(
-            "a key range of table {name:?} has {runs} runs to be merged, {} may wait",
-            settings.runs_per_range_max
-        )
-    })
+    Crowd::after(None, manifest, settings).why
 }
 
 struct Policy<'a> {

@@ -16,7 +16,7 @@ use super::event::{Command, Event};
 use super::failed::Rest;
 use super::heal::Healing;
 use super::policy::{
-    Look, PolicySettings, Proposal, RunningTask, too_many_runs, too_much_unsorted,
+    Crowd, Look, PolicySettings, Proposal, RunningTask, too_many_runs, too_much_unsorted,
 };
 use super::silent::Watch;
 use super::tasks::work_name;
@@ -105,8 +105,8 @@ pub(crate) struct Coordinator {
     pub(super) policy: PolicySettings,
     /// What the policy said last.
     look: Option<Arc<Look>>,
-    /// Why writers wait for merges, if they do, and of which manifest that is true.
-    crowd: Option<(Arc<Manifest>, Option<String>)>,
+    /// The runs that wait for merges, and in which manifest.
+    crowd: Option<(Arc<Manifest>, Crowd)>,
     pub(super) paused: HashSet<StageName>,
     /// How many backups search their boundary.
     sealing_held: usize,
@@ -441,10 +441,12 @@ impl Coordinator {
             return too_many_runs(&self.without_lost(manifest), &self.policy);
         }
         match &self.crowd {
-            Some((of, why)) if Arc::ptr_eq(of, manifest) => why.clone(),
-            _ => {
-                let why = too_many_runs(manifest, &self.policy);
-                self.crowd = Some((Arc::clone(manifest), why.clone()));
+            Some((of, crowd)) if Arc::ptr_eq(of, manifest) => crowd.why.clone(),
+            earlier => {
+                let earlier = earlier.as_ref().map(|(_, crowd)| crowd);
+                let crowd = Crowd::after(earlier, manifest, &self.policy);
+                let why = crowd.why.clone();
+                self.crowd = Some((Arc::clone(manifest), crowd));
                 why
             }
         }

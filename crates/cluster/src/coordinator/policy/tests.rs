@@ -640,3 +640,37 @@ fn writers_wait_for_bytes_and_for_runs() {
     let reason = throttle(&case.manifest, &case.load()).unwrap();
     assert!(reason.contains("table \"t\" has 7 runs"), "{reason}");
 }
+
+#[test]
+fn runs_that_wait_are_counted_again_where_a_range_changed() {
+    let state = |newest: &str| {
+        let text = format!(
+            "sealed 103 sorted 103
+             table t
+               range ..m
+                 base 1..=101 64M
+                 sorted 102 1M
+               range m..
+                 base 1..=101 64M
+                 sorted 102 1M
+                 {newest}"
+        );
+        literal::manifest(&text).unwrap()
+    };
+    let (before, mut after) = (state(""), state("sorted 103 1M"));
+    // An edit leaves the runs that it does not touch in place.
+    after.runs.extend(before.runs.clone());
+    let settings = PolicySettings {
+        runs_per_range_max: 2,
+        ..PolicySettings::default()
+    };
+    let mut crowd = Crowd::after(None, &before, &settings);
+    assert_eq!(crowd.why, None);
+    for _ in 0..2 {
+        crowd = Crowd::after(Some(&crowd), &after, &settings);
+        let why = crowd.why.as_ref().unwrap();
+        assert!(why.contains("has 3 runs"), "{why}");
+    }
+    crowd = Crowd::after(Some(&crowd), &before, &settings);
+    assert_eq!(crowd.why, None);
+}
