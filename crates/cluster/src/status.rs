@@ -1,10 +1,10 @@
 //! What the status shows: how much of the data is in which stage, how far each stage lags, what
 //! runs, what went wrong.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Manifest, PinStatus, RangeState, RunKind};
+use lazybase_engine::manifest::{Manifest, PinStatus, RangeState, Run, RunId, RunKind, RunRef};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
 use lazybase_engine::read::summary;
 use lazybase_engine::segment::CacheUsage;
@@ -202,14 +202,8 @@ pub(crate) fn authority_through(manifest: &Manifest) -> ScuNumber {
     manifest
         .all_ranges()
         .filter_map(|(_, range)| {
-            let bases = range
-                .runs
-                .iter()
-                .filter_map(|run| manifest.runs.get(&run.id));
-            bases
-                .filter(|run| run.kind == RunKind::Base)
-                .map(|run| run.span.last)
-                .max()
+            let bases = bases_of(manifest, &range.runs);
+            bases.map(|base| base.span.last).max()
         })
         .min()
         .unwrap_or(manifest.sorted_through)
@@ -217,15 +211,24 @@ pub(crate) fn authority_through(manifest: &Manifest) -> ScuNumber {
 
 /// Whether the base runs alone reach a boundary in every range.
 pub(crate) fn authority_reaches(manifest: &Manifest, boundary: ScuNumber) -> bool {
-    // Bases begin at the first SCU, so they stand first (MAN-9).
-    let bases = |range: &RangeState| {
-        let runs = range.runs.iter();
-        let runs = runs.filter_map(|entry| manifest.runs.get(&entry.id));
-        let first = runs.take_while(|run| run.span.first <= ScuNumber(1));
-        let mut bases = first.filter(|run| run.kind == RunKind::Base);
+    let reaches = |range: &RangeState| {
+        let mut bases = bases_of(manifest, &range.runs);
         bases.any(|base| boundary <= base.span.last)
     };
-    manifest.sorted_through >= boundary && manifest.all_ranges().all(|(_, range)| bases(range))
+    manifest.sorted_through >= boundary && manifest.all_ranges().all(|(_, range)| reaches(range))
+}
+
+/// The bases among some of a range's runs, which are in order: bases begin at the first SCU, so
+/// they stand first (MAN-9), and the others are not looked at.
+pub(crate) fn bases_of<'m>(
+    manifest: &'m Manifest,
+    runs: impl IntoIterator<Item = &'m RunRef>,
+) -> impl Iterator<Item = &'m Run> {
+    let runs = runs.into_iter();
+    let runs = runs.filter_map(|entry| manifest.runs.get(&entry.id));
+    runs.take_while(|run| run.span.first <= ScuNumber(1))
+        .filter(|run| run.kind == RunKind::Base)
+        .map(|run| &**run)
 }
 
 fn holdings(
@@ -252,31 +255,29 @@ fn holdings(
         stage.bytes += entry.raw_bytes;
     }
     let mut sorted_scus: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
-    let mut counted = std::collections::BTreeSet::new();
+    // A sorted run stands in every range of its table.
+    let mut ranges_with: HashMap<RunId, u64> = HashMap::new();
     for (_, range) in manifest.all_ranges() {
-        for current in range
-            .runs
-            .iter()
-            .filter(|run| run.superseded_micros.is_none())
-        {
-            let Some(run) = manifest.runs.get(&current.id) else {
-                continue;
-            };
-            let name = match run.kind {
-                RunKind::Sorted => {
-                    sorted_scus.extend(run.span.first.0..=run.span.last.0);
-                    "sorted"
-                }
-                RunKind::Merged => "merged",
-                RunKind::Base => "authority",
-            };
-            let stage = stages.entry(name).or_default();
-            stage.runs += 1;
-            if counted.insert(run.id) {
-                stage.rows += run.rows();
-                stage.bytes += run.bytes();
-            }
+        for current in range.runs.iter().filter(|run| run.is_current()) {
+            *ranges_with.entry(current.id).or_default() += 1;
         }
+    }
+    for (id, ranges) in ranges_with {
+        let Some(run) = manifest.runs.get(&id) else {
+            continue;
+        };
+        let name = match run.kind {
+            RunKind::Sorted => {
+                sorted_scus.extend(run.span.first.0..=run.span.last.0);
+                "sorted"
+            }
+            RunKind::Merged => "merged",
+            RunKind::Base => "authority",
+        };
+        let stage = stages.entry(name).or_default();
+        stage.runs += ranges;
+        stage.rows += run.rows();
+        stage.bytes += run.bytes();
     }
     sorted_scus.retain(|scu| *scu > authority.0);
     let after_authority = manifest.sorted_through.0.saturating_sub(authority.0);

@@ -12,6 +12,7 @@ use super::Instance;
 use crate::coordinator::policy::{Load, PolicySettings, Proposal, propose};
 use crate::coordinator::{Command, Event};
 use crate::shared::{DamageState, DamageStatus, FailingWork, is_log};
+use crate::status::bases_of;
 use crate::task::StageName;
 
 /// How often work may fail in a row before whoever waits for it is told.
@@ -242,6 +243,6 @@ fn states_of(
 /// beside it: whoever goes on writing must not keep others waiting for ever.
 fn is_settled(manifest: &Manifest, range: &RangeState, through: ScuNumber) -> bool {
     let current = range.runs.iter().filter(|run| run.is_current());
-    let mut runs = current.map(|entry| manifest.run(entry.id));
-    runs.any(|run| run.kind == RunKind::Base && run.span.last >= through)
+    let mut bases = bases_of(manifest, current);
+    bases.any(|base| base.span.last >= through)
 }
