@@ -182,7 +182,7 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     }
     for state in new.tables.values().chain(new.views.values()) {
         if touched.has(state) {
-            check_table(new, state).map_err(|violation| Violation {
+            check_table(new, state, &touched).map_err(|violation| Violation {
                 what: format!("table {:?}, {}", state.table.name, violation.what),
                 ..violation
             })?;
@@ -207,12 +207,18 @@ fn check_names(new: &Manifest) -> Checked {
 
 /// MAN-9: every run is named, by a range of its view.
 fn check_named(new: &Manifest, touched: &Touched<'_>) -> Checked {
+    let mut unnamed = touched.maybe_unnamed(new);
     let ranges = new.all_ranges().filter(|(view, _)| touched.has_view(*view));
-    let named: BTreeSet<_> = ranges
-        .flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
-        .collect();
-    let mut runs = new.runs.values();
-    let orphan = runs.find(|run| touched.has_view(run.view) && !named.contains(&run.id));
+    for (_, range) in ranges {
+        if unnamed.is_empty() {
+            break;
+        }
+        for entry in &range.runs {
+            unnamed.remove(&entry.id);
+        }
+    }
+    let mut runs = unnamed.iter().filter_map(|id| new.runs.get(id));
+    let orphan = runs.find(|run| touched.has_view(run.view));
     require(orphan.is_none(), "MAN-9", || {
         format!("no range names {:?}", orphan.map(|run| run.id))
     })
@@ -422,7 +428,7 @@ fn check_segments(run: &Run) -> Checked {
 }
 
 /// MAN-1 and MAN-11 of a table, and what holds in each of its ranges.
-fn check_table(new: &Manifest, state: &TableState) -> Checked {
+fn check_table(new: &Manifest, state: &TableState, touched: &Touched<'_>) -> Checked {
     let table = &state.table;
     let view = table.primary.id;
     let below = table.id.0 < new.next_table && view.0 < new.next_view;
@@ -442,20 +448,22 @@ fn check_table(new: &Manifest, state: &TableState) -> Checked {
     require(ends && joined, "MAN-1", || {
         format!("the {} ranges do not cover its keys", state.ranges.len())
     })?;
-    let end = match table.view_of {
-        None => new.sorted_through,
-        Some(of) => {
-            let of = new.tables.get(&of);
-            let fits = of.is_some_and(|of| super::apply::view_fits(&of.table, table));
-            let end = new.view_end(state);
-            let known = new.views.contains_key(&table.id) && end <= new.sorted_through;
-            require(fits && known, "MAN-15", || {
-                format!("it is no view of a table, or ends at {end}")
-            })?;
-            end
+    let end = end_of(new, state);
+    if let Some(of) = table.view_of {
+        let of = new.tables.get(&of);
+        let fits = of.is_some_and(|of| super::apply::view_fits(&of.table, table));
+        let known = new.views.contains_key(&table.id) && end <= new.sorted_through;
+        require(fits && known, "MAN-15", || {
+            format!("it is no view of a table, or ends at {end}")
+        })?;
+    }
+    let before = touched.before(state);
+    let before = before.filter(|(old, before)| end_of(old, before) == end);
+    for (at, range) in state.ranges.iter().enumerate() {
+        // The same runs up to the same end were checked before.
+        if before.is_some_and(|(_, before)| touched.keeps(before, state, at)) {
+            continue;
         }
-    };
-    for range in &state.ranges {
         check_entries(new, range, state)
             .and_then(|()| check_tiles(new, range, end))
             .map_err(|violation| Violation {
@@ -464,6 +472,14 @@ fn check_table(new: &Manifest, state: &TableState) -> Checked {
             })?;
     }
     Ok(())
+}
+
+/// The boundary that all ranges of a table or view end at.
+fn end_of(manifest: &Manifest, state: &TableState) -> ScuNumber {
+    match state.table.view_of {
+        None => manifest.sorted_through,
+        Some(_) => manifest.view_end(state),
+    }
 }
 
 /// MAN-13.
