@@ -1,5 +1,5 @@
-//! The chains of all ranges. Those of ranges that an edit and the running tasks left alone are taken
-//! over from the look before. Pure.
+//! The chains of all ranges. Those of ranges that an edit and the running tasks left alone are
+//! taken over from the look before. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How many runs of each key range wait to be merged. Ranges that an edit left alone are not counted
-//! again. Pure.
+//! How many runs of each key range wait to be merged. Ranges that an edit left alone are not
+//! counted again. Pure.
 
 use std::collections::BTreeMap;
 
