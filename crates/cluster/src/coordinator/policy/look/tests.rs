@@ -7,7 +7,7 @@ use lazybase_model::ScuNumber;
 use proptest::prelude::*;
 
 use super::*;
-use crate::coordinator::policy::PolicySettings;
+use crate::coordinator::policy::{PolicySettings, propose};
 
 const STATES: [&str; 2] = [
     "sealed 112 sorted 109
