@@ -71,11 +71,14 @@ impl Gauge for AllRows {
     }
 }
 
+/// What two rows have alike that a hash join compares.
+type Keys = Vec<Arc<dyn PhysicalExpr>>;
+
 /// A hash join looks at the rows of equal keys.
 #[derive(Debug)]
 pub(super) struct EqualKeys {
-    left: Vec<Arc<dyn PhysicalExpr>>,
-    right: Vec<Arc<dyn PhysicalExpr>>,
+    left: Keys,
+    right: Keys,
     null_equality: NullEquality,
     /// The most pairs between two pauses, as long as no key has more rows on the left.
     pairs_max: u64,
@@ -122,7 +125,7 @@ impl EqualKeys {
     }
 
     pub(super) fn new(
-        (left, right): (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>),
+        (left, right): (Keys, Keys),
         null_equality: NullEquality,
         left_partitions: usize,
         pairs_max: u64,
