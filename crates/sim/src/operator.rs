@@ -397,18 +397,28 @@ fn settling(life: &Life, to: SettleTo) -> BoxFuture<'_, lazybase_model::Result<(
     Box::pin(life.instance.settle(None, to, &|_| {}))
 }
 
-/// What the disk could not read for a while was taken for lost: it is looked at again after a
-/// while.
+/// What the disk could not read for a while is suspected until it is read back, which may hang, or
+/// was taken for lost: then it is looked at again after a while.
 async fn found_again(life: &Life) {
     let deadline = life.world().now() + REST_MAX;
-    let lost = || {
+    let states = || {
         let damage = life.instance.status().damage;
-        damage.iter().any(|(file, damage)| {
-            damage.state == DamageState::Lost && !life.run.wounds.are_named(file)
-        })
+        let unexplained = damage
+            .into_iter()
+            .filter(|(file, _)| !life.run.wounds.are_named(file));
+        unexplained
+            .map(|(_, damage)| damage.state)
+            .collect::<Vec<_>>()
     };
-    while lost() && life.world().now() < deadline {
-        life.world().meet(Mark::LostForAWhile);
+    let is_open = |state: &DamageState| matches!(state, DamageState::Suspected | DamageState::Lost);
+    loop {
+        let states = states();
+        if states.contains(&DamageState::Lost) {
+            life.world().meet(Mark::LostForAWhile);
+        }
+        if !states.iter().any(is_open) || life.world().now() >= deadline {
+            return;
+        }
         life.world().sleep(Duration::from_secs(1)).await;
     }
 }

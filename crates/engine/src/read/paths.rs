@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
-use lazybase_model::{Error, ScuNumber, Span, TableId, ViewId};
+use lazybase_model::{Error, ErrorKind, ScuNumber, Span, TableId, ViewId};
 
 use super::common_horizon;
 use super::damaged::DamagedFiles;
@@ -109,10 +109,18 @@ impl Damage {
     /// What a reader is told who can't do without the file.
     pub(super) fn lost(&self, table: &str, view: ViewId) -> Error {
         let place = format!("table {table:?}, view {view}, SCUs {}", self.span);
+        // A disk that refused once may read the file the next time.
+        let hint = match self.error.kind() {
+            ErrorKind::Unavailable => {
+                "the file is read again meanwhile: try again; if the disk goes on refusing it, \
+                 restore the file from a backup; other tables can be read"
+            }
+            _ => "restore the file from a backup; other tables can be read",
+        };
         self.error
             .clone()
             .with_detail(format!("{place}: no earlier stage holds these rows"))
-            .with_hint("restore the file from a backup; other tables can be read")
+            .with_hint(hint)
     }
 }
 
