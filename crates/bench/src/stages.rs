@@ -34,7 +34,7 @@ pub(crate) struct StagesArgs {
     #[arg(long)]
     minutes: Option<f64>,
     /// Rows a second that the pipeline is offered, of each kind; 0 for as many as it admits
-    /// [default: 100000 wide rising, 25000 wide uniform; of narrow rows five times as many].
+    /// [default: 92000 wide rising, 22500 wide uniform; of narrow rows five times as many].
     #[arg(long)]
     rate: Option<f64>,
     /// Where to write; the data goes into a folder of its own there, removed at the end.
@@ -91,8 +91,8 @@ impl StagesArgs {
     fn load(&self, shape: Shape, kind: FeedKind) -> Load {
         let minutes = self.minutes.unwrap_or(if self.quick { 0.25 } else { 10.0 });
         let wide = match kind {
-            FeedKind::Rising => 100_000.0,
-            FeedKind::Uniform => 25_000.0,
+            FeedKind::Rising => 92_000.0,
+            FeedKind::Uniform => 22_500.0,
         };
         let rate = match shape {
             Shape::Wide => wide,
