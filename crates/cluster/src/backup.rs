@@ -1,4 +1,5 @@
-//! Backup while writing (`docs/formats/backup.md`); `restore.rs` is the way back.
+//! Backup while writing (`docs/formats/backup.md`); `restore.rs` is the way back, and `prune.rs`
+//! removes old ones.
 //!
 //! ```text
 //!   read the clock                            what was acknowledged by then is in the backup
@@ -13,6 +14,7 @@
 //! No log belongs to a backup: what is acknowledged is sorted first, by the pipeline itself.
 //! Invariant BKP-1 (`crates/engine/src/backup.rs`).
 
+mod prune;
 mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,10 +37,13 @@ use crate::parts::{Part, Pieces, parts_of};
 use crate::shared::is_log;
 use crate::verify::{HEALING_MAX, LOOK_EVERY, is_named};
 
+pub use prune::{PruneReport, PruneRequest, open_to_prune, prune_backups};
 pub use restore::{RestoreReport, RestoreRequest, open_to_restore, restore};
 
 /// The SQLSTATE of a folder that a process has.
 const IN_USE: &str = "55006";
+/// Where the files lie that backups share.
+const SEGMENTS: &str = "segments/";
 /// How often everything sealed is sorted, until nothing was sealed meanwhile.
 const TRIES_MAX: usize = 32;
 
@@ -85,12 +90,29 @@ impl Drop for Unsealed<'_> {
 pub(crate) fn open_folder(instance: &Instance, folder: &Path) -> Result<Env> {
     let database = instance.env().store.folder();
     let opened = LocalStore::open_own(folder, &BACKUP_FOLDERS, database);
-    // Who writes backups there may be this process: nobody is to end it.
-    let store = opened.map_err(|error| match error.sqlstate() == IN_USE {
-        true => error.with_hint("another backup goes into it: try again once that one is done"),
+    Ok(Env::system(Arc::new(opened.map_err(told_to_wait)?)))
+}
+
+/// Who has a folder of backups may be this process: nobody is to end it.
+fn told_to_wait(error: Error) -> Error {
+    match error.sqlstate() == IN_USE {
+        true => error.with_hint(
+            "another backup goes into it, or old ones are being removed: try again once that is \
+             done",
+        ),
         false => error,
-    })?;
-    Ok(Env::system(Arc::new(store)))
+    }
+}
+
+/// A database's folder is none of backups.
+async fn refuse_database(store: &dyn Store) -> Result<()> {
+    match store.list("manifest/").await?.first() {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!("the folder of backups holds a database: {name} is there");
+            Err(Error::conflict(message).with_hint("name a folder of its own"))
+        }
+    }
 }
 
 /// Copies the database into a folder: only what earlier backups have not. Tables named in `without`
@@ -159,10 +181,7 @@ async fn take_now(
     without: &[String],
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<BackupReport> {
-    if let Some((name, _)) = target.store.list("manifest/").await?.first() {
-        let message = format!("the folder of backups holds a database: {name} is there");
-        return Err(Error::conflict(message).with_hint("name a folder of its own"));
-    }
+    refuse_database(&*target.store).await?;
     let mut notes = Vec::new();
     let known = known_files(&*target.store, instance, &mut notes).await?;
     // Before anything is sealed: nothing later is known to be in it.
@@ -172,8 +191,7 @@ async fn take_now(
     manifest.scus.clear();
     let mut manifest = leave_out(manifest, without, &mut notes)?;
     refuse_lost(&manifest)?;
-    let present: BTreeMap<String, u64> =
-        target.store.list("segments/").await?.into_iter().collect();
+    let present: BTreeMap<String, u64> = target.store.list(SEGMENTS).await?.into_iter().collect();
     let copying = Copying {
         instance,
         target,
@@ -480,6 +498,8 @@ pub struct ListedBackup {
     pub number: u64,
     /// What it says; or why it can't be read.
     pub backup: Result<Backup>,
+    /// The bytes of those of its files that no other backup names: what would go with it.
+    pub own_bytes: u64,
 }
 
 /// The backups of a folder, oldest first.
@@ -490,10 +510,41 @@ pub struct ListedBackup {
 pub async fn list_backups(store: &dyn Store) -> Result<Vec<ListedBackup>> {
     let mut listed = Vec::new();
     for number in Backup::numbers(store).await? {
-        let backup = Backup::read(store, number).await;
-        listed.push(ListedBackup { number, backup });
+        match Backup::read(store, number).await {
+            // It was removed since the folder was read.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            backup => listed.push(ListedBackup {
+                number,
+                backup,
+                own_bytes: 0,
+            }),
+        }
+    }
+    let own = own_bytes(&listed);
+    for (listed, own_bytes) in listed.iter_mut().zip(own) {
+        listed.own_bytes = own_bytes;
     }
     Ok(listed)
+}
+
+/// For each backup the bytes of the files that it alone names.
+fn own_bytes(listed: &[ListedBackup]) -> Vec<u64> {
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    let readable = listed
+        .iter()
+        .filter_map(|listed| listed.backup.as_ref().ok());
+    for file in readable.flat_map(|backup| backup.files.keys()) {
+        *named.entry(file.as_str()).or_default() += 1;
+    }
+    let own = |backup: &Backup| -> u64 {
+        let files = backup.files.iter();
+        let own = files.filter(|(file, _)| named.get(file.as_str()) == Some(&1));
+        own.map(|(_, copied)| copied.bytes).sum()
+    };
+    let all = listed
+        .iter()
+        .map(|listed| listed.backup.as_ref().map_or(0, own));
+    all.collect()
 }
 
 /// Reads all files of all backups, or of one, and compares them with what was copied: a line for
@@ -509,6 +560,7 @@ pub async fn verify_backups(
 ) -> Result<(u64, u64, Vec<String>)> {
     let mut problems = Vec::new();
     let mut files: BTreeMap<String, (CopiedFile, Vec<u64>)> = BTreeMap::new();
+    let is_asked = number.is_some();
     let numbers = match number {
         Some(number) => vec![number],
         None => Backup::numbers(store).await?,
@@ -524,20 +576,28 @@ pub async fn verify_backups(
                     of.1.push(number);
                 }
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() == ErrorKind::NotFound && is_asked => return Err(error),
+            // It was removed since the folder was read.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => problems.push(error.to_string()),
         }
     }
     let all: u64 = files.values().map(|(file, _)| file.bytes).sum();
     let mut read = 0;
     for (name, (file, of)) in &files {
-        let found = checksum_of(store, name, *file).await;
-        let of: Vec<String> = of.iter().map(u64::to_string).collect();
-        let of = of.join(", ");
-        match found {
-            Ok(crc) if crc == file.crc32c => {}
-            Ok(_) => problems.push(format!("{name}: not what was copied (backups {of})")),
-            Err(error) => problems.push(format!("{error} (backups {of})")),
+        let problem = match checksum_of(store, name, *file).await {
+            Ok(crc) if crc == file.crc32c => None,
+            Ok(_) => Some(format!("{name}: not what was copied")),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(problem) = problem {
+            // Nobody misses a file whose backups were removed since the folder was read.
+            let there = Backup::numbers(store).await?;
+            let of = of.iter().filter(|number| there.contains(number));
+            let of: Vec<String> = of.map(u64::to_string).collect();
+            if !of.is_empty() {
+                problems.push(format!("{problem} (backups {})", of.join(", ")));
+            }
         }
         read += file.bytes;
         progress(read as f64 / all.max(1) as f64);

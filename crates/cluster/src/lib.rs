@@ -28,8 +28,8 @@ mod verify_table;
 mod worker;
 
 pub use backup::{
-    BackupReport, ListedBackup, RestoreReport, RestoreRequest, list_backups, open_to_restore,
-    restore, verify_backups,
+    BackupReport, ListedBackup, PruneReport, PruneRequest, RestoreReport, RestoreRequest,
+    list_backups, open_to_prune, open_to_restore, prune_backups, restore, verify_backups,
 };
 pub use coordinator::{
     BoundsSpec, CutSpec, PartitionSpec, TableSpec, Unchanged, ViewSpec, check_views, range_bounds,

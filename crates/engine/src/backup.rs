@@ -31,6 +31,9 @@ const SUFFIX: &str = ".backup";
 /// Stands in a folder while a backup is restored into it, so that one that broke off is not taken
 /// for a place of a new database.
 pub const RESTORE_MARK: &str = "segments/restore-begun";
+/// Is put when backups were removed, and taken away when their files are gone: what is put in a
+/// folder makes the removals before it durable.
+pub const PRUNE_MARK: &str = "backups/pruning";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -65,6 +68,20 @@ pub struct Backup {
     pub absent: Vec<String>,
     /// What they hold: a manifest in which everything is sorted, so that no log belongs to it.
     pub manifest: Manifest,
+}
+
+/// Whether a name is such as a database gives its segments and files of times, and a backup copies:
+/// anything else beside them is a stranger's.
+pub fn is_copied_name(name: &str) -> bool {
+    let parts = name
+        .strip_prefix("segments/")
+        .and_then(|name| name.split_once('.'));
+    parts.is_some_and(|(drawn, extension)| {
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        drawn.len() == 32
+            && drawn.bytes().all(is_hex)
+            && ["ext", "parquet", "times"].contains(&extension)
+    })
 }
 
 fn unwritable(error: serde_json::Error) -> Error {

@@ -34,11 +34,14 @@ fn env(store: &MemoryStore) -> Env {
     Env::system(Arc::new(store.clone()) as Arc<dyn Store>)
 }
 
-fn backup(instance: &Instance, target: &MemoryStore) -> Result<BackupReport> {
+pub(crate) fn backup(instance: &Instance, target: &MemoryStore) -> Result<BackupReport> {
     block_on(instance.backup(&env(target), &|_| {}))
 }
 
-fn restored(backups: &dyn Store, request: RestoreRequest) -> Result<(MemoryStore, RestoreReport)> {
+pub(crate) fn restored(
+    backups: &dyn Store,
+    request: RestoreRequest,
+) -> Result<(MemoryStore, RestoreReport)> {
     let target = MemoryStore::without_history();
     let report = block_on(restore(backups, &env(&target), request, &|_| {}))?;
     Ok((target, report))
@@ -475,7 +478,7 @@ fn a_crash_in_a_backup_or_a_restore_leaves_nothing_half() {
 }
 
 /// Flips a bit in the middle of a file.
-fn flip(store: &MemoryStore, file: &str) {
+pub(crate) fn flip(store: &MemoryStore, file: &str) {
     let length = block_on(store.len(file)).unwrap();
     flip_at(store, file, length as usize / 2);
 }

@@ -65,6 +65,26 @@ fn numbers_stand_in_names() {
 }
 
 #[test]
+fn files_of_a_database_are_known_by_their_names() {
+    let drawn = "0123456789abcdef0123456789abcdef";
+    for extension in ["ext", "parquet", "times"] {
+        assert!(is_copied_name(&format!("segments/{drawn}.{extension}")));
+    }
+    for name in [
+        RESTORE_MARK.to_owned(),
+        format!("backups/{drawn}.ext"),
+        format!("{drawn}.ext"),
+        format!("segments/deep/{drawn}.ext"),
+        format!("segments/{drawn}"),
+        format!("segments/{drawn}.ext.txt"),
+        format!("segments/{}.ext", &drawn[1..]),
+        format!("segments/{}.ext", drawn.to_uppercase()),
+    ] {
+        assert!(!is_copied_name(&name), "{name}");
+    }
+}
+
+#[test]
 fn the_golden_file_is_read_as_it_was_written() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/backup");
     let path = root.join("format-1/00000003.backup");
