@@ -8,23 +8,29 @@ use std::path::{Path, PathBuf};
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use indicatif::{ProgressBar, ProgressStyle};
-use lazybase_cluster::{AsOf, RestoreRequest, list_backups, open_to_restore, verify_backups};
+use lazybase_cluster::{
+    AsOf, ListedBackup, PruneReport, PruneRequest, RestoreRequest, list_backups, open_to_prune,
+    open_to_restore, prune_backups, verify_backups,
+};
 use lazybase_engine::env::local::LocalStore;
 use lazybase_model::{Error, Result, ScuNumber};
+use serde_json::{Value, json};
 
-use crate::cli::{BackupArgs, BackupCommand, RestoreArgs};
-use crate::failure;
+use crate::cli::{BackupArgs, BackupCommand, PruneArgs, ReportFormat, RestoreArgs};
 use crate::figures::{bytes, counted};
 use crate::open::{self, Missing};
+use crate::{failure, wall};
 
 /// Runs `backup`.
 pub(crate) async fn run(db: Option<PathBuf>, args: BackupArgs) -> Result<()> {
     match (args.what, args.to) {
-        (Some(BackupCommand::List { from }), _) => list(&from).await,
+        (Some(BackupCommand::List { from, format }), _) => list(&from, format).await,
         (Some(BackupCommand::Verify { from, number }), _) => verify(&from, number).await,
+        (Some(BackupCommand::Prune(args)), _) => prune(args).await,
         (None, Some(to)) => take(db, &to, &args.without).await,
-        (None, None) => Err(Error::invalid("no folder of backups is named")
-            .with_hint("give --to FOLDER, or say `backup list` or `backup verify`")),
+        (None, None) => Err(Error::invalid("no folder of backups is named").with_hint(
+            "give --to FOLDER, or say `backup list`, `backup verify` or `backup prune`",
+        )),
     }
 }
 
@@ -56,28 +62,19 @@ async fn take(db: Option<PathBuf>, to: &Path, without: &[String]) -> Result<()> 
     ))
 }
 
-async fn list(from: &Path) -> Result<()> {
+async fn list(from: &Path, format: ReportFormat) -> Result<()> {
     let store = LocalStore::open_read_only(from)?;
     let listed = list_backups(&store).await?;
-    let mut damaged = 0;
-    let mut text = String::new();
-    for listed in &listed {
-        text += &match &listed.backup {
-            Ok(backup) => format!(
-                "backup {}: {}, {}, {}\n",
-                listed.number,
-                backup.reach(),
-                counted(backup.files.len() as u64, "file"),
-                bytes(backup.files.values().map(|file| file.bytes).sum()),
-            ),
-            Err(error) => {
-                damaged += 1;
-                format!("backup {}: {error}\n", listed.number)
-            }
-        };
-    }
+    let text: String = match format {
+        ReportFormat::Text => listed.iter().map(list_line).collect(),
+        ReportFormat::Json => {
+            let all: Vec<Value> = listed.iter().map(list_value).collect();
+            format!("{}\n", json!({ "backups": all }))
+        }
+    };
     say(&text)?;
-    match (damaged, listed.is_empty()) {
+    let damaged = listed.iter().filter(|listed| listed.backup.is_err());
+    match (damaged.count() as u64, listed.is_empty()) {
         (0, false) => Ok(()),
         (0, true) => Err(Error::not_found(format!(
             "{}: there is no backup",
@@ -88,6 +85,90 @@ async fn list(from: &Path) -> Result<()> {
             counted(n, "backup")
         ))),
     }
+}
+
+fn list_line(listed: &ListedBackup) -> String {
+    match &listed.backup {
+        Ok(backup) => format!(
+            "backup {}: {}, {}, {}, {} of it in no other backup\n",
+            listed.number,
+            backup.reach(),
+            counted(backup.files.len() as u64, "file"),
+            bytes(backup.files.values().map(|file| file.bytes).sum()),
+            bytes(listed.own_bytes),
+        ),
+        Err(error) => format!("backup {}: {error}\n", listed.number),
+    }
+}
+
+fn list_value(listed: &ListedBackup) -> Value {
+    match &listed.backup {
+        Ok(backup) => json!({
+            "number": listed.number,
+            "taken_micros": backup.taken_micros,
+            "oldest_scu": backup.oldest.0,
+            "newest_scu": backup.newest().0,
+            "files": backup.files.len(),
+            "bytes": backup.files.values().map(|file| file.bytes).sum::<u64>(),
+            "own_bytes": listed.own_bytes,
+        }),
+        Err(error) => json!({ "number": listed.number, "error": error.fact() }),
+    }
+}
+
+async fn prune(args: PruneArgs) -> Result<()> {
+    let store = open_to_prune(&args.from, args.dry_run).await?;
+    let age = args.older_than;
+    let age = age.map(|age| i64::try_from(age.as_micros()).unwrap_or(i64::MAX));
+    let request = PruneRequest {
+        keep: args.keep,
+        taken_from_micros: age.map(|age| wall::now_micros().saturating_sub(age)),
+        dry_run: args.dry_run,
+    };
+    let report = prune_backups(&store, request).await?;
+    say(&match args.format {
+        ReportFormat::Text => prune_text(&report, args.dry_run),
+        ReportFormat::Json => format!("{}\n", prune_value(&report, args.dry_run)),
+    })
+}
+
+fn prune_text(report: &PruneReport, dry_run: bool) -> String {
+    let removed = match dry_run {
+        true => "would remove",
+        false => "removed",
+    };
+    let mut text = String::new();
+    for note in &report.notes {
+        text += &format!("note: {note}\n");
+    }
+    for listed in &report.removed {
+        text += &match &listed.backup {
+            Ok(backup) => format!("{removed} backup {}: {}\n", listed.number, backup.reach()),
+            Err(error) => format!("{removed} backup {}: {error}\n", listed.number),
+        };
+    }
+    text += &format!(
+        "{removed} {}, {}, {}; {}, {} left\n",
+        counted(report.removed.len() as u64, "backup"),
+        counted(report.files, "file"),
+        bytes(report.bytes),
+        counted(report.kept.len() as u64, "backup"),
+        bytes(report.kept_bytes),
+    );
+    text
+}
+
+fn prune_value(report: &PruneReport, dry_run: bool) -> Value {
+    let removed = report.removed.iter().map(|listed| listed.number);
+    json!({
+        "dry_run": dry_run,
+        "removed": removed.collect::<Vec<u64>>(),
+        "kept": report.kept,
+        "files": report.files,
+        "bytes": report.bytes,
+        "kept_bytes": report.kept_bytes,
+        "notes": report.notes,
+    })
 }
 
 async fn verify(from: &Path, number: Option<u64>) -> Result<()> {

@@ -1,8 +1,10 @@
 //! The arguments of every command, as clap reads them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use lazybase_model::freshness::parse_duration;
 
 use crate::config::Given;
 use crate::role::RoleArgs;
@@ -59,7 +61,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Say what of a closed database is whole, heal what can be healed, name what is lost.
     Repair(RepairArgs),
-    /// Copy the database into a folder of backups; or list or verify those of a folder.
+    /// Copy the database into a folder of backups; or list, verify or prune those of a folder.
     Backup(BackupArgs),
     /// Make a database of a backup, as of any SCU or time that it reaches.
     Restore(RestoreArgs),
@@ -282,11 +284,15 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackupCommand {
-    /// The backups of a folder, with the SCUs that each can be restored to.
+    /// The backups of a folder, with the SCUs that each can be restored to, what it holds, and what
+    /// of that no other one needs.
     List {
         /// The folder of backups.
         #[arg(long, value_name = "FOLDER")]
         from: PathBuf,
+        /// For people, or for programs.
+        #[arg(long, value_enum, default_value_t)]
+        format: ReportFormat,
     },
     /// Read every file of all backups, or of one, and compare it with what was copied.
     Verify {
@@ -297,6 +303,39 @@ pub(crate) enum BackupCommand {
         #[arg(long, value_name = "N")]
         number: Option<u64>,
     },
+    /// Remove old backups from a folder, and the files that no other one needs; without --keep and
+    /// --older-than no backup, only what work that was broken off has left.
+    Prune(PruneArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// The folder of backups.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) from: PathBuf,
+    /// Keep so many of the newest that are whole, and remove those that are older.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keep: Option<u64>,
+    /// Remove only those that were taken longer ago, such as 30d or '12 h'; with --keep, those that
+    /// are beyond both. The newest whole one stays, however old.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older_than: Option<Duration>,
+    /// Only say what would be removed.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// For people, or for programs.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ReportFormat,
+}
+
+/// A duration with its unit: nobody means a backup's age in seconds without saying so.
+fn age(text: &str) -> Result<Duration, String> {
+    let text = text.trim().to_ascii_lowercase();
+    let age = parse_duration(&text).map_err(|error| error.message().to_owned())?;
+    match text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        true => Ok(age),
+        false => Err("it has no unit: write 30d, or '12 h'".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

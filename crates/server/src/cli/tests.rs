@@ -1,8 +1,10 @@
 //! Tests of `cli`.
 
+use std::time::Duration;
+
 use clap::{CommandFactory, Parser};
 
-use super::{Cli, Command};
+use super::{BackupCommand, Cli, Command};
 
 #[test]
 fn the_definition_is_sound() {
@@ -28,6 +30,31 @@ fn one_shape_for_all() {
 fn a_demo_has_a_day_at_least() {
     let days = |days: &str| Cli::try_parse_from(["lazybase", "demo", "--days", days]).is_ok();
     assert_eq!((days("0"), days("1")), (false, true));
+}
+
+#[test]
+fn an_age_of_backups_has_its_unit() {
+    let parse = |age: &str| {
+        let prune = ["lazybase", "backup", "prune", "--from", "f", "--older-than"];
+        Cli::try_parse_from(prune.into_iter().chain([age]))
+    };
+    for (text, seconds) in [("30d", 30 * 86_400), ("12 H", 43_200), ("90 min", 5_400)] {
+        let Command::Backup(args) = parse(text).unwrap().command else {
+            panic!("backup");
+        };
+        let Some(BackupCommand::Prune(args)) = args.what else {
+            panic!("prune");
+        };
+        assert_eq!(
+            args.older_than,
+            Some(Duration::from_secs(seconds)),
+            "{text}"
+        );
+        assert_eq!((args.keep, args.dry_run), (None, false));
+    }
+    for text in ["30", "1.5", "d", "30 fortnights", ""] {
+        assert!(parse(text).is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `backup` and `restore`, from the command line.
 
+use lazybase_engine::env::local::LocalStore;
+use serde_json::{Value, json};
+
 use crate::commands::filled;
 use crate::run::{alone, text};
 
@@ -158,4 +161,94 @@ fn a_restore_that_fails_leaves_the_folder_for_the_next() {
     std::fs::write(&path, sound).unwrap();
     let restored = alone(&restore);
     assert!(restored.ok, "{}", restored.err);
+}
+
+#[test]
+fn old_backups_are_removed_with_the_files_that_no_other_needs() {
+    let place = filled();
+    let backups = place.path("backups");
+    let folder = text(&backups);
+    for sql in [
+        "CREATE TABLE gone (k INT PRIMARY KEY); INSERT INTO gone VALUES (1)",
+        "DROP TABLE gone; INSERT INTO t VALUES (4, 'd')",
+        "INSERT INTO t VALUES (5, 'e')",
+    ] {
+        place.ok(&["sql", "-c", sql]);
+        place.ok(&["backup", "--to", folder]);
+    }
+    let said = |command: &str, more: &[&str]| {
+        alone(&[&["backup", command, "--from", folder][..], more].concat())
+    };
+    let json_of = |command: &str, more: &[&str]| -> Value {
+        let said = said(command, &[more, &["--format", "json"]].concat());
+        assert!(said.ok, "{}", said.err);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let segments = || std::fs::read_dir(backups.join("segments")).unwrap().count();
+    let (before, files) = (json_of("list", &[]), segments());
+    assert_eq!(before["backups"].as_array().unwrap().len(), 3);
+    let own = before["backups"][0]["own_bytes"].as_u64().unwrap();
+    assert!(own > 0, "{before}");
+    for wrong in [&["--keep", "0"], &["--keep", "-1"], &["--older-than", "30"]] {
+        let refused = said("prune", wrong);
+        assert!(!refused.ok && refused.err.contains("error: "), "{wrong:?}");
+    }
+    let none: [&[&str]; 5] = [
+        &[],
+        &["--keep", "3"],
+        &["--older-than", "30d"],
+        &["--older-than", "0s", "--keep", "3"],
+        &["--older-than", "30d", "--keep", "1"],
+    ];
+    for limits in none {
+        let said = said("prune", limits);
+        let told = "removed 0 backups, 0 files, 0 B; 3 backups, ";
+        let is_told = said.out.starts_with(told);
+        assert!(said.ok && is_told, "{limits:?}: {}{}", said.out, said.err);
+    }
+    let dry = json_of("prune", &["--keep", "1", "--dry-run"]);
+    assert_eq!(
+        (&dry["removed"], &dry["kept"]),
+        (&json!([1, 2]), &json!([3]))
+    );
+    assert!(dry["bytes"].as_u64().unwrap() > own, "{dry}");
+    let taken = LocalStore::open(&backups).unwrap();
+    let busy = said("prune", &["--keep", "1"]);
+    assert!(
+        !busy.ok && busy.err.contains("another backup"),
+        "{}",
+        busy.err
+    );
+    drop(taken);
+    assert_eq!((json_of("list", &[]), segments()), (before, files));
+    let pruned = said("prune", &["--older-than", "0s"]);
+    assert!(pruned.ok, "{}", pruned.err);
+    let lines: Vec<&str> = pruned.out.lines().collect();
+    assert!(lines[0].starts_with("removed backup 1: SCUs "), "{lines:?}");
+    assert!(lines[2].starts_with("removed 2 backups, "), "{lines:?}");
+    assert!(lines[2].contains("; 1 backup, "), "{lines:?}");
+    assert!(segments() < files);
+    assert_eq!(json_of("list", &[])["backups"][0]["number"], 3);
+    assert!(said("verify", &[]).ok);
+    let restored = place.path("restored");
+    let restore = ["--db", text(&restored), "restore", "--from", folder];
+    assert!(alone(&restore).ok);
+    let next = place.ok(&["backup", "--to", folder]);
+    assert!(next.starts_with("backup 4:"), "{next}");
+}
+
+#[test]
+fn nothing_is_removed_where_no_backups_are() {
+    let place = filled();
+    let missing = place.path("missing");
+    for folder in [&missing, &place.path("db")] {
+        let refused = alone(&["backup", "prune", "--from", text(folder), "--keep", "1"]);
+        assert!(
+            !refused.ok && refused.err.contains("error: "),
+            "{}",
+            refused.err
+        );
+    }
+    assert!(!missing.exists());
+    assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
 }
