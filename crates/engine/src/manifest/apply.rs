@@ -242,10 +242,11 @@ impl Manifest {
         // SCUs that are sealed but not sorted know nothing of the table: sorting them extends its
         // base, as any run of a view that they leave alone.
         let base = self.add_empty_base(view, Span::base(self.sorted_through), ScuNumber::ZERO);
-        let ranges = first_ranges(table)?.into_iter().map(|range| RangeState {
+        let range = |range| RangeState {
             range,
             runs: vec![RunRef::current(base)],
-        });
+        };
+        let ranges = first_ranges(table)?.into_iter().map(range).map(Arc::new);
         let state = TableState {
             table: Arc::new(table.clone()),
             older: Vec::new(),
@@ -403,6 +404,7 @@ impl Manifest {
         let base = self.add_empty_base(view, Span::base(boundary), boundary);
         let runs = std::mem::take(&mut self.runs);
         for range in &mut self.table_mut(id)?.ranges {
+            let range = Arc::make_mut(range);
             range.runs.retain(|entry| !gone.contains(&entry.id));
             for entry in &mut range.runs {
                 entry.superseded_micros.get_or_insert(clock_micros);
@@ -538,9 +540,8 @@ impl Manifest {
         for state in tables.values_mut() {
             if let Some(parts) = touched.get(&state.table.primary.id) {
                 for range in &mut Arc::make_mut(state).ranges {
-                    parts
-                        .iter()
-                        .for_each(|part| join(runs, &mut range.runs, *part));
+                    let entries = &mut Arc::make_mut(range).runs;
+                    parts.iter().for_each(|part| join(runs, entries, *part));
                 }
             }
         }
@@ -582,7 +583,7 @@ impl Manifest {
         let state = self.state_mut(view)?;
         let ranges = &mut state.ranges;
         match ranges.binary_search_by(|range| range.range.low.as_ref().cmp(&low)) {
-            Ok(at) => Ok(&mut ranges[at]),
+            Ok(at) => Ok(Arc::make_mut(&mut ranges[at])),
             Err(_) => {
                 let message = format!("no key range of {view} begins at {low:?}");
                 Err(Error::not_found(message))
@@ -615,14 +616,14 @@ impl Manifest {
         share_segments(&joined, &mut output);
         let id = output.id;
         self.runs.insert(id, Arc::new(output));
-        let mut range = self.range_mut(view, low)?.clone();
-        for entry in &mut range.runs {
+        let mut entries = std::mem::take(&mut self.range_mut(view, low)?.runs);
+        for entry in &mut entries {
             if inputs.contains(&entry.id) {
                 entry.superseded_micros = Some(clock_micros);
             }
         }
-        join(&self.runs, &mut range.runs, RunRef::current(id));
-        *self.range_mut(view, low)? = range;
+        join(&self.runs, &mut entries, RunRef::current(id));
+        self.range_mut(view, low)?.runs = entries;
         self.see_clock(clock_micros);
         Ok(())
     }
@@ -642,7 +643,7 @@ impl Manifest {
         };
         let ranges = &mut self.state_mut(view)?.ranges;
         let place = ranges.partition_point(|range| range.range.low < right.range.low);
-        ranges.insert(place, right);
+        ranges.insert(place, Arc::new(right));
         Ok(())
     }
 }

@@ -130,7 +130,7 @@ impl Manifest {
     ) -> Result<TableState> {
         let mut ranges = Vec::with_capacity(state.ranges.len());
         for at in 0..state.ranges.len() {
-            ranges.push(self.range_at(cut, state, at, boundary)?);
+            ranges.push(Arc::new(self.range_at(cut, state, at, boundary)?));
         }
         let older = state.older.iter().filter(|older| older.through < boundary);
         Ok(TableState {

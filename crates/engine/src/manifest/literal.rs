@@ -98,7 +98,7 @@ impl Reader {
                     },
                     runs: self.shared.clone(),
                 };
-                self.tables.last_mut()?.ranges.push(state);
+                self.tables.last_mut()?.ranges.push(Arc::new(state));
             }
             [kind, span, rest @ ..] => self.run(kind, span, rest)?,
             _ => return None,
@@ -169,7 +169,7 @@ impl Reader {
         }
         self.manifest.runs.insert(run.id, Arc::new(run));
         match table.ranges.last_mut() {
-            Some(state) => state.runs.push(entry),
+            Some(state) => Arc::make_mut(state).runs.push(entry),
             None => self.shared.push(entry),
         }
         Some(())
@@ -179,7 +179,7 @@ impl Reader {
         let manifest = &mut self.manifest;
         for mut state in self.tables {
             for range in &mut state.ranges {
-                range.runs.sort_by_key(|entry| {
+                Arc::make_mut(range).runs.sort_by_key(|entry| {
                     let run = &manifest.runs[&entry.id];
                     (run.span.first, run.span.last, run.part, run.id)
                 });

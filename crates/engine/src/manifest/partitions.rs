@@ -150,7 +150,7 @@ impl Manifest {
                 for partition in &partitions {
                     let cut = Key::new(partition.prefix());
                     let ranges = &self.table_mut(id)?.ranges;
-                    let holds = |range: &&RangeState| range.range.contains(&cut);
+                    let holds = |range: &&Arc<RangeState>| range.range.contains(&cut);
                     let low = ranges.iter().find(holds).map(|state| &state.range.low);
                     if let Some(low) = low.cloned().filter(|low| low.as_ref() != Some(&cut)) {
                         self.split_range(view, low.as_ref(), &cut)?;
@@ -169,7 +169,7 @@ impl Manifest {
         }
         let prefixes: Vec<Vec<u8>> = forgotten.iter().map(PartitionId::prefix).collect();
         let ranges = std::mem::take(&mut self.table_mut(id)?.ranges);
-        let mut kept: Vec<RangeState> = Vec::with_capacity(ranges.len());
+        let mut kept: Vec<Arc<RangeState>> = Vec::with_capacity(ranges.len());
         for state in ranges {
             let of_forgotten = |low: &Key| {
                 let starts = |prefix: &Vec<u8>| low.as_bytes().starts_with(prefix);
@@ -177,7 +177,7 @@ impl Manifest {
             };
             match kept.last_mut() {
                 Some(before) if state.range.low.as_ref().is_some_and(of_forgotten) => {
-                    before.range.high = state.range.high;
+                    Arc::make_mut(before).range.high = state.range.high.clone();
                 }
                 _ => kept.push(state),
             }
@@ -210,6 +210,7 @@ impl Manifest {
         let mut ranges = std::mem::take(&mut self.table_mut(id)?.ranges);
         for state in &mut ranges {
             if stretches.iter().any(|stretch| stretch.meets(&state.range)) {
+                let state = Arc::make_mut(state);
                 self.empty_range(state, boundary, clock_micros);
                 state.runs.push(RunRef::current(base));
                 order(&self.runs, &mut state.runs);

@@ -253,8 +253,9 @@ pub struct TableState {
     pub older: Vec<OlderTable>,
     /// It holds nothing at or before this boundary; a secondary view can't be read there.
     pub created_after: ScuNumber,
-    /// Its primary view's ranges, in the order of keys, covering the whole key space.
-    pub ranges: Vec<RangeState>,
+    /// Its primary view's ranges, in the order of keys, covering the whole key space. A manifest
+    /// shares with the one before it those that the edit between them left alone.
+    pub ranges: Vec<Arc<RangeState>>,
 }
 
 /// An earlier definition of a table.
@@ -603,5 +604,5 @@ impl Manifest {
 
 fn ranges_of(state: &Arc<TableState>) -> impl Iterator<Item = (ViewId, &RangeState)> {
     let view = state.table.primary.id;
-    state.ranges.iter().map(move |range| (view, range))
+    state.ranges.iter().map(move |range| (view, &**range))
 }

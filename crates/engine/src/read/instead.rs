@@ -118,7 +118,7 @@ impl Inner {
         ranges
             .map(|(range, chosen)| {
                 let stored = self.stored(table, &range.range, &chosen.runs, &covering.damaged)?;
-                Ok((range, stored))
+                Ok((&**range, stored))
             })
             .collect()
     }

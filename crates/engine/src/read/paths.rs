@@ -69,7 +69,7 @@ pub fn segments_in<'a>(run: &'a Run, range: &KeyRange) -> &'a [Arc<SegmentMeta>]
 }
 
 /// What `run` holds for the range at position `at` of its view's ranges.
-pub fn share_of(run: &Run, ranges: &[RangeState], at: usize) -> Share {
+pub fn share_of(run: &Run, ranges: &[Arc<RangeState>], at: usize) -> Share {
     let range = &ranges[at].range;
     let segments = segments_in(run, range);
     let bytes = segments.iter().map(|segment| {
@@ -232,7 +232,7 @@ impl RangePaths {
         at: usize,
         damaged: &DamagedFiles,
     ) -> RangePaths {
-        let RangeState { range, runs } = &table.ranges[at];
+        let RangeState { range, runs } = &*table.ranges[at];
         let share = |run: &Run| share_of(run, &table.ranges, at);
         let edges = edges_of(manifest, runs, share, range, damaged);
         let empty_through = table.created_after.0;
@@ -258,7 +258,7 @@ impl RangePaths {
         from: ScuNumber,
         damaged: &DamagedFiles,
     ) -> RangePaths {
-        let RangeState { range, runs } = &table.ranges[at];
+        let RangeState { range, runs } = &*table.ranges[at];
         let share = |run: &Run| share_of(run, &table.ranges, at);
         let all = edges_of(manifest, runs, share, range, damaged);
         // Boundaries between which nothing changed in the range are one.

@@ -208,10 +208,10 @@ fn doctored(
     let mut doctored = manifest.clone();
     doctored.views.clear();
     let state = TableState {
-        ranges: vec![RangeState {
+        ranges: vec![Arc::new(RangeState {
             range: range.range.clone(),
             runs,
-        }],
+        })],
         ..table.clone()
     };
     doctored.tables.insert(table.table.id, Arc::new(state));

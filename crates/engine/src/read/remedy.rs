@@ -76,7 +76,7 @@ pub fn remedy(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Option<
             low: Some(segment.min_key.clone()),
             high: Some(Key::after(segment.max_key.as_bytes())),
         };
-        let named = |range: &&RangeState| range.runs.iter().any(|entry| entry.id == run.id);
+        let named = |range: &&Arc<RangeState>| range.runs.iter().any(|entry| entry.id == run.id);
         for range in table.ranges.iter().filter(named) {
             let Some(keys) = intersection(&range.range, &keys) else {
                 continue;
@@ -105,7 +105,7 @@ pub fn remedy(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Option<
 fn parts_of(manifest: &Manifest, run: &Run) -> Vec<RunId> {
     let table = manifest.table_of_view(run.view);
     let ranges = table.into_iter().flat_map(|table| &table.ranges);
-    let named = |range: &&RangeState| range.runs.iter().any(|entry| entry.id == run.id);
+    let named = |range: &&Arc<RangeState>| range.runs.iter().any(|entry| entry.id == run.id);
     let entries = ranges.filter(named).flat_map(|range| &range.runs);
     let runs = entries.filter_map(|entry| manifest.runs.get(&entry.id));
     let of_scu =
@@ -168,7 +168,7 @@ pub fn made_of(manifest: &Manifest, files: &BTreeSet<String>) -> BTreeMap<String
         };
         let table = manifest.table_of_view(run.view);
         let ranges = table.into_iter().flat_map(|table| &table.ranges);
-        let named = |range: &&RangeState| range.runs.iter().any(|entry| entry.id == run.id);
+        let named = |range: &&Arc<RangeState>| range.runs.iter().any(|entry| entry.id == run.id);
         for range in ranges.filter(named) {
             for entry in &range.runs {
                 let Some(newer) = manifest.runs.get(&entry.id) else {

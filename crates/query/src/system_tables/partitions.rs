@@ -93,10 +93,8 @@ fn row(manifest: &Manifest, state: &TableState, id: &PartitionId, range: Option<
 fn share(run: &Run, state: &TableState, range: &KeyRange) -> (u64, u64) {
     let segments = segments_in(run, range).iter().map(|segment| {
         let ends = |key| {
-            let starts = |of: &lazybase_engine::manifest::RangeState| {
-                of.range.low.as_ref().is_none_or(|low| low <= key)
-            };
-            state.ranges.partition_point(starts)
+            let ranges = &state.ranges;
+            ranges.partition_point(|of| of.range.low.as_ref().is_none_or(|low| low <= key))
         };
         let over = (1 + ends(&segment.max_key) - ends(&segment.min_key)) as u64;
         (segment.rows / over, segment.bytes / over)

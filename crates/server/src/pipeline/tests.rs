@@ -68,7 +68,7 @@ fn table(ranges: Vec<Vec<u64>>) -> Arc<TableState> {
         }),
         older: Vec::new(),
         created_after: ScuNumber(0),
-        ranges: ranges.into_iter().map(range).collect(),
+        ranges: ranges.into_iter().map(range).map(Arc::new).collect(),
     })
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    fn of(run: &Run, ranges: &[RangeState], at: usize) -> Link {
+    fn of(run: &Run, ranges: &[Arc<RangeState>], at: usize) -> Link {
         let share = share_of(run, ranges, at);
         Link {
             runs: vec![run.id],
@@ -389,7 +389,7 @@ fn tasks_of(merging: &[Vec<RunId>]) -> BTreeMap<RunId, usize> {
 
 fn links_of(
     manifest: &Manifest,
-    ranges: &[RangeState],
+    ranges: &[Arc<RangeState>],
     at: usize,
     tasks: &BTreeMap<RunId, usize>,
 ) -> Vec<Link> {

@@ -160,6 +160,26 @@ fn ranges_supersede_shared_runs_one_by_one() {
 }
 
 #[test]
+fn ranges_that_an_edit_leaves_alone_stay_the_values_that_they_were() {
+    let mut story = Story::new();
+    let view = story.create_table("t");
+    story.seal();
+    story.sort(&[view], 1);
+    story.apply(Edit::SplitRange {
+        view,
+        low: None,
+        at: key(100),
+    });
+    let ranges = |story: &Story| story.manifest.tables[&TableId(1)].ranges.clone();
+    let before = ranges(&story);
+    story.merge(view, 1, 0, 2);
+    let after = ranges(&story);
+    let pairs = before.iter().zip(&after);
+    let same: Vec<bool> = pairs.map(|(one, other)| Arc::ptr_eq(one, other)).collect();
+    assert_eq!(same, [true, false]);
+}
+
+#[test]
 fn a_moved_segment_is_one_value() {
     let mut story = Story::new();
     let view = story.create_table("t");

@@ -131,10 +131,10 @@ impl Manifest {
         let base = self.add_empty_base(view, span, ScuNumber::ZERO);
         let state = self.state_mut(view)?;
         state.created_after = ScuNumber::ZERO;
-        state.ranges = vec![RangeState {
+        state.ranges = vec![Arc::new(RangeState {
             range: KeyRange::default(),
             runs: vec![RunRef::current(base)],
-        }];
+        })];
         Ok(())
     }
 
@@ -177,10 +177,11 @@ impl Manifest {
         }
         let mut ranges = state.ranges;
         for range in &mut ranges {
+            let entries = &mut Arc::make_mut(range).runs;
             for run in runs {
-                join(&self.runs, &mut range.runs, RunRef::current(run.id));
+                join(&self.runs, entries, RunRef::current(run.id));
             }
-            order(&self.runs, &mut range.runs);
+            order(&self.runs, entries);
         }
         self.state_mut(view)?.ranges = ranges;
         Ok(())

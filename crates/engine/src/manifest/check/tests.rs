@@ -41,6 +41,10 @@ fn table(manifest: &mut Manifest) -> &mut TableState {
     Arc::make_mut(manifest.tables.get_mut(&TableId(1)).unwrap())
 }
 
+fn range(manifest: &mut Manifest, at: usize) -> &mut RangeState {
+    Arc::make_mut(&mut table(manifest).ranges[at])
+}
+
 fn run(manifest: &mut Manifest, id: u64) -> &mut Run {
     Arc::make_mut(manifest.runs.get_mut(&RunId(id)).unwrap())
 }
@@ -55,18 +59,14 @@ fn each_invariant_is_found_by_its_name() {
     type Change = fn(&mut Manifest);
     let cases: [(&str, Change); 21] = [
         ("MAN-1", |m| drop(table(m).ranges.remove(0))),
-        ("MAN-1", |m| table(m).ranges[0].range.high = Some(key(99))),
+        ("MAN-1", |m| range(m, 0).range.high = Some(key(99))),
         ("MAN-1", |m| table(m).ranges.swap(0, 1)),
-        ("MAN-2", |m| table(m).ranges[1].runs.truncate(2)),
-        ("MAN-2", |m| {
-            table(m).ranges[1].runs[1].superseded_micros = Some(1)
-        }),
+        ("MAN-2", |m| range(m, 1).runs.truncate(2)),
+        ("MAN-2", |m| range(m, 1).runs[1].superseded_micros = Some(1)),
         ("MAN-2", |m| m.sorted_through = ScuNumber(3)),
         ("MAN-3", |m| run(m, 3).span.last = ScuNumber(3)),
         ("MAN-3", |m| run(m, 2).changes_through = ScuNumber(2)),
-        ("MAN-4", |m| {
-            table(m).ranges[1].runs[0].superseded_micros = Some(1)
-        }),
+        ("MAN-4", |m| range(m, 1).runs[0].superseded_micros = Some(1)),
         ("MAN-4", |m| {
             Arc::make_mut(&mut run(m, 4).segments[0]).all_upserts = false;
         }),
@@ -79,7 +79,7 @@ fn each_invariant_is_found_by_its_name() {
         ("MAN-8", |m| drop(m.scus.remove(&ScuNumber(3)))),
         ("MAN-9", |m| drop(m.runs.remove(&RunId(2)))),
         ("MAN-9", |m| {
-            table(m).ranges[1].runs.push(RunRef::current(RunId(2)))
+            range(m, 1).runs.push(RunRef::current(RunId(2)))
         }),
         ("MAN-10", |m| m.times.retain(|scu, _| scu.0 != 2)),
         ("MAN-10", |m| m.times = m.times.split_off(&ScuNumber(3))),
@@ -259,14 +259,14 @@ fn harm(m: &mut Manifest, draw: &mut Draw) -> Option<()> {
             let at = draw.below(ranges.len() as u64) as usize;
             let bound = Some(key(draw.below(200) as u8));
             match draw.below(2) {
-                0 => ranges[at].range.low = bound,
-                _ => ranges[at].range.high = bound,
+                0 => Arc::make_mut(&mut ranges[at]).range.low = bound,
+                _ => Arc::make_mut(&mut ranges[at]).range.high = bound,
             }
         }
         12..=15 => {
             let ranges = &mut drawn(states, draw)?.ranges;
             let at = draw.below(ranges.len() as u64) as usize;
-            let runs = &mut ranges[at].runs;
+            let runs = &mut Arc::make_mut(&mut ranges[at]).runs;
             let entry = draw.below(runs.len() as u64 + 1) as usize;
             match draw.below(4) {
                 0 => runs.get_mut(entry)?.superseded_micros = None,

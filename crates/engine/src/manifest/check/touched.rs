@@ -142,7 +142,7 @@ impl<'a> Touched<'a> {
         let same_first = self.old().is_some_and(|old| first(old) == first(new));
         let states = new.tables.values();
         let states = states.filter(move |state| !same_first || self.has(state));
-        states.flat_map(|state| &state.ranges)
+        states.flat_map(|state| state.ranges.iter().map(|range| &**range))
     }
 }
 
