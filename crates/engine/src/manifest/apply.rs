@@ -667,11 +667,7 @@ impl Manifest {
                 }
             };
         }
-        let named: BTreeSet<RunId> = self
-            .all_ranges()
-            .flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
-            .collect();
-        self.runs.retain(|run, _| named.contains(run));
+        self.drop_unnamed(runs.iter().map(|retired| retired.run).collect());
         for scu in scus {
             if *scu > self.sorted_through || self.scus.remove(scu).is_none() {
                 let message = format!("the log of SCU {scu} is needed, or forgotten already");

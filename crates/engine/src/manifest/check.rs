@@ -39,10 +39,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lazybase_model::{Error, ErrorKind, NextIds, Result, ScuNumber, Span};
+use lazybase_model::{Error, ErrorKind, NextIds, Result, ScuNumber};
 
 use super::partitions::check_partitions;
-use super::state::{Manifest, RangeState, Run, RunKind, TableState};
+use super::state::{Manifest, Run, RunKind, RunRef, TableState};
 use crate::schema::check_succession;
 use touched::Touched;
 
@@ -458,14 +458,12 @@ fn check_table(new: &Manifest, state: &TableState, touched: &Touched<'_>) -> Che
         })?;
     }
     let before = touched.before(state);
-    let before = before.filter(|(old, before)| end_of(old, before) == end);
     for (at, range) in state.ranges.iter().enumerate() {
-        // The same runs up to the same end were checked before.
-        if before.is_some_and(|(_, before)| touched.keeps(before, state, at)) {
-            continue;
-        }
-        check_entries(new, range, state)
-            .and_then(|()| check_tiles(new, range, end))
+        // The first runs that it listed before were checked then.
+        let kept = before.map_or(0, |before| touched.kept(before, state, at));
+        let (kept, rest) = range.runs.split_at(kept);
+        check_entries(new, kept, rest, state)
+            .and_then(|()| check_tiles(new, kept, rest, end))
             .map_err(|violation| Violation {
                 what: format!("range {}: {}", range.range, violation.what),
                 ..violation
@@ -510,10 +508,15 @@ fn check_definitions(new: &Manifest, state: &TableState) -> Checked {
     Ok(())
 }
 
-/// MAN-9 of a range.
-fn check_entries(new: &Manifest, range: &RangeState, state: &TableState) -> Checked {
-    let mut before = None;
-    for entry in &range.runs {
+/// MAN-9 of a range: of the entries after those that were checked.
+fn check_entries(
+    new: &Manifest,
+    checked: &[RunRef],
+    rest: &[RunRef],
+    state: &TableState,
+) -> Checked {
+    let mut before = checked.last().map(|entry| new.run(entry.id).order());
+    for entry in rest {
         let run = new.runs.get(&entry.id);
         let run = run.filter(|run| run.view == state.table.primary.id);
         let order = run.map(|run| run.order());
@@ -528,17 +531,18 @@ fn check_entries(new: &Manifest, range: &RangeState, state: &TableState) -> Chec
     Ok(())
 }
 
-/// MAN-2, and MAN-4 for where bases stand.
-fn check_tiles(new: &Manifest, range: &RangeState, end: ScuNumber) -> Checked {
-    let mut through = ScuNumber::ZERO;
-    let mut last: Option<(Span, u32)> = None;
-    for entry in range.runs.iter().filter(|entry| entry.is_current()) {
+/// MAN-2, and MAN-4 for where bases stand: of the entries after those that were checked.
+fn check_tiles(new: &Manifest, checked: &[RunRef], rest: &[RunRef], end: ScuNumber) -> Checked {
+    let newest = checked.iter().rev().find(|entry| entry.is_current());
+    let mut last = newest.map(|entry| new.run(entry.id));
+    let mut through = last.map_or(ScuNumber::ZERO, |last| last.span.last);
+    for entry in rest.iter().filter(|entry| entry.is_current()) {
         let run = new.run(entry.id);
         let is_first = last.is_none();
         require(is_first == (run.kind == RunKind::Base), "MAN-4", || {
             format!("{} stands where a base must, or must not", run.id)
         })?;
-        let next_part = last.is_some_and(|(span, part)| span == run.span && part + 1 == run.part);
+        let next_part = last.is_some_and(|last| last.span == run.span && last.part + 1 == run.part);
         let next_span = through.next() == run.span.first && run.part == 0;
         require(next_part || next_span, "MAN-2", || {
             format!(
@@ -549,7 +553,7 @@ fn check_tiles(new: &Manifest, range: &RangeState, end: ScuNumber) -> Checked {
             )
         })?;
         through = run.span.last;
-        last = Some((run.span, run.part));
+        last = Some(run);
     }
     require(through == end && last.is_some(), "MAN-2", || {
         format!("its runs end at {through}, not at {end}")

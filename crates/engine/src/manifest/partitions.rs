@@ -183,16 +183,18 @@ impl Manifest {
             }
         }
         self.table_mut(id)?.ranges = kept;
-        self.drop_unnamed_runs();
+        self.drop_unnamed(self.runs.keys().copied().collect());
         Ok(())
     }
 
-    fn drop_unnamed_runs(&mut self) {
-        let named: BTreeSet<RunId> = self
-            .all_ranges()
-            .flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
-            .collect();
-        self.runs.retain(|run, _| named.contains(run));
+    /// Of runs that left ranges, those go that no range names any more.
+    pub(super) fn drop_unnamed(&mut self, mut left: BTreeSet<RunId>) {
+        for (_, range) in self.all_ranges() {
+            for entry in &range.runs {
+                left.remove(&entry.id);
+            }
+        }
+        self.runs.retain(|run, _| !left.contains(run));
     }
 
     /// As truncating a table, for the ranges of some partitions: an answer at the boundary itself
@@ -217,7 +219,7 @@ impl Manifest {
             }
         }
         self.table_mut(id)?.ranges = ranges;
-        self.drop_unnamed_runs();
+        self.drop_unnamed(self.runs.keys().copied().collect());
         self.see_clock(clock_micros);
         Ok(())
     }

@@ -7,7 +7,7 @@ use lazybase_model::{NextIds, Partitioning, RangeBounds, ScuNumber, TableId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::manifest::state::{DdlBatch, RunId, RunRef};
+use crate::manifest::state::{DdlBatch, RangeState, RunId};
 use crate::manifest::testing::{Draw, Story, key, segment, table as table_of};
 use crate::manifest::{Ddl, Edit, ProducerMark};
 

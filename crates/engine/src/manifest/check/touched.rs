@@ -1,7 +1,7 @@
 //! What a commit touched: tables, views and runs that are not the same value (`Arc::ptr_eq`) as in
 //! the manifest before. The rest was checked with that one, and what its invariants compare it
-//! with only grows. Of a table that was touched, ranges that list the same runs as before are kept.
-//! Pure.
+//! with only grows. Of a range of a table that was touched, those first runs are left out that it
+//! listed before: most often all of them, or all but a new one. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(super) enum Touched<'a> {
         views: BTreeSet<ViewId>,
         /// Runs that came, went or are another value.
         runs: BTreeSet<RunId>,
+        /// Those of them that were there before.
+        changed: BTreeSet<RunId>,
     },
 }
 
@@ -48,11 +50,14 @@ impl<'a> Touched<'a> {
                 definitions |= !is_defined_alike(before.get(&id), after.get(&id));
             });
         }
+        let changed = runs.iter().filter(|id| old.runs.contains_key(*id));
+        let changed = changed.copied().collect();
         Touched::Since {
             old,
             definitions,
             boundary: old.sorted_through != new.sorted_through,
             views,
+            changed,
             runs,
         }
     }
@@ -92,30 +97,33 @@ impl<'a> Touched<'a> {
             }
     }
 
-    /// A table or view as it was, and the manifest before.
-    pub(super) fn before(&self, state: &TableState) -> Option<(&'a Manifest, &'a TableState)> {
-        let old = self.old()?;
-        Some((old, state_of(old, state.table.id)?))
+    /// A table or view as it was.
+    pub(super) fn before(&self, state: &TableState) -> Option<&'a TableState> {
+        state_of(self.old()?, state.table.id)
     }
 
-    /// Whether the range at a place of a table or view lists the runs that it listed, and each of
-    /// them is the same value.
-    pub(super) fn keeps(&self, before: &TableState, now: &TableState, at: usize) -> bool {
-        let Touched::Since { runs, .. } = self else {
-            return false;
+    /// How many of its first runs the range at a place of a table or view listed before, in the
+    /// same order, and each of them is the same value.
+    pub(super) fn kept(&self, before: &TableState, now: &TableState, at: usize) -> usize {
+        let Touched::Since { changed, .. } = self else {
+            return 0;
         };
-        let is_touched = |range: &RangeState| {
-            let mut entries = range.runs.iter();
-            entries.any(|entry| runs.contains(&entry.id))
-        };
-        before.table.primary.id == now.table.primary.id
-            && before.ranges.len() == now.ranges.len()
-            && before.ranges[at].runs == now.ranges[at].runs
-            && !is_touched(&now.ranges[at])
+        let is_other_view = before.table.primary.id != now.table.primary.id;
+        if is_other_view || before.ranges.len() != now.ranges.len() {
+            return 0;
+        }
+        let (before, now) = (&before.ranges[at], &now.ranges[at]);
+        if changed.is_empty() && Arc::ptr_eq(before, now) {
+            return now.runs.len();
+        }
+        let pairs = before.runs.iter().zip(&now.runs);
+        pairs
+            .take_while(|(before, now)| before == now && !changed.contains(&now.id))
+            .count()
     }
 
     /// The runs that may be named by no range of a touched view: those that were touched, and what
-    /// ranges listed that are not kept.
+    /// ranges listed and may list no more.
     pub(super) fn maybe_unnamed(&self, new: &Manifest) -> BTreeSet<RunId> {
         let Touched::Since { old, runs, .. } = self else {
             return new.runs.keys().copied().collect();
@@ -125,9 +133,10 @@ impl<'a> Touched<'a> {
         let listed = touched.flat_map(|before| {
             let now = state_of(new, before.table.id);
             let ranges = before.ranges.iter().enumerate();
-            let others =
-                ranges.filter(move |(at, _)| !now.is_some_and(|now| self.keeps(before, now, *at)));
-            others.flat_map(|(_, range)| range.runs.iter().map(|entry| entry.id))
+            ranges.flat_map(move |(at, range)| {
+                let kept = now.map_or(0, |now| self.kept(before, now, at));
+                range.runs[kept..].iter().map(|entry| entry.id)
+            })
         });
         listed.chain(runs.iter().copied()).collect()
     }
