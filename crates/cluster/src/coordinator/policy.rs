@@ -45,13 +45,11 @@ use chain::{Chain, Link};
 use chains::Chains;
 use targets::Late;
 
-pub(super) use crowd::Crowd;
-pub use look::Look;
+pub(super) use look::Look;
 pub use targets::cheap_behind_micros;
 
 mod chain;
 mod chains;
-mod crowd;
 mod look;
 mod targets;
 mod views;
@@ -280,7 +278,7 @@ const FOLD_LINKS: usize = 32;
 
 /// What should be done, most urgent first.
 pub fn propose(manifest: &Manifest, load: &Load<'_>) -> Vec<Proposal> {
-    let chains = Chains::after(None, manifest, load.running);
+    let chains = Chains::of(manifest, load.running);
     let late = Late::of(manifest, load, &chains);
     propose_of(manifest, load, &chains, late)
 }
@@ -306,11 +304,6 @@ fn propose_of(manifest: &Manifest, load: &Load<'_>, chains: &Chains, late: Late)
     ranked.into_iter().map(|ranked| ranked.proposal).collect()
 }
 
-/// Why writers have to wait, if they have to.
-pub fn throttle(manifest: &Manifest, load: &Load<'_>) -> Option<String> {
-    too_much_unsorted(load).or_else(|| too_many_runs(manifest, load.settings))
-}
-
 /// Why writers have to wait for sorts, if they have to.
 pub(super) fn too_much_unsorted(load: &Load<'_>) -> Option<String> {
     let most = load.settings.unsorted_bytes_max;
@@ -321,11 +314,6 @@ pub(super) fn too_much_unsorted(load: &Load<'_>) -> Option<String> {
             most >> 20,
         )
     })
-}
-
-/// Why writers have to wait for merges, if they have to.
-pub(super) fn too_many_runs(manifest: &Manifest, settings: &PolicySettings) -> Option<String> {
-    Crowd::after(None, manifest, settings).why
 }
 
 struct Policy<'a> {

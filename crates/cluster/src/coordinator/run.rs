@@ -15,9 +15,7 @@ use super::ddl::PendingDdl;
 use super::event::{Command, Event};
 use super::failed::Rest;
 use super::heal::Healing;
-use super::policy::{
-    Crowd, Look, PolicySettings, Proposal, RunningTask, too_many_runs, too_much_unsorted,
-};
+use super::policy::{Look, PolicySettings, Proposal, RunningTask, too_much_unsorted};
 use super::silent::Watch;
 use super::tasks::work_name;
 use crate::adopt::seal_edit;
@@ -103,10 +101,8 @@ pub(crate) struct Coordinator {
     pub(super) ddl: VecDeque<PendingDdl>,
     pub(super) hurry: Hurry,
     pub(super) policy: PolicySettings,
-    /// What the policy said last.
-    look: Option<Arc<Look>>,
-    /// The runs that wait for merges, and in which manifest.
-    crowd: Option<(Arc<Manifest>, Crowd)>,
+    /// The last look at the pipeline.
+    look: Option<Look>,
     pub(super) paused: HashSet<StageName>,
     /// How many backups search their boundary.
     sealing_held: usize,
@@ -159,7 +155,6 @@ impl Coordinator {
             ddl: VecDeque::new(),
             hurry: Hurry::default(),
             look: None,
-            crowd: None,
             paused: HashSet::new(),
             sealing_held: 0,
             next_task: 1,
@@ -434,22 +429,12 @@ impl Coordinator {
             .set_throttle(why.map(|why| HeldBack { why, refusal }));
     }
 
-    /// Why writers have to wait for merges: found out once for each manifest.
+    /// Why writers have to wait for merges.
     fn crowded(&mut self, manifest: &Arc<Manifest>) -> Option<String> {
+        let look = Look::at(manifest, &self.outstanding(), self.look.take());
+        let look = self.look.insert(look);
         // A table that can't be merged any more must not hold up the writers of all others.
-        if !self.healing.lost_tables.is_empty() {
-            return too_many_runs(&self.without_lost(manifest), &self.policy);
-        }
-        match &self.crowd {
-            Some((of, crowd)) if Arc::ptr_eq(of, manifest) => crowd.why.clone(),
-            earlier => {
-                let earlier = earlier.as_ref().map(|(_, crowd)| crowd);
-                let crowd = Crowd::after(earlier, manifest, &self.policy);
-                let why = crowd.why.clone();
-                self.crowd = Some((Arc::clone(manifest), crowd));
-                why
-            }
-        }
+        look.too_many_runs(&self.policy, &self.healing.lost_tables)
     }
 
     /// Turns proposals into tasks while workers are free.
@@ -459,10 +444,10 @@ impl Coordinator {
         }
         let manifest = self.shared.manifests.current();
         let outstanding = self.outstanding();
-        let load = self.load(&manifest, &outstanding);
-        let look = Look::again(self.look.as_ref(), &manifest, &load);
-        self.look = Some(Arc::clone(&look));
-        for proposal in &look.proposals {
+        let mut look = Look::at(&manifest, &outstanding, self.look.take());
+        let proposals = look.proposals(&self.load(&manifest, &outstanding));
+        self.look = Some(look);
+        for proposal in proposals.iter() {
             if let Proposal::Split { view, low, at } = proposal.clone() {
                 self.commit(Edit::SplitRange { view, low, at }).await?;
                 return Ok(());
@@ -538,13 +523,6 @@ impl Coordinator {
             watch,
         };
         self.running.insert(id, running);
-    }
-
-    fn without_lost(&self, manifest: &Manifest) -> Manifest {
-        let mut others = manifest.clone();
-        let lost = &self.healing.lost_tables;
-        others.tables.retain(|table, _| !lost.contains(table));
-        others
     }
 
     fn publish_tasks(&self) {

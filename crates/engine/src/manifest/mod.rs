@@ -44,7 +44,7 @@ pub use state::{
     RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
 };
 pub use store::ManifestStore;
-pub use unchanged::{SeenRanges, Unchanged};
+pub use unchanged::Unchanged;
 pub use verify::verify_files;
 
 #[cfg(test)]

@@ -593,6 +593,12 @@ impl Manifest {
         self.tables.values().flat_map(ranges_of)
     }
 
+    /// A table or secondary view, by its id.
+    pub(super) fn state_of(&self, id: TableId) -> Option<&TableState> {
+        let state = self.tables.get(&id).or_else(|| self.views.get(&id));
+        state.map(|state| &**state)
+    }
+
     /// The rows that a view holds: a table, or a secondary view of one.
     pub fn table_of_view(&self, view: ViewId) -> Option<&Arc<TableState>> {
         self.tables

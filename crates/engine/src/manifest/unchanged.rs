@@ -6,70 +6,50 @@
 //!
 //! Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lazybase_model::TableId;
+use super::state::{Manifest, RangeState, RunId, RunRef, TableState};
 
-use super::state::{Manifest, RangeState, Run, RunId, RunRef, TableState};
-
-/// The ranges of a manifest, of tables and secondary views, as they were.
+/// What a later manifest has of an earlier one.
 #[derive(Debug)]
-pub struct SeenRanges {
-    states: BTreeMap<TableId, Arc<TableState>>,
-    runs: BTreeMap<RunId, Arc<Run>>,
-}
-
-impl SeenRanges {
-    /// Those of `manifest`.
-    pub fn of(manifest: &Manifest) -> SeenRanges {
-        let states = manifest.tables.iter().chain(&manifest.views);
-        SeenRanges {
-            states: states.map(|(id, state)| (*id, Arc::clone(state))).collect(),
-            runs: manifest.runs.clone(),
-        }
-    }
-
-    /// Beside a later manifest.
-    pub fn beside(&self, later: &Manifest) -> Unchanged<'_> {
-        let changed = later.runs.iter().filter(|(id, run)| {
-            let before = self.runs.get(*id);
-            before.is_some_and(|before| !Arc::ptr_eq(before, run))
-        });
-        Unchanged {
-            seen: self,
-            changed: changed.map(|(id, _)| *id).collect(),
-        }
-    }
-}
-
-/// Ranges as they were, beside a later manifest.
-#[derive(Debug)]
-pub struct Unchanged<'s> {
-    seen: &'s SeenRanges,
+pub struct Unchanged<'m> {
+    before: &'m Manifest,
     /// Runs that are there in both, and not the same: they were extended, cut or healed. (A run
     /// that is in one of them alone stands in no range of the other: MAN-9.)
     changed: BTreeSet<RunId>,
 }
 
-impl Unchanged<'_> {
+impl<'m> Unchanged<'m> {
+    /// What `now` has of `before`.
+    pub fn between(before: &'m Manifest, now: &Manifest) -> Unchanged<'m> {
+        let changed = now.runs.iter().filter(|(id, run)| {
+            let before = before.runs.get(*id);
+            before.is_some_and(|before| !Arc::ptr_eq(before, run))
+        });
+        Unchanged {
+            before,
+            changed: changed.map(|(id, _)| *id).collect(),
+        }
+    }
+
     /// Whether each range of a table or view of the later manifest, by its place, is the same with
-    /// all its runs; empty where that is true of none.
-    pub fn ranges_of(&self, state: &TableState) -> Vec<bool> {
-        let before = self.seen.states.get(&state.table.id);
-        let Some(before) = before.filter(|before| is_cut_alike(before, state)) else {
-            return Vec::new();
+    /// all its runs.
+    pub fn ranges_of(&self, now: &TableState) -> Vec<bool> {
+        let before = self.before.state_of(now.table.id);
+        let Some(before) = before.filter(|before| is_cut_alike(before, now)) else {
+            return vec![false; now.ranges.len()];
         };
-        let ranges = before.ranges.iter().zip(&state.ranges);
+        // Those that the two manifests share are equal at once.
+        let ranges = before.ranges.iter().zip(&now.ranges);
         ranges
-            .map(|(before, now)| self.is_same(before, now))
+            .map(|(before, now)| before == now && !self.lists_changed(now))
             .collect()
     }
 
-    fn is_same(&self, before: &RangeState, now: &RangeState) -> bool {
+    fn lists_changed(&self, range: &RangeState) -> bool {
         let is_changed = |entry: &RunRef| self.changed.contains(&entry.id);
-        let any_changed = || !self.changed.is_empty() && now.runs.iter().any(is_changed);
-        before.runs == now.runs && !any_changed()
+        !self.changed.is_empty() && range.runs.iter().any(is_changed)
     }
 }
 

@@ -132,7 +132,7 @@ async fn find(
 /// sorted; none of them damaged if that can be.
 fn runs_of<'m>(
     reader: &Reader,
-    manifest: &'m Manifest,
+    manifest: &'m Arc<Manifest>,
     map: &TableState,
     (at, boundary): (usize, ScuNumber),
 ) -> Vec<&'m Arc<Run>> {

@@ -28,8 +28,8 @@ use super::common_horizon;
 use super::damaged::DamagedFiles;
 use crate::key::Key;
 use crate::manifest::{
-    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SeenRanges,
-    SegmentMeta, TableState,
+    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SegmentMeta,
+    TableState, Unchanged,
 };
 
 #[cfg(test)]
@@ -679,8 +679,8 @@ pub struct ReadIndex {
     pub(super) tables: BTreeMap<TableId, TablePaths>,
     /// Times by SCU, oldest first.
     pub(super) times: Vec<(ScuNumber, ScuTime)>,
-    /// What its paths are made of, if they pass over no damaged file.
-    made_of: Option<SeenRanges>,
+    /// Whether its paths pass over no damaged file: they are made of ranges and runs alone.
+    is_whole: bool,
 }
 
 impl ReadIndex {
@@ -694,18 +694,16 @@ impl ReadIndex {
         ReadIndex::after(None, manifest, damaged)
     }
 
-    /// The same, with the paths of an earlier index where nothing changed that they are made of.
+    /// The same, with the paths of another manifest's index where nothing changed that they are
+    /// made of.
     pub fn after(
-        earlier: Option<&ReadIndex>,
+        earlier: Option<(&Manifest, &ReadIndex)>,
         manifest: &Manifest,
         damaged: &DamagedFiles,
     ) -> ReadIndex {
-        // Paths around damaged files are made of more than a range and its runs.
         let is_whole = damaged.is_empty();
-        let earlier = earlier.filter(|_| is_whole).and_then(|index| {
-            let made_of = index.made_of.as_ref()?;
-            Some((index, made_of.beside(manifest)))
-        });
+        let earlier = earlier.filter(|(_, index)| is_whole && index.is_whole);
+        let earlier = earlier.map(|(before, index)| (index, Unchanged::between(before, manifest)));
         let known = |state: &TableState| -> Vec<Option<Arc<RangePaths>>> {
             let Some((index, unchanged)) = &earlier else {
                 return Vec::new();
@@ -731,7 +729,7 @@ impl ReadIndex {
                 .iter()
                 .map(|(scu, time)| (*scu, *time))
                 .collect(),
-            made_of: is_whole.then(|| SeenRanges::of(manifest)),
+            is_whole,
         };
         index.common = common_horizon::newest_common(&index);
         index

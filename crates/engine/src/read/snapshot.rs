@@ -70,8 +70,13 @@ pub struct Reader {
 /// Layouts by table and version.
 type Layouts = HashMap<(TableId, SchemaVersion), Arc<RowLayout>>;
 
-/// The numbers of a manifest and of a set of damaged files, and their paths.
-type KeptIndex = ((u64, u64), Arc<ReadIndex>);
+/// The paths of a manifest, and the number of the set of damaged files that they avoid.
+#[derive(Debug)]
+struct KeptIndex {
+    manifest: Arc<Manifest>,
+    avoids: u64,
+    index: Arc<ReadIndex>,
+}
 
 /// A horizon of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,24 +258,27 @@ impl Reader {
     }
 
     /// The paths of a manifest that need no damaged file: made once for each.
-    pub fn index(&self, manifest: &Manifest) -> Arc<ReadIndex> {
+    pub fn index(&self, manifest: &Arc<Manifest>) -> Arc<ReadIndex> {
         self.index_avoiding(manifest).1
     }
 
     /// The same, and which set of damaged files they avoid.
-    pub fn index_avoiding(&self, manifest: &Manifest) -> (u64, Arc<ReadIndex>) {
+    pub fn index_avoiding(&self, manifest: &Arc<Manifest>) -> (u64, Arc<ReadIndex>) {
         let (avoids, damaged) = self.damaged.files();
-        let of = (manifest.number, avoids);
         let mut kept = self.index.lock();
-        match &*kept {
-            Some((known, index)) if *known == of => (avoids, Arc::clone(index)),
-            _ => {
-                let earlier = kept.as_ref().map(|(_, index)| &**index);
-                let index = Arc::new(ReadIndex::after(earlier, manifest, &damaged));
-                *kept = Some((of, Arc::clone(&index)));
-                (avoids, index)
-            }
+        let is_same =
+            |known: &&KeptIndex| known.manifest.number == manifest.number && known.avoids == avoids;
+        if let Some(known) = kept.as_ref().filter(is_same) {
+            return (avoids, Arc::clone(&known.index));
         }
+        let earlier = kept.as_ref().map(|known| (&*known.manifest, &*known.index));
+        let index = Arc::new(ReadIndex::after(earlier, manifest, &damaged));
+        *kept = Some(KeptIndex {
+            manifest: Arc::clone(manifest),
+            avoids,
+            index: Arc::clone(&index),
+        });
+        (avoids, index)
     }
 
     /// Chooses a horizon and pins what it needs.

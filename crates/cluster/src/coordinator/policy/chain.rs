@@ -2,7 +2,7 @@
 //!
 //! Parts of one sorted SCU are one link; so are the inputs of a running merge, which count as the
 //! one run that they will be. What a chain is asked at every look, it knows from the first time on:
-//! most chains are those of the look before (`chains.rs`). Reads a manifest; pure.
+//! most chains are those of the look before (`look.rs`). Reads a manifest; pure.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -62,6 +62,14 @@ impl Link {
         self.segments.extend(other.segments);
     }
 
+    /// The inputs of a running merge count as the run that comes of them.
+    fn count_merge_as_one(&mut self) {
+        if self.busy {
+            self.sources = self.sources.min(1);
+            self.runs.clear();
+        }
+    }
+
     /// The greatest key that it holds.
     fn max_key(&self) -> Option<&Key> {
         self.segments.iter().map(|segment| &segment.max_key).max()
@@ -77,6 +85,8 @@ pub(super) struct Chain {
     /// Whether it is the last one of its table, or of its partition.
     is_last: bool,
     pub(super) links: Vec<Link>,
+    /// How many runs with data in the range there are, each input of a running merge among them.
+    pub(super) runs: usize,
     /// The inputs of each merge that runs in it.
     merging: Vec<Vec<RunId>>,
     /// For each link the newest change of it and of those before it.
@@ -121,7 +131,9 @@ impl Chain {
         let range = &table.ranges[at].range;
         let merging = merges_in(running, view, range.low.as_ref());
         let merging: Vec<Vec<RunId>> = merging.cloned().collect();
-        let links = links_of(manifest, &table.ranges, at, &tasks_of(&merging));
+        let mut links = links_of(manifest, &table.ranges, at, &tasks_of(&merging));
+        let runs: usize = links.iter().map(|link| link.sources).sum();
+        links.iter_mut().for_each(Link::count_merge_as_one);
         let mut changed_through = Vec::with_capacity(links.len());
         let mut sources_before = Vec::with_capacity(links.len() + 1);
         let (mut newest, mut sources) = (ScuNumber::ZERO, 0);
@@ -141,6 +153,7 @@ impl Chain {
             low: range.low.clone(),
             high: range.high.clone(),
             is_last: range.high.as_ref().is_none_or(ends),
+            runs,
             merging,
             changed_through,
             sources_before,
@@ -411,10 +424,6 @@ fn links_of(
             _ => links.push(link),
         }
         last = Some((run, task));
-    }
-    for link in links.iter_mut().filter(|link| link.busy) {
-        link.sources = link.sources.min(1);
-        link.runs.clear();
     }
     links
 }

@@ -1,24 +1,31 @@
-//! One look of the policy, kept: where nothing changed that it sees, it would say the same again.
+//! What is kept from one look at the pipeline to the next: the chains of all ranges, and what the
+//! policy said of them.
+//!
+//! ```text
+//!   manifest, running tasks -> chains      again where an edit or a task changed the range
+//!   chains, load            -> proposals   again where anything changed that the policy sees
+//! ```
+//!
 //! Pure.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lazybase_engine::manifest::Manifest;
-use lazybase_model::ScuNumber;
+use lazybase_engine::manifest::{Manifest, Unchanged};
+use lazybase_model::{ScuNumber, TableId};
 
 use super::chains::Chains;
 use super::targets::Late;
-use super::{IDLE_FACTOR, Load, Proposal, RunningTask, propose_of};
+use super::{IDLE_FACTOR, Load, PolicySettings, Proposal, RunningTask, propose_of};
 
-/// What the policy said of a manifest and a load.
+/// A manifest in which tasks run, as the policy sees it.
 #[derive(Debug)]
-pub struct Look {
+pub(crate) struct Look {
     manifest: Arc<Manifest>,
     running: Vec<RunningTask>,
-    chains: Arc<Chains>,
-    sight: Sight,
-    /// What should be done, most urgent first.
-    pub proposals: Vec<Proposal>,
+    chains: Chains,
+    /// What should be done, and under which load.
+    said: Option<(Sight, Arc<[Proposal]>)>,
 }
 
 /// What the policy sees of a load beside its tasks: how long it has been idle, how much is
@@ -48,28 +55,57 @@ impl Sight {
 }
 
 impl Look {
-    /// Looks, unless `last` saw the same.
-    pub fn again(last: Option<&Arc<Look>>, manifest: &Arc<Manifest>, load: &Load<'_>) -> Arc<Look> {
-        let is_same = |last: &&Arc<Look>| {
-            Arc::ptr_eq(&last.manifest, manifest) && last.running == load.running
-        };
-        let chains = match last.filter(is_same) {
-            Some(last) => Arc::clone(&last.chains),
-            None => {
-                let earlier = last.map(|last| &*last.chains);
-                Arc::new(Chains::after(earlier, manifest, load.running))
+    /// Looks at a manifest in which these tasks run. What the `last` look saw and neither changed,
+    /// it takes over.
+    pub(crate) fn at(
+        manifest: &Arc<Manifest>,
+        running: &[RunningTask],
+        last: Option<Look>,
+    ) -> Look {
+        let chains = match last {
+            None => Chains::of(manifest, running),
+            Some(last) if Arc::ptr_eq(&last.manifest, manifest) && last.running == running => {
+                return last;
+            }
+            Some(last) => {
+                let unchanged = Unchanged::between(&last.manifest, manifest);
+                last.chains.follow(&unchanged, manifest, running)
             }
         };
-        let sight = Sight::of(load, Late::of(manifest, load, &chains));
-        if let Some(last) = last.filter(is_same).filter(|last| last.sight == sight) {
-            return Arc::clone(last);
-        }
-        Arc::new(Look {
+        Look {
             manifest: Arc::clone(manifest),
-            running: load.running.to_vec(),
-            proposals: propose_of(manifest, load, &chains, sight.late.clone()),
+            running: running.to_vec(),
             chains,
-            sight,
+            said: None,
+        }
+    }
+
+    /// What should be done, most urgent first. The load is of the tasks that were looked at.
+    pub(crate) fn proposals(&mut self, load: &Load<'_>) -> Arc<[Proposal]> {
+        let late = Late::of(&self.manifest, load, &self.chains);
+        let sight = Sight::of(load, late.clone());
+        match &self.said {
+            Some((seen, proposals)) if *seen == sight => Arc::clone(proposals),
+            _ => {
+                let proposals = propose_of(&self.manifest, load, &self.chains, late);
+                let proposals: Arc<[Proposal]> = proposals.into();
+                self.said = Some((sight, Arc::clone(&proposals)));
+                proposals
+            }
+        }
+    }
+
+    /// Why writers have to wait for merges, if they have to. Nobody waits for those of `lost`
+    /// tables, which can't be merged any more.
+    pub(crate) fn too_many_runs(
+        &self,
+        settings: &PolicySettings,
+        lost: &BTreeSet<TableId>,
+    ) -> Option<String> {
+        let most = settings.runs_per_range_max;
+        let (runs, name) = self.chains.most_crowded(&self.manifest, lost)?;
+        (runs > most).then(|| {
+            format!("a key range of table {name:?} has {runs} runs to be merged, {most} may wait")
         })
     }
 }

@@ -1,6 +1,9 @@
 //! The merge policy on literal states: a manifest as text, and the proposals as text.
 
+use std::collections::BTreeSet;
+
 use lazybase_engine::manifest::literal;
+use lazybase_model::TableId;
 
 use super::*;
 
@@ -631,14 +634,23 @@ fn sorting_gives_way_where_runs_pile_up_and_goes_first_where_bytes_do() {
 #[test]
 fn writers_wait_for_bytes_and_for_runs() {
     let mut case = Case::of(STREAM);
-    assert_eq!(throttle(&case.manifest, &case.load()), None);
+    let nothing_lost = BTreeSet::new();
+    let crowd = |case: &Case, lost: &BTreeSet<TableId>| {
+        let manifest = Arc::new(case.manifest.clone());
+        Look::at(&manifest, &case.running, None).too_many_runs(&case.settings, lost)
+    };
+    assert_eq!(too_much_unsorted(&case.load()), None);
+    assert_eq!(crowd(&case, &nothing_lost), None);
     case.unsorted_bytes = 2 << 30;
-    let reason = throttle(&case.manifest, &case.load()).unwrap();
+    let reason = too_much_unsorted(&case.load()).unwrap();
     assert_eq!(reason, "2048 MiB are not sorted yet, 1024 MiB may be");
-    case.unsorted_bytes = 0;
     case.settings.runs_per_range_max = 6;
-    let reason = throttle(&case.manifest, &case.load()).unwrap();
+    let reason = crowd(&case, &nothing_lost).unwrap();
     assert!(reason.contains("table \"t\" has 7 runs"), "{reason}");
+    // What a merge joins is there until that is done.
+    let case = case.running("", &[3, 4, 5]);
+    assert_eq!(crowd(&case, &nothing_lost), Some(reason));
+    assert_eq!(crowd(&case, &BTreeSet::from([TableId(1)])), None);
 }
 
 #[test]
@@ -660,17 +672,19 @@ fn runs_that_wait_are_counted_again_where_a_range_changed() {
     let (before, mut after) = (state(""), state("sorted 103 1M"));
     // An edit leaves the runs that it does not touch in place.
     after.runs.extend(before.runs.clone());
+    let (before, after) = (Arc::new(before), Arc::new(after));
     let settings = PolicySettings {
         runs_per_range_max: 2,
         ..PolicySettings::default()
     };
-    let mut crowd = Crowd::after(None, &before, &settings);
-    assert_eq!(crowd.why, None);
+    let why = |look: &Look| look.too_many_runs(&settings, &BTreeSet::new());
+    let mut look = Look::at(&before, &[], None);
+    assert_eq!(why(&look), None);
     for _ in 0..2 {
-        crowd = Crowd::after(Some(&crowd), &after, &settings);
-        let why = crowd.why.as_ref().unwrap();
+        look = Look::at(&after, &[], Some(look));
+        let why = why(&look).unwrap();
         assert!(why.contains("has 3 runs"), "{why}");
     }
-    crowd = Crowd::after(Some(&crowd), &before, &settings);
-    assert_eq!(crowd.why, None);
+    look = Look::at(&before, &[], Some(look));
+    assert_eq!(why(&look), None);
 }

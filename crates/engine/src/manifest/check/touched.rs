@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lazybase_model::{TableId, ViewId};
+use lazybase_model::ViewId;
 
 use crate::manifest::state::{Manifest, RangeState, RunId, TableState};
 
@@ -99,7 +99,7 @@ impl<'a> Touched<'a> {
 
     /// A table or view as it was.
     pub(super) fn before(&self, state: &TableState) -> Option<&'a TableState> {
-        state_of(self.old()?, state.table.id)
+        self.old()?.state_of(state.table.id)
     }
 
     /// How many of its first runs the range at a place of a table or view listed before, in the
@@ -131,7 +131,7 @@ impl<'a> Touched<'a> {
         let states = old.tables.values().chain(old.views.values());
         let touched = states.filter(|state| self.has_view(state.table.primary.id));
         let listed = touched.flat_map(|before| {
-            let now = state_of(new, before.table.id);
+            let now = new.state_of(before.table.id);
             let ranges = before.ranges.iter().enumerate();
             ranges.flat_map(move |(at, range)| {
                 let kept = now.map_or(0, |now| self.kept(before, now, at));
@@ -153,11 +153,6 @@ impl<'a> Touched<'a> {
         let states = states.filter(move |state| !same_first || self.has(state));
         states.flat_map(|state| state.ranges.iter().map(|range| &**range))
     }
-}
-
-fn state_of(manifest: &Manifest, id: TableId) -> Option<&TableState> {
-    let state = manifest.tables.get(&id).or_else(|| manifest.views.get(&id));
-    state.map(|state| &**state)
 }
 
 fn is_defined_alike(before: Option<&Arc<TableState>>, after: Option<&Arc<TableState>>) -> bool {

@@ -7,7 +7,7 @@ use lazybase_model::ScuNumber;
 use proptest::prelude::*;
 
 use super::*;
-use crate::coordinator::policy::{PolicySettings, propose};
+use crate::coordinator::policy::propose;
 
 const STATES: [&str; 2] = [
     "sealed 112 sorted 109
@@ -66,8 +66,8 @@ proptest! {
                 awaited_through: ScuNumber(awaited),
                 settings: &settings,
             };
-            let look = Look::again(kept.as_ref(), &manifest, &load);
-            prop_assert_eq!(&look.proposals, &propose(&manifest, &load));
+            let mut look = Look::at(&manifest, &running, kept);
+            prop_assert_eq!(look.proposals(&load).to_vec(), propose(&manifest, &load));
             kept = Some(look);
         }
     }
@@ -86,14 +86,20 @@ fn nothing_new_is_not_looked_at_again() {
         awaited_through: ScuNumber::ZERO,
         settings: &settings,
     };
-    let first = Look::again(None, &manifest, &load(0, 1));
-    let is_again = |manifest: &Arc<Manifest>, load: Load<'_>| {
-        let second = Look::again(Some(&first), manifest, &load);
-        !Arc::ptr_eq(&first, &second)
-    };
-    assert!(!is_again(&manifest, load(50, 7)));
-    assert!(is_again(&manifest, load(0, 0)));
-    assert!(is_again(&manifest, load(900, 1)));
+    let mut look = Look::at(&manifest, &[], None);
+    let mut said = look.proposals(&load(0, 1));
+    let loads = [
+        (50, 7, false),
+        (0, 0, true),
+        (900, 1, true),
+        (950, 3, false),
+    ];
+    for (idle_ms, open_batches, is_again) in loads {
+        let now = look.proposals(&load(idle_ms, open_batches));
+        assert_eq!(!Arc::ptr_eq(&said, &now), is_again, "{idle_ms} ms");
+        said = now;
+    }
     let next = Arc::new(Manifest::clone(&manifest));
-    assert!(is_again(&next, load(0, 1)));
+    let mut look = Look::at(&next, &[], Some(look));
+    assert!(!Arc::ptr_eq(&said, &look.proposals(&load(950, 3))));
 }

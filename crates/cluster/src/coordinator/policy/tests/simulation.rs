@@ -152,7 +152,7 @@ struct Pipeline {
     running: Vec<Worker>,
     sorted: BTreeMap<ScuNumber, Worker>,
     settings: PolicySettings,
-    look: Option<Arc<Look>>,
+    look: Option<Look>,
     now: i64,
     files: u64,
     accepted: u64,
@@ -289,9 +289,19 @@ impl Pipeline {
             settings: &self.settings,
         };
         let manifest = Arc::new(self.manifest.clone());
-        let look = Look::again(self.look.as_ref(), &manifest, &load);
-        assert_eq!(look.proposals, propose(&manifest, &load));
-        self.look.insert(look).proposals.clone()
+        let mut look = Look::at(&manifest, &running, self.look.take());
+        let proposals = look.proposals(&load).to_vec();
+        assert_eq!(proposals, propose(&manifest, &load));
+        let none_may_wait = PolicySettings {
+            runs_per_range_max: 0,
+            ..self.settings
+        };
+        let why = look.too_many_runs(&none_may_wait, &BTreeSet::new());
+        let most = most_runs(&manifest);
+        let counted = format!("has {most} runs to be merged");
+        assert_eq!(most > 0, why.is_some_and(|why| why.contains(&counted)));
+        self.look = Some(look);
+        proposals
     }
 
     /// Hands out work until both workers are busy.
@@ -477,16 +487,7 @@ impl Pipeline {
             None => self.open_since.unwrap_or(self.now),
         };
         self.stalest_micros = self.stalest_micros.max(self.now - as_of);
-        for (_, range) in self.manifest.all_ranges() {
-            let runs = range
-                .runs
-                .iter()
-                .filter(|entry| entry.is_current())
-                .filter(|entry| {
-                    !segments_in(&self.manifest.runs[&entry.id], &range.range).is_empty()
-                });
-            self.runs_max = self.runs_max.max(runs.count());
-        }
+        self.runs_max = self.runs_max.max(most_runs(&self.manifest));
         let edit = retirable(
             &self.manifest,
             self.now,
@@ -559,6 +560,17 @@ impl Pipeline {
         let common = ReadIndex::new(&self.manifest).common_horizon();
         assert_eq!(common, self.manifest.sealed_through);
     }
+}
+
+/// The most runs with data that stand in one range.
+fn most_runs(manifest: &Manifest) -> usize {
+    let counts = manifest.all_ranges().map(|(_, range)| {
+        let current = range.runs.iter().filter(|entry| entry.is_current());
+        let runs = current.map(|entry| &manifest.runs[&entry.id]);
+        runs.filter(|run| !segments_in(run, &range.range).is_empty())
+            .count()
+    });
+    counts.max().unwrap_or(0)
 }
 
 /// Segments of at most the size that segments aim at, over pieces in the order of keys.

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::manifest::testing::{Draw, Story};
 
-/// The index of `manifest` with what `earlier` knows of it, once it is the same as a new one.
-fn checked(earlier: &ReadIndex, manifest: &Manifest) -> ReadIndex {
+/// The index of `manifest` with what that of an earlier one knows of it, once it is the same as a
+/// new one.
+fn checked(earlier: (&Manifest, &ReadIndex), manifest: &Manifest) -> ReadIndex {
     let reused = ReadIndex::after(Some(earlier), manifest, &DamagedFiles::new());
     let new = ReadIndex::new(manifest);
     assert_eq!(reused.common_horizon(), new.common_horizon());
@@ -37,19 +38,23 @@ proptest! {
     fn reused_paths_are_those_made_anew(seed: u64) {
         let (mut story, mut draw) = (Story::new(), Draw(seed));
         story.create_table("first");
-        let mut index = ReadIndex::new(&story.manifest);
+        let mut seen = story.manifest.clone();
+        let mut index = ReadIndex::new(&seen);
         for _ in 0..100 {
             let Some(edit) = story.random_edit(&mut draw) else { continue };
             story.apply(edit);
             // Several edits may pass between two looks.
             match draw.below(4) {
-                0 => {}
+                0 => continue,
                 1 => {
                     let healed = healed(&story.manifest, &mut draw);
-                    index = checked(&checked(&index, &healed), &story.manifest);
+                    index = checked((&seen, &index), &healed);
+                    seen = healed;
                 }
-                _ => index = checked(&index, &story.manifest),
+                _ => {}
             }
+            index = checked((&seen, &index), &story.manifest);
+            seen = story.manifest.clone();
         }
     }
 }
@@ -76,7 +81,7 @@ fn a_range_that_an_edit_leaves_alone_keeps_its_paths() {
     // An edit leaves the runs that it does not touch in place.
     after.runs.extend(before.runs.clone());
     let index = ReadIndex::new(&before);
-    let next = checked(&index, &after);
+    let next = checked((&before, &index), &after);
     let kept = |at: usize| {
         let [before, after] = [&index, &next].map(|index| &index.ranges(TableId(1)).unwrap()[at]);
         Arc::ptr_eq(before, after)
