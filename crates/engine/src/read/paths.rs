@@ -18,7 +18,7 @@
 //! Reads a [`Manifest`]; no I/O, no clock. Invariant PATH-1: each path holds every change of its
 //! range up to its boundary once, and none after it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use lazybase_model::limits::BEST_EFFORT_RUNS_MAX;
@@ -31,6 +31,9 @@ use crate::manifest::{
     KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SegmentMeta,
     TableState, Unchanged,
 };
+use sweep::{Reach, Step, lookup, sweep};
+
+mod sweep;
 
 #[cfg(test)]
 mod tests;
@@ -165,39 +168,6 @@ pub(super) struct Edge {
     superseded: bool,
     /// Why it can't be read.
     pub(super) damage: Option<Damage>,
-}
-
-/// How a boundary is reached best.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reach {
-    /// The path's last edge; `None` where nothing came before.
-    edge: Option<usize>,
-    work: u64,
-    runs: u32,
-    /// How many of the path's edges are superseded.
-    superseded: u32,
-    edges: u32,
-}
-
-impl Reach {
-    /// Current runs are preferred whatever they cost: superseded ones are about to go, and an
-    /// idle database is read from its authority alone. Of equal paths the one with fewer edges.
-    fn by_work(&self) -> Rank {
-        [self.superseded.into(), self.work, self.edges.into()]
-    }
-
-    fn by_runs(&self) -> Rank {
-        [self.runs.into(), self.superseded.into(), self.work]
-    }
-}
-
-type Rank = [u64; 3];
-
-/// From boundary `at` on, up to the next step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
-    at: u64,
-    reach: Option<Reach>,
 }
 
 /// Boundaries that are reached alike.
@@ -489,74 +459,6 @@ fn edge_of(run: &Run, share: Share, superseded: bool) -> Edge {
         superseded,
         damage: None,
     }
-}
-
-/// Finds the best way over `passable` edges to every boundary: the least `rank`. The table is
-/// empty up to `empty_through`.
-fn sweep(
-    edges: &[Edge],
-    empty_through: u64,
-    rank: fn(&Reach) -> Rank,
-    passable: impl Fn(&Edge) -> bool,
-) -> Vec<Step> {
-    let mut begins: Vec<(u64, usize)> = Vec::with_capacity(edges.len());
-    let mut ends: Vec<(u64, usize)> = Vec::with_capacity(edges.len());
-    let mut points = vec![0, empty_through + 1];
-    for (number, edge) in edges.iter().enumerate().filter(|(_, edge)| passable(edge)) {
-        begins.push((edge.to_min, number));
-        ends.push((edge.to_max + 1, number));
-        points.extend([edge.to_min, edge.to_max + 1]);
-    }
-    begins.sort_unstable();
-    ends.sort_unstable();
-    points.sort_unstable();
-    points.dedup();
-    let (mut begins, mut ends) = (begins.into_iter().peekable(), ends.into_iter().peekable());
-    let nothing = Reach {
-        edge: None,
-        work: 0,
-        runs: 0,
-        superseded: 0,
-        edges: 0,
-    };
-    let mut steps: Vec<Step> = Vec::with_capacity(points.len());
-    let mut ranks: Vec<Option<Reach>> = vec![None; edges.len()];
-    let mut open: BTreeSet<(Rank, usize)> = BTreeSet::new();
-    for at in points {
-        while let Some((_, number)) = ends.next_if(|(end, _)| *end == at) {
-            if let Some(reach) = &ranks[number] {
-                open.remove(&(rank(reach), number));
-            }
-        }
-        while let Some((_, number)) = begins.next_if(|(begin, _)| *begin == at) {
-            let edge = &edges[number];
-            // The edge begins before `at`, so that the way to its start is known.
-            let Some(start) = lookup(&steps, edge.from) else {
-                continue;
-            };
-            let reach = Reach {
-                edge: Some(number),
-                work: start.work + edge.work,
-                runs: start.runs + edge.runs.len() as u32,
-                superseded: start.superseded + u32::from(edge.superseded),
-                edges: start.edges + 1,
-            };
-            open.insert((rank(&reach), number));
-            ranks[number] = Some(reach);
-        }
-        let reach = match open.first() {
-            _ if at <= empty_through => Some(nothing),
-            Some((_, number)) => ranks[*number],
-            None => None,
-        };
-        steps.push(Step { at, reach });
-    }
-    steps
-}
-
-fn lookup(steps: &[Step], boundary: u64) -> Option<Reach> {
-    let after = steps.partition_point(|step| step.at <= boundary);
-    steps[..after].last()?.reach
 }
 
 /// The runs of one key range that an answer reads.
