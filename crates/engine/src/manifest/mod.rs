@@ -14,7 +14,7 @@
 //! | `graph`, `cut` | which runs answer at which boundary; the manifest of an earlier one |
 //! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
 //! | `pins`, `collect` | who reads what, and what may go |
-//! | `unchanged` | which ranges are as an earlier manifest had them |
+//! | `unchanged` | what became of the ranges that an earlier manifest had |
 
 mod apply;
 pub mod check;
@@ -44,7 +44,7 @@ pub use state::{
     RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
 };
 pub use store::ManifestStore;
-pub use unchanged::Unchanged;
+pub use unchanged::{Became, Unchanged};
 pub use verify::verify_files;
 
 #[cfg(test)]

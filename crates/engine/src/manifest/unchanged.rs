@@ -1,5 +1,5 @@
-//! Which key ranges are as an earlier manifest had them: most edits change a single range, and
-//! what was computed of the others still holds.
+//! What became of the key ranges of an earlier manifest: most edits change a single range, or give
+//! ranges a run more, and what was computed of the others, or of the runs before, still holds.
 //!
 //! What a range's runs hold for it depends on where its table's ranges are cut, so that none of a
 //! table's ranges is the same once one of them was cut.
@@ -10,6 +10,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::state::{Manifest, RangeState, RunId, RunRef, TableState};
+
+/// What became of a key range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Became {
+    /// It is the same with all its runs.
+    Same,
+    /// The runs that it had are its first ones, so many, and the same; others stand behind them.
+    Longer(usize),
+    /// Something else.
+    Other,
+}
 
 /// What a later manifest has of an earlier one.
 #[derive(Debug)]
@@ -33,23 +44,31 @@ impl<'m> Unchanged<'m> {
         }
     }
 
-    /// Whether each range of a table or view of the later manifest, by its place, is the same with
-    /// all its runs.
-    pub fn ranges_of(&self, now: &TableState) -> Vec<bool> {
+    /// What became of each range of a table or view of the later manifest, by its place.
+    pub fn ranges_of(&self, now: &TableState) -> Vec<Became> {
         let before = self.before.state_of(now.table.id);
         let Some(before) = before.filter(|before| is_cut_alike(before, now)) else {
-            return vec![false; now.ranges.len()];
+            return vec![Became::Other; now.ranges.len()];
         };
-        // Those that the two manifests share are equal at once.
         let ranges = before.ranges.iter().zip(&now.ranges);
         ranges
-            .map(|(before, now)| before == now && !self.lists_changed(now))
+            .map(|(before, now)| self.became(before, now))
             .collect()
     }
 
-    fn lists_changed(&self, range: &RangeState) -> bool {
+    /// What became of a range that lies where it lay.
+    fn became(&self, before: &Arc<RangeState>, now: &Arc<RangeState>) -> Became {
         let is_changed = |entry: &RunRef| self.changed.contains(&entry.id);
-        !self.changed.is_empty() && range.runs.iter().any(is_changed)
+        if !self.changed.is_empty() && before.runs.iter().any(is_changed) {
+            Became::Other
+        } else if before == now {
+            // Those that the two manifests share are equal at once.
+            Became::Same
+        } else if now.runs.starts_with(&before.runs) {
+            Became::Longer(before.runs.len())
+        } else {
+            Became::Other
+        }
     }
 }
 

@@ -10,7 +10,8 @@
 //!    reaches, so that what its own start costs is known when it comes up.
 //! 3. Each stretch keeps the best edge that ends in it; a path is followed back from there.
 //!
-//! An index takes over from an earlier one what did not change since.
+//! An index takes over from an earlier one what did not change since, and goes on from there where
+//! runs came behind those that a range had, as a sorted SCU does in every range of its table.
 //!
 //! Edges with a damaged file are passed over, so that an earlier representation answers in their
 //! place: the runs that they were made of, or for a sorted SCU its log, if it is still kept.
@@ -28,10 +29,10 @@ use super::common_horizon;
 use super::damaged::DamagedFiles;
 use crate::key::Key;
 use crate::manifest::{
-    KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime, SegmentMeta,
-    TableState, Unchanged,
+    Became, KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, ScuEntry, ScuTime,
+    SegmentMeta, TableState, Unchanged,
 };
-use sweep::{Reach, Step, lookup, sweep};
+use sweep::{Rank, Reach, Step, lookup, sweep, sweep_on};
 
 mod sweep;
 
@@ -217,6 +218,38 @@ impl RangePaths {
             },
             edges,
         }
+    }
+
+    /// The paths of the range at position `at` of a table's ranges, where these are those of its
+    /// first `known` runs, and no file is damaged. `None` where one of the other runs leads to a
+    /// boundary that some of those lead to, or to an older one.
+    fn longer(
+        &self,
+        manifest: &Manifest,
+        table: &TableState,
+        at: usize,
+        known: usize,
+    ) -> Option<RangePaths> {
+        let RangeState { range, runs } = &*table.ranges[at];
+        let share = |run: &Run| share_of(run, &table.ranges, at);
+        let others = edges_of(manifest, &runs[known..], share, range, &DamagedFiles::new());
+        // The last step begins where all edges have ended.
+        let end = self.cheapest.last()?.at;
+        if others.iter().any(|edge| edge.to_min < end) {
+            return None;
+        }
+        let edges: Vec<Edge> = self.edges.iter().cloned().chain(others).collect();
+        let sweep = |steps: &[Step], rank: fn(&Reach) -> Rank| {
+            let edges = (edges.as_slice(), self.edges.len());
+            sweep_on(steps.to_vec(), edges, table.created_after.0, rank, |_| true)
+        };
+        Some(RangePaths {
+            low: range.low.clone(),
+            cheapest: sweep(&self.cheapest, Reach::by_work),
+            fewest: sweep(&self.fewest, Reach::by_runs),
+            undamaged: Vec::new(),
+            edges,
+        })
     }
 
     /// The paths that begin at the boundary `from`, to newer ones: what changed since then. Nothing
@@ -611,11 +644,13 @@ impl ReadIndex {
                 return Vec::new();
             };
             let ranges = index.ranges(state.table.id).unwrap_or_default();
-            let unchanged = unchanged.ranges_of(state).into_iter();
-            let known = unchanged.zip(ranges);
-            known
-                .map(|(same, paths)| same.then(|| Arc::clone(paths)))
-                .collect()
+            let known = unchanged.ranges_of(state).into_iter().zip(ranges);
+            let known = known.enumerate().map(|(at, (became, paths))| match became {
+                Became::Same => Some(Arc::clone(paths)),
+                Became::Longer(known) => paths.longer(manifest, state, at, known).map(Arc::new),
+                Became::Other => None,
+            });
+            known.collect()
         };
         let tables = manifest.tables.iter().map(|(id, state)| {
             let paths = TablePaths::with(&known(state), manifest, state, damaged);

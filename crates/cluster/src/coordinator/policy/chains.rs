@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lazybase_engine::manifest::{Manifest, TableState, Unchanged};
+use lazybase_engine::manifest::{Became, Manifest, TableState, Unchanged};
 use lazybase_model::TableId;
 
 use super::RunningTask;
@@ -27,9 +27,9 @@ impl Chains {
         running: &[RunningTask],
     ) -> Chains {
         Chains::by_state(manifest, |state| {
-            let (known, same) = (self.of_state(state), unchanged.ranges_of(state));
+            let (known, became) = (self.of_state(state), unchanged.ranges_of(state));
             let chain = |at: usize| {
-                let known = known.get(at).filter(|_| same[at]);
+                let known = known.get(at).filter(|_| became[at] == Became::Same);
                 match known.filter(|chain| chain.is_merged_by(running)) {
                     Some(chain) => Arc::clone(chain),
                     None => Arc::new(Chain::of(manifest, state, at, running)),

@@ -46,10 +46,27 @@ pub(super) fn sweep(
     rank: fn(&Reach) -> Rank,
     passable: impl Fn(&Edge) -> bool,
 ) -> Vec<Step> {
-    let mut begins: Vec<(u64, usize)> = Vec::with_capacity(edges.len());
-    let mut ends: Vec<(u64, usize)> = Vec::with_capacity(edges.len());
-    let mut points = vec![0, empty_through + 1];
-    for (number, edge) in edges.iter().enumerate().filter(|(_, edge)| passable(edge)) {
+    sweep_on(Vec::new(), (edges, 0), empty_through, rank, passable)
+}
+
+/// The same, where the `steps` over the first `known` edges are known, and no other edge leads to a
+/// boundary before the last of those steps: none of the known edges leads to where others do.
+pub(super) fn sweep_on(
+    mut steps: Vec<Step>,
+    (edges, known): (&[Edge], usize),
+    empty_through: u64,
+    rank: fn(&Reach) -> Rank,
+    passable: impl Fn(&Edge) -> bool,
+) -> Vec<Step> {
+    let new = edges.len() - known;
+    let mut begins: Vec<(u64, usize)> = Vec::with_capacity(new);
+    let mut ends: Vec<(u64, usize)> = Vec::with_capacity(new);
+    let mut points = match steps.is_empty() {
+        true => vec![0, empty_through + 1],
+        false => Vec::new(),
+    };
+    let others = edges.iter().enumerate().skip(known);
+    for (number, edge) in others.filter(|(_, edge)| passable(edge)) {
         begins.push((edge.to_min, number));
         ends.push((edge.to_max + 1, number));
         points.extend([edge.to_min, edge.to_max + 1]);
@@ -66,7 +83,7 @@ pub(super) fn sweep(
         superseded: 0,
         edges: 0,
     };
-    let mut steps: Vec<Step> = Vec::with_capacity(points.len());
+    steps.reserve(points.len());
     let mut ranks: Vec<Option<Reach>> = vec![None; edges.len()];
     let mut open: BTreeSet<(Rank, usize)> = BTreeSet::new();
     for at in points {
@@ -96,6 +113,10 @@ pub(super) fn sweep(
             Some((_, number)) => ranks[*number],
             None => None,
         };
+        // Where the known edges have ended, others may begin.
+        if steps.last().is_some_and(|step| step.at == at) {
+            steps.pop();
+        }
         steps.push(Step { at, reach });
     }
     steps

@@ -88,3 +88,39 @@ fn a_range_that_an_edit_leaves_alone_keeps_its_paths() {
     };
     assert_eq!([kept(0), kept(1)], [true, false]);
 }
+
+/// Runs that lead only to boundaries behind all others go on from the paths to those.
+#[test]
+fn a_sorted_scu_goes_on_from_the_paths_that_were_there() {
+    let text = |sorted: u64, more: &str| {
+        format!(
+            "sealed 104 sorted {sorted}
+             table t
+               range ..
+                 base 1..=100 64M
+                 sorted 101 1M
+                 merged 101..=102 2M
+                 sorted 102 1M
+                 {more}"
+        )
+    };
+    let (_, before) = index(&text(102, ""));
+    let paths = &before.ranges(TableId(1)).unwrap()[0];
+    let parts = "sorted 103 1M part=0
+                 sorted 103 none part=1";
+    for (more, goes_on) in [
+        ("sorted 103 1M", true),
+        ("sorted 103 none", true),
+        (parts, true),
+        ("merged 102..=103 2M ct=102", false),
+    ] {
+        let (manifest, new) = index(&text(103, more));
+        let state = &manifest.tables[&TableId(1)];
+        let longer = paths.longer(&manifest, state, 0, 4);
+        assert_eq!(longer.is_some(), goes_on, "{more}");
+        if let Some(longer) = longer {
+            let new = &new.ranges(TableId(1)).unwrap()[0];
+            assert_eq!(format!("{longer:?}"), format!("{new:?}"), "{more}");
+        }
+    }
+}
