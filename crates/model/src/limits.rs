@@ -82,6 +82,8 @@ pub const LOG_KEPT_BYTES_MAX: u64 = 256 << 20;
 pub const DELETE_GRACE: Duration = Duration::from_secs(2);
 /// How many manifest edits are replayed at most: a checkpoint follows.
 pub const EDITS_PER_CHECKPOINT: u64 = 256;
+/// From how many replayed edits on an opening is followed by a checkpoint.
+pub const EDITS_PER_OPENING: u64 = 32;
 /// How many stage attempts run at once (setting `workers`).
 pub const WORKERS: usize = 2;
 /// How long an attempt may show no sign of life before its work is given to another one. Nothing

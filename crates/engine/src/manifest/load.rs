@@ -6,8 +6,16 @@
 //!     and all edits since the older one are kept for this
 //! ```
 //!
-//! Reads the manifest's files, writes nothing. A gap in the numbers or a damaged edit is an error
-//! that names the file: files appear whole or not at all, so a crash can't have left either.
+//! What may be damaged or gone, and nothing is lost:
+//!
+//! - an edit, if a checkpoint of its number or of a greater one can be read: it is not needed;
+//! - a checkpoint, if all edits after an older one (or from the first on), up to its number and on
+//!   to the newest there is, can be read and applied: they tell what it says.
+//!
+//! Any other gap in the numbers or damaged file is an error that names the file: files appear whole
+//! or not at all, so a crash can't have left either.
+//!
+//! Reads the manifest's files, writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,6 +165,40 @@ pub(super) async fn read_edit(
     match read(store, &name, bytes).await? {
         Content::Edit(edit) => Ok((number, *edit)),
         Content::Checkpoint(_) => Err(wrong_kind(&name)),
+    }
+}
+
+/// The damaged ones of the files that an opening has no need of, which began with checkpoint `base`
+/// (or with none: 0): edits up to it, and older checkpoints. What they say it says too.
+///
+/// # Errors
+/// When the files can't be listed.
+pub(super) async fn passed_over(store: &dyn Store, base: u64) -> Result<Vec<Error>> {
+    let listing = Listing::of(store).await?;
+    let mut damaged = Vec::new();
+    for (number, bytes) in listing.edits.range(..=base) {
+        let name = FileKind::Edit.file_name(*number);
+        damaged.extend(damage_of(store, &name, *bytes).await);
+    }
+    for (number, bytes) in listing.checkpoints.range(..base) {
+        let name = FileKind::Checkpoint.file_name(*number);
+        damaged.extend(damage_of(store, &name, *bytes).await);
+    }
+    Ok(damaged)
+}
+
+/// Why the bytes of a file are not those that were written, if they are not.
+async fn damage_of(store: &dyn Store, name: &str, bytes: u64) -> Option<Error> {
+    let read = match store.read(name, 0..bytes).await {
+        Ok(read) => file::decode_header(name, &read).map(drop),
+        // It was replaced meanwhile.
+        Err(StoreError::NotFound(_)) => return None,
+        Err(error) => Err(Unreadable::Damaged(Error::from(error).with_file(name))),
+    };
+    match read {
+        Err(Unreadable::Damaged(error)) => Some(error),
+        // Of a newer version nothing is said.
+        Err(Unreadable::Newer(_)) | Ok(()) => None,
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `apply`, `check`, `partitions` | edit by edit, under named invariants |
 //! | `graph`, `cut` | which runs answer at which boundary; the manifest of an earlier one |
 //! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
+//! | `due` | when a checkpoint is written |
 //! | `pins`, `collect` | who reads what, and what may go |
 //! | `unchanged` | what became of the ranges that an earlier manifest had |
 
@@ -20,6 +21,7 @@ mod apply;
 pub mod check;
 pub mod collect;
 mod cut;
+mod due;
 pub mod edit;
 pub mod file;
 pub mod graph;
@@ -43,7 +45,7 @@ pub use state::{
     DdlBatch, KeyRange, LogPiece, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId,
     RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
 };
-pub use store::ManifestStore;
+pub use store::{ManifestStore, Tended};
 pub use unchanged::{Became, Unchanged};
 pub use verify::verify_files;
 

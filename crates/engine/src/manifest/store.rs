@@ -9,7 +9,9 @@
 //!           our nonce ...................... adopt
 //!           another's ...................... fenced: stop
 //!           can't be told .................. MaybeHappened; the next commit settles it first
-//!     every 256 edits: put a checkpoint, read it back, remove what it replaces
+//!     a checkpoint is due: put it, read it back, remove what it replaces
+//!   tend              soon after the opening: look at the files that it had no need of
+//!   close             a checkpoint of what is closed, which the edits tell too
 //! ```
 //!
 //! Invariant MS-1: the current manifest is what loading the files would give. Invariant MS-2: a
@@ -22,13 +24,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures::lock::Mutex;
-use lazybase_model::limits::EDITS_PER_CHECKPOINT;
 use lazybase_model::{DatabaseId, Error, ErrorKind, Result};
 
 use super::check::check_commit;
+use super::due::{Moment, is_due};
 use super::edit::Edit;
 use super::file::{self, FileKind};
-use super::load::{self, Listing, Loaded};
+use super::load::{self, Failure, Listing, Loaded};
 use super::state::Manifest;
 use crate::backup::RESTORE_MARK;
 use crate::env::planted::{Planted, is_planted};
@@ -40,17 +42,21 @@ const TRIES_MAX: usize = 5;
 /// How often opening begins again because another writer got in between.
 const OPENINGS_MAX: usize = 16;
 
-/// How many commits pass between tries to write a checkpoint that could not be written.
-const CHECKPOINT_RETRY_EDITS: u64 = 16;
-
 /// The current manifest, and the only way to change it.
 pub struct ManifestStore {
     store: Arc<dyn Store>,
     random: Arc<dyn Random>,
     current: ArcSwap<Manifest>,
     writer: Mutex<Writer>,
-    /// Checkpoints that were found damaged when the database was opened, and made again.
-    healed: Vec<Error>,
+}
+
+/// What was met soon after an opening.
+#[derive(Debug, Default)]
+pub struct Tended {
+    /// Files of the manifest that are damaged, of which others tell what they said.
+    pub damaged: Vec<Error>,
+    /// Why those are not replaced yet, or no checkpoint could be written that was due.
+    pub refused: Option<Error>,
 }
 
 impl fmt::Debug for ManifestStore {
@@ -71,6 +77,11 @@ struct Writer {
     checkpoint: u64,
     /// Why the last try to write one failed.
     checkpoint_error: Option<Error>,
+    /// The checkpoint that opening began with, until the files were looked at that it had no need
+    /// of, and replaced where they are damaged.
+    untended: Option<u64>,
+    /// Damaged files that opening met.
+    damaged: Vec<Error>,
 }
 
 impl Writer {
@@ -132,10 +143,7 @@ impl ManifestStore {
                 clock_micros: clock.max(env.clock.wall_micros()),
             };
             match opened.commit(barrier).await {
-                Ok(_) => {
-                    opened.heal_checkpoints().await;
-                    return Ok(opened);
-                }
+                Ok(_) => return Ok(opened),
                 // Another writer was quicker: load what it wrote, and fence it then.
                 Err(error) if error.kind() == ErrorKind::Conflict => continue,
                 Err(error) => return Err(error),
@@ -171,19 +179,15 @@ impl ManifestStore {
                 pending: None,
                 checkpoint: loaded.checkpoint,
                 checkpoint_error: None,
+                untended: Some(loaded.checkpoint),
+                damaged: loaded.damaged,
             }),
-            healed: loaded.damaged,
         }
     }
 
     /// The newest manifest.
     pub fn current(&self) -> Arc<Manifest> {
         self.current.load_full()
-    }
-
-    /// What was damaged when the database was opened, and could be replaced.
-    pub fn healed(&self) -> &[Error] {
-        &self.healed
     }
 
     /// Commits an edit, and returns the manifest that it makes: durable, and current.
@@ -254,8 +258,8 @@ impl ManifestStore {
             twice,
         });
         self.settle(&mut writer).await?;
-        let number = self.current().number;
-        self.checkpoint_if_due(&mut writer, number).await;
+        // The edits hold all: it is tried again some edits later.
+        let _ = self.checkpoint_if_due(&mut writer, Moment::Committed).await;
         Ok(self.current())
     }
 
@@ -330,13 +334,59 @@ impl ManifestStore {
         self.write_checkpoint(&mut writer).await
     }
 
-    /// A checkpoint that can't be written is tried again some edits later: the edits hold all.
-    async fn checkpoint_if_due(&self, writer: &mut Writer, number: u64) {
-        let since = number - writer.checkpoint;
-        let again = since.checked_sub(EDITS_PER_CHECKPOINT);
-        if again.is_some_and(|late| late.is_multiple_of(CHECKPOINT_RETRY_EDITS)) {
-            writer.checkpoint_error = self.write_checkpoint(writer).await.err();
+    async fn checkpoint_if_due(&self, writer: &mut Writer, moment: Moment) -> Result<()> {
+        let edits = self.current().number - writer.checkpoint;
+        if !is_due(moment, edits) {
+            return Ok(());
         }
+        let written = self.write_checkpoint(writer).await;
+        writer.checkpoint_error = written.as_ref().err().cloned();
+        written
+    }
+
+    /// What comes soon after an opening, which does not wait for it: looks at the files that
+    /// opening had no need of, and writes a checkpoint where files are damaged or many edits were
+    /// applied. The checkpoint replaces what is damaged; until it is there, each call tries again.
+    /// After that, nothing is done.
+    pub async fn tend(&self) -> Tended {
+        let mut writer = self.writer.lock().await;
+        let Some(base) = writer.untended.filter(|_| writer.stopped.is_none()) else {
+            return Tended::default();
+        };
+        let passed_over = match load::passed_over(&*self.store, base).await {
+            Ok(passed_over) => passed_over,
+            Err(error) => {
+                return Tended {
+                    refused: Some(error),
+                    ..Tended::default()
+                };
+            }
+        };
+        let mut damaged = writer.damaged.clone();
+        damaged.extend(passed_over);
+        damaged.retain(|error| error.damaged_file().is_some());
+        let moment = Moment::Opened {
+            is_damaged: !damaged.is_empty(),
+        };
+        let refused = self.checkpoint_if_due(&mut writer, moment).await.err();
+        if refused.is_none() || damaged.is_empty() {
+            writer.untended = None;
+            writer.damaged.clear();
+        }
+        Tended { damaged, refused }
+    }
+
+    /// Writes a checkpoint where edits are newer than the newest one: after it, what is closed is
+    /// told twice, and no single damaged file is missed. An edit in doubt stays so.
+    ///
+    /// # Errors
+    /// As [`ManifestStore::checkpoint`].
+    pub async fn close(&self) -> Result<()> {
+        let mut writer = self.writer.lock().await;
+        if writer.stopped.is_some() {
+            return Ok(());
+        }
+        self.checkpoint_if_due(&mut writer, Moment::Closing).await
     }
 
     /// Why the last checkpoint that was due could not be written: the database works on, but
@@ -365,14 +415,6 @@ impl ManifestStore {
         Ok(())
     }
 
-    /// Replaces damaged checkpoints, so that there are two readable ones again.
-    async fn heal_checkpoints(&self) {
-        if !self.healed.is_empty() {
-            let mut writer = self.writer.lock().await;
-            writer.checkpoint_error = self.write_checkpoint(&mut writer).await.err();
-        }
-    }
-
     async fn write_checkpoint(&self, writer: &mut Writer) -> Result<()> {
         let manifest = self.current();
         let bytes = file::encode_checkpoint(self.random.next_u64(), &manifest)?;
@@ -393,21 +435,24 @@ impl ManifestStore {
         self.remove_replaced().await
     }
 
-    /// Keeps the two newest checkpoints that can be read, and the edits since the older of them.
+    /// Keeps the two newest checkpoints that can be read, and the edits since the older of them:
+    /// whichever of the files is damaged, the others tell what it said.
     async fn remove_replaced(&self) -> Result<()> {
         let listing = Listing::of(&*self.store).await?;
         let mut readable = Vec::new();
         let mut gone = Vec::new();
         for (number, bytes) in listing.checkpoints.iter().rev() {
-            let enough = readable.len() == 2;
-            if !enough
-                && load::read_checkpoint(&*self.store, *number, *bytes)
-                    .await
-                    .is_ok()
-            {
-                readable.push(*number);
-            } else {
+            if readable.len() == 2 {
                 gone.push(FileKind::Checkpoint.file_name(*number));
+                continue;
+            }
+            match load::read_checkpoint(&*self.store, *number, *bytes).await {
+                Ok(_) => readable.push(*number),
+                Err(Failure::Damaged(error)) if error.kind() == ErrorKind::Corrupt => {
+                    gone.push(FileKind::Checkpoint.file_name(*number));
+                }
+                // What the disk refuses now it may read when it is needed.
+                Err(_) => {}
             }
         }
         if let [_, older] = readable[..] {

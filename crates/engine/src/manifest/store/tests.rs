@@ -16,6 +16,7 @@ use crate::manifest::testing::{Draw, Story};
 use crate::manifest::verify_files;
 
 mod golden;
+mod twice;
 
 fn open(env: &Env) -> Result<ManifestStore> {
     block_on(ManifestStore::open(env))
@@ -335,11 +336,13 @@ fn a_damaged_checkpoint_is_replaced_when_an_older_one_is_there() {
     };
     block_on(put);
     let store = open(&world.env).unwrap();
-    assert!(store.healed()[0].message().contains(&damaged));
-    assert!(block_on(store.checkpoint_error()).is_none());
+    let tended = block_on(store.tend());
+    assert!(tended.damaged[0].message().contains(&damaged));
+    assert!(tended.refused.is_none(), "{tended:?}");
     assert_eq!(store.current().scus, expected.scus);
     assert_eq!(block_on(verify_files(&*world.env.store)).unwrap().len(), 0);
-    assert!(open(&world.env).unwrap().healed().is_empty());
+    let again = open(&world.env).unwrap();
+    assert!(block_on(again.tend()).damaged.is_empty());
 }
 
 #[test]
