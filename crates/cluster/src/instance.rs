@@ -187,6 +187,7 @@ impl Instance {
             reader: Reader::new(env.clone(), settings.cache_bytes),
             changed: watch::Sender::new(manifest.number),
             tasks: Mutex::default(),
+            tending: tokio::sync::Mutex::default(),
             next_ids: Mutex::new((TableId(manifest.next_table), ViewId(manifest.next_view))),
             next_version: Mutex::new(next_version(&manifest)),
             env,
@@ -664,7 +665,8 @@ impl Instance {
     }
 
     /// Seals the open SCU, lets the running attempts end, and stops. What is not sorted stays in
-    /// the log and goes on when the database is opened again.
+    /// the log and goes on when the database is opened again. A checkpoint of the manifest says once
+    /// more what its edits say; where it can't be written, that is reported, and nothing is lost.
     ///
     /// # Errors
     /// `Cancelled` when it has stopped already. Where the last seal can't be written all stays as
@@ -677,6 +679,10 @@ impl Instance {
         let closing = self.shared.ingest.close().await;
         let stopped = self.ask(|reply| Command::Stop { reply }).await;
         actor.join();
+        if let Err(error) = self.shared.manifests.close().await {
+            let detail = "the edits of the manifest hold all that it would";
+            self.shared.report_trouble(&error.with_detail(detail));
+        }
         let known = self.shared.manifests.current().sealed_through;
         // Where the last seal could not be written the log alone holds it.
         let closing = closing?;

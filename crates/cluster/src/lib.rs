@@ -16,6 +16,7 @@ mod condemned;
 pub mod coordinator;
 mod instance;
 pub mod lag;
+mod manifest_files;
 mod parts;
 mod repair;
 mod settings;

@@ -134,7 +134,7 @@ pub async fn examine(env: &Env) -> Result<Examination> {
             scus: None,
             keys: None,
             current: false,
-            what: format!("{}; newer files of the manifest stand for it", error.fact()),
+            what: format!("{}; other files of the manifest stand for it", error.fact()),
         }));
     for (_, bytes) in store.list("manifest/").await? {
         found.files += 1;

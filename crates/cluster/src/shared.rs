@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,
+    /// Held by whoever looks after the files of the manifest, until the board tells what was met.
+    pub(crate) tending: tokio::sync::Mutex<()>,
 }
 
 /// What the status shows of the work.
@@ -57,6 +59,9 @@ pub(crate) struct TaskBoard {
     pub(crate) troubles_seen: u64,
     /// Files that were seen damaged since the database was opened, by name.
     pub(crate) damage: BTreeMap<String, DamageStatus>,
+    /// Files of the manifest that were damaged and replaced, a line each, of which no verification
+    /// has told yet.
+    pub(crate) replaced: Vec<String>,
     /// Pieces of work whose last attempt failed, by name.
     pub(crate) failing: BTreeMap<String, FailingWork>,
 }

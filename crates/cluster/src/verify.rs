@@ -305,6 +305,9 @@ async fn verify_logs(
 /// Reads back the manifest's files. What they say is in memory: damaged ones are replaced.
 async fn verify_manifest(shared: &Shared, report: &mut VerifyReport) -> Result<()> {
     let store = &*shared.env.store;
+    // What is damaged since before the opening may be replaced by now.
+    shared.tend_manifest().await;
+    report.healed.append(&mut shared.tasks.lock().replaced);
     let listed = store.list("manifest/").await?;
     report.files += listed.len() as u64;
     report.bytes += listed.iter().map(|(_, bytes)| bytes).sum::<u64>();

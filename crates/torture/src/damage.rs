@@ -37,19 +37,26 @@ impl Damage {
 
     /// Whether nothing but the file can tell what it held: then a database that does not open for
     /// it is right, even where the file turns out to have held nothing of worth. So it is with the
-    /// newest edit of the manifest, and with the newest log and the one that is ready behind it.
+    /// newest edit of the manifest, unless a checkpoint tells what it makes, and with the newest log
+    /// and the one that is ready behind it.
     pub(crate) fn is_alone(&self, folder: &Path) -> Outcome<bool> {
-        let (kind, behind_max) = match self.path.extension().and_then(|end| end.to_str()) {
-            Some("edit") => ("edit", 0),
-            Some("log") => ("log", 1),
-            _ => return Ok(false),
-        };
-        let of_kind = |path: &PathBuf| path.extension().is_some_and(|end| end == kind);
         let own = folder.join(&self.path);
         let beside = files_below(own.parent().unwrap_or(folder))?;
         // Their names have numbers of one length.
-        let behind = beside.iter().filter(|path| of_kind(path) && **path > own);
-        Ok(behind.count() <= behind_max)
+        let from_own_on = |kind: &str| {
+            let of_kind = beside
+                .iter()
+                .filter(|path| path.extension().is_some_and(|end| end == kind));
+            let others = of_kind.filter(|path| **path != own);
+            others
+                .filter(|path| path.file_stem() >= own.file_stem())
+                .count()
+        };
+        Ok(match own.extension().and_then(|end| end.to_str()) {
+            Some("edit") => from_own_on("edit") == 0 && from_own_on("checkpoint") == 0,
+            Some("log") => from_own_on("log") <= 1,
+            _ => false,
+        })
     }
 }
 
@@ -226,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_newest_edits_and_logs_stand_alone() {
-        let folder = folder_of(&[
+        let mut files = vec![
             "manifest/00000000000000000256.checkpoint",
             "manifest/00000000000000000256.edit",
             "manifest/00000000000000000257.edit",
@@ -234,8 +241,8 @@ mod tests {
             "log/0000000000000002.log",
             "log/0000000000000003.log",
             "segments/ab.ext",
-        ]);
-        let alone = |file: &str| {
+        ];
+        let is_alone = |folder: &tempfile::TempDir, file: &str| {
             let done = Damage {
                 name: String::new(),
                 path: Path::new(file).to_owned(),
@@ -243,6 +250,8 @@ mod tests {
             };
             done.is_alone(folder.path()).unwrap()
         };
+        let folder = folder_of(&files);
+        let alone = |file: &str| is_alone(&folder, file);
         assert!(!alone("manifest/00000000000000000256.edit"));
         assert!(alone("manifest/00000000000000000257.edit"));
         assert!(!alone("manifest/00000000000000000256.checkpoint"));
@@ -250,5 +259,11 @@ mod tests {
         assert!(alone("log/0000000000000002.log"));
         assert!(alone("log/0000000000000003.log"));
         assert!(!alone("segments/ab.ext"));
+        files.push("manifest/00000000000000000257.checkpoint");
+        let closed = folder_of(&files);
+        for file in files {
+            let is_log = file.starts_with("log/") && !file.ends_with("1.log");
+            assert_eq!(is_alone(&closed, file), is_log, "{file}");
+        }
     }
 }

@@ -26,6 +26,7 @@ use lazybase_model::{Error, ErrorKind, Result, ScuNumber, Span, TableId, ViewId}
 use super::policy::RunningTask;
 use super::run::Coordinator;
 use crate::condemned;
+use crate::manifest_files::is_of_manifest;
 use crate::parts::place_of;
 use crate::shared::{DamageState, DamageStatus, is_log};
 use crate::task::{Heal, HealPiece, Output, Replaced, Report, StageName, TaskId, TaskStatus, Work};
@@ -345,7 +346,8 @@ impl Coordinator {
         let mut healed = Vec::new();
         for (file, status) in &mut board.damage {
             let waits = matches!(status.state, DamageState::Suspected | DamageState::Healing);
-            if waits && !named.contains(file.as_str()) && !is_log(file) {
+            let is_segment = !is_log(file) && !is_of_manifest(file);
+            if waits && is_segment && !named.contains(file.as_str()) {
                 status.state = DamageState::Healed;
                 // Whoever runs the machine should know of its disk.
                 let what = format!("made again, as it was damaged: {}", status.what);

@@ -21,11 +21,13 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
 const SEGMENTS: &str = "segments/";
 
 impl Coordinator {
-    /// Once in a while: retires runs, logs and times; deletes files that nothing names.
+    /// Once in a while: retires runs, logs and times; deletes files that nothing names. The first
+    /// time also what opening did not wait for.
     pub(super) async fn housekeep(&mut self) -> Result<()> {
         if !self.is_due() {
             return Ok(());
         }
+        self.shared.tend_manifest().await;
         self.retire(self.shared.now()).await?;
         self.archive_times().await?;
         self.sweep_files().await

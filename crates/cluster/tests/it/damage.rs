@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use futures::executor::block_on;
 use lazybase_cluster::{DamageState, Instance, Settings, SettleTo, StageName};
 use lazybase_engine::env::Store;
-use lazybase_engine::env::faults::{Faults, FaultyStore};
+use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::RunKind;
@@ -162,6 +162,16 @@ pub(crate) fn wait_for(instance: &Instance, what: &str, reached: impl Fn(&Instan
     panic!("waited for {what} for too long: {:#?}", instance.status());
 }
 
+/// What a closed database would be had its process been killed right before the end: no checkpoint
+/// tells once more what the edits tell.
+pub(crate) fn killed_while_it_closed(store: &MemoryStore) -> MemoryStore {
+    let copy = store.crash_image(store.operations(), Unsynced::Everything);
+    let mut manifest = files(&copy, "manifest/").into_iter();
+    let checkpoint = manifest.rfind(|file| file.ends_with(".checkpoint"));
+    block_on(copy.delete(&checkpoint.unwrap())).unwrap();
+    copy
+}
+
 /// A copy of a store, a file of it damaged.
 pub(crate) fn harmed(store: &MemoryStore, file: &str, harm: Harm) -> (Arc<FaultyStore>, Faults) {
     let copy = store.crash_image(store.operations(), Unsynced::Everything);
@@ -276,23 +286,36 @@ fn a_damaged_segment_within_the_retention_is_read_around_and_made_again() {
 #[test]
 fn a_damaged_log_or_manifest_file_is_named_or_made_needless() {
     let story = write_story();
+    let killed = killed_while_it_closed(&story.store);
     let mut healed = 0;
-    for (folder, harms) in [("manifest/", &HARMS[..]), ("log/", &LOG_HARMS)] {
-        for (number, file) in files(&story.store, folder).into_iter().enumerate() {
+    // Of a closed database the manifest is told twice: of that some files are enough.
+    for (whole, folder, harms, step) in [
+        (&story.store, "manifest/", &HARMS[..], 16),
+        (&killed, "manifest/", &HARMS, 1),
+        (&story.store, "log/", &LOG_HARMS, 1),
+    ] {
+        let is_twice = step > 1;
+        let all = files(whole, folder);
+        let newest = all.len().saturating_sub(3);
+        let chosen = |at: usize| at >= newest || at.is_multiple_of(step);
+        for (number, file) in all.into_iter().enumerate().filter(|(at, _)| chosen(*at)) {
             for harm in some_of(harms, number) {
                 let context = format!("{file}: {harm:?}");
-                let (store, _) = harmed(&story.store, &file, harm);
+                let (store, _) = harmed(whole, &file, harm);
                 let instance = match open(store, keeping(Duration::from_secs(3600))) {
                     Ok(instance) => instance,
                     Err(error) => {
+                        assert!(!is_twice, "{context}: {error}");
                         assert_names(&error, &file, &context);
                         continue;
                     }
                 };
                 if let Err(error) = ask_everything(&instance, &story, &context) {
+                    assert!(!is_twice, "{context}: {error}");
                     assert_names(&error, &file, &context);
                 }
                 let report = block_on(instance.verify(&|_| {})).unwrap();
+                assert!(!is_twice || report.is_whole(), "{context}: {report:?}");
                 let all = report.problems.iter().chain(&report.healed);
                 for line in all {
                     assert!(line.contains(&file), "{context}: {line}");
@@ -310,6 +333,64 @@ fn a_damaged_log_or_manifest_file_is_named_or_made_needless() {
         }
     }
     assert!(healed > 0);
+}
+
+#[test]
+fn a_damaged_file_of_a_closed_manifest_is_in_the_status_and_replaced() {
+    let mut model = Model::default();
+    model.apply(&batch(1));
+    for kind in [".edit", ".checkpoint"] {
+        let closed = MemoryStore::new();
+        let instance = open(Arc::new(closed.clone()), keeping(Duration::ZERO)).unwrap();
+        let table = create(&instance, "t");
+        commit(&instance, &[(&table, &batch(1))]).unwrap();
+        block_on(instance.close()).unwrap();
+        let mut named = files(&closed, "manifest/").into_iter();
+        let file = named.rfind(|file| file.ends_with(kind)).unwrap();
+        let (store, _) = harmed(&closed, &file, Harm::Flip { tenths: 5 });
+        let instance = open(Arc::clone(&store) as _, keeping(Duration::ZERO)).unwrap();
+        wait_for(&instance, "the file to be replaced", |instance| {
+            let damage = instance.status().damage;
+            let state = damage.get(&file).map(|damage| damage.state);
+            state == Some(DamageState::Healed)
+        });
+        assert!(!files(&*store, "manifest/").contains(&file));
+        let troubles = instance.status().troubles;
+        let told = troubles.iter().filter(|told| told.message.contains(&file));
+        assert_eq!(told.map(|told| told.times).sum::<u64>(), 1, "{troubles:?}");
+        let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+        assert_eq!(rows, model.rows());
+        // A verification tells of it once.
+        let report = block_on(instance.verify(&|_| {})).unwrap();
+        assert!(report.is_whole() && report.healed[0].contains(&file));
+        let report = block_on(instance.verify(&|_| {})).unwrap();
+        assert!(report.is_whole() && report.healed.is_empty(), "{report:?}");
+        block_on(instance.close()).unwrap();
+    }
+}
+
+#[test]
+fn a_close_that_finds_no_room_for_a_checkpoint_says_so_and_closes() {
+    let world = World::new();
+    let instance = world.open(keeping(Duration::ZERO));
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &batch(1))]).unwrap();
+    let full = Fault::Refused { full: true };
+    let rule = Rule::every(Operation::Put, full).named(".checkpoint");
+    world.faults.add(rule);
+    block_on(instance.close()).unwrap();
+    let troubles = instance.status().troubles;
+    let newest = &troubles.last().unwrap().message;
+    assert!(newest.contains(".checkpoint"), "{troubles:?}");
+    world.faults.clear();
+    let mut model = Model::default();
+    model.apply(&batch(1));
+    let instance = world.open(keeping(Duration::ZERO));
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
+    let mut manifest = files(&world.memory, "manifest/").into_iter();
+    assert!(manifest.any(|file| file.ends_with(".checkpoint")));
 }
 
 #[test]

@@ -106,27 +106,33 @@ fn with_format(bytes: &[u8], more: u32) -> Vec<u8> {
 #[test]
 fn a_folder_of_a_newer_version_is_refused_and_left_alone() {
     let place = filled();
+    // The newest edit is one that no checkpoint tells.
+    let mut owner = owner(&place);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
     let database = place.path("db");
     let files = content(&database);
-    let newest = files.keys().rfind(|name| name.ends_with(".edit")).unwrap();
-    let same = with_format(&files[newest], 0);
-    assert!(same == files[newest], "the checksum is the format's own");
-    std::fs::write(newest, with_format(&files[newest], 1)).unwrap();
-    let before = content(&database);
-    for args in [&["sql", "-c", "SELECT 1"][..], &["status"], &["verify"]] {
-        let error = place.fails(args);
-        assert!(error.contains("newer version"), "{args:?}: {error}");
-        assert!(error.contains(".edit"), "{args:?}: {error}");
+    for kind in [".edit", ".checkpoint"] {
+        let newest = files.keys().rfind(|name| name.ends_with(kind)).unwrap();
+        let same = with_format(&files[newest], 0);
+        assert!(same == files[newest], "the checksum is the format's own");
+        std::fs::write(newest, with_format(&files[newest], 1)).unwrap();
+        let before = content(&database);
+        for args in [&["sql", "-c", "SELECT 1"][..], &["status"], &["verify"]] {
+            let error = place.fails(args);
+            assert!(error.contains("newer version"), "{args:?}: {error}");
+            assert!(error.contains(kind), "{args:?}: {error}");
+        }
+        // Repair sends nobody to giving up what is whole.
+        let repair = place.run(&["repair", "--dry-run"]);
+        assert!(repair.out.contains("newer version"), "{}", repair.out);
+        assert!(!repair.out.contains("--set-aside"), "{}", repair.out);
+        let told = "open the database with the version that wrote it\n";
+        assert!(repair.out.ends_with(told), "{}", repair.out);
+        place.fails(&["repair", "--set-aside"]);
+        assert!(content(&database) == before, "nothing was touched");
+        std::fs::write(newest, same).unwrap();
     }
-    // Repair sends nobody to giving up what is whole.
-    let repair = place.run(&["repair", "--dry-run"]);
-    assert!(repair.out.contains("newer version"), "{}", repair.out);
-    assert!(!repair.out.contains("--set-aside"), "{}", repair.out);
-    let told = "open the database with the version that wrote it\n";
-    assert!(repair.out.ends_with(told), "{}", repair.out);
-    place.fails(&["repair", "--set-aside"]);
-    assert!(content(&database) == before, "nothing was touched");
-    std::fs::write(newest, same).unwrap();
     assert_eq!(place.rows("SELECT count(*) FROM t"), "2\n");
 }
 

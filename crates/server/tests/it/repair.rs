@@ -115,6 +115,7 @@ fn repair_tells_of_the_past_that_nothing_holds_any_more() {
 #[test]
 fn a_database_that_does_not_open_is_opened_by_setting_aside() {
     let place = filled();
+    place.kill_after("SELECT 1");
     let mut edits: Vec<_> = std::fs::read_dir(place.path("db/manifest"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -173,11 +174,10 @@ fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
     let remove = |place: &Place, edit: &str| {
         std::fs::remove_file(place.path("db/manifest").join(edit)).unwrap();
     };
+    let more = "CREATE TABLE u (a INT); CREATE TABLE v (a INT)";
     // One of which a newer one is there, which is moved. There is a checkpoint before them.
     let place = filled();
-    let pairs = (0..130).map(|n| format!("CREATE TABLE u{n} (a INT); DROP TABLE u{n};"));
-    place.ok(&["sql", "-c", &pairs.collect::<String>()]);
-    place.ok(&["sql", "-c", "INSERT INTO t VALUES (1, 'b')"]);
+    place.kill_after(&format!("{more}; INSERT INTO t VALUES (1, 'b')"));
     let all = edits(&place);
     assert!(all.iter().any(|name| name.ends_with(".checkpoint")));
     let newest = &all[all.len() - 1];
@@ -188,7 +188,7 @@ fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
     assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
     // Two of them: what is left of the one does not open for the other.
     let place = filled();
-    place.ok(&["sql", "-c", "INSERT INTO t VALUES (4, 'd')"]);
+    place.kill_after(&format!("{more}; INSERT INTO t VALUES (4, 'd')"));
     let all = edits(&place);
     let (older, gone) = (&all[all.len() - 3], &all[all.len() - 2]);
     remove(&place, gone);
@@ -200,13 +200,40 @@ fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
     // The newest ones, of which the log alone tells: there is nothing to move.
     let place = filled();
     let before = edits(&place);
-    place.ok(&["sql", "-c", "INSERT INTO t VALUES (4, 'd')"]);
+    place.kill_after("INSERT INTO t VALUES (4, 'd')");
     let mut gone = edits(&place);
     gone.retain(|edit| !before.contains(edit));
     gone.iter().for_each(|edit| remove(&place, edit));
     let out = given_up(&place, &gone);
     assert!(!out.contains("set aside: "), "{out}");
     assert_eq!(place.rows("SELECT count(*) FROM t"), "4\n");
+}
+
+/// A closed database tells its manifest twice.
+#[test]
+fn no_single_file_of_a_closed_databases_manifest_is_missed() {
+    for kind in [".edit", ".checkpoint"] {
+        let place = filled();
+        let newest = edits(&place)
+            .into_iter()
+            .rfind(|name| name.ends_with(kind))
+            .unwrap();
+        std::fs::write(place.path("db/manifest").join(&newest), b"nothing").unwrap();
+        assert_eq!(status(&place, &["repair", "--dry-run"]), Some(3));
+        let dry = place.run(&["repair", "--dry-run"]).out;
+        assert!(
+            dry.contains(&format!("can be healed: manifest/{newest}: ")),
+            "{dry}"
+        );
+        let verified = place.ok(&["verify"]);
+        assert!(
+            verified.contains(&format!("healed: manifest/{newest}: ")),
+            "{verified}"
+        );
+        assert_eq!(place.rows("SELECT count(*) FROM t"), "3\n");
+        assert!(!place.ok(&["verify"]).contains("healed"));
+        assert_eq!(status(&place, &["repair"]), Some(0));
+    }
 }
 
 /// Sets aside what keeps a database from opening: one of the edits `gone` is missing. What repair

@@ -1,6 +1,6 @@
 //! Runs the binary and looks at what it says.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -64,6 +64,21 @@ impl Place {
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
         said(&child.wait_with_output().unwrap())
+    }
+
+    /// Has a shell run statements, and kills it: nothing is closed, and the newest edits of the
+    /// manifest are told once.
+    pub(crate) fn kill_after(&self, sql: &str) {
+        let mut command = self.command(&["sql", "--quiet", "--format", "csv"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = command.spawn().unwrap();
+        let input = shell.stdin.as_mut().unwrap();
+        writeln!(input, "{sql}; SELECT 'done' AS x;").unwrap();
+        input.flush().unwrap();
+        let mut lines = BufReader::new(shell.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "done"));
+        shell.kill().unwrap();
+        shell.wait().unwrap();
     }
 
     /// Runs what must succeed; gives its data.
