@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::text_place::TextPlace;
+
 /// The result of everything that can fail with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -53,6 +55,8 @@ struct Parts {
     sqlstate: Option<&'static str>,
     file: Option<String>,
     offset: Option<u64>,
+    name: Option<String>,
+    place: Option<TextPlace>,
 }
 
 impl Error {
@@ -66,6 +70,8 @@ impl Error {
             sqlstate: None,
             file: None,
             offset: None,
+            name: None,
+            place: None,
         }))
     }
 
@@ -134,6 +140,35 @@ impl Error {
         self
     }
 
+    /// The same error, which concerns what a statement calls by this name: a table, a column, a
+    /// function, a type. Names that come from anywhere else are not for this.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.0.name = Some(name.into());
+        self
+    }
+
+    /// The same error, which concerns this place of the statement's text.
+    #[must_use]
+    pub fn with_place(mut self, place: TextPlace) -> Self {
+        self.0.place = Some(place);
+        self
+    }
+
+    /// The same error of a statement that begins at `start` in another text, as an error of that.
+    #[must_use]
+    pub fn behind(mut self, start: TextPlace) -> Self {
+        self.0.place = self.0.place.map(|place| place.behind(start));
+        self
+    }
+
+    /// The same error for who has another text than the one that its place and its name stand in.
+    #[must_use]
+    pub fn elsewhere(mut self) -> Self {
+        (self.0.name, self.0.place) = (None, None);
+        self
+    }
+
     /// The same error, its message preceded by where it happened.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
@@ -178,6 +213,16 @@ impl Error {
     /// Where in its file, where that is known.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
+    }
+
+    /// What it concerns, by the name that the statement has for it.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Where in the statement's text, where that is known.
+    pub fn place(&self) -> Option<TextPlace> {
+        self.0.place
     }
 
     /// The stored file whose bytes can't be had as they were written: damaged, missing, cut off,

@@ -12,6 +12,7 @@
 //!   token      an acknowledgement's horizon, portable between clients
 //!   limits     every bound of the system, in one place
 //!   error      what went wrong, by what the caller does next
+//!   text_place where in a statement's text
 //! ```
 
 pub mod access;
@@ -25,6 +26,7 @@ pub mod partition;
 pub mod scu;
 pub mod stamp;
 pub mod table;
+pub mod text_place;
 pub mod token;
 
 pub use error::{Error, ErrorKind, Result};
@@ -38,4 +40,5 @@ pub use table::{
     CellBytes, Column, ColumnDefault, ColumnId, LabelRole, Layout, MergeOperator, SchemaVersion,
     Table, TableId, TableName, View, ViewId,
 };
+pub use text_place::TextPlace;
 pub use token::{DatabaseId, Token};

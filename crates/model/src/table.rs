@@ -543,6 +543,7 @@ impl Table {
     pub fn require_column(&self, name: &str) -> Result<usize> {
         self.column_index(name).ok_or_else(|| {
             Error::not_found(format!("table {:?} has no column {name:?}", self.name))
+                .with_name(name)
                 .with_sqlstate("42703")
         })
     }
