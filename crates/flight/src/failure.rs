@@ -3,7 +3,7 @@
 
 use arrow::error::ArrowError;
 use arrow_flight::error::FlightError;
-use lazybase_model::{Error, ErrorKind};
+use lazybase_model::{Error, ErrorKind, TextPlace};
 use serde_json::json;
 use tonic::metadata::{BinaryMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code, Status};
@@ -16,7 +16,10 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// An error as a status.
 pub(crate) fn status(error: &Error) -> Status {
-    let (sqlstate, message) = (error.sqlstate(), cut(&error.to_string()));
+    let (sqlstate, mut message) = (error.sqlstate(), cut(&error.to_string()));
+    if let Some(TextPlace { line, column }) = error.place() {
+        message += &format!(" (line {line}, column {column})");
+    }
     let mut metadata = MetadataMap::new();
     if let Ok(value) = MetadataValue::try_from(sqlstate) {
         metadata.insert("lazybase-sqlstate", value);
@@ -27,6 +30,8 @@ pub(crate) fn status(error: &Error) -> Status {
         "message": cut(error.message()),
         "detail": error.detail().map(cut),
         "hint": error.hint().map(cut),
+        "line": error.place().map(|place| place.line),
+        "column": error.place().map(|place| place.column),
     });
     let parts = BinaryMetadataValue::from_bytes(parts.to_string().as_bytes());
     metadata.insert_bin("lazybase-error-bin", parts);

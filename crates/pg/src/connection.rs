@@ -109,7 +109,7 @@ impl Connection {
             _ if self.skipping => return Ok(()),
             Message::Query(sql) => return self.simple(&sql).await,
             Message::Unreadable { query } => {
-                self.fail(&not_utf8(), "", 0);
+                self.fail(&not_utf8(), "");
                 self.skipping = !query;
                 if query {
                     self.ready();
@@ -121,8 +121,8 @@ impl Connection {
             Message::Flush => return self.send().await,
             _ => {}
         }
-        if let Err((error, sql)) = self.extended(message).await? {
-            self.fail(&error, &sql, 0);
+        if let Err((error, text)) = self.extended(message).await? {
+            self.fail(&error, &text);
             self.skipping = true;
         }
         Ok(())
@@ -154,23 +154,22 @@ impl Connection {
     /// Ends the connection with an error.
     fn end(&mut self, error: &Error) -> Gone {
         observe::failed(PROTOCOL, error);
-        self.wire.put(failure::error(error, Severity::Fatal, "", 0));
+        self.wire.put(failure::error(error, Severity::Fatal, ""));
         Gone
     }
 
-    /// Tells an error of a statement, and fails the transaction that it stands in.
-    pub(crate) fn fail(&mut self, error: &Error, sql: &str, before: usize) {
+    /// Tells an error of what the client sent, and fails the transaction that it stands in.
+    pub(crate) fn fail(&mut self, error: &Error, text: &str) {
         self.session.fail_transaction();
         observe::failed(PROTOCOL, error);
-        self.wire
-            .put(failure::error(error, Severity::Error, sql, before));
+        self.wire.put(failure::error(error, Severity::Error, text));
     }
 
     async fn sync(&mut self) -> Result<(), Gone> {
         self.skipping = false;
         self.begin_statement();
         if let Err(error) = self.end_implicit().await? {
-            self.fail(&error, "", 0);
+            self.fail(&error, "");
         }
         if self.session.transaction_status() == TransactionStatus::None {
             self.portals.clear();

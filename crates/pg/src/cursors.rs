@@ -33,6 +33,8 @@ pub(crate) enum CursorStatement {
         name: String,
         held: bool,
         binary: bool,
+        /// The query, behind as many blanks as there are characters before it, so that errors
+        /// name its places as they are in the whole text.
         query: String,
     },
     /// FETCH, or MOVE, which sends no rows; all that are left where there is no count.
@@ -117,7 +119,7 @@ pub(crate) fn read(sql: &str) -> Result<CursorStatement> {
     let sql = sql.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     let (first, rest) = word(sql);
     match first.as_str() {
-        "DECLARE" => declare(rest),
+        "DECLARE" => declare(sql, rest),
         "FETCH" | "MOVE" => fetch(rest, first == "FETCH"),
         _ => match (word(rest).0.as_str(), name(rest)) {
             ("ALL", (_, "")) => Ok(CursorStatement::Close { name: None }),
@@ -127,7 +129,7 @@ pub(crate) fn read(sql: &str) -> Result<CursorStatement> {
     }
 }
 
-fn declare(rest: &str) -> Result<CursorStatement> {
+fn declare(sql: &str, rest: &str) -> Result<CursorStatement> {
     let wrong = || usage("DECLARE cursor [BINARY] CURSOR [WITH HOLD] FOR query");
     let (name, mut rest) = name(rest);
     let (mut held, mut binary, mut without) = (false, false, false);
@@ -154,9 +156,16 @@ fn declare(rest: &str) -> Result<CursorStatement> {
             name,
             held,
             binary,
-            query: rest.trim().to_owned(),
+            query: behind_blanks(sql, sql.len() - rest.len()),
         }),
     }
+}
+
+/// A text with blanks in the place of what stands before a byte of it.
+fn behind_blanks(text: &str, at: usize) -> String {
+    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+    let (before, rest) = text.split_at(at);
+    before.chars().map(blank).chain(rest.chars()).collect()
 }
 
 fn fetch(rest: &str, sends: bool) -> Result<CursorStatement> {

@@ -75,12 +75,13 @@ impl Portal {
     }
 }
 
-/// An error of a statement, with its text.
+/// An error of a statement, with its text as the client sent it.
 type Failed = (Error, String);
 
 impl Connection {
     /// Does what a message of the extended protocol asks for.
     pub(crate) async fn extended(&mut self, message: Message) -> Result<Result<(), Failed>, Gone> {
+        let statement = self.meant(&message);
         let mut text = String::new();
         let done = match message {
             Message::Parse { name, sql, types } => {
@@ -105,7 +106,21 @@ impl Connection {
             }
             other => Err(broken(format!("{other:?} has no place here"))),
         };
-        Ok(done.map_err(|error| (error, text)))
+        Ok(done.map_err(|error| match statement {
+            Some(statement) => (error, statement.sql.clone()),
+            None => (error, text),
+        }))
+    }
+
+    /// The statement that a message is about, where the client has sent that before.
+    fn meant(&self, message: &Message) -> Option<Arc<Statement>> {
+        let portal = match message {
+            Message::Describe(Named::Statement(name)) => return self.statements.get(name).cloned(),
+            Message::Describe(Named::Portal(name)) | Message::Execute { portal: name, .. } => name,
+            _ => return None,
+        };
+        let portal = self.portals.get(portal)?;
+        Some(Arc::clone(&portal.statement))
     }
 
     async fn parse(&mut self, name: String, sql: &str, oids: &[u32]) -> Outcome<()> {

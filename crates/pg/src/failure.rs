@@ -23,9 +23,9 @@ pub(crate) fn changed() -> Error {
         .with_sqlstate("0A000")
 }
 
-/// An error with fact, detail, hint and, where the parser tells it, the place in `sql`, which
-/// begins `before` characters into what the client sent.
-pub(crate) fn error(error: &Error, severity: Severity, sql: &str, before: usize) -> ErrorResponse {
+/// An error with fact, detail, hint and, where it is known, the place in `text`, which is what the
+/// client sent.
+pub(crate) fn error(error: &Error, severity: Severity, text: &str) -> ErrorResponse {
     let word = match severity {
         Severity::Error => "ERROR",
         Severity::Fatal => "FATAL",
@@ -42,9 +42,8 @@ pub(crate) fn error(error: &Error, severity: Severity, sql: &str, before: usize)
         // By this routine of PostgreSQL's, drivers know that they must prepare again.
         fields.push((b'R', "RevalidateCachedQuery".to_owned()));
     }
-    let place = place(error.message(), sql).or_else(|| place_of_name(error, sql));
-    if let Some(place) = place {
-        fields.push((b'P', (before + place).to_string()));
+    if let Some(character) = error.place().and_then(|place| place.character_in(text)) {
+        fields.push((b'P', character.to_string()));
     }
     ErrorResponse::new(fields)
 }
@@ -62,47 +61,6 @@ pub(crate) fn notice(word: &str, sqlstate: &str, message: &str) -> NoticeRespons
 /// Texts of the protocol end at a zero.
 fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
-}
-
-/// The character, counted from 1, that a parser's message names by line and column.
-fn place(message: &str, sql: &str) -> Option<usize> {
-    let (_, rest) = message.rsplit_once("Line: ")?;
-    let (line, rest) = rest.split_once(", Column: ")?;
-    let digits = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    let (line, column): (usize, usize) = (line.parse().ok()?, rest[..digits].parse().ok()?);
-    if line > sql.split('\n').count() {
-        return None;
-    }
-    let before = sql.split_inclusive('\n').take(line.checked_sub(1)?);
-    let before: usize = before.map(|line| line.chars().count()).sum();
-    (column > 0 && before + column <= sql.chars().count() + 1).then_some(before + column)
-}
-
-/// The character, counted from 1, where the name stands that an error says means nothing.
-fn place_of_name(error: &Error, sql: &str) -> Option<usize> {
-    if !matches!(error.sqlstate(), "42703" | "42P01" | "42883") {
-        return None;
-    }
-    let name = error.message().split('"').nth(1)?;
-    let name = name.rsplit('.').next()?.to_lowercase();
-    let (mut quoted, mut word, mut begins) = (false, String::new(), 0);
-    for (at, c) in sql.chars().chain([' ']).enumerate() {
-        if !quoted && (c.is_alphanumeric() || c == '_') {
-            if word.is_empty() {
-                begins = at;
-            }
-            word.extend(c.to_lowercase());
-            continue;
-        }
-        if !name.is_empty() && word == name {
-            return Some(begins + 1);
-        }
-        word.clear();
-        quoted ^= c == '\'';
-    }
-    None
 }
 
 #[cfg(test)]

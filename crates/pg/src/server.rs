@@ -273,7 +273,7 @@ async fn tell(mut wire: Wire, error: &Error, peer: Option<SocketAddr>) {
     observe::failed(PROTOCOL, error);
     let (sqlstate, peer) = (error.sqlstate(), peer.map(tracing::field::display));
     tracing::info!(peer, sqlstate, "connection refused: {error}");
-    wire.put(failure::error(error, Severity::Fatal, "", 0));
+    wire.put(failure::error(error, Severity::Fatal, ""));
     wire.close().await;
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use lazybase_model::{Error, Result};
-use lazybase_query::{TransactionStatus, split_statements};
+use lazybase_query::{Placed, TransactionStatus, split_script};
 use pgwire::messages::response::EmptyQueryResponse;
 
 use crate::connection::{Connection, Outcome};
@@ -19,13 +19,13 @@ impl Connection {
     /// Does the statements of a text, and says that it is ready.
     pub(crate) async fn simple(&mut self, text: &str) -> Result<(), Gone> {
         self.begin_statement();
-        match split_statements(text) {
-            Err(error) => self.fail(&error, text, 0),
+        match split_script(text, 1) {
+            Err(error) => self.fail(&error, text),
             Ok(statements) if statements.is_empty() => self.wire.put(EmptyQueryResponse::new()),
             Ok(statements) => self.each(text, &statements).await?,
         }
         if let Err(error) = self.end_implicit().await? {
-            self.fail(&error, "", 0);
+            self.fail(&error, "");
         }
         if self.session.transaction_status() == TransactionStatus::None {
             self.portals.clear();
@@ -35,10 +35,9 @@ impl Connection {
         Ok(())
     }
 
-    async fn each(&mut self, text: &str, statements: &[String]) -> Result<(), Gone> {
-        let mut from = 0;
-        for (at, sql) in statements.iter().enumerate() {
-            from += text[from..].find(sql.as_str()).unwrap_or(0);
+    async fn each(&mut self, text: &str, statements: &[Placed]) -> Result<(), Gone> {
+        for (at, placed) in statements.iter().enumerate() {
+            let sql = placed.text.as_str();
             self.begin_statement();
             let is_last = at + 1 == statements.len();
             if !is_last && words::kind(sql).joins() {
@@ -55,12 +54,10 @@ impl Connection {
             match done {
                 Ok(tag) => self.complete(&tag),
                 Err(error) => {
-                    let before = text[..from].chars().count();
-                    self.fail(&error, sql, before);
+                    self.fail(&error.behind(placed.start()), text);
                     return Ok(());
                 }
             }
-            from += sql.len();
         }
         Ok(())
     }

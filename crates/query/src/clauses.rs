@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use lazybase_model::{Error, Freshness, OnMiss, Result, ScuNumber, Token as Acknowledged};
 
 use crate::moments::utc_micros;
+use crate::text_places::at_span;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,37 @@ impl Clauses {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Clauses::default()
     }
+
+    fn take(&mut self, clause: Raw<'_>) -> Result<()> {
+        match clause {
+            Raw::Freshness(value) => once(&mut self.freshness, freshness(&value)?, "FRESHNESS"),
+            Raw::After(token) => once(&mut self.after, token.parse()?, "AFTER"),
+            Raw::AsOfScu(number) => {
+                let scu = number
+                    .parse()
+                    .map_err(|_| syntax(format!("AS OF SCU {number}: not an SCU number")))?;
+                once(&mut self.as_of, PastPoint::Scu(ScuNumber(scu)), "AS OF")
+            }
+            Raw::AsOfTimestamp(value) => {
+                let point = PastPoint::Micros(timestamp_micros(&value)?);
+                once(&mut self.as_of, point, "AS OF")
+            }
+            Raw::OnMiss(miss) => once(&mut self.on_miss, on_miss(&miss)?, "ON MISS"),
+        }
+    }
+
+    /// Whether the clauses can stand together.
+    fn check(&self) -> Result<()> {
+        if self.as_of.is_some() && self.freshness.is_some() {
+            return Err(syntax("AS OF and FRESHNESS exclude each other".to_owned())
+                .with_hint("AS OF names the horizon itself"));
+        }
+        if self.as_of.is_some() && self.after.is_some() {
+            return Err(syntax("AS OF and AFTER exclude each other".to_owned())
+                .with_hint("AS OF names the horizon itself, be it before the token's"));
+        }
+        Ok(())
+    }
 }
 
 /// Takes the trailing clauses off a statement's tokens, which have no blanks among them.
@@ -60,7 +92,8 @@ pub(crate) fn take_clauses(tokens: &mut Vec<TokenWithSpan>) -> Result<Clauses> {
             Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
             _ if at > 0 && depth == 0 && may_precede_clause(bare[at - 1]) => {
                 if let Some(raw) = clauses_to_the_end(&bare[at..]) {
-                    let clauses = interpret(raw)?;
+                    let clauses = interpret(raw)
+                        .map_err(|(of, error)| at_span(error, tokens[at + of].span))?;
                     tokens.truncate(at);
                     return Ok(clauses);
                 }
@@ -140,8 +173,9 @@ fn text<'t>(token: Option<&&'t Token>) -> Option<&'t str> {
     }
 }
 
-/// The clauses, if all tokens are clauses and there is at least one.
-fn clauses_to_the_end<'t>(tokens: &[&'t Token]) -> Option<Vec<Raw<'t>>> {
+/// The clauses, if all tokens are clauses and there is at least one; each with the token that it
+/// begins at.
+fn clauses_to_the_end<'t>(tokens: &[&'t Token]) -> Option<Vec<(usize, Raw<'t>)>> {
     let mut clauses = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
@@ -151,10 +185,10 @@ fn clauses_to_the_end<'t>(tokens: &[&'t Token]) -> Option<Vec<Raw<'t>>> {
             if at == 0 || !is_word(rest.first(), "ON") || !is_word(rest.get(1), "MISS") {
                 return None;
             }
-            clauses.push(Raw::OnMiss(Miss::Unknown(rest.get(2).copied())));
+            clauses.push((at, Raw::OnMiss(Miss::Unknown(rest.get(2).copied()))));
             return Some(clauses);
         };
-        clauses.push(clause);
+        clauses.push((at, clause));
         at += length;
     }
     (!clauses.is_empty()).then_some(clauses)
@@ -209,34 +243,12 @@ fn value_at<'t>(tokens: &[&'t Token]) -> Option<(Value<'t>, usize)> {
     }
 }
 
-fn interpret(raw: Vec<Raw<'_>>) -> Result<Clauses> {
+/// What clauses say; else what is wrong, and the token at which the clause begins.
+fn interpret(raw: Vec<(usize, Raw<'_>)>) -> Result<Clauses, (usize, Error)> {
     let mut clauses = Clauses::default();
-    for clause in raw {
-        match clause {
-            Raw::Freshness(value) => {
-                once(&mut clauses.freshness, freshness(&value)?, "FRESHNESS")?;
-            }
-            Raw::After(token) => once(&mut clauses.after, token.parse()?, "AFTER")?,
-            Raw::AsOfScu(number) => {
-                let scu = number
-                    .parse()
-                    .map_err(|_| syntax(format!("AS OF SCU {number}: not an SCU number")))?;
-                once(&mut clauses.as_of, PastPoint::Scu(ScuNumber(scu)), "AS OF")?;
-            }
-            Raw::AsOfTimestamp(value) => {
-                let point = PastPoint::Micros(timestamp_micros(&value)?);
-                once(&mut clauses.as_of, point, "AS OF")?;
-            }
-            Raw::OnMiss(miss) => once(&mut clauses.on_miss, on_miss(&miss)?, "ON MISS")?,
-        }
-    }
-    if clauses.as_of.is_some() && clauses.freshness.is_some() {
-        return Err(syntax("AS OF and FRESHNESS exclude each other".to_owned())
-            .with_hint("AS OF names the horizon itself"));
-    }
-    if clauses.as_of.is_some() && clauses.after.is_some() {
-        return Err(syntax("AS OF and AFTER exclude each other".to_owned())
-            .with_hint("AS OF names the horizon itself, be it before the token's"));
+    for (at, clause) in raw {
+        let taken = clauses.take(clause).and_then(|()| clauses.check());
+        taken.map_err(|error| (at, error))?;
     }
     Ok(clauses)
 }

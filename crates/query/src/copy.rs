@@ -27,7 +27,7 @@ use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
 use crate::error::nul_byte;
-use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse};
+use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse_template};
 use crate::read;
 use crate::session::{Shared, ours};
 
@@ -243,7 +243,7 @@ fn whole_table(
         false => columns.iter().map(quoted).collect::<Vec<_>>().join(", "),
     };
     let table = name.iter().map(quoted).collect::<Vec<_>>().join(".");
-    match parse(&format!("SELECT {columns} FROM {table}"))?.statement {
+    match parse_template(&format!("SELECT {columns} FROM {table}"))?.statement {
         Ours::Query(query) => Ok(query),
         _ => Err(Error::internal("SELECT is a query")),
     }

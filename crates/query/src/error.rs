@@ -11,12 +11,14 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use lazybase_engine::read::HiddenColumn;
-use lazybase_model::Error;
+use lazybase_model::{Error, TextPlace};
 
+use crate::text_places::of_span;
 use crate::types::not_kept;
 
 mod library;
 mod planner;
+mod qualifier;
 #[cfg(test)]
 mod tests;
 
@@ -49,9 +51,14 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
                 None => from_others(&inner.to_string()),
             },
         },
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            from_datafusion(inner, sql)
+        DataFusionError::Diagnostic(told, inner) => {
+            let error = from_datafusion(inner, sql);
+            match told.span {
+                Some(span) if error.place().is_none() => error.with_place(of_span(span)),
+                _ => error,
+            }
         }
+        DataFusionError::Context(_, inner) => from_datafusion(inner, sql),
         DataFusionError::Shared(inner) => from_datafusion(inner, sql),
         DataFusionError::Collection(errors) if !errors.is_empty() => {
             from_datafusion(&errors[0], sql)
@@ -213,8 +220,11 @@ pub(crate) fn from_parser(error: &ParserError, sql: &str) -> Error {
             return Error::invalid("the statement is nested too deeply").with_sqlstate("54001");
         }
     };
-    let error =
-        Error::invalid(format!("syntax error: {}", first_line(message))).with_sqlstate("42601");
+    let (said, place) = placed(message);
+    let mut error = syntax_error(said).with_sqlstate("42601");
+    if let Some(place) = place {
+        error = error.with_place(place);
+    }
     let upper = sql.to_ascii_uppercase();
     let clause = ["FRESHNESS", "ON MISS", "AS OF SCU", "AS OF TIMESTAMP"]
         .into_iter()
@@ -229,16 +239,44 @@ pub(crate) fn from_parser(error: &ParserError, sql: &str) -> Error {
     }
 }
 
+/// What the parser said, and the place that it says last: `... at Line: 1, Column: 8`.
+fn placed(message: &str) -> (&str, Option<TextPlace>) {
+    let parts = message.rsplit_once(" at Line: ").and_then(|(said, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        let (line, column) = (line.parse().ok()?, column.parse().ok()?);
+        Some((said, Some(TextPlace { line, column })))
+    });
+    parts.unwrap_or((message, None))
+}
+
+/// What the parser said, in PostgreSQL's words where it missed something.
+fn syntax_error(said: &str) -> Error {
+    let missed = said.strip_prefix("Expected: ");
+    match missed.and_then(|said| said.split_once(", found: ")) {
+        Some((wanted, found)) => {
+            let where_it_is = match found {
+                "EOF" => "at end of input".to_owned(),
+                token => format!("at or near \"{token}\""),
+            };
+            Error::invalid(first_line(&format!("syntax error {where_it_is}")))
+                .with_detail(format!("expected: {}", first_line(wanted)))
+        }
+        None => Error::invalid(format!("syntax error: {}", first_line(said))),
+    }
+}
+
 fn from_schema(error: &SchemaError, sql: &str) -> Error {
     match error {
         SchemaError::FieldNotFound {
             field,
             valid_fields,
-        } => unknown_column(field, valid_fields, sql),
+        } => at_column(unknown_column(field, valid_fields, sql), field),
         SchemaError::AmbiguousReference { field } => {
-            Error::invalid(format!("column {:?} is ambiguous", field.name))
+            let error = Error::invalid(format!("column {:?} is ambiguous", field.name))
                 .with_hint("write the table's name before it, such as t.column")
-                .with_sqlstate("42702")
+                .with_name(&field.name)
+                .with_sqlstate("42702");
+            at_column(error, field)
         }
         SchemaError::DuplicateQualifiedField { name, .. }
         | SchemaError::DuplicateUnqualifiedField { name } => {
@@ -249,15 +287,36 @@ fn from_schema(error: &SchemaError, sql: &str) -> Error {
     }
 }
 
+/// An error with the place of the column that it is about, where the planner has kept it.
+fn at_column(error: Error, column: &Column) -> Error {
+    match column.spans().first() {
+        Some(span) => error.with_place(of_span(span)),
+        None => error,
+    }
+}
+
 fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
     let name = &field.name;
     let message = match &field.relation {
-        Some(table) => format!("there is no column {name:?} in {:?}", table.table()),
+        Some(table) => {
+            let has_table = |column: &Column| {
+                let of = column.relation.as_ref();
+                of.is_some_and(|of| of.table() == table.table())
+            };
+            if !valid.iter().any(has_table)
+                && let Some(error) = qualifier::unknown(table.table(), sql)
+            {
+                return error;
+            }
+            format!("there is no column {name:?} in {:?}", table.table())
+        }
         None => format!("there is no column {name:?}"),
     };
     let mut names: Vec<&str> = valid.iter().map(|column| column.name.as_str()).collect();
     names.dedup();
-    let error = Error::not_found(message).with_sqlstate("42703");
+    let error = Error::not_found(message)
+        .with_name(name)
+        .with_sqlstate("42703");
     if field.relation.is_none() && sql.contains(&format!("\"{name}\"")) {
         let quoted = name.replace('\'', "''");
         return error.with_hint(format!(
@@ -280,7 +339,9 @@ fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
 
 /// The error for a table that is not there, with the nearest name there is.
 pub(crate) fn unknown_table<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Error {
-    let error = Error::not_found(format!("there is no table {name:?}")).with_sqlstate("42P01");
+    let error = Error::not_found(format!("there is no table {name:?}"))
+        .with_name(name)
+        .with_sqlstate("42P01");
     match nearest(name, known) {
         Some(near) => error.with_hint(format!("perhaps {near:?} is meant")),
         None => error.with_hint("SHOW TABLES lists the tables"),
@@ -296,7 +357,7 @@ pub(crate) fn unknown_system_table<'n>(
     const LISTED_MAX: usize = 20;
     let full = |name: &str| format!("\"{schema}.{name}\"");
     let error = Error::not_found(format!("there is no table {}", full(name)));
-    let error = error.with_sqlstate("42P01");
+    let error = error.with_name(name).with_sqlstate("42P01");
     let known: Vec<&str> = known.collect();
     match nearest(name, known.iter().copied()) {
         Some(near) => error.with_hint(format!("perhaps {} is meant", full(near))),

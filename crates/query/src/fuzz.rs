@@ -45,8 +45,16 @@ pub fn read_sql(bytes: &[u8]) {
             again.is_ok(),
             "a statement can be read alone: {statement:?}"
         );
-        let Ok(unbound) = parse::read(&statement) else {
-            continue;
+        let unbound = match parse::read(&statement) {
+            Ok(unbound) => unbound,
+            Err(error) => {
+                let place = error.place();
+                assert!(
+                    place.is_none_or(|place| place.character_in(&statement).is_some()),
+                    "{place:?} is a place of the statement: {statement:?}"
+                );
+                continue;
+            }
         };
         let _ = unbound.finish();
         if let Some(world) = world() {

@@ -74,6 +74,7 @@ mod system_tables;
 mod table;
 mod temporary;
 pub mod text_form;
+mod text_places;
 mod told;
 mod transaction;
 mod types;

@@ -196,7 +196,8 @@ pub(crate) fn run<'a>(
             }
             NamedStatement::Execute(execution) => {
                 let (prepared, values) = bound(session, &execution)?;
-                prepared.run(&values).await
+                // The places of its text are not those of this one.
+                prepared.run(&values).await.map_err(Error::elsewhere)
             }
             NamedStatement::Deallocate(name) => {
                 let tag = session.named.deallocate(name.as_deref())?;
@@ -352,17 +353,17 @@ fn as_written(literal: Literal, wanted: &DataType) -> Option<Value> {
 }
 
 /// Puts the statement that EXPLAIN EXECUTE names in the place of the EXECUTE, with its clauses
-/// where the EXPLAIN has none.
+/// where the EXPLAIN has none; whether there was one.
 pub(crate) fn spell_out(
     session: &Arc<Shared>,
     explained: &mut ast::Statement,
     clauses: &mut Clauses,
-) -> Result<()> {
+) -> Result<bool> {
     let ast::Statement::Explain { statement, .. } = explained else {
-        return Ok(());
+        return Ok(false);
     };
     if !matches!(statement.as_ref(), ast::Statement::Execute { .. }) {
-        return Ok(());
+        return Ok(false);
     }
     let execution = named::execution(statement.as_ref().clone())?;
     let (prepared, values) = bound(session, &execution)?;
@@ -371,7 +372,7 @@ pub(crate) fn spell_out(
     if clauses.is_empty() {
         *clauses = own;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn taken(name: &str) -> Error {

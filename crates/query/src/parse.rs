@@ -11,7 +11,7 @@
 use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer};
 use lazybase_model::table::ColumnStorage;
 use lazybase_model::{Error, Result};
 
@@ -20,6 +20,7 @@ use crate::error::from_parser;
 use crate::pg_catalog::vectors::is_of_catalog;
 use crate::pg_catalog::{PG_CATALOG, rewrite};
 use crate::temporary::{self, PG_TEMP};
+use crate::text_places::with_end;
 
 pub(crate) mod alter;
 mod ambiguous_columns;
@@ -270,6 +271,18 @@ pub(crate) fn parse(sql: &str) -> Result<Parsed> {
     read(sql)?.finish()
 }
 
+/// Reads one statement that the database itself has written: nothing in it has a place in a
+/// user's text.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_template(sql: &str) -> Result<Parsed> {
+    read_by_dialect(sql, |dialect| {
+        read_tokens(dialect, sql, |token| token.span = Span::empty())
+    })?
+    .finish()
+}
+
 /// A statement that was read: its parameters may still wait for their values.
 #[derive(Debug, Clone)]
 pub(crate) struct Unbound {
@@ -344,10 +357,18 @@ pub(crate) enum Text {
 /// # Errors
 /// `Invalid`: 42601 for what is no SQL.
 pub(crate) fn read(sql: &str) -> Result<Unbound> {
-    match read_with(&PostgreSqlDialect {}, sql) {
+    read_by_dialect(sql, |dialect| read_with(dialect, sql))
+}
+
+/// Reads one statement in PostgreSQL's dialect, or else in any.
+fn read_by_dialect(
+    sql: &str,
+    read: impl Fn(&dyn Dialect) -> Result<Unbound, Failure>,
+) -> Result<Unbound> {
+    match read(&PostgreSqlDialect {}) {
         Ok(read) => Ok(read),
         Err(Failure::Known(error)) => Err(error),
-        Err(Failure::Syntax(error)) => match read_with(&GenericDialect {}, sql) {
+        Err(Failure::Syntax(error)) => match read(&GenericDialect {}) {
             Ok(read) => Ok(read),
             Err(Failure::Known(error)) => Err(error),
             Err(Failure::Syntax(_)) => Err(from_parser(&error, sql)),
@@ -391,8 +412,18 @@ impl From<Error> for Failure {
 }
 
 fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
+    read_tokens(dialect, sql, |_| {})
+}
+
+/// Reads a statement whose tokens are changed first.
+fn read_tokens(
+    dialect: &dyn Dialect,
+    sql: &str,
+    change: impl FnMut(&mut TokenWithSpan),
+) -> Result<Unbound, Failure> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(ParserError::from)?;
+    tokens.iter_mut().for_each(change);
     constants::join(&mut tokens)?;
     signs::split(dialect, &mut tokens);
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
@@ -437,7 +468,7 @@ fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
     let of_catalog = tokens.iter().any(is_of_catalog);
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
-        .with_tokens_with_locations(tokens);
+        .with_tokens_with_locations(with_end(tokens));
     let mut statement = parser.parse_statement()?;
     let left = parser.peek_token();
     if left.token != Token::EOF {

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
-use lazybase_model::{Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId};
+use lazybase_model::{
+    Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId, TextPlace,
+};
 use tracing::Instrument;
 
 use crate::answer::{Answer, AnswerStream, Columns, Definitions};
@@ -36,6 +38,7 @@ use crate::planner::sql_types;
 use crate::point::{self, PointPattern};
 use crate::read;
 use crate::session::{Rebinds, Shared, dispatch, watched};
+use crate::text_places::locate;
 use crate::value::Value;
 use crate::{explain, named_statements, types, upkeep};
 
@@ -62,6 +65,7 @@ impl Kept {
         Prepared {
             session,
             sql,
+            start: None,
             statement,
             types,
             point,
@@ -85,6 +89,8 @@ impl Kept {
 pub struct Prepared {
     session: Arc<Shared>,
     sql: String,
+    /// Where its text begins in the one that the caller has; `None` where the caller has another.
+    start: Option<TextPlace>,
     statement: Arc<Unbound>,
     types: Vec<Option<DataType>>,
     point: Option<Arc<PointPattern>>,
@@ -109,6 +115,7 @@ impl Prepared {
         let mut prepared = Prepared {
             session,
             sql: sql.to_owned(),
+            start: Some(TextPlace::START),
             types: (0..count)
                 .map(|at| declared.get(at).cloned().flatten())
                 .collect(),
@@ -128,9 +135,28 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// The same statement of a caller in whose text it begins here.
+    pub(crate) fn begun_at(self, start: TextPlace) -> Prepared {
+        Prepared {
+            start: Some(start),
+            ..self
+        }
+    }
+
     /// The same statement, to be run by another session.
     pub(crate) fn within(&self, session: Arc<Shared>) -> Prepared {
-        self.kept().within(session)
+        Prepared {
+            start: self.start,
+            ..self.kept().within(session)
+        }
+    }
+
+    /// An error of the statement, as its caller is told.
+    fn locate(&self, error: Error) -> Error {
+        match self.start {
+            Some(start) => locate(error, &self.sql, start),
+            None => error.elsewhere(),
+        }
     }
 
     /// The same statement, for who keeps it without its session.
@@ -182,6 +208,13 @@ impl Prepared {
     /// # Errors
     /// As the planner's, for what it can tell without the values.
     pub fn columns(&self) -> BoxFuture<'_, Result<Option<Columns>>> {
+        Box::pin(async move {
+            let columns = self.found_columns().await;
+            columns.map_err(|error| self.locate(error))
+        })
+    }
+
+    fn found_columns(&self) -> BoxFuture<'_, Result<Option<Columns>>> {
         Box::pin(async move {
             let clauses = self.statement.clauses;
             let visible = self.session.visible();
@@ -312,7 +345,7 @@ impl Prepared {
             if answer.is_err() {
                 self.session.fail_transaction();
             }
-            watched(answer, watch)
+            watched(answer.map_err(|error| self.locate(error)), watch)
         })
     }
 

@@ -20,7 +20,9 @@ use futures::stream::StreamExt;
 use lazybase_cluster::{AsOf, Instance, SnapshotRequest};
 use lazybase_engine::read::Snapshot;
 use lazybase_model::access::RoleId;
-use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result, Stamp, Table, TableId, Token};
+use lazybase_model::{
+    Error, Freshness, Horizon, OnMiss, Result, Stamp, Table, TableId, TextPlace, Token,
+};
 use parking_lot::Mutex;
 use tracing::Instrument;
 
@@ -32,14 +34,16 @@ use crate::clauses::{Clauses, PastPoint};
 use crate::copy::CopyPlan;
 use crate::cursors::Cursors;
 use crate::database::Database;
+use crate::error::from_datafusion;
 use crate::id_keys::lookup;
 use crate::named_statements::NamedStatements;
 use crate::observe::{self, Watch};
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
 use crate::settings::Settings;
-use crate::split::split_statements;
+use crate::split::{one_statement, split_script};
 use crate::temporary::Temporary;
+use crate::text_places::locate;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
@@ -49,8 +53,10 @@ mod acting;
 mod branch;
 mod commit;
 mod planning;
+mod rebinds;
 
 pub(crate) use planning::Target;
+pub(crate) use rebinds::Rebinds;
 
 /// One user's session. Statements run one after the other.
 pub struct Session {
@@ -149,8 +155,10 @@ impl Session {
     pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Answer>>> {
         Box::pin(async move {
             let mut answers = Vec::new();
-            for statement in split_statements(sql)? {
-                answers.push(self.query(&statement).await?.collect().await?);
+            for statement in split_script(sql, 1)? {
+                let begun = self.query(&statement.text).await;
+                let begun = begun.map_err(|error| error.behind(statement.start()))?;
+                answers.push(begun.collect().await?);
             }
             Ok(answers)
         })
@@ -171,7 +179,9 @@ impl Session {
     /// `Invalid` (25006) for every other statement, before it does anything.
     pub fn read<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<AnswerStream>> {
         Box::pin(async move {
-            let parsed = parse::read(&one_statement(sql)?)?.finish()?;
+            let statement = one_statement(sql)?;
+            let parsed = parse::parse(&statement.text);
+            let parsed = parsed.map_err(|error| statement.locate(error))?;
             match parsed.statement {
                 Statement::Query(_) | Statement::Explain(_) => self.start(sql, None).await,
                 _ => Err(Error::invalid("this is no query")
@@ -198,7 +208,7 @@ impl Session {
     /// # Errors
     /// `Invalid` for what is no COPY, `NotFound` for names that mean nothing.
     pub fn copy_plan(&self, sql: &str) -> Result<CopyPlan> {
-        copy::plan(&self.shared, sql)
+        copy::plan(&self.shared, sql).map_err(|error| locate(error, sql, TextPlace::START))
     }
 
     /// Runs one `COPY ... TO STDOUT`: its rows, for the caller to write.
@@ -209,13 +219,13 @@ impl Session {
         Box::pin(async move {
             let statement = one_statement(sql)?;
             let _running = self.shared.gate.lock().await;
-            let watch = Watch::begin(&self.shared, &statement);
-            let copied = Box::pin(copy::copy_to_client(&self.shared, &statement));
+            let watch = Watch::begin(&self.shared, &statement.text);
+            let copied = Box::pin(copy::copy_to_client(&self.shared, &statement.text));
             let answer = copied.instrument(watch.span()).await;
             if answer.is_err() {
                 self.shared.fail_transaction();
             }
-            watched(answer, watch)
+            watched(answer.map_err(|error| statement.locate(error)), watch)
         })
     }
 
@@ -252,8 +262,11 @@ impl Session {
     ) -> BoxFuture<'a, Result<Prepared>> {
         Box::pin(async move {
             let statement = one_statement(sql)?;
-            let prepared = Box::pin(Prepared::new(Arc::clone(&self.shared), &statement, types));
-            prepared.instrument(observe::preparing(&statement)).await
+            let text = &statement.text;
+            let prepared = Box::pin(Prepared::new(Arc::clone(&self.shared), text, types));
+            let prepared = prepared.instrument(observe::preparing(text)).await;
+            let prepared = prepared.map_err(|error| statement.locate(error))?;
+            Ok(prepared.begun_at(statement.start()))
         })
     }
 
@@ -282,14 +295,14 @@ impl Session {
         Box::pin(async move {
             let statement = one_statement(sql)?;
             let _running = self.shared.gate.lock().await;
-            let watch = Watch::begin(&self.shared, &statement);
+            let watch = Watch::begin(&self.shared, &statement.text);
             // In a box, so that whoever holds many statements' futures holds little for each.
-            let run = Box::pin(run(&self.shared, &statement, input));
+            let run = Box::pin(run(&self.shared, &statement.text, input));
             let answer = run.instrument(watch.span()).await;
             if answer.is_err() {
                 self.shared.fail_transaction();
             }
-            watched(answer, watch)
+            watched(answer.map_err(|error| statement.locate(error)), watch)
         })
     }
 
@@ -380,19 +393,6 @@ pub(crate) fn watched(answer: Result<AnswerStream>, watch: Watch) -> Result<Answ
     }
 }
 
-/// The statement that a text is.
-fn one_statement(sql: &str) -> Result<String> {
-    let mut statements = split_statements(sql)?;
-    match (statements.pop(), statements.len()) {
-        (Some(statement), 0) => Ok(statement),
-        (last, others) => Err(Error::invalid(format!(
-            "{} statements, not one",
-            others + usize::from(last.is_some())
-        ))
-        .with_sqlstate("42601")),
-    }
-}
-
 /// Does one statement, which has no parameters.
 async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Result<AnswerStream> {
     let mut input = input;
@@ -410,25 +410,6 @@ async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Re
     }
 }
 
-/// How often a statement is bound anew to tables that others change meanwhile. What was prepared
-/// under a definition that has ended was refused, and left nothing.
-pub(crate) struct Rebinds(usize);
-
-impl Rebinds {
-    /// What a transaction has buffered, or a client has sent, can't be made again.
-    pub(crate) fn of(session: &Shared, has_input: bool) -> Rebinds {
-        let once = has_input || session.state.lock().transaction.is_some();
-        Rebinds(if once { 0 } else { 16 })
-    }
-
-    /// Whether the statement shall be tried once more after this error.
-    pub(crate) fn again(&mut self, error: &Error) -> bool {
-        let again = self.0 > 0 && alter::is_stale(error);
-        self.0 = self.0.saturating_sub(1);
-        again
-    }
-}
-
 /// Does one statement; `sql` is its text, for messages.
 pub(crate) async fn dispatch(
     session: &Arc<Shared>,
@@ -443,17 +424,33 @@ pub(crate) async fn dispatch(
     session.check_allowed(&statement)?;
     session.check_may(&statement)?;
     session.check_number(&statement)?;
+    let mut is_of_prepared = false;
     if let Statement::Explain(explained) = &mut statement {
-        named_statements::spell_out(session, explained, &mut clauses)?;
+        is_of_prepared = named_statements::spell_out(session, explained, &mut clauses)?;
     }
     if statement.may_write() {
         session.open_producer().await?;
     }
-    Box::pin(lookup::resolve(session, &mut statement, &clauses)).await?;
+    let done = perform(session, statement, &clauses, sql, input).await;
+    match is_of_prepared {
+        true => done.map_err(Error::elsewhere),
+        false => done,
+    }
+}
+
+/// Does a statement that may be done.
+async fn perform(
+    session: &Arc<Shared>,
+    mut statement: Statement,
+    clauses: &Clauses,
+    sql: &str,
+    input: Option<copy::Input>,
+) -> Result<AnswerStream> {
+    Box::pin(lookup::resolve(session, &mut statement, clauses)).await?;
     match statement {
-        Statement::Query(query) => read::query(session, query, &clauses, sql).await,
-        Statement::Explain(statement) => explain::explain(session, *statement, &clauses, sql).await,
-        Statement::CreateTable(create) => ddl::create(session, *create, &clauses, sql).await,
+        Statement::Query(query) => read::query(session, query, clauses, sql).await,
+        Statement::Explain(statement) => explain::explain(session, *statement, clauses, sql).await,
+        Statement::CreateTable(create) => ddl::create(session, *create, clauses, sql).await,
         Statement::AlterTable(change) => alter::alter(session, *change).await,
         Statement::AlterPartition(alter) => ddl::partitions::alter(session, *alter).await,
         Statement::DropTable {
@@ -464,11 +461,11 @@ pub(crate) async fn dispatch(
         Statement::CreateView(view) => views::create(session, *view).await,
         Statement::DropView { names, if_exists } => views::drop(session, &names, if_exists).await,
         Statement::Truncate { names, if_exists } => ddl::truncate(session, &names, if_exists).await,
-        Statement::Insert(insert) => dml::insert::insert(session, *insert, &clauses, sql).await,
+        Statement::Insert(insert) => dml::insert::insert(session, *insert, clauses, sql).await,
         Statement::Update(update) => dml::change::update(session, *update, sql).await,
         Statement::Delete(delete) => dml::change::delete(session, *delete, sql).await,
         Statement::CopyTo { source, file } => {
-            copy::copy_to(session, source, &file, &clauses, sql).await
+            copy::copy_to(session, source, &file, clauses, sql).await
         }
         Statement::CopyFrom {
             table,
@@ -780,12 +777,12 @@ fn failed_transaction() -> Error {
         .with_sqlstate("25P02")
 }
 
-/// A stream of DataFusion's as one of ours.
+/// A stream of DataFusion's as one of ours. What its rows meet has no place in the statement.
 pub(crate) fn ours(
     rows: datafusion::execution::SendableRecordBatchStream,
     sql: &str,
 ) -> futures::stream::BoxStream<'static, Result<arrow::array::RecordBatch>> {
     let sql = sql.to_owned();
-    rows.map(move |batch| batch.map_err(|error| crate::error::from_datafusion(&error, &sql)))
+    rows.map(move |batch| batch.map_err(|error| from_datafusion(&error, &sql).elsewhere()))
         .boxed()
 }

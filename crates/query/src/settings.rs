@@ -268,6 +268,8 @@ fn default_config() -> SessionConfig {
         .with_information_schema(false);
     // Texts are kept as Utf8: literals of another layout would be cast row by row.
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // What it says of names comes with their places.
+    config.options_mut().sql_parser.collect_spans = true;
     // Lists are in the order of a subquery (`planner/ordered_inputs.rs`).
     config
         .options_mut()

@@ -3,7 +3,9 @@
 //! Reads text; writes nothing. Invariant SPL-1: a semicolon inside a quoted string, a quoted
 //! name, a dollar-quoted string or a comment never ends a statement.
 
-use lazybase_model::{Error, Result};
+use lazybase_model::{Error, Result, TextPlace};
+
+use crate::text_places::locate;
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +17,25 @@ pub struct Placed {
     pub text: String,
     /// The line of the script on which the text begins.
     pub text_line: usize,
+    /// The character of that line, counted from 1.
+    pub text_column: usize,
     /// The line of the script on which its first word stands.
     pub line: usize,
+}
+
+impl Placed {
+    /// Where the statement's text begins in a script whose first line is the line 1.
+    pub fn start(&self) -> TextPlace {
+        TextPlace {
+            line: self.text_line as u64,
+            column: self.text_column as u64,
+        }
+    }
+
+    /// An error of the statement, with its place in that script.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        locate(error, &self.text, self.start())
+    }
 }
 
 /// The statements of a script, without their semicolons; empty ones are left out.
@@ -38,6 +57,7 @@ pub fn split_script(sql: &str, first_line: usize) -> Result<Vec<Placed>> {
         sql,
         counted: 0,
         line: first_line,
+        column: 1,
     };
     let mut start = 0;
     let mut at = 0;
@@ -60,6 +80,7 @@ pub fn split_script(sql: &str, first_line: usize) -> Result<Vec<Placed>> {
             Piece::Open(what) => {
                 return Err(Error::invalid(format!("unterminated {what}"))
                     .with_detail(format!("it begins at line {}", lines.up_to(at)))
+                    .with_place(TextPlace::START.after(&sql[..at]))
                     .with_sqlstate("42601"));
             }
         }
@@ -70,19 +91,46 @@ pub fn split_script(sql: &str, first_line: usize) -> Result<Vec<Placed>> {
     Ok(statements)
 }
 
-/// Counts the lines of a script, once each.
+/// The statement that a text is.
+///
+/// # Errors
+/// `Invalid` (42601) for none, and for several.
+pub(crate) fn one_statement(sql: &str) -> Result<Placed> {
+    let mut statements = split_script(sql, 1)?;
+    match (statements.pop(), statements.len()) {
+        (Some(statement), 0) => Ok(statement),
+        (last, others) => Err(Error::invalid(format!(
+            "{} statements, not one",
+            others + usize::from(last.is_some())
+        ))
+        .with_sqlstate("42601")),
+    }
+}
+
+/// Counts the lines of a script and their characters, once each.
 struct Lines<'s> {
     sql: &'s str,
     /// The bytes that were looked at.
     counted: usize,
     /// The line on which they end.
     line: usize,
+    /// The character of that line which stands behind them, counted from 1.
+    column: usize,
 }
 
 impl Lines<'_> {
     /// The line on which byte `at` stands, at or behind those that were asked for before.
     fn up_to(&mut self, at: usize) -> usize {
-        self.line += self.sql[self.counted..at].matches('\n').count();
+        let more = &self.sql[self.counted..at];
+        let of_line = match more.rsplit_once('\n') {
+            Some((_, of_line)) => {
+                self.line += more.matches('\n').count();
+                self.column = 1;
+                of_line
+            }
+            None => more,
+        };
+        self.column += of_line.chars().count();
         self.counted = at;
         self.line
     }
@@ -92,6 +140,7 @@ impl Lines<'_> {
         let text = self.sql[start..end].trim_start();
         Placed {
             text_line: self.up_to(end - text.len()),
+            text_column: self.column,
             text: text.trim_end().to_owned(),
             line: self.up_to(word),
         }

@@ -99,6 +99,7 @@ pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
             .with_sqlstate("42809"),
         None => Error::not_found(format!("there is no view {name:?}"))
             .with_hint("SHOW VIEWS lists them")
+            .with_name(name)
             .with_sqlstate("42P01"),
     }
 }

@@ -19,7 +19,8 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use futures::stream::{ReadyChunks, StreamExt};
 use futures::{SinkExt, stream};
-use lazybase_model::{Error, ErrorKind, Result};
+use lazybase_model::{Error, ErrorKind, Result, TextPlace};
+use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, RowStream, Statement};
 
 use crate::failure;
@@ -134,7 +135,8 @@ impl Wire {
     /// As the server's.
     pub(crate) async fn query(&self, sql: &str) -> Result<Reply> {
         locked(&self.heard).clear();
-        let statement = self.client.prepare(sql).await.map_err(of_server)?;
+        let statement = self.client.prepare(sql).await;
+        let statement = statement.map_err(|error| of_statement(error, sql))?;
         if !statement.params().is_empty() {
             let count = counted(statement.params().len() as u64, "value");
             return Err(
@@ -144,7 +146,7 @@ impl Wire {
         }
         let none: [&str; 0] = [];
         let rows = self.client.query_raw(&statement, none).await;
-        let rows = rows.map_err(of_server)?;
+        let rows = rows.map_err(|error| of_statement(error, sql))?;
         self.note_transaction(sql);
         let has_rows = !statement.columns().is_empty();
         Ok(Reply {
@@ -175,7 +177,7 @@ impl Wire {
     pub(crate) async fn copy_in(&self, sql: &str, mut data: impl BufRead) -> Result<Reply> {
         locked(&self.heard).clear();
         let sink = self.client.copy_in::<_, Bytes>(sql).await;
-        let mut sink = Box::pin(sink.map_err(of_server)?);
+        let mut sink = Box::pin(sink.map_err(|error| of_statement(error, sql))?);
         let mut piece = Vec::with_capacity(COPY_BYTES);
         let mut more = true;
         while more {
@@ -200,8 +202,8 @@ impl Wire {
     /// As the server's.
     pub(crate) async fn copy_out(&self, sql: &str, out: &mut dyn std::io::Write) -> Result<Reply> {
         locked(&self.heard).clear();
-        let data = self.client.copy_out(sql).await.map_err(of_server)?;
-        let mut data = Box::pin(data);
+        let data = self.client.copy_out(sql).await;
+        let mut data = Box::pin(data.map_err(|error| of_statement(error, sql))?);
         while let Some(piece) = data.next().await {
             let piece = piece.map_err(of_server)?;
             out.write_all(&piece)
@@ -326,6 +328,19 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     text
+}
+
+/// An error that the server told of a statement, with the place in it.
+fn of_statement(error: tokio_postgres::Error, sql: &str) -> Error {
+    let character = match error.as_db_error().and_then(DbError::position) {
+        Some(ErrorPosition::Original(character)) => usize::try_from(*character).ok(),
+        _ => None,
+    };
+    let place = character.and_then(|character| TextPlace::of_character(sql, character));
+    match place {
+        Some(place) => of_server(error).with_place(place),
+        None => of_server(error),
+    }
 }
 
 /// An error that the server told, or that kept it from telling one.

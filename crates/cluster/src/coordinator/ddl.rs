@@ -637,5 +637,7 @@ fn table_gone(table: TableId) -> Error {
 
 /// There is no table of that name.
 pub(crate) fn no_table(name: &str) -> Error {
-    Error::not_found(format!("there is no table {name:?}")).with_sqlstate("42P01")
+    Error::not_found(format!("there is no table {name:?}"))
+        .with_name(name)
+        .with_sqlstate("42P01")
 }

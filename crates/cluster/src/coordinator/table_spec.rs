@@ -112,9 +112,9 @@ pub(crate) fn define_view(
         let column = all().find(|column| column.name == name);
         let column = column.ok_or_else(|| no_column(table, name))?;
         if columns.iter().any(|other| other.id == column.id) {
-            return Err(
-                Error::invalid(format!("column {name:?} is named twice")).with_sqlstate("42701")
-            );
+            return Err(Error::invalid(format!("column {name:?} is named twice"))
+                .with_name(name)
+                .with_sqlstate("42701"));
         }
         columns.push(column.clone());
     }
@@ -219,6 +219,7 @@ fn check_ttl(table: &Table, spec: &ViewSpec, columns: &[Column]) -> Result<()> {
 
 fn no_column(table: &Table, name: &str) -> Error {
     Error::not_found(format!("table {:?} has no column {name:?}", table.name))
+        .with_name(name)
         .with_sqlstate("42703")
 }
 
@@ -273,11 +274,13 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
                     "key column {name:?} is not a column of {:?}",
                     spec.name
                 ))
+                .with_name(name)
                 .with_sqlstate("42703")
             })?;
         if key.contains(&column.id) {
             return Err(
                 Error::invalid(format!("key column {name:?} is named twice"))
+                    .with_name(name)
                     .with_sqlstate("42701"),
             );
         }
@@ -500,6 +503,7 @@ fn check_names(spec: &TableSpec) -> Result<()> {
         if !seen.insert(&column.name) {
             return Err(
                 Error::invalid(format!("column {:?} is named twice", column.name))
+                    .with_name(&column.name)
                     .with_sqlstate("42701"),
             );
         }

@@ -162,7 +162,9 @@ fn refused(table: &Table, column: &str, why: &str, sqlstate: &'static str) -> Er
         "column {column:?} of table {:?} can't be changed so: {why}",
         table.name
     );
-    Error::invalid(what).with_sqlstate(sqlstate)
+    Error::invalid(what)
+        .with_name(column)
+        .with_sqlstate(sqlstate)
 }
 
 fn check_name(table: &Table, name: &str) -> Result<()> {
@@ -178,7 +180,7 @@ fn check_name(table: &Table, name: &str) -> Result<()> {
         None => Ok(()),
         Some(_) => {
             let what = format!("table {:?} has a column {name:?} already", table.name);
-            Err(Error::conflict(what).with_sqlstate("42701"))
+            Err(Error::conflict(what).with_name(name).with_sqlstate("42701"))
         }
     }
 }

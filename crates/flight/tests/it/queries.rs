@@ -116,6 +116,7 @@ async fn errors_have_a_code_an_sqlstate_and_a_hint() {
     let (code, sqlstate, message) = failure(query(&mut client, "SELECT * FROM nothing").await);
     assert_eq!((code, sqlstate.as_str()), (Code::NotFound, "42P01"));
     assert!(message.starts_with("[42P01] "), "{message}");
+    assert!(message.ends_with(" (line 1, column 15)"), "{message}");
     let (code, sqlstate, _) = failure(query(&mut client, "SELEC 1").await);
     assert_eq!((code, sqlstate.as_str()), (Code::InvalidArgument, "42601"));
     let (code, sqlstate, _) = failure(query(&mut client, "SELECT 1; SELECT 2").await);

@@ -1,5 +1,7 @@
 //! Tests of `failure`.
 
+use lazybase_model::TextPlace;
+
 use super::*;
 
 fn field(response: &ErrorResponse, code: u8) -> Option<&str> {
@@ -9,27 +11,27 @@ fn field(response: &ErrorResponse, code: u8) -> Option<&str> {
 
 #[test]
 fn the_place_is_counted_in_characters_of_all_that_was_sent() {
-    let sql = "SELECT 'ä',\n  FROM t";
-    let known = Error::invalid("syntax error: Expected: x, found: FROM at Line: 2, Column: 3")
+    let text = "BEGIN; SELECT 'ä',\n  FROM t";
+    let known = Error::invalid("syntax error at or near \"FROM\"")
         .with_sqlstate("42601")
+        .with_place(TextPlace { line: 2, column: 3 })
         .with_hint("look there");
-    let response = error(&known, Severity::Error, sql, 10);
+    let response = error(&known, Severity::Error, text);
     assert_eq!(field(&response, b'C'), Some("42601"));
     assert_eq!(field(&response, b'H'), Some("look there"));
-    assert_eq!(field(&response, b'P'), Some("25"));
+    assert_eq!(field(&response, b'P'), Some("22"));
     assert_eq!(field(&response, b'D'), None);
 }
 
 #[test]
-fn a_message_without_a_place_has_none() {
-    for message in [
-        "no place",
-        "Line: 9, Column: 1",
-        "Line: x, Column: y",
-        "Line: 0, Column: 1",
+fn an_error_without_a_place_in_the_text_has_none() {
+    let elsewhere = TextPlace { line: 9, column: 1 };
+    for known in [
+        Error::invalid("no place at Line: 1, Column: 1"),
+        Error::invalid("none here").with_place(elsewhere),
     ] {
-        let response = error(&Error::invalid(message), Severity::Fatal, "SELECT", 0);
-        assert_eq!(field(&response, b'P'), None, "{message}");
+        let response = error(&known, Severity::Fatal, "SELECT");
+        assert_eq!(field(&response, b'P'), None, "{known}");
         assert_eq!(field(&response, b'S'), Some("FATAL"));
     }
 }

@@ -20,6 +20,7 @@ mod hostile;
 mod lifecycle;
 mod load;
 mod pipelines;
+mod positions;
 mod producers;
 mod raw;
 mod served;

@@ -80,7 +80,9 @@ fn set_role(session: &Arc<Shared>, role: Option<&str>) -> Result<()> {
 }
 
 fn no_role(name: &str) -> Error {
-    Error::not_found(format!("there is no role {name:?}")).with_sqlstate("42704")
+    Error::not_found(format!("there is no role {name:?}"))
+        .with_name(name)
+        .with_sqlstate("42704")
 }
 
 /// What a statement comes to.

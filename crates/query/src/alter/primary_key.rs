@@ -24,7 +24,7 @@ use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
 use crate::error::from_arrow;
 use crate::parse::create::{mark_key, two_keys};
-use crate::parse::{Statement as Ours, parse, unsupported};
+use crate::parse::{Statement as Ours, parse_template, unsupported};
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::text_form;
@@ -130,7 +130,7 @@ impl Reader<'_> {
         rest: &str,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let sql = format!("SELECT {columns} FROM {} {rest}", identifier(self.name));
-        let Ours::Query(query) = parse(&sql)?.statement else {
+        let Ours::Query(query) = parse_template(&sql)?.statement else {
             return Err(Error::internal("SELECT is a query"));
         };
         let query = Statement::Query(query);

@@ -233,12 +233,12 @@ fn given_by(table: &Table, columns: &[String], schema: &Schema) -> Result<Vec<us
         return columns_given(table, columns);
     }
     let names = schema.fields().iter().map(|field| field.name());
-    names
-        .map(|name| match table.column_index(name) {
-            Some(_) => column(table, name),
-            None => column(table, &name.to_lowercase()),
-        })
-        .collect()
+    let given = names.map(|name| match table.column_index(name) {
+        Some(_) => column(table, name),
+        None => column(table, &name.to_lowercase()),
+    });
+    // The data have these names, and no statement.
+    given.map(|at| at.map_err(Error::elsewhere)).collect()
 }
 
 /// Values with types of their own are stored as they are; texts are read as SQL's constants.

@@ -47,7 +47,9 @@ pub(super) fn spec(create: &CreateTable) -> Result<Option<PartitionSpec>> {
 }
 
 fn unknown(table: &str, column: &str) -> Error {
-    Error::not_found(format!("table {table:?} has no column {column:?}")).with_sqlstate("42703")
+    Error::not_found(format!("table {table:?} has no column {column:?}"))
+        .with_name(column)
+        .with_sqlstate("42703")
 }
 
 fn bounds_spec(table: &str, columns: &[&Column], bounds: &BoundsClause) -> Result<BoundsSpec> {

@@ -72,7 +72,9 @@ fn create_index(session: &Arc<Shared>, index: &Index) -> Result<AnswerStream> {
     for name in &index.columns {
         if !named.iter().any(|column| column.name == *name) {
             let what = format!("table {:?} has no column {name:?}", table.name);
-            return Err(Error::not_found(what).with_sqlstate("42703"));
+            return Err(Error::not_found(what)
+                .with_name(name)
+                .with_sqlstate("42703"));
         }
     }
     let key = match table.hidden_key {

@@ -33,7 +33,9 @@ use crate::id_keys::met::only_meets_ids;
 use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
 use crate::literal::{Literal, to_array};
-use crate::parse::{ChangedRows, Delete, Statement as Ours, Update, folded, parse, unsupported};
+use crate::parse::{
+    ChangedRows, Delete, Statement as Ours, Update, folded, parse_template, unsupported,
+};
 use crate::read::{self, Opened};
 use crate::session::{Shared, Target, ours};
 use crate::walk::{visit, visit_expressions};
@@ -451,7 +453,7 @@ fn query(rows: ChangedRows, items: Vec<SelectItem>, distinct: bool) -> Result<Bo
         quoted(&rows.table),
         quoted(rows.called())
     );
-    let Ours::Query(mut query) = parse(&template)?.statement else {
+    let Ours::Query(mut query) = parse_template(&template)?.statement else {
         return Err(Error::internal("SELECT is a query"));
     };
     query.with = rows.with;

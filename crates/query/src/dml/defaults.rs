@@ -2,8 +2,6 @@
 
 use arrow::array::{ArrayRef, new_null_array};
 use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use lazybase_model::{ColumnDefault, Error, Result, Table};
 
 use crate::cast::{place, to_column};
@@ -11,15 +9,15 @@ use crate::changes::repeated;
 use crate::context::Constants;
 use crate::error::from_parser;
 use crate::literal::{Literal, to_array};
+use crate::text_places::of_template;
 
 /// The expression that a text is.
 ///
 /// # Errors
 /// `Invalid` (42601) when it is none.
 pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
-    let dialect = PostgreSqlDialect {};
     let parse = || {
-        let mut parser = Parser::new(&dialect).try_with_sql(text)?;
+        let mut parser = of_template(text)?;
         let expr = parser.parse_expr()?;
         Ok((expr, parser.peek_token()))
     };

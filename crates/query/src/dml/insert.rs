@@ -170,9 +170,9 @@ pub(crate) fn columns_given(table: &Table, names: &[String]) -> Result<Vec<usize
             return Err(id_is_given_out(name));
         }
         if given.contains(&at) {
-            return Err(
-                Error::invalid(format!("column {name:?} is given twice")).with_sqlstate("42701")
-            );
+            return Err(Error::invalid(format!("column {name:?} is given twice"))
+                .with_name(name)
+                .with_sqlstate("42701"));
         }
         given.push(at);
     }
@@ -188,6 +188,7 @@ pub(crate) fn column(table: &Table, name: &str) -> Result<usize> {
             true => Ok(at),
             false => Err(
                 Error::not_found(format!("column {name:?} can't be written"))
+                    .with_name(name)
                     .with_sqlstate("42703"),
             ),
         })

@@ -120,6 +120,7 @@ fn no_table(message: &str) -> Option<Error> {
     Some(
         Error::not_found(format!("there is no table {name:?} in FROM"))
             .with_hint("a table that has an alias there goes by the alias alone")
+            .with_name(format!("{name}.*"))
             .with_sqlstate("42P01"),
     )
 }
@@ -226,7 +227,9 @@ fn quoted<'m>(message: &'m str, before: &str) -> Option<&'m str> {
 
 fn unknown_function(message: &str) -> Option<Error> {
     let name = quoted(message, "Invalid function '")?;
-    let error = Error::not_found(format!("there is no function {name:?}")).with_sqlstate("42883");
+    let error = Error::not_found(format!("there is no function {name:?}"))
+        .with_name(name)
+        .with_sqlstate("42883");
     if WINDOW_FUNCTIONS.contains(&name) {
         return Some(error.with_hint(format!("it needs a window: {name}(...) OVER (...)")));
     }
@@ -245,6 +248,7 @@ fn wrong_arguments(message: &str) -> Option<Error> {
     let wrong = |name: &str| {
         Error::invalid(format!("function {name:?} does not take these arguments"))
             .with_hint("CAST them to the types that are meant")
+            .with_name(name)
             .with_sqlstate("42883")
     };
     if message.contains("failed to match any signature") {

@@ -93,3 +93,89 @@ fn near_names_are_few_letters_away() {
     );
     assert_eq!(nearest("x", ["flights", "planes"].into_iter()), None);
 }
+
+#[test]
+fn what_the_parser_missed_is_told_in_postgresqls_words() {
+    let told = |said: &str| {
+        let error = from_parser(&ParserError::ParserError(said.to_owned()), "SELECT");
+        let place = error.place().map(|place| (place.line, place.column));
+        let detail = error.detail().map(str::to_owned);
+        (error.message().to_owned(), detail, place)
+    };
+    let expected = |wanted: &str| Some(format!("expected: {wanted}"));
+    assert_eq!(
+        told("Expected: an expression, found: FROM at Line: 2, Column: 8"),
+        (
+            "syntax error at or near \"FROM\"".to_owned(),
+            expected("an expression"),
+            Some((2, 8))
+        )
+    );
+    assert_eq!(
+        told("Expected: identifier, found: EOF at Line: 1, Column: 7"),
+        (
+            "syntax error at end of input".to_owned(),
+            expected("identifier"),
+            Some((1, 7))
+        )
+    );
+    // What the text itself says is no place.
+    assert_eq!(
+        told("Expected: ), found: ' at Line: x, Column: 3'"),
+        (
+            "syntax error at or near \"' at Line: x, Column: 3'\"".to_owned(),
+            expected(")"),
+            None
+        )
+    );
+    assert_eq!(
+        told("Unterminated comment at Line: 3, Column: 1"),
+        (
+            "syntax error: Unterminated comment".to_owned(),
+            None,
+            Some((3, 1))
+        )
+    );
+}
+
+#[test]
+fn a_qualifier_that_nothing_in_from_has_is_told() {
+    let missing = |table: &str, sql: &str| {
+        let error = DataFusionError::SchemaError(
+            Box::new(SchemaError::FieldNotFound {
+                field: Box::new(Column::new(Some(table), "a")),
+                valid_fields: vec![Column::new(Some("t"), "b")],
+            }),
+            Box::new(None),
+        );
+        let error = from_datafusion(&error, sql);
+        (error.sqlstate(), error.message().to_owned())
+    };
+    for (table, sql, sqlstate, said) in [
+        ("x", "SELECT x.a FROM t", "42P01", "missing FROM-clause"),
+        (
+            "u",
+            "SELECT u.a FROM t, u AS t2",
+            "42P01",
+            "invalid reference",
+        ),
+        ("t", "SELECT t.a FROM t", "42703", "there is no column"),
+        (
+            "u",
+            "SELECT (SELECT u.a FROM t) FROM u",
+            "42703",
+            "there is no column",
+        ),
+        (
+            "s",
+            "UPDATE t SET b = s.a FROM (SELECT 1) AS s",
+            "42703",
+            "there is no column",
+        ),
+        ("x", "no statement", "42703", "there is no column"),
+    ] {
+        let (state, message) = missing(table, sql);
+        assert_eq!(state, sqlstate, "{sql}");
+        assert!(message.starts_with(said), "{sql}: {message}");
+    }
+}

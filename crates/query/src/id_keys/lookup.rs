@@ -17,7 +17,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ObjectNamePart, Query, Select, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    ObjectNamePart, Query, Select, Spanned, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut,
 };
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::read::HiddenColumn;
@@ -33,6 +34,7 @@ use crate::parse::{
     ChangedRows, CopySource, InsertSource, Statement, folded, table_name, unsupported,
 };
 use crate::session::Shared;
+use crate::text_places::at_span;
 use crate::walk::{visit_expressions, visit_expressions_mut, visit_mut};
 
 /// The arguments of a call of the function.
@@ -416,11 +418,10 @@ fn id_key_among<'s>(
         };
         let id_key = table.columns[at].id_key.ok_or_else(|| no_column(column))?;
         if found.is_some_and(|found| found.map != id_key.map) {
-            return Err(
-                Error::invalid(format!("column {name:?} is in several tables"))
-                    .with_hint("name its table before it, with a dot between")
-                    .with_sqlstate("42702"),
-            );
+            let error = Error::invalid(format!("column {name:?} is in several tables"))
+                .with_hint("name its table before it, with a dot between")
+                .with_sqlstate("42702");
+            return Err(at_span(error, column.span()));
         }
         found = Some(id_key);
     }
@@ -498,11 +499,12 @@ fn is_equality(op: &BinaryOperator) -> bool {
 }
 
 fn no_column(column: &Expr) -> Error {
-    Error::invalid(format!(
+    let error = Error::invalid(format!(
         "{column} is no ID key: IDKEY(...) can't be compared with it"
     ))
     .with_hint("IDKEY(...) stands beside a column of type IDKEY")
-    .with_sqlstate("42804")
+    .with_sqlstate("42804");
+    at_span(error, column.span())
 }
 
 /// The number of a natural key: negative where the transaction itself mentions it first.

@@ -18,6 +18,7 @@ use lazybase_model::{Error, Result};
 
 use super::folded;
 use crate::planner::column_names;
+use crate::text_places::at_span;
 use crate::walk::visit;
 
 /// Refuses a SELECT that names what two columns of one of its subqueries are called.
@@ -46,10 +47,13 @@ pub(super) fn in_select(select: &Select) -> Result<()> {
     }
     match found {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(name) => Err(Error::invalid(format!("column {name:?} is ambiguous"))
-            .with_detail("the subquery gives two columns of that name")
-            .with_hint("give one of them another name with AS")
-            .with_sqlstate("42702")),
+        ControlFlow::Break(name) => {
+            let error = Error::invalid(format!("column {:?} is ambiguous", folded(&name)))
+                .with_detail("the subquery gives two columns of that name")
+                .with_hint("give one of them another name with AS")
+                .with_sqlstate("42702");
+            Err(at_span(error, name.span))
+        }
     }
 }
 
@@ -122,19 +126,19 @@ impl Names<'_> {
 }
 
 impl Visitor for Names<'_> {
-    type Break = String;
+    type Break = Ident;
 
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Ident> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Ident> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Ident> {
         let found = match expr {
             _ if self.depth > 0 => None,
             Expr::Identifier(name) => Some(name).filter(|name| self.is_repeated(None, name)),
@@ -145,7 +149,7 @@ impl Visitor for Names<'_> {
             _ => None,
         };
         match found {
-            Some(name) => ControlFlow::Break(folded(name)),
+            Some(name) => ControlFlow::Break(name.clone()),
             None => ControlFlow::Continue(()),
         }
     }

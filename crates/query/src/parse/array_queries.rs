@@ -17,14 +17,13 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArgumentClause, FunctionArguments, Ident, OrderByExpr, OrderByKind, Query,
     Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use lazybase_model::{Error, Result};
 
 use super::kept_names::KeptNames;
 use super::{folded, subqueries, unsupported};
 use crate::pg_catalog::or_empty::OR_EMPTY;
 use crate::pg_catalog::rewrite::call;
+use crate::text_places::of_template;
 use crate::walk::visit_mut;
 
 /// Rewrites a statement.
@@ -187,7 +186,7 @@ fn is_given(query: &Query, ordered: &Expr) -> bool {
 }
 
 fn parsed(text: &str) -> Option<Query> {
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text);
+    let parser = of_template(text);
     parser.ok()?.parse_query().ok().map(|query| *query)
 }
 

@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
 use super::{Failure, Text, named, parameters, postgres, read_with, unsupported};
+use crate::text_places::with_end;
 use crate::walk::visit;
 
 /// What the condition is read as the condition of.
@@ -72,7 +73,7 @@ fn check_alone(dialect: &dyn Dialect, condition: &[TokenWithSpan]) -> Result<(),
     }
     let mut tokens = condition[1..].to_vec();
     postgres::tokens(&mut tokens);
-    let mut parser = Parser::new(dialect).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(dialect).with_tokens_with_locations(with_end(tokens));
     let expr = parser.parse_expr()?;
     let left = parser.peek_token();
     if left.token != Token::EOF {

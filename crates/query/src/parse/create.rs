@@ -207,9 +207,9 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
         );
     }
     if table.columns.iter().any(|other| other.name == name) {
-        return Err(
-            Error::invalid(format!("column {name:?} is declared twice")).with_sqlstate("42701")
-        );
+        return Err(Error::invalid(format!("column {name:?} is declared twice"))
+            .with_name(name)
+            .with_sqlstate("42701"));
     }
     let is_id_key = is_id_key(&column.data_type);
     let (data_type, characters_max) = match is_id_key {
@@ -479,6 +479,7 @@ fn finish(table: &mut CreateTable) -> Result<()> {
         if table.key[..at].contains(name) {
             return Err(
                 Error::invalid(format!("column {name:?} is in the key twice"))
+                    .with_name(name)
                     .with_sqlstate("42701"),
             );
         }
@@ -498,6 +499,7 @@ pub(crate) fn mark_key(columns: &mut [Column], key: &[String]) -> Result<()> {
         let Some(column) = columns.iter_mut().find(|column| column.name == *name) else {
             return Err(
                 Error::not_found(format!("the key's column {name:?} is not declared"))
+                    .with_name(name)
                     .with_sqlstate("42703"),
             );
         };

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
 use super::{Failure, Statement, folded, unsupported};
+use crate::text_places::with_end;
 
 /// What is asked of the statements that a session keeps.
 #[derive(Debug, Clone)]
@@ -55,7 +56,7 @@ pub(super) fn prepare(
     {
         return Err(unsupported("PREPARE TRANSACTION is not supported").into());
     }
-    let mut parser = Parser::new(dialect).with_tokens_with_locations(rest.to_vec());
+    let mut parser = Parser::new(dialect).with_tokens_with_locations(with_end(rest.to_vec()));
     let name = folded(&parser.parse_identifier()?);
     let mut types = Vec::new();
     if parser.consume_token(&Token::LParen) {

@@ -22,6 +22,7 @@ use lazybase_model::{Error, Result};
 
 use super::{Statement, folded};
 use crate::literal::Literal;
+use crate::text_places::at_token;
 
 /// The rules of a table as declared.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +87,8 @@ pub(super) fn take(
         dialect,
         tokens: &tokens[begin + 2..],
     };
-    let clause = cursor.rules()?;
+    let clause = cursor.rules();
+    let clause = clause.map_err(|error| cursor.at_next(error))?;
     let end = tokens.len() - cursor.tokens.len();
     tokens.drain(begin..end);
     Ok(Some(clause))
@@ -113,7 +115,8 @@ pub(super) fn alter(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<O
     if !(is_partition && cursor.word("RANGE")) {
         return Ok(None);
     }
-    let bounds = cursor.partition()?;
+    let bounds = cursor.partition();
+    let bounds = bounds.map_err(|error| cursor.at_next(error))?;
     match cursor.tokens {
         [] => Ok(Some(Statement::AlterPartition(Box::new(AlterPartition {
             table,
@@ -121,7 +124,10 @@ pub(super) fn alter(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<O
             lenient,
             bounds,
         })))),
-        [token, ..] => Err(usage(&format!("{} is not expected", token.token))),
+        [token, ..] => {
+            let error = usage(&format!("{} is not expected", token.token));
+            Err(cursor.at_next(error))
+        }
     }
 }
 
@@ -167,6 +173,14 @@ impl Cursor<'_> {
                 "{expected} is missing before {}",
                 self.next()
             ))),
+        }
+    }
+
+    /// An error of what comes next, unless it is known to be one of something before.
+    fn at_next(&self, error: Error) -> Error {
+        match error.place() {
+            Some(_) => error,
+            None => at_token(error, self.tokens, 0),
         }
     }
 
@@ -355,12 +369,13 @@ impl Cursor<'_> {
         };
         let spelt: Vec<String> = bound.iter().map(|token| token.token.to_string()).collect();
         values.ok_or_else(|| {
-            Error::invalid(format!(
+            let error = Error::invalid(format!(
                 "{:?} is not a bound of a partition",
                 spelt.join(" ")
             ))
             .with_hint("bounds are constants, such as 10, '2026-01-01' or ('eu', 10)")
-            .with_sqlstate("42601")
+            .with_sqlstate("42601");
+            at_token(error, bound, 0)
         })
     }
 }

@@ -12,6 +12,7 @@ use lazybase_model::label::Authorizations;
 use lazybase_model::{Error, Result};
 
 use super::{CATALOG, SCHEMA, unsupported};
+use crate::text_places::at_token;
 
 mod grants;
 #[cfg(test)]
@@ -330,8 +331,8 @@ impl Cursor<'_> {
             Some(Token::Number(..)) => "a number".to_owned(),
             Some(other) => format!("{:?}", other.to_string()),
         };
-        Error::invalid(format!("syntax error: {wanted} is expected, not {found}"))
-            .with_sqlstate("42601")
+        let error = Error::invalid(format!("syntax error: {wanted} is expected, not {found}"));
+        at_token(error.with_sqlstate("42601"), self.tokens, self.at)
     }
 
     fn name(&mut self) -> Result<String> {

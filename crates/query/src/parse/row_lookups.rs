@@ -13,10 +13,9 @@
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, SetExpr, TableAliasColumnDef, TableFactor,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 use super::subqueries::Names;
+use crate::text_places::of_template;
 use crate::walk::visit;
 
 /// What the query is called. No key of a keyboard writes it.
@@ -66,7 +65,7 @@ pub(super) fn found(expr: &Expr, holds: bool) -> Option<Expr> {
         false => Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(equal)))),
     };
     let text = "SELECT 1 FROM (SELECT 1) AS q";
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text);
+    let parser = of_template(text);
     let mut query = parser.ok()?.parse_query().ok()?;
     let SetExpr::Select(select) = query.body.as_mut() else {
         return None;

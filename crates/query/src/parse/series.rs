@@ -20,12 +20,11 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
     UnaryOperator, Value,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 use super::{folded, outside_queries};
 use crate::pg_catalog::rewrite::call;
 use crate::planner::series::SERIES;
+use crate::text_places::of_template;
 use crate::walk::{visit_expressions, visit_expressions_mut};
 
 /// Functions that work on all rows at once: what they give is there before a series makes rows.
@@ -183,7 +182,7 @@ fn only_series(select: &mut Select) -> Option<datafusion::sql::sqlparser::ast::T
     });
     let given = arguments?;
     let text = format!("SELECT 1 FROM {SERIES}(1) AS {SERIES} ({SERIES})");
-    let query = Parser::new(&PostgreSqlDialect {}).try_with_sql(&text);
+    let query = of_template(&text);
     let SetExpr::Select(mut template) = *query.ok()?.parse_query().ok()?.body else {
         return None;
     };
@@ -340,6 +339,6 @@ fn derived(given: Vec<FunctionArg>, column: &Ident, called: TableAlias) -> Optio
 
 /// Something in FROM, by its text.
 pub(super) fn factor(text: &str) -> Option<TableFactor> {
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text);
+    let parser = of_template(text);
     parser.ok()?.parse_table_factor().ok()
 }

@@ -20,11 +20,10 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
     SetExpr, TableFactor, UnaryOperator, VisitMut, Visitor,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use lazybase_model::Result;
 
 use super::{folded, outside_queries, row_lookups, unsupported};
+use crate::text_places::of_template;
 use crate::walk::{visit, visit_expressions, visit_expressions_mut};
 
 /// The one column of a query, in what is asked about it.
@@ -361,7 +360,7 @@ fn nested(expr: Expr) -> Expr {
 
 /// An expression by its text, with others in the place of names.
 fn filled(text: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text);
+    let parser = of_template(text);
     let mut expr = parser.ok()?.parse_expr().ok()?;
     fill(&mut expr, parts);
     Some(expr)
@@ -382,7 +381,7 @@ fn fill(part: &mut impl VisitMut, parts: &[(&str, Expr)]) {
 /// What an aggregate over the one column of a query gives, as a query in the place of a value.
 fn about(query: &Query, what: &str) -> Option<Expr> {
     let text = format!("SELECT {what} FROM (SELECT 1) AS q ({COLUMN})");
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&text);
+    let parser = of_template(&text);
     let mut about = *parser.ok()?.parse_query().ok()?;
     let SetExpr::Select(select) = about.body.as_mut() else {
         return None;

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use lazybase_model::{Error, Result};
 
 use super::{folded, outside_queries};
+use crate::text_places::at_span;
 
 /// The windows of a SELECT that have names, in their order.
 type Windows = Vec<(String, WindowSpec)>;
@@ -77,9 +78,10 @@ fn named<'w>(name: &Ident, windows: &'w Windows) -> Result<&'w WindowSpec> {
     let called = folded(name);
     let known = windows.iter().find(|(known, _)| *known == called);
     known.map(|(_, window)| window).ok_or_else(|| {
-        Error::not_found(format!("there is no window {called:?}"))
+        let error = Error::not_found(format!("there is no window {called:?}"))
             .with_hint("define it before it is used: WINDOW name AS (...)")
-            .with_sqlstate("42704")
+            .with_sqlstate("42704");
+        at_span(error, name.span)
     })
 }
 

@@ -10,13 +10,12 @@
 
 use std::ops::ControlFlow;
 
+use crate::text_places::of_template;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, Query, Select,
     SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 /// Writes each EXISTS of a SELECT list as a count.
 pub(crate) fn rewrite(statement: &mut Statement) {
@@ -132,7 +131,7 @@ fn lets_rows_pass(limit: &LimitClause) -> bool {
 /// Whether a query has rows, as a query.
 fn count_of(subquery: &Query) -> Option<Query> {
     let frame = r#"SELECT count(*) > 0 AS "exists" FROM (SELECT 1) AS "exists""#;
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(frame);
+    let parser = of_template(frame);
     let mut count = *parser.ok()?.parse_query().ok()?;
     let SetExpr::Select(select) = count.body.as_mut() else {
         return None;

@@ -108,7 +108,7 @@ impl Prepared {
             if done.is_err() {
                 self.session.fail_transaction();
             }
-            done
+            done.map_err(|error| self.locate(error))
         })
     }
 

@@ -31,27 +31,44 @@ fn what_is_never_closed_is_an_error_that_names_its_line() {
     }
     let error = split_statements("SELECT\n'a").unwrap_err();
     assert_eq!(error.detail(), Some("it begins at line 2"));
+    let place = error.place().unwrap();
+    assert_eq!((place.line, place.column), (2, 1));
 }
 
 #[test]
 fn statements_of_a_script_have_the_lines_of_their_texts_and_words() {
     let script = "SELECT 1; -- one\n\n/* two\n */ SELECT ';\n'; SELECT 3;\n-- four\nSELECT 4\n";
-    let placed = |text: &str, text_line, line| Placed {
+    let placed = |text: &str, (text_line, text_column), line| Placed {
         text: text.to_owned(),
         text_line,
+        text_column,
         line,
     };
     assert_eq!(
         split_script(script, 7).unwrap(),
         [
-            placed("SELECT 1", 7, 7),
-            placed("-- one\n\n/* two\n */ SELECT ';\n'", 7, 10),
-            placed("SELECT 3", 11, 11),
-            placed("-- four\nSELECT 4", 12, 13),
+            placed("SELECT 1", (7, 1), 7),
+            placed("-- one\n\n/* two\n */ SELECT ';\n'", (7, 11), 10),
+            placed("SELECT 3", (11, 4), 11),
+            placed("-- four\nSELECT 4", (12, 1), 13),
         ]
     );
     let error = split_script("SELECT 1;\n'a", 7).unwrap_err();
     assert_eq!(error.detail(), Some("it begins at line 8"));
+}
+
+/// Also where a comment in between holds the text of a statement.
+#[test]
+fn statements_begin_where_their_texts_stand() {
+    let script = "SELECT 1;;  /* SELECT 'ä' */ ; SELECT 'ä'; -- ö\n  SELECT\n  'ä'";
+    let placed = split_script(script, 1).unwrap();
+    for statement in &placed {
+        let before = statement.start().character_in(script).unwrap() - 1;
+        let rest: String = script.chars().skip(before).collect();
+        assert!(rest.starts_with(&statement.text), "{statement:?}");
+    }
+    let starts: Vec<u64> = placed.iter().map(|one| one.start().column).collect();
+    assert_eq!(starts, [1, 32, 44]);
 }
 
 #[test]

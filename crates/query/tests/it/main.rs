@@ -33,18 +33,24 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use async_trait::async_trait;
+use lazybase_model::TextPlace;
 use lazybase_query::{Database, Session};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 use crate::stages::{Mix, Pipeline};
 
-/// An error with its SQLSTATE before it, so that one expression can match both.
+/// An error with its SQLSTATE before it and its place behind it, so that one expression can match
+/// all of them.
 #[derive(Debug)]
 struct Failed(lazybase_model::Error);
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.sqlstate(), self.0)
+        write!(f, "{}: {}", self.0.sqlstate(), self.0)?;
+        match self.0.place() {
+            Some(TextPlace { line, column }) => write!(f, " @{line}:{column}"),
+            None => Ok(()),
+        }
     }
 }
 

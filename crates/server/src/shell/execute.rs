@@ -20,13 +20,18 @@ impl Shell {
     /// Runs a text that the shell itself has written, which has no lines in a script.
     pub(super) async fn run_sql(&mut self, text: &str) -> Result<()> {
         let tells_lines = std::mem::replace(&mut self.tells_lines, false);
-        let run = self.run_statements(text, 1).await;
+        let run = self.run_each(text, 1, false).await;
         self.tells_lines = tells_lines;
         run
     }
 
-    /// Runs every statement of `text`, up to the first error; it begins on `line` of a script.
+    /// Runs every statement of a user's text, up to the first error; it begins on `line` of a
+    /// script.
     pub(super) async fn run_statements(&mut self, text: &str, line: usize) -> Result<()> {
+        self.run_each(text, line, true).await
+    }
+
+    async fn run_each(&mut self, text: &str, line: usize, points: bool) -> Result<()> {
         let statements = split_script(text, line);
         let statements = statements.map_err(|error| self.at_line(error, line))?;
         for statement in statements {
@@ -41,7 +46,10 @@ impl Shell {
                 self.target.cancel().await;
             }
             run.map_err(|error| {
-                let error = pointer::pointed(error, &statement.text, statement.text_line);
+                let error = match points {
+                    true => pointer::pointed(error, &statement),
+                    false => error,
+                };
                 self.at_line(error, statement.line)
             })?;
             if self.timing {

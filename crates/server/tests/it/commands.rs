@@ -398,6 +398,30 @@ fn errors_show_the_place_and_the_way_out() {
     assert!(!err.contains("Line:"), "{err}");
     let caret = err.lines().find(|line| line.trim() == "^");
     assert!(caret.is_some_and(|caret| caret.len() > 4), "{err}");
+    for (text, place_told) in [
+        (
+            "SELECT id, nope FROM t",
+            "line 1, column 12\n  SELECT id, nope FROM t\n             ^\n",
+        ),
+        (
+            "SELECT 1;\n SELECT 'nope',\n* FROM nope",
+            "line 3, column 8\n  * FROM nope\n         ^\n",
+        ),
+        (
+            "SELECT id FROM",
+            "line 1, column 15\n  SELECT id FROM\n                ^\n",
+        ),
+        (
+            "INSERT INTO t (id, nope) VALUES (1, 2)",
+            "line 1, column 20\n",
+        ),
+    ] {
+        let err = place.fails(&["sql", "-c", text]);
+        assert!(err.contains(place_told), "{err}");
+    }
+    // The shell's own statements are not the user's.
+    let err = place.fails(&["sql", "-c", "\\d lazybase.nope"]);
+    assert!(!err.contains('^'), "{err}");
     let err = place.fails(&["sql", "-c", "\\d absent"]);
     assert!(err.contains("hint: \\d lists the tables"), "{err}");
     let err = place.fails(&["sql", "-c", "\\nonsense"]);

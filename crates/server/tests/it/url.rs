@@ -98,6 +98,10 @@ fn errors_are_those_of_the_server() {
         "{}",
         said.err
     );
+    let absent = "absent FROM (SELECT 1 AS one) AS o";
+    let said = server.sql(&["-c", &format!("SELECT 'ä',\n {absent}")]);
+    let shown = format!("line 2, column 2\n   {absent}\n   ^\n");
+    assert!(said.err.contains(&shown), "{}", said.err);
     let said = server.sql(&["-c", "SELECT $1"]);
     assert!(said.err.contains("needs 1 value:"), "{}", said.err);
     let nobody = alone(&[
