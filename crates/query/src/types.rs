@@ -225,10 +225,49 @@ fn unknown(sql: &SqlType) -> Error {
     }
 }
 
+/// Types that PostgreSQL has and nothing here is like.
+const OF_POSTGRES: [&str; 33] = [
+    "BIT",
+    "BOX",
+    "CIDR",
+    "CIRCLE",
+    "DATEMULTIRANGE",
+    "DATERANGE",
+    "INET",
+    "INT4MULTIRANGE",
+    "INT4RANGE",
+    "INT8MULTIRANGE",
+    "INT8RANGE",
+    "JSONPATH",
+    "LINE",
+    "LSEG",
+    "MACADDR",
+    "MACADDR8",
+    "NUMMULTIRANGE",
+    "NUMRANGE",
+    "PATH",
+    "PG_LSN",
+    "PG_SNAPSHOT",
+    "POINT",
+    "POLYGON",
+    "TID",
+    "TSMULTIRANGE",
+    "TSQUERY",
+    "TSRANGE",
+    "TSTZMULTIRANGE",
+    "TSTZRANGE",
+    "TSVECTOR",
+    "VARBIT",
+    "XID8",
+    "XML",
+];
+
 /// Of a type that is none of those that are kept, by its name.
 pub(crate) fn not_kept(name: &str) -> Error {
     let mut sqlstate = "0A000";
-    let hint = match name.to_ascii_uppercase().as_str() {
+    let upper = name.to_ascii_uppercase();
+    let word = upper.split(['(', ' ']).next().unwrap_or_default();
+    let hint = match upper.as_str() {
         "JSONB" => "use JSON, which is kept as text",
         upper if upper.starts_with("INTERVAL") => "write INTERVAL, without fields",
         upper if upper.starts_with("TIME") => "use TIME, or TIMESTAMP WITH TIME ZONE",
@@ -237,14 +276,20 @@ pub(crate) fn not_kept(name: &str) -> Error {
         }
         upper if upper.starts_with("ENUM") => "use TEXT",
         "MONEY" => "use DECIMAL(19, 2)",
+        _ if OF_POSTGRES.contains(&word) => "use TEXT, or a column for each of its parts",
         _ => {
             sqlstate = "42704";
             "use one of BOOLEAN, SMALLINT, INT, BIGINT, REAL, DOUBLE PRECISION, DECIMAL(p, s), \
              TEXT, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, JSON, T[]"
         }
     };
+    let spelt = match name.starts_with('"') {
+        true => name.trim_matches('"').to_owned(),
+        false => word.to_ascii_lowercase(),
+    };
     Error::invalid(format!("type {name} is not kept"))
         .with_hint(hint)
+        .with_name(spelt)
         .with_sqlstate(sqlstate)
 }
 
