@@ -140,13 +140,14 @@ impl Told {
             database,
             horizon: stamp.horizon,
         });
+        let notices = answer.notices().iter();
         Told {
             tag: answer.tag(),
             rows: answer.row_count(),
             stamp: answer.stamp().cloned(),
             token: answer.token(),
             seen,
-            notices: answer.notices().to_vec(),
+            notices: notices.map(|notice| notice.message.clone()).collect(),
         }
     }
 

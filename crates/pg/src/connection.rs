@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use lazybase_model::{Error, ErrorKind, Result};
-use lazybase_query::{AnswerStream, Session, TransactionStatus, observe};
+use lazybase_query::{AnswerStream, Notice, Session, TransactionStatus, observe};
 use pgwire::messages::response::{CommandComplete, ReadyForQuery};
 use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey};
 use tokio::time::Sleep;
@@ -79,11 +79,12 @@ impl Connection {
 
     /// Serves the client until it leaves, or the server stops. It is told what of its wishes, and
     /// of its role's settings, is not followed.
-    pub(crate) async fn run(mut self, unfollowed: Vec<String>) {
+    pub(crate) async fn run(mut self, unfollowed: Vec<Notice>) {
         self.wire.put(Authentication::Ok);
-        for unfollowed in &unfollowed {
-            self.wire
-                .put(failure::notice("NOTICE", "01000", unfollowed));
+        for notice in &unfollowed {
+            if self.session.is_told(notice.severity) {
+                self.wire.put(failure::notice(notice));
+            }
         }
         self.report();
         let key = SecretKey::I32(self.place.key as i32);
@@ -350,22 +351,16 @@ impl Connection {
             .put(CommandComplete::new(word.unwrap_or(tag).to_owned()));
     }
 
-    /// Tells what an answer says beside its rows: warnings always, stamp and token on demand.
+    /// Tells what an answer says beside its rows; stamp and token on demand, and then always.
     pub(crate) fn note(&mut self, answer: &AnswerStream) {
         for notice in answer.notices() {
-            self.wire.put(failure::notice("WARNING", "01000", notice));
+            self.wire.put(failure::notice(notice));
         }
         if self.session.wants_notices() {
-            if let Some(stamp) = answer.stamp() {
-                self.wire
-                    .put(failure::notice("NOTICE", "00000", &stamp.to_string()));
-            }
-            if let Some(token) = answer.token() {
-                self.wire.put(failure::notice(
-                    "NOTICE",
-                    "00000",
-                    &format!("token {token}"),
-                ));
+            let stamp = answer.stamp().map(ToString::to_string);
+            let token = answer.token().map(|token| format!("token {token}"));
+            for told in stamp.into_iter().chain(token) {
+                self.wire.put(failure::notice(&Notice::info(told)));
             }
         }
         self.report();

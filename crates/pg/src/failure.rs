@@ -1,6 +1,7 @@
 //! Errors and notices as the protocol spells them.
 
 use lazybase_model::Error;
+use lazybase_query::Notice;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 
 /// How bad it is.
@@ -49,12 +50,13 @@ pub(crate) fn error(error: &Error, severity: Severity, text: &str) -> ErrorRespo
 }
 
 /// A notice.
-pub(crate) fn notice(word: &str, sqlstate: &str, message: &str) -> NoticeResponse {
+pub(crate) fn notice(notice: &Notice) -> NoticeResponse {
+    let word = notice.severity.word();
     NoticeResponse::new(vec![
         (b'S', word.to_owned()),
         (b'V', word.to_owned()),
-        (b'C', sqlstate.to_owned()),
-        (b'M', plain(message)),
+        (b'C', notice.sqlstate.to_owned()),
+        (b'M', plain(&notice.message)),
     ])
 }
 

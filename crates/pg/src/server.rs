@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lazybase_model::{Error, Result};
 use lazybase_query::observe::{self, Connected};
-use lazybase_query::{Attempts, Authenticated, Database, End, Peer, Places, Session};
+use lazybase_query::{Attempts, Authenticated, Database, End, Notice, Peer, Places, Session};
 use lazybase_tls::{Descriptor, Descriptors, Tls};
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
@@ -344,7 +344,7 @@ struct Begun {
     session: Session,
     place: Place,
     /// What its user should know of what it should have got and did not.
-    unfollowed: Vec<String>,
+    unfollowed: Vec<Notice>,
 }
 
 /// Finds out what a new connection wants, and who it is; nothing is left of a cancel request.

@@ -104,6 +104,8 @@ impl Connection {
             }
         }
         if kind == Kind::End {
+            // Another transaction may have begun with it.
+            self.portals.clear();
             self.end_cursors();
         }
         self.note(&answer);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, BytesMut};
 use lazybase_model::{Error, Result};
-use lazybase_query::Session;
+use lazybase_query::{Notice, Session};
 use lazybase_tls::Tls;
 use pgwire::messages::startup::{NegotiateProtocolVersion, Startup};
 use pgwire::messages::{DecodeContext, Message};
@@ -167,9 +167,10 @@ pub(crate) fn user(parameters: &Parameters) -> Result<&str> {
 ///
 /// # Errors
 /// As SET for settings.
-pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Vec<String>> {
+pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Vec<Notice>> {
     session.set("lazybase.copy_format", "text")?;
-    let mut unfollowed = session.unfollowed_settings();
+    let unfollowed = session.unfollowed_settings().into_iter();
+    let mut unfollowed: Vec<Notice> = unfollowed.map(Notice::warning).collect();
     for (name, value) in parameters {
         match name.to_ascii_lowercase().as_str() {
             "user" | "database" => {}
@@ -178,10 +179,10 @@ pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Vec<St
             "timezone" => {
                 let refused = session.set("timezone", value).err();
                 unfollowed.extend(refused.map(|_| {
-                    format!(
+                    Notice::note(format!(
                         "the connection's TimeZone {value:?} is not followed: moments are read \
                          and shown in UTC; x AT TIME ZONE '...' shows one in another zone"
-                    )
+                    ))
                 }));
             }
             "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}

@@ -21,6 +21,7 @@ use crate::dml::sink::Sink;
 use crate::floats::one_spelling;
 use crate::id_keys::own::Buffered;
 use crate::literal::{Literal, to_array};
+use crate::notice::Notice;
 use crate::parse::alter::{AlterStep, AlterTable};
 use crate::parse::create::no_storage;
 use crate::parse::unsupported;
@@ -42,8 +43,8 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
         let visible = session.visible();
         let before = match visible.require(&alter.name) {
             Err(_) if alter.if_exists => {
-                let notice = format!("there is no table {:?}: skipped", alter.name);
-                return Ok(AnswerStream::done(alter.tag, 0).with_notices(vec![notice]));
+                let notice = Notice::note(format!("there is no table {:?}: skipped", alter.name));
+                return Ok(AnswerStream::done(alter.tag, 0).with_notices([notice]));
             }
             found => found?,
         };
@@ -104,7 +105,7 @@ fn changes(
     session: &Arc<Shared>,
     table: &Table,
     steps: &[AlterStep],
-    notices: &mut Vec<String>,
+    notices: &mut Vec<Notice>,
 ) -> Result<Vec<Alteration>> {
     let mut changes = Vec::with_capacity(steps.len());
     let mut then = table.clone();
@@ -117,10 +118,8 @@ fn changes(
                 if_not_exists,
             } => {
                 if *if_not_exists && then.column_index(&column.name).is_some() {
-                    notices.push(format!(
-                        "column {:?} is there already: skipped",
-                        column.name
-                    ));
+                    let said = format!("column {:?} is there already: skipped", column.name);
+                    notices.push(Notice::note(said).with_sqlstate("42701"));
                     continue;
                 }
                 if then.layout == Layout::Point && column.storage != ColumnStorage::default() {
@@ -130,7 +129,8 @@ fn changes(
             }
             AlterStep::DropIfExists(name) => {
                 if then.column_index(name).is_none() {
-                    notices.push(format!("there is no column {name:?}: skipped"));
+                    let said = format!("there is no column {name:?}: skipped");
+                    notices.push(Notice::note(said));
                     continue;
                 }
                 Alteration::DropColumn(name.clone())

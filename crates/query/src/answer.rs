@@ -14,6 +14,7 @@ use lazybase_model::{Result, SchemaVersion, Stamp, TableId, Token};
 use tracing::Span;
 
 use crate::error::from_datafusion;
+use crate::notice::Notice;
 use crate::observe::Watch;
 use crate::origins::Origin;
 use crate::scan::of_its_size;
@@ -35,7 +36,7 @@ pub struct Answer {
     /// The acknowledgement of what was written.
     pub token: Option<Token>,
     /// What the user should know beside the answer.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// Whether the statement is one that returns rows, be there any or not.
     pub returns_rows: bool,
 }
@@ -67,7 +68,7 @@ pub struct AnswerStream {
     snapshot: Option<Snapshot>,
     stamp: Option<Stamp>,
     token: Option<Token>,
-    notices: Vec<String>,
+    notices: Vec<Notice>,
     session: Option<Arc<Shared>>,
     /// It reads rows by full keys, past the planner.
     point: bool,
@@ -174,8 +175,20 @@ impl AnswerStream {
         self
     }
 
-    pub(crate) fn with_notices(mut self, notices: Vec<String>) -> AnswerStream {
+    pub(crate) fn with_notices(
+        mut self,
+        notices: impl IntoIterator<Item = Notice>,
+    ) -> AnswerStream {
         self.notices.extend(notices);
+        self
+    }
+
+    /// Without the notices that the session's client does not want to hear.
+    pub(crate) fn heard_by(mut self, session: &Shared) -> AnswerStream {
+        if !self.notices.is_empty() {
+            let level = session.state.lock().settings.min_messages;
+            self.notices.retain(|notice| notice.severity.is_told(level));
+        }
         self
     }
 
@@ -216,7 +229,7 @@ impl AnswerStream {
     }
 
     /// What the user should know beside the answer.
-    pub fn notices(&self) -> &[String] {
+    pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
 

@@ -25,6 +25,7 @@ use crate::clauses::Clauses;
 use crate::dml::insert::{Conflict, Rows, write_rows};
 use crate::dml::sink::Sink;
 use crate::id_keys;
+use crate::notice::Notice;
 use crate::parse::create::{checked_name, mark_key};
 use crate::parse::{CreateTable, convert};
 use crate::read;
@@ -56,8 +57,8 @@ pub(crate) async fn create(
         false => format!("table {name:?} is there already"),
     };
     let skipped = || {
-        let notice = format!("{}: skipped", said());
-        AnswerStream::done("CREATE TABLE", 0).with_notices(vec![notice])
+        let notice = Notice::note(format!("{}: skipped", said())).with_sqlstate("42P07");
+        AnswerStream::done("CREATE TABLE", 0).with_notices([notice])
     };
     match (is_there(), if_not_exists) {
         (true, true) => return Ok(skipped()),
@@ -77,8 +78,8 @@ pub(crate) async fn create(
             Ok(skipped())
         }
         made => {
-            let notice = "UNLOGGED is left out: the table is kept as all others are".to_owned();
-            made.map(|answer| answer.with_notices(unlogged.then_some(notice).into_iter().collect()))
+            let left_out = "UNLOGGED is left out: the table is kept as all others are";
+            made.map(|answer| answer.with_notices(unlogged.then(|| Notice::note(left_out))))
         }
     }
 }
@@ -261,7 +262,7 @@ pub(crate) async fn change_all(
                     }
                 }
                 Err(error) if may_be_skipped(&error) => {
-                    notices.push(format!("{}: skipped", error.message()));
+                    notices.push(Notice::note(format!("{}: skipped", error.message())));
                 }
                 Err(error) => return Err(error),
             }

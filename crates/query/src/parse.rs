@@ -149,8 +149,14 @@ pub(crate) enum Statement {
     SetCharacteristics {
         read_only: Option<bool>,
     },
-    Commit,
-    Rollback,
+    Commit {
+        /// Whether a transaction like it begins at once.
+        chain: bool,
+    },
+    Rollback {
+        /// The same.
+        chain: bool,
+    },
     Savepoint(String),
     RollbackTo(String),
     Release(String),
@@ -215,7 +221,7 @@ impl Statement {
                 | Statement::Update(_)
                 | Statement::Delete(_)
                 | Statement::CopyFrom { .. }
-                | Statement::Commit
+                | Statement::Commit { .. }
         )
     }
 

@@ -345,7 +345,11 @@ impl Prepared {
             if answer.is_err() {
                 self.session.fail_transaction();
             }
-            watched(answer.map_err(|error| self.locate(error)), watch)
+            watched(
+                &self.session,
+                answer.map_err(|error| self.locate(error)),
+                watch,
+            )
         })
     }
 

@@ -225,7 +225,11 @@ impl Session {
             if answer.is_err() {
                 self.shared.fail_transaction();
             }
-            watched(answer.map_err(|error| statement.locate(error)), watch)
+            watched(
+                &self.shared,
+                answer.map_err(|error| statement.locate(error)),
+                watch,
+            )
         })
     }
 
@@ -302,7 +306,11 @@ impl Session {
             if answer.is_err() {
                 self.shared.fail_transaction();
             }
-            watched(answer.map_err(|error| statement.locate(error)), watch)
+            watched(
+                &self.shared,
+                answer.map_err(|error| statement.locate(error)),
+                watch,
+            )
         })
     }
 
@@ -382,10 +390,14 @@ impl Session {
     }
 }
 
-/// The answer, which the watch sees to its end.
-pub(crate) fn watched(answer: Result<AnswerStream>, watch: Watch) -> Result<AnswerStream> {
+/// The answer as the session's client hears it, which the watch sees to its end.
+pub(crate) fn watched(
+    session: &Shared,
+    answer: Result<AnswerStream>,
+    watch: Watch,
+) -> Result<AnswerStream> {
     match answer {
-        Ok(answer) => Ok(answer.with_watch(watch)),
+        Ok(answer) => Ok(answer.with_watch(watch).heard_by(session)),
         Err(error) => {
             watch.fail(&error);
             Err(error)
@@ -500,7 +512,7 @@ async fn perform(
         }
         Statement::Access(statement) => statements::run(session, &statement).await,
         Statement::Named(statement) => named_statements::run(session, *statement, sql).await,
-        Statement::Commit => session.commit().await,
+        Statement::Commit { chain } => session.commit(chain).await,
         other => show::local(session, other),
     }
 }
@@ -575,7 +587,7 @@ impl Shared {
         let transaction = state.transaction.as_ref();
         let ends = matches!(
             statement,
-            Statement::Commit | Statement::Rollback | Statement::RollbackTo(_)
+            Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_)
         );
         if transaction.is_some_and(|transaction| transaction.failed) && !ends {
             return Err(failed_transaction());

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
+use crate::notice::{CLIENT_MIN_MESSAGES, level};
 use crate::parse::{CATALOG, SCHEMA, serializable};
 use crate::text_form::IntervalStyle;
 use crate::told::Told;
@@ -42,7 +43,7 @@ pub fn own_settings() -> impl Iterator<Item = &'static str> {
 const PREFIX: &str = "lazybase.";
 
 /// Our own settings, with what they do. Those that only tell something are told by the session.
-const OURS: [(&str, &str); 19] = [
+const OURS: [(&str, &str); 20] = [
     (
         "lazybase.freshness",
         "how stale answers may be: seconds, '500 ms', or 'best effort'",
@@ -108,6 +109,10 @@ const OURS: [(&str, &str); 19] = [
         "over the wire, the milliseconds that a transaction may wait for its client; 0 is no limit",
     ),
     (
+        CLIENT_MIN_MESSAGES,
+        "which notices are told: those of this severity, and graver ones",
+    ),
+    (
         INTERVAL_STYLE,
         "over the wire, how intervals are written as text: postgres or iso_8601",
     ),
@@ -123,12 +128,11 @@ const OURS: [(&str, &str); 19] = [
 
 /// Settings of PostgreSQL's that its tools set or ask for, with the value that holds here, and
 /// whether another one is accepted all the same, because it would change nothing.
-const THEIRS: [(&str, &str, bool); 37] = [
+const THEIRS: [(&str, &str, bool); 36] = [
     ("block_size", "8192", false),
     ("bytea_output", "hex", false),
     ("check_function_bodies", "on", true),
     ("client_encoding", "UTF8", false),
-    ("client_min_messages", "notice", true),
     ("data_checksums", "on", false),
     ("datestyle", "ISO, MDY", false),
     ("default_table_access_method", "lazybase", false),
@@ -202,6 +206,8 @@ pub(crate) struct Settings {
     pub(crate) producer: Option<String>,
     pub(crate) batch_number: Option<u64>,
     pub(crate) notices: bool,
+    /// The level of `client_min_messages`.
+    pub(crate) min_messages: &'static str,
     pub(crate) copy_format: &'static str,
     pub(crate) statement_timeout_ms: u32,
     pub(crate) idle_in_transaction_ms: u32,
@@ -238,6 +244,7 @@ impl Settings {
             producer: None,
             batch_number: None,
             notices: false,
+            min_messages: "notice",
             copy_format: "csv",
             statement_timeout_ms: u32::try_from(timeout).unwrap_or(u32::MAX),
             idle_in_transaction_ms: 0,
@@ -360,6 +367,7 @@ impl Settings {
             }
             "lazybase.batch_number" => self.batch_number = batch_number(name, value)?,
             "lazybase.notices" => self.notices = switch(name, value, defaults.notices)?,
+            CLIENT_MIN_MESSAGES => self.min_messages = level(value, defaults.min_messages)?,
             "lazybase.copy_format" => {
                 let format = value.map(|value| copy_format(name, value)).transpose()?;
                 self.copy_format = format.unwrap_or(defaults.copy_format);
@@ -468,6 +476,7 @@ impl Settings {
                 number.unwrap_or_default()
             }
             "lazybase.notices" => on_off(self.notices),
+            CLIENT_MIN_MESSAGES => self.min_messages.to_owned(),
             "lazybase.copy_format" => self.copy_format.to_owned(),
             "lazybase.authorizations" => match &self.authorizations {
                 None => "*".to_owned(),

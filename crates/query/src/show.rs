@@ -10,6 +10,7 @@ use lazybase_model::{Column, ColumnDefault, Error, Result, Table};
 use crate::answer::AnswerStream;
 use crate::definition;
 use crate::error::{from_arrow, unknown_system_table};
+use crate::notice::Notice;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
 use crate::settings::listed::Listed;
@@ -46,13 +47,7 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             Ok(AnswerStream::done("SET", 0))
         }
         Statement::SetCharacteristics { read_only } => characteristics(&mut state, read_only),
-        Statement::Rollback => {
-            let notices = match state.take() {
-                Some(_) => vec![],
-                None => vec!["there is no transaction".to_owned()],
-            };
-            Ok(AnswerStream::done("ROLLBACK", 0).with_notices(notices))
-        }
+        Statement::Rollback { chain } => rollback(&mut state, chain),
         Statement::Savepoint(name) => {
             let (settings, acts_as) = (state.settings.clone(), state.identity);
             own(&mut state, "SAVEPOINT")?.savepoint(name, settings, acts_as);
@@ -69,8 +64,8 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             Ok(AnswerStream::done("RELEASE", 0))
         }
         Statement::Set { local: true, .. } if state.transaction.is_none() => {
-            let notice = "SET LOCAL changes nothing outside of a transaction".to_owned();
-            Ok(AnswerStream::done("SET", 0).with_notices(vec![notice]))
+            let notice = Notice::warning("SET LOCAL changes nothing outside of a transaction");
+            Ok(AnswerStream::done("SET", 0).with_notices([notice.with_sqlstate("25P01")]))
         }
         Statement::Set { name, value, local } => set(&mut state, &name, value.as_deref(), local),
         Statement::Reset(Some(name)) => {
@@ -101,8 +96,7 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
 fn set(state: &mut State, name: &str, value: Option<&str>, local: bool) -> Result<AnswerStream> {
     state.set(name, value, local)?;
     let notice = value.and_then(|value| without_effect::notice(name, value));
-    let notices = notice.into_iter().collect();
-    Ok(AnswerStream::done("SET", 0).with_notices(notices))
+    Ok(AnswerStream::done("SET", 0).with_notices(notice))
 }
 
 /// What the session's transactions are from here on.
@@ -126,11 +120,31 @@ fn begin(state: &mut State, read_only: Option<bool>) -> AnswerStream {
             transaction.read_only = read_only;
         }
         Some(_) => {
-            let notice = "there is a transaction already: it goes on".to_owned();
-            return begun.with_notices(vec![notice]);
+            let notice = Notice::warning("there is already a transaction in progress");
+            return begun.with_notices([notice.with_sqlstate("25001")]);
         }
     }
     begun
+}
+
+/// The transaction ends, and nothing of it is kept; with `chain`, one that is like it begins.
+fn rollback(state: &mut State, chain: bool) -> Result<AnswerStream> {
+    if chain {
+        own(state, "ROLLBACK AND CHAIN")?;
+    }
+    let ended = AnswerStream::done("ROLLBACK", 0);
+    let Some(transaction) = state.take() else {
+        return Ok(ended.with_notices([nothing_to_end()]));
+    };
+    if chain {
+        state.begin(transaction.read_only, false);
+    }
+    Ok(ended)
+}
+
+/// What COMMIT and ROLLBACK say outside of a transaction.
+pub(crate) fn nothing_to_end() -> Notice {
+    Notice::warning("there is no transaction in progress").with_sqlstate("25P01")
 }
 
 /// All secondary views: their tables, columns and keys.
@@ -211,7 +225,10 @@ fn show_tables(session: &Arc<Shared>) -> Result<AnswerStream> {
 }
 
 /// The transaction that the client itself has begun.
-fn own<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Transaction> {
+///
+/// # Errors
+/// `Invalid` (25P01) where there is none.
+pub(crate) fn own<'s>(state: &'s mut State, statement: &str) -> Result<&'s mut Transaction> {
     let own = state
         .transaction
         .as_ref()

@@ -17,6 +17,7 @@ use crate::answer::AnswerStream;
 use crate::ddl::change_all;
 use crate::definition::identifier;
 use crate::dml::sink::Sink;
+use crate::notice::Notice;
 use crate::parse::CreateView;
 use crate::session::Shared;
 use crate::visible::{TableChange, Visible};
@@ -25,8 +26,9 @@ use crate::visible::{TableChange, Visible};
 pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<AnswerStream> {
     let is_there = || session.visible().readable(&view.name).is_some();
     let skipped = || {
-        let notice = format!("{:?} is there already: skipped", view.name);
-        AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_notices(vec![notice])
+        let said = format!("{:?} is there already: skipped", view.name);
+        let notice = Notice::note(said).with_sqlstate("42P07");
+        AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_notices([notice])
     };
     match (is_there(), view.if_not_exists) {
         (true, true) => return Ok(skipped()),
@@ -60,12 +62,9 @@ pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<An
 }
 
 /// What WITH NO DATA is told.
-fn without_rows(view: &CreateView) -> Vec<String> {
+fn without_rows(view: &CreateView) -> Option<Notice> {
     let notice = "WITH NO DATA changes nothing: a view is never without its rows";
-    view.without_rows
-        .then(|| notice.to_owned())
-        .into_iter()
-        .collect()
+    view.without_rows.then(|| Notice::note(notice))
 }
 
 /// DROP MATERIALIZED VIEW: all of the views, or none.
@@ -85,11 +84,11 @@ pub(crate) async fn drop(
 pub(crate) fn refresh(session: &Shared, name: &str) -> Result<AnswerStream> {
     let visible = session.visible();
     let view = visible.view(name).ok_or_else(|| no_view(&visible, name))?;
-    let notice = format!(
+    let notice = Notice::note(format!(
         "view {:?} always shows what its table holds: there is nothing to refresh",
         view.name
-    );
-    Ok(AnswerStream::done("REFRESH MATERIALIZED VIEW", 0).with_notices(vec![notice]))
+    ));
+    Ok(AnswerStream::done("REFRESH MATERIALIZED VIEW", 0).with_notices([notice]))
 }
 
 pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {

@@ -93,7 +93,7 @@ async fn change(database: &Database, what: RoleCommand) -> Result<()> {
 async fn say(session: &Session, sql: &str) -> Result<()> {
     for answer in session.execute(sql).await? {
         for notice in &answer.notices {
-            write(io::stderr(), &format!("notice: {notice}\n"))?;
+            write(io::stderr(), &format!("{notice}\n"))?;
         }
         write(io::stderr(), &format!("{}\n", answer.tag))?;
     }

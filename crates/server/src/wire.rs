@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   SQL -> prepare -> rows -> decode.rs -> RecordBatch
-//!                     notices: stamp, token, warnings
+//!                     notices: INFO with stamp and token, and others
 //! ```
 //!
 //! Invariant WIRE-1: what the server says of an answer is shown with that answer: notices come
@@ -56,7 +56,7 @@ pub(crate) struct Wire {
 
 /// Something that the server said beside rows.
 struct Notice {
-    is_warning: bool,
+    severity: String,
     text: String,
 }
 
@@ -77,6 +77,7 @@ pub(crate) struct Told {
     pub(crate) tag: String,
     pub(crate) token: Option<String>,
     pub(crate) stamp: Option<String>,
+    /// Each with its severity.
     pub(crate) notices: Vec<String>,
 }
 
@@ -105,7 +106,7 @@ impl Wire {
             while let Some(Ok(message)) = messages.next().await {
                 if let AsyncMessage::Notice(notice) = message {
                     locked(&hears).push(Notice {
-                        is_warning: notice.code().code() != "00000",
+                        severity: notice.severity().to_lowercase(),
                         text: notice.message().to_owned(),
                     });
                 }
@@ -285,11 +286,11 @@ impl Reply {
     fn end(&mut self, affected: Option<u64>) {
         let count = affected.unwrap_or(self.count);
         self.told.tag = tag::of(&self.sql, count);
-        for Notice { is_warning, text } in locked(&self.heard).drain(..) {
-            match (is_warning, text.strip_prefix("token ")) {
-                (true, _) => self.told.notices.push(text),
-                (false, Some(token)) => self.told.token = Some(token.to_owned()),
-                (false, None) => self.told.stamp = Some(text),
+        for Notice { severity, text } in locked(&self.heard).drain(..) {
+            match (severity.as_str(), text.strip_prefix("token ")) {
+                ("info", Some(token)) => self.told.token = Some(token.to_owned()),
+                ("info", None) => self.told.stamp = Some(text),
+                _ => self.told.notices.push(format!("{severity}: {text}")),
             }
         }
     }

@@ -62,6 +62,16 @@ fi
 ask "$url" -f "$scratch/script.sql"
 told 'found | 2' 'DELETE 1' 'numeric(8,2)' '2 are left'
 
+ask "$url" -c 'DROP TABLE IF EXISTS nothing' -c COMMIT -c 'SET lazybase.notices = on' \
+    -c 'SELECT count(*) FROM ps'
+told 'NOTICE:  there is no table "nothing": skipped' 'WARNING:  there is no transaction' 'INFO:  horizon'
+ask "$url" -c 'SET client_min_messages = warning' -c 'DROP TABLE IF EXISTS nothing' -c COMMIT
+told 'WARNING:  there is no transaction'
+if grep -q NOTICE "$scratch/out"; then
+    echo "psql was told what it did not want to hear" >&2
+    exit 1
+fi
+
 if psql -X -v ON_ERROR_STOP=1 "$url" -c 'SELECT nothing FROM ps' >"$scratch/out" 2>&1; then
     echo "psql read a column that is not there" >&2
     exit 1

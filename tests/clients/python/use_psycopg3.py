@@ -156,6 +156,13 @@ def transactions(db):
         other.rollback()
         expect(other.execute("SELECT count(*) FROM p3s WHERE k = 2003").fetchone(), (0,))
         expect(other.info.transaction_status.name, "INTRANS")
+    for end, left in (("COMMIT AND CHAIN", "INTRANS"), ("ROLLBACK AND NO CHAIN", "IDLE")):
+        db.execute("BEGIN" if db.info.transaction_status.name == "IDLE" else "SELECT 1")
+        db.execute("INSERT INTO p3s VALUES (2004, %s)", (end,))
+        db.execute(end)
+        expect(db.info.transaction_status.name, left)
+    found = db.execute("SELECT t FROM p3s WHERE k = 2004").fetchall()
+    expect(found, [("COMMIT AND CHAIN",)])
     state = lambda error: error.sqlstate  # noqa: E731
     fails("42P01", lambda: db.execute("SELECT * FROM nothing"), state)
     fails("42703", lambda: db.execute("SELECT nothing FROM p3s"), state)
@@ -204,10 +211,30 @@ def settings(db):
     expect(db.info.server_version // 10000, 15)
 
 
+def notices(db):
+    heard = []
+    handler = lambda said: heard.append((said.severity_nonlocalized, said.sqlstate))  # noqa: E731
+    db.add_notice_handler(handler)
+    skipped, outside = "DROP TABLE IF EXISTS nothing", "ROLLBACK"
+    for level, told in (
+        ("notice", [("NOTICE", "00000"), ("WARNING", "25P01")]),
+        ("warning", [("WARNING", "25P01")]),
+        ("error", []),
+    ):
+        db.execute(f"SET client_min_messages = {level}")
+        db.execute(skipped)
+        db.execute(outside)
+        expect(heard, told)
+        heard.clear()
+    db.execute("RESET client_min_messages")
+    db.remove_notice_handler(handler)
+
+
 version("psycopg")
 with psycopg.connect(URL, autocommit=True) as db:
     for part in (values, statements, pipelines, copies, transactions, cancelling):
         part(db)
     pool()
     settings(db)
+    notices(db)
     once.drive(db)

@@ -9,6 +9,7 @@
 mod activity;
 mod advisory;
 mod catalog;
+mod chains;
 mod copying;
 mod cursors;
 mod encrypted;
@@ -19,6 +20,7 @@ mod heavy;
 mod hostile;
 mod lifecycle;
 mod load;
+mod notices;
 mod pipelines;
 mod positions;
 mod producers;

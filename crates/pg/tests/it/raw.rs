@@ -61,7 +61,12 @@ impl Told {
 
     /// The words of each notice.
     pub(crate) fn notices(&self) -> Vec<String> {
-        self.field(b'N', b'M')
+        self.of_notices(b'M')
+    }
+
+    /// A field of each notice: `S` is the severity.
+    pub(crate) fn of_notices(&self, field: u8) -> Vec<String> {
+        self.field(b'N', field)
     }
 
     fn field(&self, kind: u8, field: u8) -> Vec<String> {

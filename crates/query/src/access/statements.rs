@@ -18,6 +18,7 @@ use crate::alter::is_stale;
 use crate::answer::AnswerStream;
 use crate::dml::sink::Sink;
 use crate::moments::utc_micros;
+use crate::notice::Notice;
 use crate::parse::roles::{AccessStatement, GrantOption, Listed, RoleName, RoleOption, Targets};
 use crate::parse::{CATALOG, unsupported};
 use crate::session::Shared;
@@ -93,7 +94,7 @@ struct Asked {
     /// As the changes so far leave it.
     access: Access,
     changes: Vec<AccessChange>,
-    notices: Vec<String>,
+    notices: Vec<Notice>,
 }
 
 impl Asked {
@@ -198,7 +199,7 @@ impl Asked {
         match (had, roles.find(|role| role.login)) {
             (true, None) => {}
             (false, Some(first)) => {
-                self.notices.push(first_login(first));
+                self.notices.push(Notice::warning(first_login(first)));
                 return Ok(());
             }
             (true, Some(_)) | (false, None) => return Ok(()),
@@ -210,7 +211,7 @@ impl Asked {
             );
         }
         let notice = "from now on everybody on this machine is let in as the folder's owner";
-        self.notices.push(notice.to_owned());
+        self.notices.push(Notice::warning(notice));
         Ok(())
     }
 
@@ -383,8 +384,8 @@ impl Asked {
             let role = match self.named(name) {
                 Ok(role) => role,
                 Err(_) if if_exists => {
-                    self.notices
-                        .push(format!("there is no role {name:?}: skipped"));
+                    let said = format!("there is no role {name:?}: skipped");
+                    self.notices.push(Notice::note(said));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -441,8 +442,8 @@ impl Asked {
     fn given(&mut self, gives: bool, privileges: &Listed, on: &Targets) -> Result<Given> {
         Ok(match on {
             Targets::Usage if gives => {
-                self.notices
-                    .push("everybody may use the schema public".to_owned());
+                let said = "everybody may use the schema public";
+                self.notices.push(Notice::note(said));
                 Given::new()
             }
             Targets::Usage => {
@@ -450,8 +451,8 @@ impl Asked {
                     .with_hint("REVOKE what was granted on its tables"));
             }
             Targets::NoneOf(kind) => {
-                self.notices
-                    .push(format!("there are no {kind}: nothing changes"));
+                let said = format!("there are no {kind}: nothing changes");
+                self.notices.push(Notice::note(said));
                 Given::new()
             }
             Targets::Database => {
@@ -502,9 +503,9 @@ impl Asked {
                          lazybase.grants",
                     ));
                 }
-                self.notices.push(format!(
+                self.notices.push(Notice::warning(format!(
                     "what role {name:?} has granted to others stays: lazybase.grants shows it"
-                ));
+                )));
             }
         }
         Ok(())
@@ -624,7 +625,8 @@ impl Asked {
         };
         let table = match found {
             Err(_) if if_exists => {
-                self.notices.push(format!("there is no {name:?}: skipped"));
+                let said = format!("there is no {name:?}: skipped");
+                self.notices.push(Notice::note(said));
                 return Ok(());
             }
             found => found?,

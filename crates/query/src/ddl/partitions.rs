@@ -15,6 +15,7 @@ use crate::answer::AnswerStream;
 use crate::cast::{Place, checked_key};
 use crate::dml::sink::Sink;
 use crate::literal::to_array;
+use crate::notice::Notice;
 use crate::parse::partitions::CutClause;
 use crate::parse::{AlterPartition, BoundsClause, CreateTable};
 use crate::session::Shared;
@@ -121,7 +122,7 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterPartition) -> Resul
             true => "the range partition is there already: skipped",
             false => "there is no range partition with these bounds: skipped",
         };
-        return Ok(AnswerStream::done("ALTER TABLE", 0).with_notices(vec![what.to_owned()]));
+        return Ok(AnswerStream::done("ALTER TABLE", 0).with_notices([Notice::note(what)]));
     }
     let change = match alter.adds {
         true => PartitionChange::Add(bounds),

@@ -7,6 +7,7 @@ use lazybase_model::{Error, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::definition::{beyond_postgres, identifier};
+use crate::notice::Notice;
 use crate::parse::taken::{Index, Taken};
 use crate::parse::unsupported;
 use crate::session::Shared;
@@ -92,8 +93,8 @@ fn create_index(session: &Arc<Shared>, index: &Index) -> Result<AnswerStream> {
             .with_hint("make these columns the PRIMARY KEY, or leave UNIQUE out"));
     }
     let order: Vec<&String> = index.columns.iter().chain(beside).collect();
-    let notice = no_index(&table, &order);
-    Ok(AnswerStream::done("CREATE INDEX", 0).with_notices(vec![notice]))
+    let notice = Notice::note(no_index(&table, &order));
+    Ok(AnswerStream::done("CREATE INDEX", 0).with_notices([notice]))
 }
 
 /// The notice of an index that is not made, and of what keeps rows in an order.
@@ -128,5 +129,5 @@ fn drop_no_view(session: &Arc<Shared>, names: &[String]) -> Result<AnswerStream>
     }
     let skipped = names.iter();
     let skipped = skipped.map(|name| format!("there is no view {name:?}: skipped"));
-    Ok(AnswerStream::done("DROP VIEW", 0).with_notices(skipped.collect()))
+    Ok(AnswerStream::done("DROP VIEW", 0).with_notices(skipped.map(Notice::note)))
 }

@@ -188,19 +188,24 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
         Ast::Delete(delete) => Statement::Delete(Box::new(self::delete(delete, None)?)),
         Ast::Copy { .. } => copy(statement)?,
         Ast::StartTransaction { modes, .. } => begin(&modes)?,
-        Ast::Commit { chain: false, .. } => Statement::Commit,
-        Ast::Rollback {
-            chain: false,
-            savepoint,
-        } => match savepoint {
-            Some(name) => Statement::RollbackTo(folded(&name)),
-            None => Statement::Rollback,
-        },
+        Ast::Commit { chain, .. } => Statement::Commit { chain },
+        Ast::Rollback { chain, savepoint } => rollback(chain, savepoint)?,
         Ast::Savepoint { name } => Statement::Savepoint(folded(&name)),
         Ast::ReleaseSavepoint { name } => Statement::Release(folded(&name)),
         Ast::Execute { .. } | Ast::Deallocate { .. } => named::of_tree(statement)?,
         other => return Err(refused(&other)),
     })
+}
+
+/// ROLLBACK, of all or up to a savepoint: behind that the transaction goes on.
+fn rollback(chain: bool, savepoint: Option<Ident>) -> Result<Statement> {
+    match savepoint {
+        None => Ok(Statement::Rollback { chain }),
+        Some(name) if !chain => Ok(Statement::RollbackTo(folded(&name))),
+        Some(_) => Err(Error::invalid("syntax error")
+            .with_hint("write ROLLBACK AND CHAIN, or ROLLBACK TO SAVEPOINT name")
+            .with_sqlstate("42601")),
+    }
 }
 
 fn refused(statement: &Ast) -> Error {

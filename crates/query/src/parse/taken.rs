@@ -15,6 +15,8 @@ use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, ObjectName, ObjectType,
 use lazybase_model::{Error, Result};
 
 use super::{CATALOG, PG_CATALOG, SCHEMA, SYSTEM_SCHEMA, folded, table_name, unsupported};
+use crate::notice::Notice;
+
 /// Such a statement.
 #[derive(Debug, Clone)]
 pub(crate) enum Taken {
@@ -27,7 +29,7 @@ pub(crate) enum Taken {
     /// With nothing left to look at.
     Nothing {
         tag: &'static str,
-        notices: Vec<String>,
+        notices: Vec<Notice>,
     },
 }
 
@@ -82,7 +84,10 @@ pub(super) fn create_schema(name: &SchemaName, if_not_exists: bool) -> Result<Ta
     match (known.contains(&schema.as_str()), if_not_exists) {
         (true, true) => Ok(Taken::Nothing {
             tag: "CREATE SCHEMA",
-            notices: vec![format!("schema {schema:?} is there already: skipped")],
+            notices: vec![
+                Notice::note(format!("schema {schema:?} is there already: skipped"))
+                    .with_sqlstate("42P06"),
+            ],
         }),
         (true, false) => Err(
             Error::conflict(format!("schema {schema:?} is there already"))
@@ -139,6 +144,6 @@ fn nothing(tag: &'static str, word: &str, names: &[ObjectName]) -> Taken {
         .map(|name| format!("there is no {word} {name}: skipped"));
     Taken::Nothing {
         tag,
-        notices: skipped.collect(),
+        notices: skipped.map(Notice::note).collect(),
     }
 }

@@ -168,9 +168,24 @@ fn transactions_are_read() {
             read_only: Some(true)
         }
     ));
-    assert!(matches!(statement("COMMIT"), Statement::Commit));
-    assert!(matches!(statement("END"), Statement::Commit));
-    assert!(matches!(statement("ROLLBACK"), Statement::Rollback));
+    for (suffix, chained) in [
+        ("", false),
+        (" WORK", false),
+        (" AND NO CHAIN", false),
+        (" TRANSACTION AND NO CHAIN", false),
+        (" AND CHAIN", true),
+        (" work and chain", true),
+    ] {
+        for word in ["COMMIT", "END", "ROLLBACK", "ABORT"] {
+            let sql = format!("{word}{suffix}");
+            let chain = match (word, statement(&sql)) {
+                ("COMMIT" | "END", Statement::Commit { chain }) => chain,
+                ("ROLLBACK" | "ABORT", Statement::Rollback { chain }) => chain,
+                (_, other) => panic!("{sql}: {other:?}"),
+            };
+            assert_eq!(chain, chained, "{sql}");
+        }
+    }
     assert!(matches!(statement("SAVEPOINT A"), Statement::Savepoint(name) if name == "a"));
     assert!(matches!(
         statement("ROLLBACK TO SAVEPOINT a"),

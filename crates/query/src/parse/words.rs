@@ -9,6 +9,7 @@ use lazybase_model::{Error, Result};
 
 use super::taken::Taken;
 use super::{Statement, described, table_name, unsupported};
+use crate::notice::Notice;
 
 /// The statement, if it is one of these.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
@@ -31,7 +32,9 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "LOCK" => lock(rest, &tokens[1..]).map(Some),
         "CHECKPOINT" if rest.is_empty() => Ok(Some(Statement::Taken(Taken::Nothing {
             tag: "CHECKPOINT",
-            notices: vec!["what is acknowledged is durable: there is nothing to flush".to_owned()],
+            notices: vec![Notice::note(
+                "what is acknowledged is durable: there is nothing to flush",
+            )],
         }))),
         "DO" => Err(unsupported("DO is not supported")
             .with_detail("there is no language of procedures")
@@ -40,14 +43,16 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         "ALTER" if rest.starts_with(&["SCHEMA", "PUBLIC", "OWNER", "TO"]) && rest.len() == 5 => {
             Ok(Some(Statement::Taken(Taken::Nothing {
                 tag: "ALTER SCHEMA",
-                notices: vec!["the schema public has no owner: nothing changes".to_owned()],
+                notices: vec![Notice::note(
+                    "the schema public has no owner: nothing changes",
+                )],
             })))
         }
         "ALTER" if rest.starts_with(&["MATERIALIZED", "VIEW"]) => Err(unsupported(
             "of a materialized view nothing can be altered but its owner",
         )
         .with_hint("DROP it, and CREATE it as it should be: it is built in the background")),
-        "ABORT" => Ok(Some(Statement::Rollback)),
+        "ABORT" => abort(rest).map(Some),
         "RESET" => reset(rest, words).map(Some),
         "SET" => set(rest, &tokens[1..], words).map(Some),
         "SHOW" => show(rest, &tokens[1..], words),
@@ -254,6 +259,19 @@ fn stage(rest: &[&str]) -> Result<StageName> {
         _ => Err(usage(
             "PAUSE STAGE or RESUME STAGE, then INGEST, REMAP, SORT, MERGE or AUTHORITY",
         )),
+    }
+}
+
+/// ABORT, which is ROLLBACK of the whole transaction.
+fn abort(rest: &[&str]) -> Result<Statement> {
+    let rest = match rest {
+        ["WORK" | "TRANSACTION", rest @ ..] => rest,
+        rest => rest,
+    };
+    match rest {
+        [] | ["AND", "NO", "CHAIN"] => Ok(Statement::Rollback { chain: false }),
+        ["AND", "CHAIN"] => Ok(Statement::Rollback { chain: true }),
+        _ => Err(usage("ABORT [AND [NO] CHAIN]")),
     }
 }
 

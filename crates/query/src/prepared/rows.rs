@@ -195,7 +195,7 @@ impl Prepared {
         }
         ended.session = None;
         let token = match own {
-            true => self.session.commit().await?.token(),
+            true => self.session.commit(false).await?.token(),
             false => None,
         };
         let word = word

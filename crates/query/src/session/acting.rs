@@ -8,6 +8,7 @@ use lazybase_model::Result;
 use super::Session;
 use crate::access::{Identity, name_of};
 use crate::appender::Appender;
+use crate::notice::Severity;
 use crate::text_form::IntervalStyle;
 
 impl Session {
@@ -32,6 +33,11 @@ impl Session {
     /// Whether the session's client is told stamps and tokens.
     pub fn wants_notices(&self) -> bool {
         self.shared.state.lock().settings.notices
+    }
+
+    /// Whether the session's client is told notices of a severity, by `client_min_messages`.
+    pub fn is_told(&self, severity: Severity) -> bool {
+        severity.is_told(self.shared.state.lock().settings.min_messages)
     }
 
     /// Whether the session's client calls itself this.

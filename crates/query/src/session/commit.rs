@@ -9,20 +9,28 @@ use super::Shared;
 use crate::answer::AnswerStream;
 use crate::observe;
 use crate::producer::no_ddl;
+use crate::show::{nothing_to_end, own};
 
 impl Shared {
-    /// Writes the transaction's changes as one batch.
-    pub(crate) async fn commit(&self) -> Result<AnswerStream> {
+    /// Writes the transaction's changes as one batch. With `chain`, one that is like it begins
+    /// where it ends; none where it could not be written.
+    pub(crate) async fn commit(&self, chain: bool) -> Result<AnswerStream> {
         let (transaction, number, acts_as) = {
             let mut state = self.state.lock();
+            if chain {
+                own(&mut state, "COMMIT AND CHAIN")?;
+            }
             let (number, acts_as) = (state.batch_number(), state.identity);
             (state.take(), number, acts_as)
         };
         let Some(transaction) = transaction else {
-            let notice = "there is no transaction".to_owned();
-            return Ok(AnswerStream::done("COMMIT", 0).with_notices(vec![notice]));
+            return Ok(AnswerStream::done("COMMIT", 0).with_notices([nothing_to_end()]));
         };
+        let read_only = transaction.read_only;
         if transaction.failed {
+            if chain {
+                self.state.lock().begin(read_only, false);
+            }
             return Ok(AnswerStream::done("ROLLBACK", 0));
         }
         let (buffer, lasting) = (transaction.buffer, transaction.lasting);
@@ -42,6 +50,9 @@ impl Shared {
         // Statements that only read leave the number to the write that it is meant for.
         if transaction.wrote || !transaction.implicit {
             state.settings.batch_number = None;
+        }
+        if chain {
+            state.begin(read_only, false);
         }
         Ok(AnswerStream::done("COMMIT", 0).with_token(token))
     }

@@ -4,6 +4,8 @@
 //!
 //! What would change an answer does not belong here: it is followed, or refused.
 
+use crate::notice::Notice;
+
 /// Their names, and PostgreSQL's values, which are shown; and that any other value is taken, as the
 /// list of PostgreSQL's other settings says it.
 pub(super) const ALL: [(&str, &str, bool); 65] = [
@@ -75,7 +77,7 @@ pub(super) const ALL: [(&str, &str, bool); 65] = [
 ];
 
 /// What who sets one of them to something else is told.
-pub(crate) fn notice(name: &str, value: &str) -> Option<String> {
+pub(crate) fn notice(name: &str, value: &str) -> Option<Notice> {
     let (_, shown, _) = ALL.iter().find(|(known, ..)| *known == name)?;
     let given = value.trim().trim_matches('\'');
     if given.eq_ignore_ascii_case(shown) {
@@ -85,5 +87,5 @@ pub(crate) fn notice(name: &str, value: &str) -> Option<String> {
         "synchronous_commit" => ": what is acknowledged is durable",
         _ => "",
     };
-    Some(format!("{name} has no effect here{why}"))
+    Some(Notice::note(format!("{name} has no effect here{why}")))
 }

@@ -430,7 +430,7 @@ async fn what_the_first_role_that_may_log_in_changes_is_told() {
         let answers = operator.execute(sql).await.unwrap();
         let notices = &answers[0].notices;
         assert!(
-            notices.len() == 1 && notices[0].contains(told),
+            notices.len() == 1 && notices[0].message.contains(told),
             "{sql}: {notices:?}"
         );
     }
@@ -461,7 +461,10 @@ async fn superusers_alone_take_the_last_login_away() {
     let last = "RESET ROLE; DROP ROLE maker";
     let answers = operator.execute(last).await.unwrap();
     let told = &answers.last().unwrap().notices;
-    assert!(told[0].contains("everybody on this machine"), "{told:?}");
+    assert!(
+        told[0].message.contains("everybody on this machine"),
+        "{told:?}"
+    );
     assert!(!database.asks_for_passwords());
 }
 

@@ -106,7 +106,7 @@ impl Shell {
         }
         let told = answer.told();
         for notice in told.notices {
-            self.remark(&format!("notice: {notice}"));
+            self.remark(&notice);
         }
         if let Some(stamp) = told.stamp {
             self.remark(&stamp);

@@ -98,7 +98,7 @@ impl Answered {
                 tag: answer.tag(),
                 token: answer.token().map(|token| token.to_string()),
                 stamp: answer.stamp().map(ToString::to_string),
-                notices: answer.notices().to_vec(),
+                notices: answer.notices().iter().map(ToString::to_string).collect(),
             },
         }
     }

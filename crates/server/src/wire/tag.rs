@@ -28,7 +28,9 @@ pub(super) fn opens_transaction(sql: &str) -> Option<bool> {
         ["BEGIN" | "START", ..] => Some(true),
         ["ROLLBACK", "TO", ..] => None,
         ["ROLLBACK", "WORK" | "TRANSACTION", "TO", ..] => None,
-        ["COMMIT" | "END" | "ROLLBACK" | "ABORT", ..] => Some(false),
+        ["COMMIT" | "END" | "ROLLBACK" | "ABORT", rest @ ..] => {
+            Some(matches!(rest, ["AND", "CHAIN"] | [_, "AND", "CHAIN"]))
+        }
         _ => None,
     }
 }
@@ -55,11 +57,11 @@ fn has_word_of_writes(sql: &str) -> bool {
     words.any(|word| writes.iter().any(|of| word.eq_ignore_ascii_case(of)))
 }
 
-/// The first three words in upper case, past comments.
+/// The first four words in upper case, past comments.
 fn words(sql: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = sql.trim_start();
-    while words.len() < 3 {
+    while words.len() < 4 {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '(' || c == ';');
         if let Some(comment) = rest.strip_prefix("--") {
             rest = comment.split_once('\n').map_or("", |(_, after)| after);
@@ -103,6 +105,9 @@ mod tests {
         assert_eq!(opens_transaction("begin read only"), Some(true));
         assert_eq!(opens_transaction("ROLLBACK TO a"), None);
         assert_eq!(opens_transaction("/* */ commit"), Some(false));
+        assert_eq!(opens_transaction("END AND NO CHAIN"), Some(false));
+        assert_eq!(opens_transaction("COMMIT AND CHAIN"), Some(true));
+        assert_eq!(opens_transaction("rollback work and chain"), Some(true));
         assert_eq!(opens_transaction("SELECT 1"), None);
     }
 
