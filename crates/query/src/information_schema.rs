@@ -8,6 +8,8 @@
 //!   table_privileges       what the session's roles, or everybody, have or have granted
 //!   role_table_grants      the same without what everybody has
 //!   column_privileges      the same by column: what is granted on a table is on each of them
+//!   enabled_roles          the roles whose rights the session has
+//!   applicable_roles, administrable_role_authorizations    what these are members of
 //! ```
 //!
 //! An owner's privileges stand there too, as granted by the owner. Columns and keys are described
@@ -130,6 +132,9 @@ impl InformationSchema {
     async fn described(&self, name: &str) -> DataFusionResult<Vec<Row>> {
         if name == "information_schema_catalog_name" {
             return Ok(vec![vec![("catalog_name", CATALOG.into())]]);
+        }
+        if let Some(rows) = described::of_roles(name, &self.gate) {
+            return Ok(rows);
         }
         let mut tables = self.visible.tables();
         if name != "columns" {

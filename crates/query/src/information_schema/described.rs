@@ -1,14 +1,19 @@
-//! Columns, and keys, as `information_schema` describes them: with PostgreSQL's names of types.
+//! Columns, keys and roles as `information_schema` describes them: with PostgreSQL's names of types.
 
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use lazybase_model::access::Role;
 use lazybase_model::{Column, ColumnDefault, Table};
 
+use crate::access::{Gate, name_of};
 use crate::parse::{CATALOG, SCHEMA};
 use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_type_of};
 use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
 
+/// What is told of memberships of roles.
+const MEMBERSHIPS: &str = "grantee t, role_name t, is_grantable t";
+
 /// The tables that are made here, with their columns as `pg_catalog::batch` reads them.
-pub(super) const COLUMNS: [(&str, &str); 16] = [
+pub(super) const COLUMNS: [(&str, &str); 19] = [
     (
         "columns",
         "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, \
@@ -58,6 +63,9 @@ pub(super) const COLUMNS: [(&str, &str); 16] = [
          constraint_schema t, constraint_name t",
     ),
     ("information_schema_catalog_name", "catalog_name t"),
+    ("enabled_roles", "role_name t"),
+    ("applicable_roles", MEMBERSHIPS),
+    ("administrable_role_authorizations", MEMBERSHIPS),
     // What LazyBase does not have: these have no rows.
     (
         "domains",
@@ -209,6 +217,40 @@ fn digits_of(unit: TimeUnit) -> i64 {
         TimeUnit::Microsecond => 6,
         TimeUnit::Nanosecond => 9,
     }
+}
+
+/// What a table says of roles: of those whose rights the session has, and what they are members of.
+/// Nothing where it is about something else.
+pub(super) fn of_roles(name: &str, gate: &Gate) -> Option<Vec<Row>> {
+    let (access, rights) = (gate.access(), gate.rights());
+    let is_enabled = |role: &&Role| rights.superuser || rights.roles.contains(&role.id);
+    let enabled = access.roles.values().filter(is_enabled);
+    let only_admin = match name {
+        "enabled_roles" => {
+            // Whoever owns the folder is a role too.
+            let owner = rights.superuser.then(|| CATALOG.to_owned());
+            let names = enabled.map(|role| role.name.clone());
+            let rows = owner.into_iter().chain(names);
+            let rows = rows.map(|name| -> Row { vec![("role_name", name.into())] });
+            return Some(rows.collect());
+        }
+        "applicable_roles" => false,
+        "administrable_role_authorizations" => true,
+        _ => return None,
+    };
+    let memberships = enabled.flat_map(|role| {
+        let of = role.member_of.iter();
+        of.map(move |(of, admin)| (role, *of, *admin))
+    });
+    let told = memberships.filter(|(.., admin)| *admin || !only_admin);
+    let rows = told.map(|(role, of, admin)| -> Row {
+        vec![
+            ("grantee", role.name.clone().into()),
+            ("role_name", name_of(access, Some(of)).into()),
+            ("is_grantable", yes_no(admin)),
+        ]
+    });
+    Some(rows.collect())
 }
 
 /// What one of the other tables says of a stored table: its primary key.

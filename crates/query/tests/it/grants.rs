@@ -304,6 +304,56 @@ async fn tables_to_come_are_granted_as_their_maker_says() {
 }
 
 #[tokio::test]
+async fn information_schema_tells_who_is_a_member_of_what() {
+    let world = World::new(
+        "CREATE ROLE a; CREATE ROLE reader; CREATE ROLE writer; CREATE ROLE staff; \
+         CREATE ROLE aside NOINHERIT; \
+         GRANT reader TO staff; GRANT staff TO a; GRANT writer TO a WITH ADMIN OPTION; \
+         GRANT reader TO aside",
+    )
+    .await;
+    let enabled = "SELECT role_name FROM information_schema.enabled_roles ORDER BY 1";
+    let applicable = "SELECT * FROM information_schema.applicable_roles ORDER BY 1, 2";
+    let administrable = "SELECT * FROM information_schema.administrable_role_authorizations";
+    let a = world.role("a").await;
+    assert_eq!(rows(&a, enabled).await, ["a", "reader", "staff", "writer"]);
+    assert_eq!(
+        rows(&a, applicable).await,
+        ["a staff NO", "a writer YES", "staff reader NO"]
+    );
+    assert_eq!(rows(&a, administrable).await, ["a writer YES"]);
+    // A role that does not inherit has no rights but its own: it is still a member.
+    let aside = world.role("aside").await;
+    assert_eq!(rows(&aside, enabled).await, ["aside"]);
+    assert_eq!(rows(&aside, applicable).await, ["aside reader NO"]);
+    aside.execute("SET ROLE reader").await.unwrap();
+    assert_eq!(rows(&aside, enabled).await, ["reader"]);
+    let nothing: [&str; 0] = [];
+    assert_eq!(rows(&aside, applicable).await, nothing);
+    // Superusers, and whoever owns the folder, have the rights of all roles.
+    let all = "SELECT count(*), (SELECT count(*) FROM pg_roles) FROM \
+        information_schema.enabled_roles";
+    assert_eq!(rows(&world.admin, all).await, ["6 6"]);
+    assert_eq!(
+        rows(&world.admin, applicable).await,
+        [
+            "a staff NO",
+            "a writer YES",
+            "aside reader NO",
+            "staff reader NO"
+        ]
+    );
+    // As PostgreSQL's own definition of them gives it.
+    let same = "SELECT a.rolname, b.rolname, CASE WHEN m.admin_option THEN 'YES' ELSE 'NO' END \
+        FROM pg_auth_members m JOIN pg_roles a ON m.member = a.oid \
+        JOIN pg_roles b ON m.roleid = b.oid WHERE pg_has_role(a.oid, 'USAGE') ORDER BY 1, 2";
+    for session in [&a, &aside, &world.admin] {
+        assert_eq!(rows(session, same).await, rows(session, applicable).await);
+    }
+    world.database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn information_schema_tells_who_was_granted_what() {
     let world = World::new(TABLES).await;
     world
