@@ -222,6 +222,9 @@ pub struct Column {
     /// The most characters that a text of it may have; `None` where any number may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub characters_max: Option<u32>,
+    /// Whether its texts are JSON: whoever writes one has made sure that it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub json: bool,
     /// What it holds in rows that were made before it was added, fixed then: a cell as Arrow IPC.
     /// `None` for NULL, and for a column that is as old as its table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -285,6 +288,7 @@ impl Column {
             default: ColumnDefault::Null,
             comment: None,
             characters_max: None,
+            json: false,
             older: None,
             storage: ColumnStorage::default(),
             merge: None,
@@ -607,6 +611,7 @@ impl Table {
                 .map(|column| Column {
                     nullable: column.nullable || column.default != ColumnDefault::Null,
                     characters_max: None,
+                    json: false,
                     older: None,
                     id_key: None,
                     storage: ColumnStorage::default(),

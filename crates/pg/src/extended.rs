@@ -177,6 +177,7 @@ impl Connection {
         let found = prepared.as_ref().map_or(&[][..], Prepared::parameter_types);
         let oid = |at: usize| match oids.get(at) {
             Some(oid) if !matches!(*oid, 0 | types::UNKNOWN) => *oid,
+            _ if prepared.as_ref().is_some_and(|of| of.takes_json(at)) => types::JSON,
             _ => {
                 let found = found.get(at).and_then(Option::as_ref);
                 found.map_or(types::TEXT, types::of_type)
@@ -271,10 +272,15 @@ impl Connection {
                     .with_sqlstate("26000"),
             );
         };
+        let kinds = kinds.iter().enumerate();
+        let kinds = kinds.map(|(at, kind)| match prepared.takes_json(at) {
+            true => types::JSON,
+            false => types::of_type(kind),
+        });
         let statement = Arc::new(Statement {
             sql: prepared.sql().to_owned(),
             kind: words::kind(prepared.sql()),
-            oids: kinds.iter().map(types::of_type).collect(),
+            oids: kinds.collect(),
             prepared: Some(prepared),
             cursor: None,
             told: Mutex::new(None),

@@ -15,7 +15,7 @@ use lazybase_model::{
 };
 
 use crate::answer::AnswerStream;
-use crate::cast::{Place, checked_length, to_column};
+use crate::cast::{Place, checked_texts, to_column};
 use crate::dml::defaults::{Defaults, parse_expression};
 use crate::dml::sink::Sink;
 use crate::floats::one_spelling;
@@ -249,7 +249,7 @@ pub(crate) fn default_value(
                 value.and_then(|value| to_column(&value, &place))
             }
         };
-        checked_length(value?, &place).map(|value| one_spelling(&value, false))
+        checked_texts(value?, &place).map(|value| one_spelling(&value, false))
     };
     let within =
         |error: Error| error.within(format_args!("the default of column {:?}", column.name));

@@ -26,6 +26,7 @@ use crate::array_text::array_elements;
 use crate::floats::one_spelling;
 use crate::hex::{from_hex, from_uuid, put_uuid};
 use crate::moments::{has_fields, local_moment, spelt_interval};
+use crate::planner::json_functions::is_json_text;
 use crate::planner::spelt_moments::all_spelt;
 use crate::text_form;
 use crate::types::{self, UUID};
@@ -626,7 +627,7 @@ pub(crate) fn shown(value: &str) -> String {
 /// # Errors
 /// `Invalid` for the first value that may not stand there.
 pub(crate) fn checked_cells(values: ArrayRef, is_key: bool, place: &Place<'_>) -> Result<ArrayRef> {
-    let values = checked_length(values, place)?;
+    let values = checked_texts(values, place)?;
     if place.column.holds_labels()
         && let Some((row, error)) = first_no_label(&values, |_| true)
     {
@@ -639,19 +640,28 @@ pub(crate) fn checked_cells(values: ArrayRef, is_key: bool, place: &Place<'_>) -
     checked_values(values, is_key, place)
 }
 
-/// Checks that no text is longer than its column takes.
+/// Checks that no text is longer than its column takes, and that those of JSON are that.
 ///
 /// # Errors
-/// `Invalid` (22001) for the first that is.
-pub(crate) fn checked_length(values: ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
-    match first_too_long(place.column, &values, |_| true) {
-        None => Ok(values),
-        Some(row) => {
-            let text = shown(values.as_string::<i32>().value(row));
-            let wanted = types::column_name(place.column);
-            Err(place.error(row, &format!("{text} is too long for {wanted}"), "22001"))
-        }
+/// `Invalid` for the first that may not stand there: 22001 for its length, 22P02 for no JSON.
+pub(crate) fn checked_texts(values: ArrayRef, place: &Place<'_>) -> Result<ArrayRef> {
+    if let Some(row) = first_too_long(place.column, &values, |_| true) {
+        let text = shown(values.as_string::<i32>().value(row));
+        let wanted = types::column_name(place.column);
+        return Err(place.error(row, &format!("{text} is too long for {wanted}"), "22001"));
     }
+    if let Some(row) = first_no_json(place.column, &values) {
+        let text = shown(values.as_string::<i32>().value(row));
+        let fact = format!("invalid input syntax for type json: {text}");
+        return Err(place.error(row, &fact, "22P02"));
+    }
+    Ok(values)
+}
+
+/// The first row whose text is no JSON, in a column of JSON.
+fn first_no_json(column: &Column, values: &ArrayRef) -> Option<usize> {
+    let texts = values.as_string_opt::<i32>().filter(|_| column.json)?;
+    (0..texts.len()).find(|row| texts.is_valid(*row) && !is_json_text(texts.value(*row)))
 }
 
 /// Checks the values of a key that is looked for: unlike one that is written it may be longer than

@@ -28,6 +28,7 @@ use crate::id_keys;
 use crate::notice::Notice;
 use crate::parse::create::{checked_name, mark_key};
 use crate::parse::{CreateTable, convert};
+use crate::pg_catalog::types::is_json_field;
 use crate::read;
 use crate::session::{Shared, ours};
 use crate::temporary;
@@ -187,7 +188,10 @@ async fn make_as(
             false => types::storable(field.data_type())
                 .map_err(|error| error.within(format_args!("column {name:?}")))?,
         };
-        create.columns.push(Column::new(name, data_type));
+        create.columns.push(Column {
+            json: is_json_field(field),
+            ..Column::new(name, data_type)
+        });
     }
     mark_key(&mut create.columns, &create.key)?;
     let table = session.instance().define_table(&spec(session, &create)?)?;

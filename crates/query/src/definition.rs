@@ -173,9 +173,9 @@ pub(crate) fn duration(micros: u64) -> String {
 
 /// A column's type as CREATE TABLE takes it.
 fn declared_type(column: &Column) -> String {
-    match column.characters_max {
-        Some(_) => types::column_name(column),
-        None => type_text(&column.data_type),
+    match column.characters_max.is_some() || column.json {
+        true => types::column_name(column),
+        false => type_text(&column.data_type),
     }
 }
 

@@ -26,6 +26,7 @@ use crate::dml::sink::Sink;
 use crate::error::from_arrow;
 use crate::id_keys::check_numbers;
 use crate::parse::create::{checked_name, mark_key};
+use crate::pg_catalog::types::is_json_field;
 use crate::session::Shared;
 use crate::temporary;
 use crate::types;
@@ -252,9 +253,11 @@ fn made(
                 Error::invalid(format!("column {name:?} is there twice")).with_sqlstate("42701")
             );
         }
-        let mut column = Column::new(name, kept_type(field)?);
-        column.nullable = field.is_nullable();
-        columns.push(column);
+        columns.push(Column {
+            nullable: field.is_nullable(),
+            json: is_json_field(field),
+            ..Column::new(name, kept_type(field)?)
+        });
     }
     if columns.is_empty() {
         return Err(Error::invalid("a table needs a column").with_sqlstate("42601"));

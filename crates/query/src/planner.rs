@@ -60,7 +60,7 @@ mod grouped_columns;
 mod guards;
 mod in_lists;
 mod intervals;
-mod json_functions;
+pub(crate) mod json_functions;
 pub(crate) mod json_values;
 pub(crate) mod like_escapes;
 mod mapped;

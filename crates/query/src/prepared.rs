@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 use lazybase_model::{
-    Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId, TextPlace,
+    Column, Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId, TextPlace,
 };
 use tracing::Instrument;
 
@@ -50,6 +50,7 @@ pub(crate) struct Kept {
     sql: String,
     statement: Arc<Unbound>,
     types: Vec<Option<DataType>>,
+    json: Vec<bool>,
     point: Option<Arc<PointPattern>>,
 }
 
@@ -60,6 +61,7 @@ impl Kept {
             sql,
             statement,
             types,
+            json,
             point,
         } = self.clone();
         Prepared {
@@ -68,6 +70,7 @@ impl Kept {
             start: None,
             statement,
             types,
+            json,
             point,
         }
     }
@@ -93,6 +96,8 @@ pub struct Prepared {
     start: Option<TextPlace>,
     statement: Arc<Unbound>,
     types: Vec<Option<DataType>>,
+    /// Whether the texts of each parameter are JSON.
+    json: Vec<bool>,
     point: Option<Arc<PointPattern>>,
 }
 
@@ -119,12 +124,14 @@ impl Prepared {
             types: (0..count)
                 .map(|at| declared.get(at).cloned().flatten())
                 .collect(),
+            json: vec![false; count],
             point: None,
             statement: Arc::new(statement),
         };
         if let Text::Sql(tree) = &prepared.statement.text {
             let written = prepared.statement.extras.casts.clone();
             for (number, sql_type) in written.into_iter().chain(parameters::cast(tree)) {
+                prepared.json[number - 1] |= sql_types::is_any_json(&sql_type);
                 if let Some(data_type) = sql_types::of_parameter(&sql_type) {
                     prepared.types[number - 1].get_or_insert(data_type);
                 }
@@ -166,6 +173,7 @@ impl Prepared {
             sql: self.sql.trim_start().to_owned(),
             statement: Arc::clone(&self.statement),
             types: self.types.clone(),
+            json: self.json.clone(),
             point: self.point.clone(),
         }
     }
@@ -195,6 +203,11 @@ impl Prepared {
     /// compared with or goes to. UUIDs are 16 bytes there, and texts elsewhere.
     pub fn parameter_types(&self) -> &[Option<DataType>] {
         &self.types
+    }
+
+    /// Whether the texts of a parameter, counted from 0, are JSON, where the statement tells it.
+    pub fn takes_json(&self, at: usize) -> bool {
+        self.json.get(at).copied().unwrap_or_default()
     }
 
     /// Whether the statement reads rows by full keys, and so is planned no more.
@@ -494,7 +507,7 @@ impl Prepared {
             InsertSource::Values(rows) => {
                 for row in &rows {
                     for (value, at) in row.iter().zip(&given) {
-                        self.is_of(value, &table.columns[*at].data_type);
+                        self.is_of(value, &table.columns[*at]);
                     }
                 }
                 Ok(())
@@ -507,14 +520,18 @@ impl Prepared {
     fn goes_to(&mut self, value: &ast::Expr, table: &str, column: &str) -> Result<()> {
         let table = self.session.table(table)?;
         let at = crate::dml::insert::column(&table, column)?;
-        self.is_of(value, &table.columns[at].data_type);
+        self.is_of(value, &table.columns[at]);
         Ok(())
     }
 
-    fn is_of(&mut self, value: &ast::Expr, data_type: &DataType) {
-        let place = number_of(value).and_then(|number| self.types.get_mut(number - 1));
-        if let Some(place @ None) = place {
-            *place = Some(data_type.clone());
+    /// A value goes to a column: if it is a parameter of which nothing is known, it is of its type.
+    fn is_of(&mut self, value: &ast::Expr, column: &Column) {
+        let Some(at) = number_of(value).map(|number| number - 1) else {
+            return;
+        };
+        if let Some(place @ None) = self.types.get_mut(at) {
+            *place = Some(column.data_type.clone());
+            self.json[at] |= column.json;
         }
     }
 }

@@ -48,6 +48,7 @@ use crate::cast::uuid_text;
 use crate::error::{from_arrow, into_datafusion};
 use crate::id_keys::own;
 use crate::labels::{Hiding, Sight};
+use crate::pg_catalog::types::mark;
 use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
 
@@ -221,7 +222,11 @@ pub(crate) fn shown_field(table: &Table, at: usize) -> Field {
         return hidden.field(table);
     }
     let column = &table.columns[at];
-    types::shown_field(&column.name, &column.data_type, column.nullable)
+    let field = types::shown_field(&column.name, &column.data_type, column.nullable);
+    match column.json {
+        true => field.with_metadata(mark("json")),
+        false => field,
+    }
 }
 
 fn shown_column(column: &ArrayRef) -> ArrayRef {

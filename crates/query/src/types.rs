@@ -6,7 +6,8 @@
 //! | SMALLINT, INT, BIGINT, UINT ...    | Int16, Int32, Int64, UInt8..UInt64 |
 //! | REAL, DOUBLE PRECISION             | Float32, Float64                   |
 //! | DECIMAL(p, s)                      | Decimal128, Decimal256 from p = 39 |
-//! | TEXT, VARCHAR, CHAR, JSON          | Utf8                               |
+//! | TEXT, VARCHAR, CHAR                | Utf8                               |
+//! | JSON                               | Utf8, whose texts are JSON         |
 //! | VARCHAR(n), CHAR(n)                | Utf8, n characters at most         |
 //! | BYTEA, BLOB                        | Binary                             |
 //! | UUID                               | FixedSizeBinary(16); text in SQL   |
@@ -41,6 +42,11 @@ pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
 
 /// The name of the zone that TIMESTAMP WITH TIME ZONE is kept in.
 pub(crate) const UTC: &str = "+00:00";
+
+/// Whether texts of a column of an SQL type are JSON.
+pub(crate) fn is_json(sql: &SqlType) -> bool {
+    matches!(sql, SqlType::JSON)
+}
 
 /// The Arrow type that a column of an SQL type is stored as, and the most characters that its
 /// texts may have, if there is such a limit.
@@ -496,6 +502,7 @@ fn storable_inside(given: &DataType) -> Result<DataType> {
 pub(crate) fn column_name(column: &Column) -> String {
     match column.characters_max {
         Some(characters) => format!("VARCHAR({characters})"),
+        None if column.json => "JSON".to_owned(),
         None => name(&column.data_type),
     }
 }

@@ -335,16 +335,16 @@ impl Visible {
             !of_dropped && !self.changes.has_dropped_view(view.id)
         };
         let views = stored.filter(there).chain(self.changes.created_views());
-        let mut views: Vec<Arc<Table>> = views.map(|view| self.with_lengths(view)).collect();
+        let mut views: Vec<Arc<Table>> = views.map(|view| self.with_texts(view)).collect();
         views.sort_by_key(|view| view.id);
         views
     }
 
-    /// A view with the lengths of texts that its table has now: a longer VARCHAR leaves views as
-    /// they are stored.
-    fn with_lengths(&self, view: &Arc<Table>) -> Arc<Table> {
+    /// A view with what its table says of texts now: a longer VARCHAR, and TEXT in the place of
+    /// JSON, leave views as they are stored.
+    fn with_texts(&self, view: &Arc<Table>) -> Arc<Table> {
         let mut columns = view.columns.iter();
-        let table = match columns.any(|column| column.characters_max.is_some()) {
+        let table = match columns.any(|column| column.characters_max.is_some() || column.json) {
             true => view.view_of.and_then(|table| self.by_id(table)),
             false => None,
         };
@@ -355,6 +355,7 @@ impl Visible {
         for column in &mut view.columns {
             if let Some(now) = table.columns.iter().find(|now| now.id == column.id) {
                 column.characters_max = now.characters_max;
+                column.json = now.json;
             }
         }
         Arc::new(view)

@@ -105,6 +105,7 @@ impl Alter {
                 column: name(at)?,
                 data_type: DataType::Int64,
                 characters_max: None,
+                json: false,
             },
             Alter::Comment(number) => Alteration::Comment {
                 column: None,

@@ -27,6 +27,7 @@ import java.util.Objects;
 import java.util.Properties;
 import java.util.UUID;
 import org.postgresql.PGConnection;
+import org.postgresql.util.PGobject;
 
 public class Pgjdbc {
     static void expect(Object found, Object wanted) {
@@ -383,6 +384,23 @@ public class Pgjdbc {
         }
     }
 
+    static void json(Connection db) throws SQLException {
+        try (Statement statement = db.createStatement()) {
+            statement.execute("CREATE TABLE j_json (k INT PRIMARY KEY, j JSON)");
+        }
+        PGobject given = new PGobject();
+        given.setType("json");
+        given.setValue("{\"a\": [1]}");
+        try (PreparedStatement put = db.prepareStatement("INSERT INTO j_json VALUES (?, ?)")) {
+            put.setInt(1, 1);
+            put.setObject(2, given);
+            expect(put.executeUpdate(), 1);
+        }
+        PGobject found = (PGobject) one(db, "SELECT j FROM j_json");
+        expect(found.getType(), "json");
+        expect(found.getValue(), given.getValue());
+    }
+
     public static void main(String[] arguments) throws Exception {
         String url = arguments[0];
         String more = url + (url.contains("?") ? "&" : "?");
@@ -393,6 +411,7 @@ public class Pgjdbc {
             fetching(db);
             copies(db);
             metadata(db);
+            json(db);
             producers(db, url);
         }
         try (Connection db = DriverManager.getConnection(more + "reWriteBatchedInserts=true")) {

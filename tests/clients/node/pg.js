@@ -11,10 +11,10 @@ const url = process.argv[2]
 
 async function values(db) {
   await db.query(`CREATE TABLE n_values (k INT PRIMARY KEY, b BOOLEAN, t TEXT, n DECIMAL(10, 2),
-    d DOUBLE PRECISION, y BYTEA, u UUID, tz TIMESTAMPTZ, l BIGINT, li INT[], lt TEXT[])`)
+    d DOUBLE PRECISION, y BYTEA, u UUID, tz TIMESTAMPTZ, l BIGINT, li INT[], lt TEXT[], j JSON)`)
   const row = [1, true, "it's \\ ünï", '12.50', 2.5, Buffer.from([0, 255]),
     '0a0b0c0d-0e0f-1011-1213-141516171819', new Date('2020-02-29T12:30:15.250Z'),
-    '1152921504606846976', [1, null, 3], ['a', 'b"c', null]]
+    '1152921504606846976', [1, null, 3], ['a', 'b"c', null], { a: [1, 'x'], b: null }]
   const places = row.map((_, at) => `$${at + 1}`).join(', ')
   const put = await db.query(`INSERT INTO n_values VALUES (${places})`, row)
   assert.equal(put.rowCount, 1)
@@ -22,7 +22,7 @@ async function values(db) {
   const text = await db.query('SELECT * FROM n_values WHERE k = $1', [1])
   assert.deepEqual(Object.values(text.rows[0]), row)
   assert.deepEqual(text.fields.map((field) => field.name),
-    ['k', 'b', 't', 'n', 'd', 'y', 'u', 'tz', 'l', 'li', 'lt'])
+    ['k', 'b', 't', 'n', 'd', 'y', 'u', 'tz', 'l', 'li', 'lt', 'j'])
   assert.deepEqual(text.fields.slice(0, 4).map((field) => field.dataTypeID), [23, 16, 25, 1700])
   const arrays = await db.query({ text: 'SELECT k, t FROM n_values', rowMode: 'array' })
   assert.deepEqual(arrays.rows, [[1, row[2]]])

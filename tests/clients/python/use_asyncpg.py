@@ -5,6 +5,7 @@ import asyncio
 import datetime
 import decimal
 import io
+import json
 import uuid
 
 import asyncpg
@@ -57,6 +58,16 @@ async def values(db):
     expect(await db.fetchval("SELECT count(*) FROM ap WHERE u = $1", uuid.uuid4()), 0)
 
 
+async def codecs(db):
+    await db.execute("CREATE TABLE apj (k INT PRIMARY KEY, j JSON)")
+    await db.set_type_codec("json", encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+    given = {"a": [1, "x", None]}
+    await db.execute("INSERT INTO apj VALUES ($1, $2)", 1, given)
+    expect(await db.fetchval("SELECT j FROM apj WHERE k = $1", 1), given)
+    expect(await db.fetchval("SELECT j -> 'a' FROM apj"), given["a"])
+    expect(await db.fetchval("SELECT j ->> 'a' FROM apj"), '[1, "x", null]')
+
+
 async def copies(db):
     records = [(k, f"c{k}", decimal.Decimal(k)) for k in range(300, 1000)]
     done = await db.copy_records_to_table("ap", records=records, columns=["k", "t", "n"])
@@ -106,7 +117,7 @@ async def pool():
 
 async def run():
     db = await asyncpg.connect(URL)
-    for part in (values, copies, transactions):
+    for part in (values, codecs, copies, transactions):
         await part(db)
     try:
         await db.execute("SELECT pg_sleep(10)", timeout=0.5)

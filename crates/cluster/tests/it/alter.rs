@@ -394,6 +394,7 @@ fn alteration(table: &Table, number: u8, made: &mut u32) -> Vec<Alteration> {
             column: column.name.clone(),
             data_type: DataType::Int64,
             characters_max: None,
+            json: false,
         }],
         (_, Some(column)) => vec![Alteration::Comment {
             column: Some(column.name.clone()),
@@ -543,6 +544,7 @@ fn widen_and_add() -> Vec<Alteration> {
             column: "count".to_owned(),
             data_type: DataType::Int64,
             characters_max: None,
+            json: false,
         },
         Alteration::AddColumn(Column {
             older: encode_cell(&(Arc::new(Int32Array::from(vec![7])) as ArrayRef)).unwrap(),

@@ -41,6 +41,8 @@ pub enum Alteration {
         data_type: DataType,
         /// The most characters of its texts; `None` for any number.
         characters_max: Option<u32>,
+        /// Whether its texts are JSON.
+        json: bool,
     },
     /// What a column gets where no value is given, from now on.
     SetDefault {
@@ -101,7 +103,8 @@ fn alter(table: &mut Table, change: &Alteration) -> Result<()> {
             column,
             data_type,
             characters_max,
-        } => set_type(table, column, data_type, *characters_max),
+            json,
+        } => set_type(table, column, data_type, *characters_max, *json),
         Alteration::SetDefault { column, default } => {
             let at = visible(table, column)?;
             check_default(table, at, default)?;
@@ -268,6 +271,7 @@ fn set_type(
     name: &str,
     data_type: &DataType,
     characters_max: Option<u32>,
+    json: bool,
 ) -> Result<()> {
     let at = visible(table, name)?;
     let before = table.columns[at].clone();
@@ -307,6 +311,10 @@ fn set_type(
         let why = "longer texts may be stored already";
         return Err(refused(table, name, why, "42804").with_hint(hint));
     }
+    if json && !before.json {
+        let why = "texts that are no JSON may be stored already";
+        return Err(refused(table, name, why, "42804").with_hint(hint));
+    }
     if how == Widening::Cast && in_key(table, at) {
         let why = "keys are stored by the bytes of their type";
         return Err(refused(table, name, why, "42P16")
@@ -319,6 +327,7 @@ fn set_type(
     let column = &mut table.columns[at];
     data_type.clone_into(&mut column.data_type);
     column.characters_max = characters_max;
+    column.json = json;
     column.older = older;
     Ok(())
 }

@@ -64,6 +64,7 @@ fn after(bits: u8) -> Table {
             column: "w".to_owned(),
             data_type: DataType::Int64,
             characters_max: None,
+            json: false,
         });
     }
     if bit(4) {
@@ -303,6 +304,13 @@ fn what_cant_be_done_says_why() {
         column: column.to_owned(),
         data_type,
         characters_max,
+        json: false,
+    };
+    let to_json = Alteration::SetType {
+        column: "d".to_owned(),
+        data_type: DataType::Utf8,
+        characters_max: None,
+        json: true,
     };
     let refused = [
         (Alteration::DropColumn("k".to_owned()), "42P16"),
@@ -334,6 +342,7 @@ fn what_cant_be_done_says_why() {
         (set_type("a", DataType::Float64, None), "42804"),
         (set_type("d", DataType::Utf8, Some(5)), "42804"),
         (set_type("d", DataType::Int64, None), "42804"),
+        (to_json, "42804"),
         (set_type("k", DataType::Decimal128(38, 0), None), "42P16"),
     ];
     for (change, sqlstate) in refused {
@@ -396,6 +405,7 @@ fn a_wider_column_keeps_the_value_of_older_rows() {
             column: "n".to_owned(),
             data_type: DataType::Int64,
             characters_max: None,
+            json: false,
         }],
     )
     .unwrap();

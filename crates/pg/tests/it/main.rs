@@ -18,6 +18,7 @@ mod extended;
 mod formats;
 mod heavy;
 mod hostile;
+mod json;
 mod lifecycle;
 mod load;
 mod notices;

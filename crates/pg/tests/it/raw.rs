@@ -78,6 +78,32 @@ impl Told {
         self.of(kind).map(value).collect()
     }
 
+    /// The types of the columns, by their numbers.
+    pub(crate) fn column_types(&self) -> Vec<u32> {
+        let mut types = Vec::new();
+        for body in self.of(b'T') {
+            let mut body = body.as_slice();
+            for _ in 0..body.get_u16() {
+                let end = body.iter().position(|byte| *byte == 0).unwrap();
+                // Behind the name the table and the place in it, behind the type what it says more.
+                body.advance(end + 7);
+                types.push(body.get_u32());
+                body.advance(8);
+            }
+        }
+        types
+    }
+
+    /// The types of the parameters, by their numbers.
+    pub(crate) fn parameter_types(&self) -> Vec<u32> {
+        let types = |body: &Vec<u8>| {
+            let mut body = body.as_slice();
+            let count = body.get_u16();
+            (0..count).map(|_| body.get_u32()).collect::<Vec<u32>>()
+        };
+        self.of(b't').flat_map(types).collect()
+    }
+
     /// The rows, their cells as texts.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let row = |body: &Vec<u8>| {

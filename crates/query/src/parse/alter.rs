@@ -187,12 +187,14 @@ fn column_change(column: String, op: AlterColumnOperation) -> Result<Alteration>
             using: None,
             ..
         } => {
+            let json = types::is_json(&data_type);
             let (data_type, characters_max) = types::of_column(&data_type)
                 .map_err(|error| error.within(format_args!("column {column:?}")))?;
             Alteration::SetType {
                 column,
                 data_type,
                 characters_max,
+                json,
             }
         }
         Op::SetDataType { .. } => {

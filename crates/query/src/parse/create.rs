@@ -220,6 +220,7 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
     let mut reference = None;
     let mut made = Column {
         characters_max,
+        json: types::is_json(&column.data_type),
         ..Column::new(name, data_type)
     };
     for option in &column.options {

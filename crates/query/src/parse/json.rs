@@ -36,7 +36,7 @@ use super::calls::{case, cast, plain};
 use super::postgres::elements;
 use super::{folded, outside_queries, unsupported};
 use crate::pg_catalog::rewrite::call;
-use crate::planner::json_values::JSON_ROW;
+use crate::planner::json_values::{JSON_CHECKED, JSON_ROW};
 
 /// The functions that give rows, those that give the same as lists, and what their columns are
 /// called; nothing where they are called as the function is.
@@ -273,7 +273,7 @@ fn put_together(function: &Function, each: &str, takes: usize, list: &str) -> Op
 /// A value as what it is known to be: JSON where it is cast to that, a row with its names.
 fn known_json(value: &Expr) -> Expr {
     match value {
-        value if is_cast(value) => call("json_checked", vec![value.clone()]),
+        value if is_cast(value) => call(JSON_CHECKED, vec![value.clone()]),
         Expr::Nested(inner) if is_row(inner) => known_json(inner),
         Expr::Function(function) if is_row(value) => {
             let (_, elements) = plain(function).unwrap_or_default();

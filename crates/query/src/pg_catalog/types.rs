@@ -110,7 +110,9 @@ pub(crate) fn mark(name: &str) -> HashMap<String, String> {
 
 /// Whether a field's texts are marked as JSON.
 pub(crate) fn is_json_field(field: &Field) -> bool {
-    field.metadata().get(MARK).map(String::as_str) == Some("json")
+    let marked = field.metadata().get(MARK).map(String::as_str) == Some("json");
+    // What such texts are cast to keeps the mark.
+    marked && *field.data_type() == DataType::Utf8
 }
 
 /// The number of the type that PostgreSQL's clients are told for a column of an answer.
@@ -181,6 +183,7 @@ pub fn pg_element_of(array: u32) -> Option<u32> {
 pub(crate) fn of_column(column: &Column) -> (u32, i64) {
     match (&column.data_type, column.characters_max) {
         (DataType::Utf8, Some(characters)) => (1043, i64::from(characters) + 4),
+        (DataType::Utf8, None) if column.json => (114, -1),
         (DataType::FixedSizeBinary(16), _) => (2950, -1),
         (DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale), _) => {
             let modifier = (i64::from(*precision) << 16) | (i64::from(*scale) & 0x7ff);

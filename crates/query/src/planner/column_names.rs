@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::parse::folded;
 use crate::pg_catalog::functions;
+use crate::planner::json_values::JSON_CHECKED;
 use crate::planner::sql_types;
 
 /// The name of what has none.
@@ -68,6 +69,10 @@ fn found(expr: &Expr) -> Found {
             field.map_or_else(|| found(root), found)
         }
         Expr::Function(function) => {
+            // Of a cast to JSON the text is looked at.
+            if let Some((JSON_CHECKED, cast)) = sole_argument(function) {
+                return found(cast);
+            }
             if let Some((cast, type_name)) = cast_of(function) {
                 return found(cast).or_type(|| type_name.to_owned());
             }
@@ -111,12 +116,19 @@ fn found(expr: &Expr) -> Found {
 
 /// What is cast, and to which type, where a function stands for a cast.
 fn cast_of(function: &Function) -> Option<(&Expr, &'static str)> {
-    let name = function.name.0.last().and_then(|part| part.as_ident())?;
-    let name = name.value.as_str();
+    let (name, cast) = sole_argument(function)?;
     let type_name = sql_types::cast_by(name).or_else(|| functions::cast_by(name))?;
+    Some((cast, type_name))
+}
+
+/// The name of a function, and what it is called with, if that is one value.
+fn sole_argument(function: &Function) -> Option<(&str, &Expr)> {
+    let name = function.name.0.last().and_then(|part| part.as_ident())?;
     match &function.args {
         FunctionArguments::List(list) => match list.args.as_slice() {
-            [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => Some((expr, type_name)),
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => {
+                Some((name.value.as_str(), expr))
+            }
             _ => None,
         },
         _ => None,

@@ -169,7 +169,7 @@ fn kind(text: &str) -> Option<&'static str> {
 }
 
 /// Whether a text is JSON.
-pub(super) fn is_json_text(text: &str) -> bool {
+pub(crate) fn is_json_text(text: &str) -> bool {
     kind(text).is_some()
 }
 

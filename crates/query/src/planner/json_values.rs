@@ -9,8 +9,9 @@
 //! | `json_list(l)`              | `[1, 2]` of texts of JSON    | `json_agg`, of an `array_agg` |
 //! | `json_member(k, v)`         | `"k" : 1`                    |                               |
 //! | `json_object_list(l)`       | `{ "k" : 1 }` of members     | `json_object_agg`             |
-//! | `json_checked(t)`           | the text, if it is JSON      | `t::JSON` in one of these     |
+//! | `json_checked(t)`           | the text, if it is JSON      | `t::JSON`                     |
 //! | `json_text(t)`              | the text, which is JSON      |                               |
+//! | `json_plain(t)`             | the text of JSON, as a text  | `j::TEXT`                     |
 //!
 //! A rule of the planner before its own makes JSON of the values that are none yet, so that the
 //! functions have nothing but JSON to put together:
@@ -19,14 +20,17 @@
 //!   json_build_array(x, json_list(l))   ->   json_build_array(to_json(x), json_list(l))
 //! ```
 //!
-//! A column of an answer that chooses among such JSON says that it is JSON, too:
+//! A column of an answer that chooses among JSON, or is a part of it, says that it is JSON too;
+//! what is cast to a text does not say so any more:
 //!
 //! ```text
 //!   SELECT coalesce(json_list(l), '[]')   ->   SELECT json_text(coalesce(json_list(l), '[]'))
+//!   SELECT j -> 'a'                       ->   SELECT json_text(j -> 'a')
+//!   j::TEXT                               ->   json_plain(j::TEXT)
 //! ```
 //!
-//! Pure. Invariant JSV-1: what one of these functions made stands in another one as JSON, through
-//! columns of subqueries too, and not as a text.
+//! Pure. Invariant JSV-1: what one of these functions made, and a column of JSON, stands in another
+//! one as JSON, through columns of subqueries too, and not as a text.
 
 use std::sync::Arc;
 
@@ -64,6 +68,9 @@ pub(crate) const JSON_VALUES: NodeRule = NodeRule::new("json_values", rewrite);
 /// The function of a row.
 pub(crate) const JSON_ROW: &str = "json_row";
 
+/// The function of a cast to JSON.
+pub(crate) const JSON_CHECKED: &str = "json_checked";
+
 /// Functions that give one of their arguments.
 const CHOICES: [&str; 6] = ["coalesce", "nullif", "ifnull", "nvl", "greatest", "least"];
 /// A function of a crate whose texts are JSON.
@@ -89,9 +96,10 @@ enum Made {
     ObjectList,
     Checked,
     Text,
+    Plain,
 }
 
-const ALL: [Made; 9] = [
+const ALL: [Made; 10] = [
     Made::Value,
     Made::Array,
     Made::Object,
@@ -101,6 +109,7 @@ const ALL: [Made; 9] = [
     Made::ObjectList,
     Made::Checked,
     Made::Text,
+    Made::Plain,
 ];
 
 fn function(made: Made) -> Arc<ScalarUDF> {
@@ -110,13 +119,19 @@ fn function(made: Made) -> Arc<ScalarUDF> {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let plan = told(plan)?
-        .transform_data(|plan| rewrite_parts(plan, &|expr, schema| Ok(of_json(expr, schema))))?;
-    let chooses = match &plan.data {
-        LogicalPlan::Projection(projection) => projection.expr.iter().any(is_choice),
+    let plan = told(plan)?.transform_data(|plan| {
+        let parts = rewrite_parts(plan, &|expr, schema| Ok(of_json(expr, schema)))?;
+        // What is cast to a text is no JSON any more.
+        match parts.transformed && holds_json(&parts.data) && passes_on(&parts.data) {
+            true => parts.map_data(LogicalPlan::recompute_schema),
+            false => Ok(parts),
+        }
+    })?;
+    let unsaid = match &plan.data {
+        LogicalPlan::Projection(projection) => projection.expr.iter().any(may_be_unsaid),
         _ => false,
     };
-    if !chooses {
+    if !unsaid {
         return Ok(plan);
     }
     plan.transform_data(|plan| {
@@ -131,42 +146,56 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// A node whose columns say of themselves what those below it have come to say.
 fn told(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let passes_on = matches!(
+    let says_so = holds_json(&plan) || plan.inputs().into_iter().any(holds_json);
+    match says_so && passes_on(&plan) {
+        true => plan.recompute_schema().map(Transformed::yes),
+        false => Ok(Transformed::no(plan)),
+    }
+}
+
+/// Whether a column of a node says that it is JSON.
+fn holds_json(plan: &LogicalPlan) -> bool {
+    let mut fields = plan.schema().fields().iter();
+    fields.any(|field| is_json_field(field))
+}
+
+/// Whether a node keeps what its columns say, which is what those below it said once.
+fn passes_on(plan: &LogicalPlan) -> bool {
+    matches!(
         plan,
         LogicalPlan::Projection(_)
             | LogicalPlan::SubqueryAlias(_)
             | LogicalPlan::Join(_)
             | LogicalPlan::Window(_)
             | LogicalPlan::Aggregate(_)
-    );
-    let holds_json = |input: &&LogicalPlan| {
-        input
-            .schema()
-            .fields()
-            .iter()
-            .any(|field| is_json_field(field))
-    };
-    match passes_on && plan.inputs().iter().any(holds_json) {
-        true => plan.recompute_schema().map(Transformed::yes),
-        false => Ok(Transformed::no(plan)),
+    )
+}
+
+/// Whether an expression may give JSON and not say so.
+fn may_be_unsaid(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => may_be_unsaid(&alias.expr),
+        expr => is_choice(expr) || is_part(expr),
     }
+}
+
+/// Whether an expression is a part of JSON, which is JSON.
+fn is_part(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PART_OF_JSON)
 }
 
 /// Whether an expression gives one of some values.
 fn is_choice(expr: &Expr) -> bool {
     match expr {
-        Expr::Alias(alias) => is_choice(&alias.expr),
         Expr::Case(_) => true,
         Expr::ScalarFunction(call) => CHOICES.contains(&call.func.name()),
         _ => false,
     }
 }
 
-/// A column that chooses among JSON of these functions as JSON: neither CASE nor what is like it
-/// says so of what it gives.
+/// A column that gives JSON as that: neither CASE nor what is like it says so, nor a part of JSON.
 fn shown(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    // The planner takes a cast to TEXT for one that leaves a value what it is.
-    let is_made = |of: &Expr| !matches!(of, Expr::Cast(_)) && is_marked(of, schema);
+    let is_json = |of: &Expr| is_marked(of, schema);
     match expr {
         Expr::Alias(mut alias) => {
             let of = std::mem::take(alias.expr.as_mut());
@@ -175,15 +204,20 @@ fn shown(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
                 Expr::Alias(alias)
             })
         }
-        expr if is_choice(&expr) && gives(&expr, &is_made) => {
+        expr if is_part(&expr) || (is_choice(&expr) && gives(&expr, &is_json)) => {
             Transformed::yes(function(Made::Text).call(vec![expr]))
         }
         expr => Transformed::no(expr),
     }
 }
 
-/// A call of one of the functions with JSON in the place of all values.
+/// A call of one of the functions with JSON in the place of all values, and a cast of JSON to TEXT
+/// as a text: the planner takes it for one that leaves a value what it is.
 fn of_json(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let to_text = matches!(&expr, Expr::Cast(cast) if *cast.field.data_type() == DataType::Utf8);
+    if to_text && is_marked(&expr, schema) {
+        return Transformed::yes(function(Made::Plain).call(vec![expr]));
+    }
     let Expr::ScalarFunction(mut call) = expr else {
         return Transformed::no(expr);
     };
@@ -210,27 +244,47 @@ fn of_json(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 
 /// Whether a value is known to be JSON.
 fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
-    gives(expr, &|of| match of {
-        Expr::ScalarFunction(call) if call.func.name() == PART_OF_JSON => true,
-        other => is_marked(other, schema),
-    })
+    gives(expr, &|of| is_part(of) || is_marked(of, schema))
 }
 
-/// Whether a value is JSON, or one of those that it is chosen from.
+/// Whether a value is JSON, or chosen from such, beside NULL and constants that are JSON.
 fn gives(expr: &Expr, is_json: &dyn Fn(&Expr) -> bool) -> bool {
+    chosen(expr, is_json) == Some(true)
+}
+
+/// The same; nothing of NULL, and of a constant that is JSON where it stands beside JSON.
+fn chosen(expr: &Expr, is_json: &dyn Fn(&Expr) -> bool) -> Option<bool> {
     match expr {
-        Expr::Alias(alias) => gives(&alias.expr, is_json),
+        Expr::Alias(alias) => chosen(&alias.expr, is_json),
         Expr::Case(case) => {
-            let mut results = case.when_then_expr.iter().map(|(_, result)| result);
-            let otherwise = case.else_expr.as_ref();
-            results.any(|result| gives(result, is_json))
-                || otherwise.is_some_and(|result| gives(result, is_json))
+            let results = case.when_then_expr.iter().map(|(_, result)| result);
+            let results = results.chain(&case.else_expr);
+            all_of(results.map(|result| &**result), is_json)
+        }
+        // What NULLIF is compared with is not given.
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" => {
+            all_of(call.args.iter().take(1), is_json)
         }
         Expr::ScalarFunction(call) if CHOICES.contains(&call.func.name()) => {
-            call.args.iter().any(|choice| gives(choice, is_json))
+            all_of(call.args.iter(), is_json)
         }
-        other => is_json(other),
+        other if is_json(other) => Some(true),
+        Expr::Literal(value, _) if value.is_null() => None,
+        Expr::Literal(value, _) => match value.try_as_str().flatten() {
+            Some(text) if is_json_text(text) => None,
+            _ => Some(false),
+        },
+        _ => Some(false),
     }
+}
+
+/// Whether all of some values are JSON; nothing where none says so.
+fn all_of<'e>(
+    values: impl Iterator<Item = &'e Expr>,
+    is_json: &dyn Fn(&Expr) -> bool,
+) -> Option<bool> {
+    let said = values.filter_map(|value| chosen(value, is_json));
+    said.reduce(|one, other| one && other)
 }
 
 /// Whether a value says of itself that it is JSON.
@@ -264,7 +318,7 @@ impl ScalarUDFImpl for JsonOf {
         let field = Field::new(self.name(), DataType::Utf8, true);
         // A member is no JSON of its own.
         Ok(Arc::new(match self.made {
-            Made::Member => field,
+            Made::Member | Made::Plain => field,
             _ => field.with_metadata(mark("json")),
         }))
     }
@@ -284,8 +338,9 @@ impl Made {
             Made::List => "json_list",
             Made::Member => "json_member",
             Made::ObjectList => "json_object_list",
-            Made::Checked => "json_checked",
+            Made::Checked => JSON_CHECKED,
             Made::Text => "json_text",
+            Made::Plain => "json_plain",
         }
     }
 
@@ -328,7 +383,7 @@ impl Made {
     fn of(self, arrays: &[ArrayRef]) -> Result<StringArray> {
         match self {
             Made::Value => of_values(&arrays[0]),
-            Made::Text => texts(&arrays[0]),
+            Made::Text | Made::Plain => texts(&arrays[0]),
             Made::Checked => {
                 let texts = texts(&arrays[0])?;
                 let wrong = texts.iter().flatten().find(|text| !is_json_text(text));

@@ -8,7 +8,7 @@
 //! | `x::TIME`, `TIME '...'`     | as a TIME column, in microseconds              |
 //! | `x::TIMESTAMP`              | as such a column, in microseconds              |
 //! | `x::TIMESTAMPTZ`            | the same, of UTC                               |
-//! | `x::JSON`, `x::JSONB`       | text, as a JSON column                         |
+//! | `x::JSON`, `x::JSONB`       | `json_checked(x::JSON)`: text, marked as JSON  |
 //! | `x::FLOAT`                  | DOUBLE PRECISION, FLOAT(24) and fewer REAL     |
 //! | `x::OID[]`                  | an array of BIGINT, as `pg_catalog` has them   |
 //! | `DATE '2013-1-1'`           | the same day, spelt in full                    |
@@ -40,6 +40,7 @@ use crate::moments::rounded_fraction;
 use crate::parse::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::types::mark;
+use crate::planner::json_values::JSON_CHECKED;
 use crate::planner::spelt_moments::spelt_as;
 use crate::types::{self, INTERVAL, UTC, UUID};
 use crate::walk::visit_expressions_mut;
@@ -49,7 +50,7 @@ const UUID_OF: &str = "uuid_of";
 /// The name of the function that casts to lists of UUIDs become.
 const UUIDS_OF: &str = "uuids_of";
 
-/// Writes all casts to UUID as calls of a function, and constants of moments in full.
+/// Writes all casts to UUID and JSON as calls of functions, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
     let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
         spell(expr);
@@ -64,6 +65,19 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
                 value,
                 ..
             }) => Expr::Value(value.clone()),
+            // One that gives NULL where it can't be done looks at no text.
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                data_type: SqlType::JSON | SqlType::JSONB,
+                ..
+            }
+            | Expr::TypedString(TypedString {
+                data_type: SqlType::JSON | SqlType::JSONB,
+                ..
+            }) => {
+                *expr = call(JSON_CHECKED, vec![expr.clone()]);
+                return ControlFlow::Continue(());
+            }
             Expr::Cast { data_type, .. } if is_uuids(data_type) => {
                 *data_type = text_list();
                 let texts = expr.clone();
@@ -149,6 +163,11 @@ fn uuid_of(expr: Expr) -> Expr {
 /// The type of a cast that became a call of this function.
 pub(crate) fn cast_by(function: &str) -> Option<&'static str> {
     matches!(function, UUID_OF | UUIDS_OF).then_some("uuid")
+}
+
+/// Whether what a parameter is cast to is JSON.
+pub(crate) fn is_any_json(sql: &SqlType) -> bool {
+    matches!(sql, SqlType::JSON | SqlType::JSONB)
 }
 
 fn is_uuids(sql: &SqlType) -> bool {

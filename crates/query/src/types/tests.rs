@@ -85,13 +85,15 @@ fn lengths_that_nothing_keeps_are_refused() {
 }
 
 #[test]
-fn columns_of_limited_texts_have_their_limit() {
+fn columns_of_texts_say_what_they_take() {
     let column = |text: &str| {
         let dialect = PostgreSqlDialect {};
         let mut parser = Parser::new(&dialect).try_with_sql(text).unwrap();
-        let (data_type, characters_max) = of_column(&parser.parse_data_type().unwrap())?;
+        let parsed = parser.parse_data_type().unwrap();
+        let (data_type, characters_max) = of_column(&parsed)?;
         Ok::<String, Error>(column_name(&Column {
             characters_max,
+            json: is_json(&parsed),
             ..Column::new("c", data_type)
         }))
     };
@@ -101,6 +103,7 @@ fn columns_of_limited_texts_have_their_limit() {
         ("varchar", "TEXT"),
         ("char(2)", "VARCHAR(2)"),
         ("int", "INT"),
+        ("json", "JSON"),
     ] {
         assert_eq!(column(text).unwrap(), named);
     }

@@ -280,6 +280,7 @@ fn describe(manifest: &Manifest, table: &Table, all: bool) -> String {
                 column.name.clone(),
                 match column.characters_max {
                     Some(characters) => format!("varchar({characters})"),
+                    None if column.json => "json".to_owned(),
                     None => sql_type(&column.data_type),
                 } + &merge_text(column),
                 if column.nullable { "" } else { "not null" }.to_owned(),

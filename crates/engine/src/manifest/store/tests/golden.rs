@@ -117,6 +117,7 @@ fn files_of_earlier_versions_are_read() {
         (4, golden_story_4()),
         (5, golden_story_5()),
         (6, golden_story_6()),
+        (7, golden_story_7()),
     ];
     for (version, story) in stories {
         let world = Env::test(1);
@@ -320,6 +321,22 @@ fn golden_story_7() -> Story {
     let target = Alteration::SetFreshnessTarget(Some(10_000_000));
     let edit = story.alter_edit(&table, &[target]);
     story.apply(edit);
+    story
+}
+
+/// And which texts are JSON.
+fn golden_story_8() -> Story {
+    let mut story = golden_story_7();
+    let (table, view) = (story.manifest.next_table, story.manifest.next_view);
+    let mut documents = crate::manifest::testing::table("documents", table, view);
+    let value = documents.columns.last_mut().unwrap();
+    (value.data_type, value.json) = (DataType::Utf8, true);
+    story.apply(Edit::Transaction {
+        ddl: vec![Ddl::Create { table: documents }],
+        batch: None,
+        own_scu: false,
+        clock_micros: story.now_micros,
+    });
     story
 }
 
@@ -527,9 +544,9 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 14] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51];
+    const CHECKPOINTS: [u64; 15] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51, 52];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
-    let story = golden_story_7();
+    let story = golden_story_8();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {
