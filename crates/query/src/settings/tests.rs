@@ -15,6 +15,8 @@ fn what_is_set_is_shown() {
         ("lazybase.read_modify_write", "true", "on"),
         ("datafusion.execution.batch_size", "1024", "1024"),
         ("application_name", "tests", "tests"),
+        ("client_min_messages", "Warning", "warning"),
+        ("client_min_messages", "debug", "debug2"),
         ("statement_timeout", "2s", "2000"),
         ("idle_in_transaction_session_timeout", "5min", "300000"),
     ] {
@@ -67,6 +69,7 @@ fn wrong_values_are_refused() {
         ("lazybase.freshness", "soon"),
         ("lazybase.on_miss", "panic"),
         ("lazybase.monotonic", "perhaps"),
+        ("client_min_messages", "panic"),
         ("datafusion.execution.batch_size", "many"),
     ] {
         assert_eq!(
