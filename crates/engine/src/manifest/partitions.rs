@@ -101,15 +101,19 @@ impl Manifest {
         })
     }
 
-    /// The numbers of dropped partitions that no run holds rows of.
+    /// The numbers of dropped partitions that no run holds rows of. What a transaction alone has
+    /// dropped keeps its number: unsorted rows may lie there, and their keys begin with it.
     fn forgettable(&self, table: &Table) -> Result<Vec<u32>> {
         let Some(partitioner) = Partitioner::of(table)? else {
             return Ok(Vec::new());
         };
+        let stored = self.tables.get(&table.id);
+        let stored = stored.and_then(|state| state.table.partitioning.as_ref()?.range.as_ref());
+        let takes_rows = |number: u32| stored.is_some_and(|rule| rule.is_live(number));
         let dropped = table.partitioning.iter().flat_map(|rules| &rules.range);
         let dropped = dropped.flat_map(|rule| &rule.partitions);
         let mut numbers: BTreeSet<u32> = dropped
-            .filter(|partition| partition.dropped)
+            .filter(|partition| partition.dropped && !takes_rows(partition.number))
             .map(|partition| partition.number)
             .collect();
         if numbers.is_empty() {
