@@ -325,8 +325,12 @@ impl Manifest {
         }
         let next = table.version;
         self.next_version(table.id, Some(VersionStep { base, next }))?;
-        check_succession(&self.table_mut(table.id)?.table, table)?;
-        self.define(table, clock_micros)
+        let before = Arc::clone(&self.table_mut(table.id)?.table);
+        check_succession(&before, table)?;
+        // Partitions have DDL of their own: a transaction may know them by other numbers.
+        let mut table = table.clone();
+        table.partitioning.clone_from(&before.partitioning);
+        self.define(&table, clock_micros)
     }
 
     /// The version that a table gets, if it has the one that it is changed from.
