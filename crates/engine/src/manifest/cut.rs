@@ -14,7 +14,8 @@ use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
 use super::apply::{has_names_of, view_fits};
 use super::check::check_loaded;
 use super::edit::Edit;
-use super::state::{Manifest, RangeState, Run, RunId, RunKind, RunRef, TableState};
+use super::state::{KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, TableState};
+use crate::key::{Key, Partitioner};
 use crate::read::damaged::DamagedFiles;
 use crate::read::paths::{RangePaths, ReadIndex, segments_in};
 
@@ -128,9 +129,14 @@ impl Manifest {
         state: &TableState,
         boundary: ScuNumber,
     ) -> Result<TableState> {
+        // A partition may have been there that is forgotten by now, and its range with it.
+        let partitioner = Partitioner::of(state.at(boundary))?;
+        let begins = partitioner.map_or_else(Vec::new, |partitioner| partitioner.cuts());
         let mut ranges = Vec::with_capacity(state.ranges.len());
-        for at in 0..state.ranges.len() {
-            ranges.push(Arc::new(self.range_at(cut, state, at, boundary)?));
+        for (at, known) in state.ranges.iter().enumerate() {
+            for range in pieces(&known.range, &begins) {
+                ranges.push(Arc::new(self.range_at(cut, state, (at, range), boundary)?));
+            }
         }
         let older = state.older.iter().filter(|older| older.through < boundary);
         Ok(TableState {
@@ -141,15 +147,15 @@ impl Manifest {
         })
     }
 
-    /// One range, with runs of its own that lead to the boundary.
+    /// One range, which is that of a number or lies in it, with runs of its own that lead to the
+    /// boundary.
     fn range_at(
         &self,
         cut: &mut Manifest,
         state: &TableState,
-        at: usize,
+        (at, range): (usize, KeyRange),
         boundary: ScuNumber,
     ) -> Result<RangeState> {
-        let range = &state.ranges[at].range;
         let paths = RangePaths::new(self, state, at, &DamagedFiles::new());
         let ids = paths
             .all_runs(boundary)
@@ -175,7 +181,7 @@ impl Manifest {
             let end = later.next().map_or(boundary, |first| first.previous());
             run.span.last = end;
             run.changes_through = run.changes_through.min(end);
-            run.segments = segments_in(run, range).to_vec();
+            run.segments = segments_in(run, &range).to_vec();
         }
         let mut entries = Vec::with_capacity(runs.len());
         for mut run in runs {
@@ -185,10 +191,20 @@ impl Manifest {
             cut.runs.insert(run.id, Arc::new(run));
         }
         Ok(RangeState {
-            range: range.clone(),
+            range,
             runs: entries,
         })
     }
+}
+
+/// A range, cut at those of the keys that lie inside; these rise.
+fn pieces(range: &KeyRange, cuts: &[Key]) -> Vec<KeyRange> {
+    let is_inside = |cut: &&Key| range.contains(cut) && range.low.as_ref() != Some(*cut);
+    let inside = || cuts.iter().filter(is_inside).cloned().map(Some);
+    let lows = std::iter::once(range.low.clone()).chain(inside());
+    let highs = inside().chain([range.high.clone()]);
+    let pieces = lows.zip(highs);
+    pieces.map(|(low, high)| KeyRange { low, high }).collect()
 }
 
 /// Numbers the parts of each sort from 0: some may have left the range before.

@@ -187,6 +187,22 @@ fn a_partition_is_remembered_while_runs_may_hold_its_rows_and_forgotten_then() {
     );
 }
 
+#[test]
+fn a_cut_has_the_ranges_of_partitions_that_were_forgotten_since() {
+    let mut story = story();
+    for _ in 0..2 {
+        story.seal();
+        story.sort(&[], 0);
+    }
+    // Nothing holds rows of it, so the other partition in its place makes it forgotten.
+    change(&mut story, PartitionChange::Drop(bounds(20, 30))).unwrap();
+    change(&mut story, PartitionChange::Add(bounds(20, 25))).unwrap();
+    assert!(!lows(&story).contains(&Some(Key::new(prefix(0, 2)))));
+    story.manifest = story.manifest.cut_at(ScuNumber(1)).unwrap();
+    assert!(lows(&story).contains(&Some(Key::new(prefix(0, 2)))));
+    assert!(lows(&story).contains(&Some(Key::new(prefix(1, 2)))));
+}
+
 /// Merges the current runs of a partition's range to a base.
 fn merge_all(story: &mut Story, bucket: u16, number: u32) {
     let key = Key::new(prefix(bucket, number));
