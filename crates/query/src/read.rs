@@ -72,9 +72,6 @@ pub(crate) async fn query(
     {
         return Ok(answer);
     }
-    let mut query = query;
-    let visible = session.visible();
-    key_order::order(&mut query, |name| visible.table(name));
     let opened = open(session, Statement::Query(query), clauses, sql).await?;
     let schema = opened.rows.schema();
     let rows = ours(opened.rows, sql);
@@ -138,6 +135,12 @@ pub(crate) async fn run(
         None => own::Buffered::default(),
     };
     let (context, names) = session.context(snapshot.clone(), buffered, target);
+    if let Statement::Query(query) = &mut statement {
+        let gate = session.gate_now();
+        // To sort by what may not be read would be refused.
+        let may_order = |table: &Arc<Table>| gate.may_read(table, &table.key_indices()).is_ok();
+        key_order::order(query, |name| names.definition(name).ok().filter(may_order));
+    }
     natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
     let begun = context.run(statement, sql, Some(session.seat())).await?;

@@ -4,6 +4,7 @@
 //! one snapshot. Filters on the key narrow what is read and are tested again; all others are
 //! DataFusion's alone, after rows are reconciled (trap 1 of the design, section 5).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -154,6 +155,22 @@ impl LazyTable {
             Views::Named(view) => view,
             Views::Choice(_) => &self.table,
         }
+    }
+
+    /// The definition of what is read in the place of what is named, with its key under the names
+    /// that the statement knows: a table of the past may call otherwise what a view of now shows.
+    fn as_named<'t>(&self, read: &'t Table) -> Cow<'t, Table> {
+        let named = &self.named().columns;
+        let mut alike = Cow::Borrowed(read);
+        for at in read.key_indices() {
+            let column = &read.columns[at];
+            let known = named.iter().find(|known| known.id == column.id);
+            let name = known.map_or("", |known| known.name.as_str());
+            if column.name != name {
+                name.clone_into(&mut alike.to_mut().columns[at].name);
+            }
+        }
+        alike
     }
 
     fn note(&self, mut access: String, sources: &[SourceDescription], sight: &Sight) {
@@ -308,7 +325,7 @@ impl LazyTable {
         let Some(shape) = self.shape_of(view, scan)? else {
             return Ok(None);
         };
-        let range = match prune::access(view, scan.filters)? {
+        let range = match prune::access(&self.as_named(view), scan.filters)? {
             Access::Nothing => return Ok(None),
             Access::Keys(keys) => KeyRange {
                 low: keys.first().cloned(),
@@ -410,7 +427,8 @@ impl LazyTable {
             .with_sqlstate("42703")
         })?;
         let width = self.named().columns.len();
-        let (access, ranges, order) = match prune::access(&self.table, scan.filters)? {
+        let access = prune::access(&self.as_named(&self.table), scan.filters)?;
+        let (access, ranges, order) = match access {
             Access::Nothing => {
                 let words = "nothing: the predicate on the key is never true".to_owned();
                 self.note(words, &[], &scan.sight);
