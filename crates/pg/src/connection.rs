@@ -23,7 +23,7 @@ use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus,
 use tokio::time::Sleep;
 
 use crate::cells::Rows;
-use crate::cursors::Cursor;
+use crate::cursors::{Cursor, is_commit};
 use crate::extended::{Portal, Statement};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, SEND_BYTES, Wire};
@@ -174,7 +174,7 @@ impl Connection {
         }
         if self.session.transaction_status() == TransactionStatus::None {
             self.portals.clear();
-            self.end_cursors();
+            self.end_cursors(false);
         }
         self.ready();
         Ok(())
@@ -198,7 +198,7 @@ impl Connection {
             drop(session.query("ROLLBACK").await);
         }
         self.portals.clear();
-        self.end_cursors();
+        self.end_cursors(ended.as_ref().is_ok_and(is_commit));
         Ok(ended.map(|answer| self.note(&answer)))
     }
 

@@ -4,6 +4,7 @@
 //!   DECLARE   runs the query up to its first rows   -> Cursor, under its name
 //!   FETCH     takes as many rows as it says; they are made as the query goes on
 //!   COMMIT    ends those that are not WITH HOLD; these go on with the snapshot that they have
+//!   ROLLBACK  ends all that were declared since BEGIN: they may have rows that never were
 //! ```
 //!
 //! Invariant CUR-1: they only go forward, so that nothing that was sent is kept.
@@ -53,6 +54,8 @@ pub(crate) struct Cursor {
     /// Rows that were not asked for yet, and how many of them were.
     batch: Option<(RecordBatch, usize)>,
     held: bool,
+    /// Whether it is held, and no transaction can take its rows back any more.
+    stays: bool,
     binary: bool,
     _listed: ListedCursor,
 }
@@ -199,6 +202,11 @@ fn fetch(rest: &str, sends: bool) -> Result<CursorStatement> {
     }
 }
 
+/// Whether what ended a transaction has committed it: COMMIT of one that failed has not.
+pub(crate) fn is_commit(ended: &AnswerStream) -> bool {
+    ended.tag() == "COMMIT"
+}
+
 fn unknown(name: &str) -> Error {
     Error::not_found(format!("there is no cursor {name:?}")).with_sqlstate("34000")
 }
@@ -247,6 +255,7 @@ impl Connection {
             answer,
             batch: None,
             held,
+            stays: held && !self.session.in_transaction(),
             binary,
             _listed: self.session.list_cursor(name, facts),
         };
@@ -254,9 +263,12 @@ impl Connection {
         Ok("DECLARE CURSOR".to_owned())
     }
 
-    /// Ends the cursors that end with their transaction.
-    pub(crate) fn end_cursors(&mut self) {
-        self.cursors.retain(|_, cursor| cursor.held);
+    /// Ends the cursors that end with their transaction, which was committed or was not.
+    pub(crate) fn end_cursors(&mut self, committed: bool) {
+        self.cursors.retain(|_, cursor| {
+            cursor.stays |= cursor.held && committed;
+            cursor.stays
+        });
     }
 
     /// Tells the columns of a cursor.

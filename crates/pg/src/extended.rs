@@ -374,7 +374,8 @@ impl Connection {
         if portal.statement.kind == Kind::End {
             // Those of its transaction have ended with it.
             self.portals.clear();
-            self.end_cursors();
+            let committed = portal.answer.as_ref().is_some_and(cursors::is_commit);
+            self.end_cursors(executed.is_ok() && committed);
         }
         if executed.is_ok() {
             self.portals.insert(name, portal);

@@ -11,6 +11,7 @@ use lazybase_query::{Placed, TransactionStatus, split_script};
 use pgwire::messages::response::EmptyQueryResponse;
 
 use crate::connection::{Connection, Outcome};
+use crate::cursors::is_commit;
 use crate::input::Gone;
 use crate::types;
 use crate::words::{self, Kind};
@@ -29,7 +30,7 @@ impl Connection {
         }
         if self.session.transaction_status() == TransactionStatus::None {
             self.portals.clear();
-            self.end_cursors();
+            self.end_cursors(false);
         }
         self.ready();
         Ok(())
@@ -106,7 +107,7 @@ impl Connection {
         if kind == Kind::End {
             // Another transaction may have begun with it.
             self.portals.clear();
-            self.end_cursors();
+            self.end_cursors(is_commit(&answer));
         }
         self.note(&answer);
         Ok(Ok(answer.tag()))

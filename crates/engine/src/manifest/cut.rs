@@ -135,7 +135,12 @@ impl Manifest {
         let mut ranges = Vec::with_capacity(state.ranges.len());
         for (at, known) in state.ranges.iter().enumerate() {
             for range in pieces(&known.range, &begins) {
-                ranges.push(Arc::new(self.range_at(cut, state, (at, range), boundary)?));
+                ranges.push(Arc::new(self.range_at(
+                    cut,
+                    state,
+                    (at, range),
+                    boundary,
+                )?));
             }
         }
         let older = state.older.iter().filter(|older| older.through < boundary);

@@ -53,6 +53,36 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
     served.stop().await;
 }
 
+/// They may have rows that the transaction wrote, and nobody else has ever seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn held_cursors_of_a_transaction_that_is_rolled_back_end_with_it() {
+    let served = served().await;
+    let client = served.client().await;
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    run("DECLARE before CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    run("BEGIN").await;
+    run("INSERT INTO t (k) VALUES (0)").await;
+    run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    run("ROLLBACK").await;
+    assert_eq!(sqlstate(client.simple_query("FETCH h").await), "34000");
+    run("BEGIN").await;
+    run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    assert_eq!(
+        sqlstate(client.simple_query("SELECT missing FROM t").await),
+        "42703"
+    );
+    run("COMMIT").await;
+    assert_eq!(sqlstate(client.simple_query("FETCH h").await), "34000");
+    run("BEGIN").await;
+    run("INSERT INTO t (k) VALUES (0)").await;
+    run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    run("COMMIT").await;
+    run("BEGIN; ROLLBACK").await;
+    assert_eq!(cells(&client, "FETCH 2 FROM h").await, [["0"], ["1"]]);
+    assert_eq!(cells(&client, "FETCH 1 FROM before").await, [["1"]]);
+    served.stop().await;
+}
+
 /// PostgreSQL says the same of a cursor with NO SCROLL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cursors_never_go_back() {
