@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::read::Snapshot;
+use lazybase_engine::stages::ingest::check_partitions;
 use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::{Error, Result, Table};
 
@@ -67,8 +68,8 @@ impl<'m> Moved<'m> {
     /// the table with their new values.
     ///
     /// # Errors
-    /// `Invalid` (23505) where a row would get the key of another one of the statement;
-    /// `Unavailable` (53200) when they take too much memory.
+    /// `Invalid` (23505) where a row would get the key of another one of the statement, or (23514)
+    /// one that no partition takes; `Unavailable` (53200) when they take too much memory.
     pub(super) async fn take(
         &mut self,
         sink: &mut Sink,
@@ -85,6 +86,8 @@ impl<'m> Moved<'m> {
                 Arc::clone(given.map_or(old, |(_, values)| values))
             })
             .collect();
+        let first_row = self.met.len() as u64 + 1;
+        check_partitions(self.table, &self.in_place(new.clone()), first_row)?;
         let encoded = [
             self.codec.encode_columns(keys)?,
             self.codec.encode_columns(&new)?,
@@ -114,17 +117,7 @@ impl<'m> Moved<'m> {
     /// # Errors
     /// `Invalid` (23505) where one has; what reading meets.
     pub(super) async fn check(&self, session: &Shared, snapshot: &Snapshot) -> Result<()> {
-        let partitioner = self.codec.partitioner();
-        // No row can have a key that no partition takes.
-        let may_be = |key: &&Key| {
-            partitioner.is_none_or(|partitioner| !partitioner.is_nowhere(key.as_bytes()))
-        };
-        let mut new: Vec<Key> = self
-            .met
-            .difference(&self.left)
-            .filter(may_be)
-            .cloned()
-            .collect();
+        let mut new: Vec<Key> = self.met.difference(&self.left).cloned().collect();
         if new.is_empty() {
             return Ok(());
         }
