@@ -361,9 +361,10 @@ impl Visible {
         Arc::new(view)
     }
 
-    /// The secondary view of a name.
+    /// The secondary view of a name; a temporary table of the same name stands before it.
     pub(crate) fn view(&self, name: &str) -> Option<Arc<Table>> {
-        self.views().into_iter().find(|view| view.name == name)
+        let view = self.views().into_iter().find(|view| view.name == name);
+        view.filter(|_| self.table(name).is_none())
     }
 
     /// The table whose rows are meant where a name is read: its own, or that of its view.
