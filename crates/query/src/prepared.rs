@@ -14,12 +14,14 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
+use lazybase_engine::read::Snapshot;
 use lazybase_model::{
     Column, Error, ErrorKind, Freshness, Result, SchemaVersion, Table, TableId, TextPlace,
 };
 use tracing::Instrument;
 
 use crate::answer::{Answer, AnswerStream, Columns, Definitions};
+use crate::catalog::definition_in;
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
@@ -458,9 +460,17 @@ impl Prepared {
         for number in parameters::in_limit(&query) {
             self.types[number - 1].get_or_insert(DataType::Int64);
         }
-        let (context, names) = self.session.context(None, Buffered::default(), None);
         let mut statement = ast::Statement::Query(query);
-        let tables = stored_tables(&statement, &self.session, target)?;
+        let mut tables = stored_tables(&statement, &self.session, target)?;
+        let snapshot = self.past(&tables).await;
+        if let Some(snapshot) = &snapshot {
+            for table in &mut tables {
+                if let Ok(then) = definition_in(snapshot, table) {
+                    *table = then;
+                }
+            }
+        }
+        let (context, names) = self.session.context(snapshot, Buffered::default(), None);
         for (number, data_type) in parameters::in_calls(&statement) {
             self.types[number - 1].get_or_insert(data_type);
         }
@@ -498,6 +508,17 @@ impl Prepared {
             // Without the values the planner can't type every expression: it may with them.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Where the tables may have other columns than now, a snapshot that tells which. Why there is
+    /// none is said by whoever runs the statement.
+    async fn past(&self, tables: &[Arc<Table>]) -> Option<Snapshot> {
+        let clauses = self.statement.clauses;
+        if tables.is_empty() || !(clauses.as_of.is_some() || self.session.has_snapshot()) {
+            return None;
+        }
+        let ids = tables.iter().map(|table| table.id).collect();
+        self.session.glance(&clauses, Some(ids)).await.ok()
     }
 
     async fn look_at_insert(&mut self, insert: Insert) -> Result<()> {
