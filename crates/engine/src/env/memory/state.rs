@@ -79,9 +79,12 @@ enum File {
 }
 
 /// A log's bytes as they are read, and how to take back what was not synced.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Log {
+    /// Up to where anything was ever written. Behind that are zeros, of which no copy is made with
+    /// each image of the store: a log file is mostly those.
     bytes: Vec<u8>,
+    len: usize,
     unsynced: Vec<Write>,
 }
 
@@ -135,7 +138,7 @@ impl State {
         let range = range.start as usize..range.end as usize;
         match &self.files[name] {
             File::Whole(bytes) => bytes.slice(range),
-            File::Log(log) => Bytes::copy_from_slice(&self.logs[log].bytes[range]),
+            File::Log(log) => self.logs[log].read(range),
         }
     }
 
@@ -166,7 +169,7 @@ impl State {
             Operation::CutLog { log, bytes } => {
                 if let Some(log) = self.logs.get_mut(log) {
                     log.unsynced.clear();
-                    log.bytes.truncate(*bytes as usize);
+                    log.fit(log.len.min(*bytes as usize));
                 }
             }
             Operation::Delete { name } => {
@@ -205,7 +208,7 @@ impl State {
     fn file_len(&self, file: &File) -> u64 {
         match file {
             File::Whole(bytes) => bytes.len() as u64,
-            File::Log(log) => self.logs[log].bytes.len() as u64,
+            File::Log(log) => self.logs[log].len as u64,
         }
     }
 
@@ -214,24 +217,16 @@ impl State {
             Some(log) => log,
             None => {
                 self.logs_created += 1;
-                let new = Log {
-                    bytes: Vec::new(),
-                    unsynced: Vec::new(),
-                };
-                self.logs.insert(self.logs_created, new);
+                self.logs.insert(self.logs_created, Log::default());
                 self.logs_created
             }
         };
         if let Some(contents) = self.logs.get_mut(&log)
-            && contents.bytes.len() != bytes
+            && contents.len != bytes
         {
             // A file whose length is changed is synced before it is renamed.
             contents.unsynced.clear();
-            match contents.bytes.is_empty() {
-                // Memory that the system zeroes costs nothing until it is used.
-                true => contents.bytes = vec![0; bytes],
-                false => contents.bytes.resize(bytes, 0),
-            }
+            contents.fit(bytes);
         }
         // The log keeps a name throughout, else making a removal durable would forget it.
         self.files.insert(name.to_owned(), File::Log(log));
@@ -268,15 +263,33 @@ impl State {
 }
 
 impl Log {
+    /// Reads a range that is inside the log.
+    fn read(&self, range: Range<usize>) -> Bytes {
+        let written = range.start.min(self.bytes.len())..range.end.min(self.bytes.len());
+        let mut bytes = self.bytes[written].to_vec();
+        bytes.resize(range.len(), 0);
+        bytes.into()
+    }
+
+    /// Brings the log to a length, with zeros where it grows.
+    fn fit(&mut self, len: usize) {
+        self.bytes.truncate(len);
+        self.len = len;
+    }
+
     fn write(&mut self, offset: usize, new: &Bytes) {
         let end = offset + new.len();
         // A recycled log may be shorter than its former writer believes.
-        if let Some(place) = self.bytes.get_mut(offset..end) {
-            let old = Bytes::copy_from_slice(place);
-            place.copy_from_slice(new);
-            let new = new.clone();
-            self.unsynced.push(Write { offset, old, new });
+        if end > self.len {
+            return;
         }
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        let old = Bytes::copy_from_slice(&self.bytes[offset..end]);
+        self.set(offset, new);
+        let new = new.clone();
+        self.unsynced.push(Write { offset, old, new });
     }
 
     fn crash(&mut self, unsynced: Unsynced, random: &SeededRandom) {
