@@ -226,8 +226,8 @@ fn a_file_that_was_refused_and_is_damaged_after_all_is_marked() {
     assert!(!world.is_marked());
     block_on(world.memory.delete(&base)).unwrap();
     disk.clear();
-    block_on(instance.verify(&|_| {})).unwrap();
-    wait_for(&instance, "the mark", |_| world.is_marked());
+    world.until_marked(&instance, instance.verify(&|_| {}));
+    assert!(world.is_marked());
     world.faults.clear();
     wait_until_healed(&instance);
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();

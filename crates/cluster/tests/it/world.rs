@@ -67,15 +67,19 @@ impl World {
 
     /// `VERIFY TABLE`, given up as soon as a file was found to be wrong.
     pub(crate) fn verify_until_marked(&self, instance: &Instance, table: &str) {
+        self.until_marked(instance, instance.verify_table(table, 1.0, &|_| {}));
+    }
+
+    /// Does this until a damaged file is named: to its end, it would wait for the file to be made
+    /// again, and where that can't be, for a minute.
+    pub(crate) fn until_marked(&self, instance: &Instance, work: impl Future + Unpin) {
         block_on(async {
-            let progress = |_: f64| {};
-            let verifying = instance.verify_table(table, 1.0, &progress);
             let found = async {
                 while self.memory.list(MARKS).await.unwrap().is_empty() {
                     instance.env().clock.sleep(Duration::from_millis(5)).await;
                 }
             };
-            select(verifying, Box::pin(found)).await;
+            select(work, Box::pin(found)).await;
         });
     }
 }
