@@ -16,7 +16,7 @@ use arrow_flight::{FlightData, FlightInfo, Ticket};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use lazybase_flight::{Options, Server};
-use lazybase_query::Database;
+use lazybase_query::{Database, OpenOptions};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,7 +42,11 @@ impl Served {
 
     pub(crate) async fn start_with(options: Options) -> Served {
         let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let mut open = OpenOptions::default();
+        // Log files are filled with zeros ahead of time, for which each test would wait.
+        open.settings.log_file_bytes = 1 << 20;
+        let path = folder.path().join("db");
+        let database = Database::open_with(path, open).await.unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(database.clone(), address, options)
             .await

@@ -32,8 +32,10 @@ impl Served {
         Served::start_over(OpenOptions::default(), options).await
     }
 
-    /// A server over a database that is opened in some way.
-    pub(crate) async fn start_over(open: OpenOptions, options: Options) -> Served {
+    /// A server over a database that is opened in some way; with small log files, which are filled
+    /// with zeros ahead of time.
+    pub(crate) async fn start_over(mut open: OpenOptions, options: Options) -> Served {
+        open.settings.log_file_bytes = 1 << 20;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
         let database = Database::open_with(path, open).await.unwrap();
