@@ -290,12 +290,20 @@ async fn connect(
     let server = stream.local_addr().ok();
     let mut wire = Wire::new(stream);
     let beginning = Beginning::of(&shared);
+    let mut stop = shared.stop.subscribe();
     let begun = match &beginning {
         None => Err(too_many(shared.options.connections_max)),
-        Some(_) => match within(STARTUP, begin(&shared, &mut wire, peer)).await {
-            Some(Ok(begun)) => begun,
-            Some(Err(Gone)) | None => return,
-        },
+        Some(_) => {
+            let begun = tokio::select! {
+                begun = within(STARTUP, begin(&shared, &mut wire, peer)) => begun,
+                // Who has not begun runs nothing that could be waited for.
+                _ = stop.wait_for(|stop| *stop != Stop::NotYet) => None,
+            };
+            match begun {
+                Some(Ok(begun)) => begun,
+                Some(Err(Gone)) | None => return,
+            }
+        }
     };
     drop(beginning);
     match begun {

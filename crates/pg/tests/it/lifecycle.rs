@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use lazybase_pg::{Descriptors, Options, Server};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::raw::Raw;
@@ -115,6 +115,18 @@ async fn a_statement_that_outlives_the_grace_is_told_so() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     served.stop().await;
     assert_eq!(sqlstate(running.await.unwrap()), "57P01");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_connected_and_says_nothing_holds_up_no_stop() {
+    let served = Served::start().await;
+    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    // It is heard: what it asks for is declined.
+    let encryption = [0, 0, 0, 8, 4, 210, 22, 47];
+    silent.write_all(&encryption).await.unwrap();
+    assert_eq!(silent.read_u8().await.unwrap(), b'N');
+    let stopped = tokio::time::timeout(Duration::from_secs(5), served.stop()).await;
+    stopped.expect("the server waits for it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
