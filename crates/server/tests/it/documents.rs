@@ -9,6 +9,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::run::SMALL_LOGS;
+
 /// A fenced block.
 struct Block {
     /// Where it stands, for messages.
@@ -67,6 +69,7 @@ impl Block {
         command
             .env("PATH", format!("{}:{path}", binaries.display()))
             .env("LAZYBASE_DB", "docs.lb")
+            .envs([SMALL_LOGS])
             .current_dir(folder)
             .stdin(Stdio::null());
         Some(command)

@@ -6,6 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+/// Log files are filled with zeros ahead of time, for which each run would wait.
+pub(crate) const SMALL_LOGS: (&str, &str) = ("LAZYBASE_LOG_FILE_BYTES", "1 MiB");
+
 /// A folder for a database and files.
 pub(crate) struct Place {
     folder: TempDir,
@@ -40,6 +43,7 @@ impl Place {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lazybase"));
         command.arg("--db").arg(self.path("db")).args(args);
+        command.envs([SMALL_LOGS]);
         command.env_remove("LAZYBASE_DB").stdin(Stdio::null());
         command
     }
