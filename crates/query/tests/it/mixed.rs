@@ -710,7 +710,7 @@ async fn features_stand_beside_each_other() {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => {
             let stories = std::env::var("LAZYBASE_FEATURE_STORIES");
-            (0..stories.map_or(10, |stories| stories.parse().unwrap())).collect()
+            (0..stories.map_or(5, |stories| stories.parse().unwrap())).collect()
         }
     };
     let mut through_views = 0;
