@@ -11,8 +11,10 @@ use futures::StreamExt;
 use lazybase_cluster::StageName;
 use lazybase_query::{Answer, Database, Op};
 
+use crate::open_in;
+
 async fn database(folder: &tempfile::TempDir) -> Database {
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = open_in(folder.path()).await;
     let session = database.session();
     session
         .execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL DEFAULT 'x', n BIGINT)")
@@ -388,7 +390,7 @@ async fn settle_tells_how_far_it_has_come() {
 #[tokio::test]
 async fn appenders_take_natural_keys_as_structs() {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = open_in(folder.path()).await;
     let session = database.session();
     let tables = "CREATE TABLE files (id IDKEY, host TEXT, n BIGINT, PRIMARY KEY (host, n));
         CREATE TABLE sizes (file IDKEY REFERENCES files, at BIGINT, PRIMARY KEY (file, at))";

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Int16Type, Int64Type};
-use lazybase_cluster::SettleTo;
+use lazybase_cluster::{Settings, SettleTo};
 use lazybase_query::{Database, Op, Session};
 
+use crate::in_memory;
 use crate::stages::{Mix, Pipeline};
 
 /// A row of the naive model: hits (SUM), low (MIN), first (FIRST), last.
@@ -228,7 +229,7 @@ async fn check(session: &Session, model: &Model, note: &str) {
 
 async fn run(mix: Mix, layout: &str, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let pipeline = Pipeline::new(database.clone(), mix);
     pipeline.start().await.unwrap();
     let session = database.session();
@@ -269,8 +270,7 @@ async fn counters_in_every_way_and_stage_are_those_of_a_map() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_arrow_may_leave_out_what_is_combined() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path()).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let session = database.session();
     let create = "CREATE TABLE t (k TEXT PRIMARY KEY, n SMALLINT DEFAULT 5 MERGE SUM, v TEXT)";
     session.execute(create).await.unwrap();

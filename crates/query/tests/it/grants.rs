@@ -4,6 +4,8 @@
 use lazybase_query::{Database, Session};
 use tempfile::TempDir;
 
+use crate::open_in;
+
 struct World {
     folder: TempDir,
     database: Database,
@@ -13,7 +15,7 @@ struct World {
 impl World {
     async fn new(setup: &str) -> World {
         let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let database = open_in(folder.path()).await;
         let admin = database.session();
         admin.execute(setup).await.unwrap();
         World {
@@ -39,7 +41,7 @@ impl World {
         drop(admin);
         database.close().await.unwrap();
         drop(database);
-        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let database = open_in(folder.path()).await;
         let admin = database.session();
         World {
             folder,

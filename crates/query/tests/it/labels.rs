@@ -10,9 +10,9 @@ use std::sync::Arc;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_query::{Database, Session};
 
-use crate::rows;
 use crate::stages::{Mix, Pipeline};
 use crate::views::{Dice, open};
+use crate::{open_in, rows};
 
 mod leaks;
 mod model;
@@ -431,7 +431,7 @@ async fn labels_that_come_later_count_for_what_was_prepared_before() {
 /// A database of its own with the given statements run on it.
 async fn world(setup: &str) -> (Arc<tempfile::TempDir>, Database, Session) {
     let folder = Arc::new(tempfile::tempdir().unwrap());
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = open_in(folder.path()).await;
     let session = database.session();
     session.execute(setup).await.unwrap();
     (folder, database, session)

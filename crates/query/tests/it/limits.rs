@@ -16,12 +16,7 @@ use lazybase_model::ErrorKind;
 use lazybase_model::limits::{DELETE_GRACE, PIN_LIFETIME};
 use lazybase_query::{AnswerStream, Database, OpenOptions};
 
-use crate::rows;
-
-async fn open(settings: Settings) -> Database {
-    let env = Env::system(Arc::new(MemoryStore::new()));
-    Database::open_env(env, settings).await.unwrap()
-}
+use crate::{in_memory, rows};
 
 /// 200,000 rows, about 20 MB of texts that are all different.
 const BIG: &str = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
@@ -30,7 +25,7 @@ const BIG: &str = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_past_its_memory_fails_alone() {
-    let database = open(Settings {
+    let database = in_memory(Settings {
         query_memory: 24 << 20,
         ..Settings::default()
     })
@@ -74,7 +69,7 @@ async fn a_query_past_its_memory_fails_alone() {
 /// A few rows of a large batch in memory are counted as what they are, not as what they lie in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_part_of_a_large_batch_takes_little_memory() {
-    let database = open(Settings {
+    let database = in_memory(Settings {
         seal_age: Duration::from_secs(3600),
         ..Settings::default()
     })
@@ -387,7 +382,7 @@ async fn what_is_spilt_lies_in_the_databases_folder_and_goes() {
 /// A transaction that empties a table and fills it again may fill an SCU while its own is held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_scu_that_is_sealed_behind_a_held_one_stays_sealed() {
-    let database = open(Settings {
+    let database = in_memory(Settings {
         seal_bytes: 1024,
         seal_age: Duration::from_secs(3600),
         ..Settings::default()

@@ -27,14 +27,17 @@ mod types;
 mod views;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use async_trait::async_trait;
+use lazybase_cluster::Settings;
+use lazybase_engine::env::Env;
+use lazybase_engine::env::memory::MemoryStore;
 use lazybase_model::TextPlace;
-use lazybase_query::{Database, Session};
+use lazybase_query::{Database, OpenOptions, Session};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 use crate::stages::{Mix, Pipeline};
@@ -129,6 +132,22 @@ async fn rows(session: &Session, sql: &str) -> Vec<Vec<String>> {
     last.batches.iter().flat_map(texts).collect()
 }
 
+/// A database in memory. Most tests ask what SQL means, which no disk has a say in: over one they
+/// would wait for it to sync more than for anything else.
+async fn in_memory(settings: Settings) -> Database {
+    let env = Env::system(Arc::new(MemoryStore::without_history()));
+    Database::open_env(env, settings).await.unwrap()
+}
+
+/// A database in a folder, which may be opened again. Its log files are small: they are filled with
+/// zeros ahead of time, for which a test would wait.
+async fn open_in(folder: &Path) -> Database {
+    let mut options = OpenOptions::default();
+    options.settings.log_file_bytes = 1 << 20;
+    let opened = Database::open_with(folder.join("db"), options).await;
+    opened.unwrap()
+}
+
 fn files() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
@@ -147,8 +166,7 @@ async fn run_all(mix: Mix) {
         .into_iter()
         .filter(|f| f.to_string_lossy().contains(&wanted))
     {
-        let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let database = in_memory(Settings::default()).await;
         let pipeline = Arc::new(Pipeline::new(database.clone(), mix));
         pipeline.start().await.unwrap();
         let mut runner = Runner::new(|| async {
@@ -204,8 +222,7 @@ async fn each_mix_reads_the_stages_that_it_is_named_for() {
         ),
         (Mix::Authority, vec![Stage::Authority]),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path().join("db")).await.unwrap();
+        let database = in_memory(Settings::default()).await;
         let pipeline = Arc::new(Pipeline::new(database.clone(), mix));
         pipeline.start().await.unwrap();
         let mut connection = Connection {

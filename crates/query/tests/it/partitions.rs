@@ -2,15 +2,13 @@
 //! partitions at every mix of stages, with every horizon that was seen read again at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use lazybase_cluster::Settings;
-use lazybase_engine::env::Env;
-use lazybase_engine::env::memory::MemoryStore;
-use lazybase_query::{Database, OpenOptions, Session};
+use lazybase_query::{Database, Session};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
+use crate::in_memory;
 use crate::stages::{Mix, Pipeline};
 
 /// Rows by key: two numbers and a text between them.
@@ -126,8 +124,8 @@ fn values(rows: &[(i64, String, i64, i64)]) -> String {
 }
 
 impl World {
-    async fn new(folder: &std::path::Path, rule: &str, mix: Mix) -> World {
-        let database = Database::open(folder.join("db")).await.unwrap();
+    async fn new(rule: &str, mix: Mix) -> World {
+        let database = in_memory(Settings::default()).await;
         let pipeline = Pipeline::new(database.clone(), mix);
         pipeline.start().await.unwrap();
         let session = database.session();
@@ -380,8 +378,7 @@ async fn story(
     ops: &[(Op, Vec<Ask>)],
     past: &[Ask],
 ) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut world = World::new(folder.path(), rule, mix).await;
+    let mut world = World::new(rule, mix).await;
     world.make(made_with).await?;
     for (op, asks) in ops {
         world.pipeline.before(false).await.unwrap();
@@ -410,17 +407,11 @@ async fn story(
 /// A range inside a partition that outgrows its size is cut, and dropped with its partition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ranges_are_cut_inside_their_partition() {
-    let folder = tempfile::tempdir().unwrap();
-    let options = OpenOptions {
-        settings: Settings {
-            range_split_bytes: 32 << 10,
-            ..Settings::default()
-        },
-        ..OpenOptions::default()
+    let settings = Settings {
+        range_split_bytes: 32 << 10,
+        ..Settings::default()
     };
-    let database = Database::open_with(folder.path().join("db"), options)
-        .await
-        .unwrap();
+    let database = in_memory(settings).await;
     let session = database.session();
     let run = async |sql: &str| crate::rows(&session, sql).await;
     run(
@@ -475,8 +466,7 @@ async fn a_base_that_is_too_large_at_once_is_cut() {
         range_split_bytes: 256 << 10,
         ..Settings::default()
     };
-    let env = Env::system(Arc::new(MemoryStore::new()));
-    let database = Database::open_env(env, settings).await.unwrap();
+    let database = in_memory(settings).await;
     let session = database.session();
     let run = async |sql: &str| crate::rows(&session, sql).await;
     run("CREATE TABLE t (k INT PRIMARY KEY, v TEXT)").await;
@@ -517,8 +507,7 @@ proptest! {
 /// Also of the shortest lists, which the planner makes equalities of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_of_values_reads_their_partitions_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let session = database.session();
     let made = "CREATE TABLE p (h INT, r INT, k INT, v INT, PRIMARY KEY (h, r, k)) PARTITION BY
             HASH (h) PARTITIONS 16, RANGE (r) SPLIT AT (10, 20, 30);
@@ -560,8 +549,7 @@ async fn a_list_of_values_reads_their_partitions_alone() {
 /// Groups of their own are for rows whose order is of use: others come in as many as are wanted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_without_an_order_come_in_as_few_groups_as_are_wanted() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let session = database.session();
     let made = "CREATE TABLE p (k INT, v INT, PRIMARY KEY (k)) PARTITION BY HASH (k) PARTITIONS 6;
         INSERT INTO p SELECT x, x FROM generate_series(1, 600) AS s (x);

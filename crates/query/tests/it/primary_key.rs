@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use lazybase_query::{Database, Session};
+use lazybase_cluster::Settings;
+use lazybase_query::Session;
+
+use crate::in_memory;
 
 async fn number(session: &Session, sql: &str) -> i64 {
     let answer = session.execute(sql).await.unwrap().pop().unwrap();
@@ -18,8 +22,7 @@ async fn number(session: &Session, sql: &str) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_acknowledged_row_is_lost_to_a_key() {
     const WRITERS: i64 = 3;
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let session = database.session();
     let made = "CREATE TABLE t (k BIGINT, v TEXT)";
     session.execute(made).await.unwrap();
@@ -43,6 +46,8 @@ async fn no_acknowledged_row_is_lost_to_a_key() {
                             refused += 1;
                         }
                     }
+                    // At times long enough for the key to come in between.
+                    tokio::time::sleep(Duration::from_millis(30 * (k as u64 % 5))).await;
                 }
                 refused
             })
@@ -52,8 +57,8 @@ async fn no_acknowledged_row_is_lost_to_a_key() {
     let (mut keyed, mut attempts) = (false, 0);
     while attempts < 10 && !keyed {
         let before = written();
-        while written() < before + 20 {
-            tokio::task::yield_now().await;
+        while written() < before + 5 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         attempts += 1;
         match session.execute("ALTER TABLE t ADD PRIMARY KEY (k)").await {
@@ -63,7 +68,7 @@ async fn no_acknowledged_row_is_lost_to_a_key() {
     }
     let before = written();
     while written() < before + 20 {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     stop.send(true).unwrap();
     for writer in writers {
@@ -82,8 +87,7 @@ async fn no_acknowledged_row_is_lost_to_a_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn owner_and_grants_stay() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let admin = database.session();
     let setup = "CREATE ROLE maker; CREATE ROLE reader; CREATE ROLE clerk; CREATE ROLE other;
                  GRANT CREATE ON DATABASE lazybase TO maker; SET ROLE maker;

@@ -8,7 +8,7 @@ use lazybase_cluster::BatchNumber;
 use lazybase_model::{Result, Token};
 use lazybase_query::{Database, Op, Session};
 
-use crate::rows;
+use crate::{open_in, rows};
 
 const TABLE: &str = "CREATE TABLE t (k INT PRIMARY KEY, v INT, at TIMESTAMP DEFAULT now(), \
     r DOUBLE PRECISION DEFAULT random())";
@@ -33,7 +33,7 @@ async fn numbered(session: &Session, number: u32, sql: &str) -> Result<Option<To
 }
 
 async fn opened(folder: &tempfile::TempDir) -> Database {
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = open_in(folder.path()).await;
     database.session().execute(TABLE).await.unwrap();
     database
 }

@@ -5,6 +5,8 @@ use lazybase_model::{Error, Result};
 use lazybase_query::{Database, Op, Session};
 use tempfile::TempDir;
 
+use crate::open_in;
+
 const ROLES: [&str; 6] = ["owner", "reader", "writer", "columns", "viewer", "nobody"];
 
 const SETUP: &str = "
@@ -26,7 +28,7 @@ const SETUP: &str = "
 
 async fn world() -> (TempDir, Database, Session) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = open_in(folder.path()).await;
     let session = database.session();
     session.execute(SETUP).await.unwrap();
     (folder, database, session)
@@ -228,7 +230,7 @@ async fn what_was_granted_follows_a_table_through_renames_and_goes_with_it() {
     );
     database.close().await.unwrap();
     drop((reader, columns, operator, database));
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = open_in(folder.path()).await;
     let names = text(
         &database.session(),
         "SELECT name FROM lazybase.roles ORDER BY name",

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use lazybase_cluster::StageName;
-use lazybase_query::{Database, Session};
+use lazybase_cluster::{Settings, StageName};
+use lazybase_query::Session;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use crate::rows;
+use crate::{in_memory, rows};
 
 /// How long rows live in these tests: about as long as a few statements take.
 const TTL_MS: i64 = 40;
@@ -42,8 +42,7 @@ async fn past(session: &Session, through: u64) -> Vec<Vec<Vec<String>>> {
 }
 
 async fn story(writes: &[Write], layout: &str) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let instance = database.instance();
     for stage in [StageName::Sort, StageName::Merge, StageName::Authority] {
         instance.pause(stage).await.unwrap();
@@ -125,8 +124,7 @@ proptest! {
 /// though no change meets their keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ended_segments_leave_the_authority() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let session = database.session();
     rows(
         &session,
@@ -161,8 +159,7 @@ async fn ended_segments_leave_the_authority() {
 /// no other column that now stands in its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_column_ends_no_rows() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let session = database.session();
     let create = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, born TIMESTAMP, at TIMESTAMP) \
                   WITH (ttl = '1 day', ttl_column = 'at')";

@@ -16,8 +16,10 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{SortOptions, concat, concat_batches, sort_to_indices, take};
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, IntervalMonthDayNano, i256};
 use arrow::util::display::array_value_to_string;
+use lazybase_cluster::Settings;
 use lazybase_query::{Database, Op, Session};
 
+use crate::in_memory;
 use crate::stages::{Mix, Pipeline};
 
 /// A type and values of it.
@@ -531,7 +533,7 @@ async fn as_key(world: &World, sample: &Sample, name: &str) {
 
 async fn run(mix: Mix, layout: &'static str) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::open(folder.path().join("db")).await.unwrap();
+    let database = in_memory(Settings::default()).await;
     let pipeline = Pipeline::new(database.clone(), mix);
     pipeline.start().await.unwrap();
     let world = World {
