@@ -39,11 +39,11 @@ struct TableCache {
     index: tokio::sync::Mutex<KeyIndex>,
 }
 
-/// The batches `from..to` of an SCU, sorted and composed.
+/// The batches of an SCU after those of the tier before, up to `to`, sorted and composed.
 #[derive(Debug, Clone)]
 struct Tier {
-    from: u32,
     to: u32,
+    /// As many as were written: those of one key are one in the chunks.
     rows: u64,
     chunks: Arc<Vec<Chunk>>,
 }
@@ -101,19 +101,13 @@ impl UnsortedCache {
                 .map(|tier| Arc::clone(&tier.chunks))
                 .collect();
             drop(tiers);
-            sources.push(sort_tier(ids, layout, scu, end, batches).await?.chunks);
+            let tail = read_changes(ids, layout, scu, end, batches).await?;
+            sources.push(Arc::new(sort_chunks(layout, &tail)?));
             return Ok(sources);
         }
         if end < batches {
-            let mut newest = sort_tier(ids, layout, scu, end, batches).await?;
-            while let Some(older) = tiers.last() {
-                if newest.rows * TIER_RATIO < older.rows {
-                    break;
-                }
-                newest = sort_tier(ids, layout, scu, older.from, batches).await?;
-                tiers.pop();
-            }
-            tiers.push(newest);
+            let added = read_changes(ids, layout, scu, end, batches).await?;
+            extend_tiers(&mut tiers, layout, added, batches)?;
         }
         Ok(tiers.iter().map(|tier| Arc::clone(&tier.chunks)).collect())
     }
@@ -200,28 +194,50 @@ impl KeyIndex {
     }
 }
 
-async fn sort_tier(
+/// The changes of a table in the batches after the first `from`, up to `to`, in their order.
+async fn read_changes(
     ids: &Identifier,
     layout: &Arc<RowLayout>,
     scu: &UnsortedScu,
     from: u32,
     to: u32,
-) -> Result<Tier> {
+) -> Result<Vec<ChangeBatch>> {
     let mut changes = Vec::new();
     for batch in scu.prefix(to).into_iter().skip(from as usize) {
         for place in Identifier::places(&layout.table, &batch) {
             changes.push(ids.read(layout, scu, &batch, place).await?);
         }
     }
-    let rows = changes.iter().map(|batch| batch.rows() as u64).sum();
-    let chunks = sort_changes(layout, &changes)?
-        .into_iter()
-        .map(|rows| Chunk::new(layout, rows))
-        .collect::<Result<Vec<_>>>()?;
-    Ok(Tier {
-        from,
-        to,
-        rows,
-        chunks: Arc::new(chunks),
-    })
+    Ok(changes)
+}
+
+/// Adds the changes of newer batches, up to `to`, as a tier. Older tiers that are not much larger
+/// go into it as they are: their changes are older, and are composed already.
+fn extend_tiers(
+    tiers: &mut Vec<Tier>,
+    layout: &Arc<RowLayout>,
+    added: Vec<ChangeBatch>,
+    to: u32,
+) -> Result<()> {
+    let mut rows: u64 = added.iter().map(|batch| batch.rows() as u64).sum();
+    let mut kept = tiers.len();
+    while let Some(older) = tiers[..kept].last()
+        && rows * TIER_RATIO >= older.rows
+    {
+        rows += older.rows;
+        kept -= 1;
+    }
+    let older = tiers[kept..].iter().flat_map(|tier| tier.chunks.iter());
+    let mut changes: Vec<ChangeBatch> = older.map(|chunk| chunk.rows.as_ref().clone()).collect();
+    changes.extend(added);
+    let chunks = Arc::new(sort_chunks(layout, &changes)?);
+    tiers.truncate(kept);
+    tiers.push(Tier { to, rows, chunks });
+    Ok(())
+}
+
+/// Changes as sorted chunks, the changes of a key composed.
+fn sort_chunks(layout: &Arc<RowLayout>, changes: &[ChangeBatch]) -> Result<Vec<Chunk>> {
+    let sorted = sort_changes(layout, changes)?.into_iter();
+    sorted.map(|rows| Chunk::new(layout, rows)).collect()
 }

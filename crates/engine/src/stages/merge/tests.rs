@@ -138,6 +138,24 @@ proptest! {
     }
 
     #[test]
+    fn what_is_sorted_may_be_sorted_again_with_what_came_later(
+        shape in any_shape(),
+        batches in prop::collection::vec(prop::collection::vec(op(9), 0..7), 0..8),
+        sizes in (any_size(), any_size()),
+        cut in 0usize..8,
+    ) {
+        let encoded = |ops: &Vec<Op>| {
+            let changes: Vec<_> = ops.iter().map(|op| op.change(&shape, 1)).collect();
+            batch_of(&shape, &changes)
+        };
+        let encoded: Vec<ChangeBatch> = batches.iter().map(encoded).collect();
+        let (older, later) = encoded.split_at(cut.min(encoded.len()));
+        let older = sort_shaped(&shape, older, sizes.0).unwrap();
+        let run = sort_shaped(&shape, &[older.as_slice(), later].concat(), sizes.1).unwrap();
+        prop_assert_eq!(changes_of(&shape, &run), composed(&shape, &vec![batches]));
+    }
+
+    #[test]
     fn a_read_sees_the_values_of_the_rows(
         shape in any_shape(),
         story in any_story(),
