@@ -40,8 +40,40 @@ impl std::fmt::Debug for ContentHasher {
 struct TableHasher {
     version: SchemaVersion,
     rows: u64,
-    kinds: XxHash3_64,
+    kinds: BytesHasher,
     columns: BTreeMap<usize, ColumnHasher>,
+}
+
+/// So many bytes are hashed together.
+const FEW_BYTES: usize = 1024;
+
+/// The XXH3 of bytes that come in pieces. While they are few they are kept: what hashes an endless
+/// stream is larger than most columns of most batches.
+#[derive(Default)]
+struct BytesHasher {
+    few: Vec<u8>,
+    many: Option<Box<XxHash3_64>>,
+}
+
+impl BytesHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(many) = &mut self.many {
+            return many.write(bytes);
+        }
+        if self.few.len() + bytes.len() <= FEW_BYTES {
+            return self.few.extend_from_slice(bytes);
+        }
+        let many = self.many.insert(Box::default());
+        many.write(&std::mem::take(&mut self.few));
+        many.write(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        match &self.many {
+            Some(many) => many.finish(),
+            None => XxHash3_64::oneshot(&self.few),
+        }
+    }
 }
 
 /// The ordinal under which masks are hashed, beside the columns.
@@ -63,7 +95,7 @@ impl ContentHasher {
         let hasher = self.tables.entry(table).or_insert_with(|| TableHasher {
             version,
             rows: 0,
-            kinds: XxHash3_64::new(),
+            kinds: BytesHasher::default(),
             columns: BTreeMap::new(),
         });
         hasher.add(changes, generated)
@@ -71,7 +103,7 @@ impl ContentHasher {
 
     /// The hash of everything that was taken.
     pub(crate) fn finish(self) -> u64 {
-        let mut all = XxHash3_64::new();
+        let mut all = BytesHasher::default();
         for (table, hasher) in self.tables {
             all.write(&table.0.to_le_bytes());
             all.write(&hasher.version.0.to_le_bytes());
@@ -131,7 +163,7 @@ impl TableHasher {
 #[derive(Default)]
 struct GeneratedRows {
     /// Those that ended.
-    ended: XxHash3_64,
+    ended: BytesHasher,
     /// The last one, which may go on; it is empty while there is none.
     last: Range<u64>,
 }
@@ -160,24 +192,13 @@ impl GeneratedRows {
     }
 }
 
+#[derive(Default)]
 struct ColumnHasher {
-    values: XxHash3_64,
-    lengths: XxHash3_64,
-    nulls: XxHash3_64,
+    values: BytesHasher,
+    lengths: BytesHasher,
+    nulls: BytesHasher,
     generated: GeneratedRows,
     nested: Option<RowConverter>,
-}
-
-impl Default for ColumnHasher {
-    fn default() -> Self {
-        ColumnHasher {
-            values: XxHash3_64::new(),
-            lengths: XxHash3_64::new(),
-            nulls: XxHash3_64::new(),
-            generated: GeneratedRows::default(),
-            nested: None,
-        }
-    }
 }
 
 impl ColumnHasher {

@@ -7,8 +7,9 @@ use arrow::array::{
 };
 use arrow::datatypes::Int32Type;
 use lazybase_model::{SchemaVersion, TableId};
+use twox_hash::XxHash3_64;
 
-use super::ContentHasher;
+use super::{BytesHasher, ContentHasher, FEW_BYTES};
 use crate::change_batch::ChangeBatch;
 
 fn batch(rows: usize, seed: i32) -> ChangeBatch {
@@ -62,6 +63,21 @@ fn with_columns(batch: &ChangeBatch, places: &[usize], other: &ChangeBatch) -> C
     }
     let data = RecordBatch::try_new(batch.data.schema(), columns).unwrap();
     ChangeBatch::upserts(data, 0)
+}
+
+#[test]
+fn few_bytes_and_many_are_hashed_alike() {
+    let bytes: Vec<u8> = (0..4 * FEW_BYTES)
+        .map(|at| ((at * at) >> 3) as u8)
+        .collect();
+    for length in [0, 1, 240, 241, FEW_BYTES, FEW_BYTES + 1, bytes.len()] {
+        for piece in [1, 100, FEW_BYTES, FEW_BYTES + 1] {
+            let mut hasher = BytesHasher::default();
+            let pieces = bytes[..length].chunks(piece);
+            pieces.for_each(|piece| hasher.write(piece));
+            assert_eq!(hasher.finish(), XxHash3_64::oneshot(&bytes[..length]));
+        }
+    }
 }
 
 #[test]
