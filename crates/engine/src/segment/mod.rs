@@ -15,13 +15,14 @@
 //! store. Invariant SEG-2: extents of a segment are in key order and disjoint, except that a key's
 //! rows never straddle two extents.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::table::{Column, Table};
 use lazybase_model::{Error, Result, SchemaVersion};
 
 use crate::key::KeyCodec;
+use crate::stages::ingest::BatchSchemas;
 use crate::stages::merge::{Operators, operators_of};
 
 mod alone;
@@ -90,6 +91,8 @@ pub struct RowLayout {
     pub older: Vec<Arc<Table>>,
     /// The columns' merge operators.
     pub operators: Operators,
+    /// The columns of the table's batches, once somebody has read one.
+    batches: OnceLock<BatchSchemas>,
 }
 
 impl RowLayout {
@@ -121,7 +124,13 @@ impl RowLayout {
             operators: operators_of(table.columns.iter().map(|column| column.merge)),
             codec,
             older,
+            batches: OnceLock::new(),
         })
+    }
+
+    /// The columns of batches that were written under the table's definition.
+    pub(crate) fn batch_schemas(&self) -> &BatchSchemas {
+        self.batches.get_or_init(|| BatchSchemas::of(&self.table))
     }
 
     /// The table's definition of a version.

@@ -16,7 +16,7 @@ use lazybase_model::{Error, Horizon, Result, SchemaVersion, ScuNumber, TableId};
 use parking_lot::RwLock;
 
 use super::frame::commit::{Commit, CommitPart};
-use super::frame::data::{change_schema, decode_data};
+use super::frame::data::{BatchSchemas, decode_data};
 use super::frame::{FrameKind, FramePlace, at, check_header, damaged, log_name, read_frame};
 use crate::change_batch::{ChangeBatch, Scus};
 use crate::env::Store;
@@ -342,10 +342,11 @@ impl UnsortedScu {
         table: &Table,
         count: u32,
     ) -> Result<Vec<ChangeBatch>> {
+        let schemas = BatchSchemas::of(table);
         let mut changes = Vec::new();
         for batch in self.prefix(count) {
             for part in batch.parts.iter().filter(|part| part.table == table.id) {
-                let read = part.read_stored(store, table, self.scu).await;
+                let read = part.read_stored(store, table, &schemas, self.scu).await;
                 changes.push(read.map_err(|error| {
                     error.within(format!("SCU {}, table {:?}", self.scu, table.name))
                 })?);
@@ -438,10 +439,12 @@ impl BatchPart {
             return Err(lost.clone());
         }
         if self.version == layout.table.version {
-            return self.read_stored(store, &layout.table, scu).await;
+            let schemas = layout.batch_schemas();
+            return self.read_stored(store, &layout.table, schemas, scu).await;
         }
         let table = layout.definition(self.version)?;
-        let stored = self.read_stored(store, table, scu).await?;
+        let schemas = BatchSchemas::of(table);
+        let stored = self.read_stored(store, table, &schemas, scu).await?;
         Adapter::under(table, layout, stored)
     }
 
@@ -451,6 +454,7 @@ impl BatchPart {
         &self,
         store: &dyn Store,
         table: &Table,
+        schemas: &BatchSchemas,
         scu: ScuNumber,
     ) -> Result<ChangeBatch> {
         if let Some(lost) = &self.lost {
@@ -461,35 +465,38 @@ impl BatchPart {
                 scus: Scus::Uniform(scu.0),
                 ..held.changes.clone()
             },
-            None => self.read_from_log(store, table, scu).await?,
+            None => self.read_from_log(store, table, schemas, scu).await?,
         };
-        with_hidden_key(table, changes, self.first_row)
+        with_hidden_key(table, schemas, changes, self.first_row)
     }
 
     async fn read_from_log(
         &self,
         store: &dyn Store,
         table: &Table,
+        schemas: &BatchSchemas,
         scu: ScuNumber,
     ) -> Result<ChangeBatch> {
-        let name = self.place.file_name();
-        let (header, payload) = read_frame(store, self.place).await?;
+        let place = self.place;
+        let (header, payload) = read_frame(store, place).await?;
+        let damaged = |what: &str| damaged(&place.file_name(), place.offset, what);
         if header.kind != FrameKind::Data {
-            return Err(damaged(&name, self.place.offset, "not a data frame"));
+            return Err(damaged("not a data frame"));
         }
-        let changes = decode_data(&payload, table, scu.0)
-            .map_err(|error| at(error, &name, self.place.offset))?;
+        let changes = decode_data(&payload, table, schemas, scu.0)
+            .map_err(|error| at(error, &place.file_name(), place.offset))?;
         match changes.rows() as u64 == self.rows {
             true => Ok(changes),
-            false => Err(damaged(&name, self.place.offset, "a frame has other rows")),
+            false => Err(damaged("a frame has other rows")),
         }
     }
 }
 
 /// Gives every row of a table without a declared key its `_row`: SCU, then position in the SCU,
 /// both big-endian. Rows that name an older row (an update, a delete) keep what they say.
-pub(crate) fn with_hidden_key(
+fn with_hidden_key(
     table: &Table,
+    schemas: &BatchSchemas,
     changes: ChangeBatch,
     first_row: u64,
 ) -> Result<ChangeBatch> {
@@ -512,7 +519,7 @@ pub(crate) fn with_hidden_key(
     )?;
     let mut columns = changes.data.columns()[..index].to_vec();
     columns.push(keys);
-    let data = RecordBatch::try_new(change_schema(table), columns)
+    let data = RecordBatch::try_new(Arc::clone(&schemas.whole), columns)
         .map_err(|error| Error::internal(error.to_string()))?;
     Ok(ChangeBatch { data, ..changes })
 }

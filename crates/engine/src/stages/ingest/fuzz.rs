@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lazybase_model::{ScuNumber, Table};
 
 use super::frame::commit::Commit;
-use super::frame::data::decode_data;
+use super::frame::data::{BatchSchemas, decode_data};
 use super::frame::{
     EncodedFrame, FILE_HEADER_BYTES, FileHeader, FrameKind, FrameStamp, aligned, payload_of,
     verify_frame,
@@ -13,7 +13,7 @@ use super::frame::{
 /// A payload as what it may be.
 pub(crate) fn read_payload(bytes: &Bytes, table: &Table) {
     let _ = Commit::decode(bytes);
-    let _ = decode_data(bytes, table, 1);
+    let _ = decode_data(bytes, table, &BatchSchemas::of(table), 1);
 }
 
 /// A log file with a header and frames whose checksums are good. Each payload is preceded by a

@@ -67,7 +67,7 @@ use lazybase_model::{Error, Horizon, Result, SchemaVersion, ScuNumber, TableId, 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-pub(crate) use frame::data::change_schema as data_schema;
+pub(crate) use frame::data::{BatchSchemas, change_schema as data_schema};
 
 pub use accepted::{AcceptedBatch, BatchPart, TableTotals, UnsortedScu};
 pub use check::{check_partitions, first_no_label, first_too_long, whole_rows_only};

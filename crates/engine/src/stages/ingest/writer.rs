@@ -20,7 +20,7 @@ use super::check::accept;
 use super::committer::{CommitRequest, DataFrame, Event, FrameRows};
 use super::content::ContentHasher;
 use super::frame::commit::ProducerStamp;
-use super::frame::data::{DataEncoder, decode_parts, raw_bytes};
+use super::frame::data::{BatchSchemas, DataEncoder, decode_parts, raw_bytes};
 use super::frame::{EncodedFrame, commit};
 use super::waiting::{Entered, WaitsFor};
 use super::{HeldBack, LogCompression, Shared, stopped};
@@ -393,7 +393,10 @@ impl BatchWriter {
         };
         let changes = match own {
             true => changes,
-            false => decode_parts(&frame.head, &frame.body, table, 0)?,
+            false => {
+                let parts = (frame.head.as_slice(), &frame.body);
+                decode_parts(parts, table, &BatchSchemas::of(table), 0)?
+            }
         };
         Ok(Some(HeldChanges {
             changes,

@@ -6,11 +6,11 @@
 //! the hidden key costs nothing until it is read.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt8Type};
 use arrow::ipc::reader::RecordBatchDecoder;
 use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow::ipc::{MetadataVersion, root_as_message};
@@ -39,6 +39,12 @@ pub(crate) struct DataHeader {
     flags: u8,
     kind: u8,
     message_bytes: usize,
+}
+
+impl DataHeader {
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
 }
 
 /// Encodes changes of one table, kept between calls so that buffers are as large as before.
@@ -123,27 +129,63 @@ fn with_hidden_columns(changes: &ChangeBatch) -> Result<RecordBatch, arrow::erro
     if kinds.is_none() && changes.masks.is_none() {
         return Ok(changes.data.clone());
     }
-    let schema = changes.data.schema();
-    let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
-    let mut columns = changes.data.columns().to_vec();
-    if let Some(kinds) = kinds {
-        fields.push(kinds_field());
-        columns.push(kinds);
-    }
-    if let Some(masks) = &changes.masks {
-        fields.push(masks_field());
-        columns.push(Arc::new(masks.clone()));
-    }
+    let hidden = (kinds.is_some(), changes.masks.is_some());
+    let schema = with_hidden_fields(changes.data.schema_ref(), hidden);
+    let masks = changes.masks.as_ref();
+    let masks = masks.map(|masks| Arc::new(masks.clone()) as ArrayRef);
+    let columns = changes.data.columns().iter().cloned();
+    let columns = columns.chain(kinds).chain(masks).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(changes.rows()));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+    RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
-fn kinds_field() -> Arc<Field> {
-    Arc::new(Field::new("_kinds", DataType::UInt8, false))
+static KINDS_FIELD: LazyLock<FieldRef> =
+    LazyLock::new(|| Arc::new(Field::new("_kinds", DataType::UInt8, false)));
+static MASKS_FIELD: LazyLock<FieldRef> =
+    LazyLock::new(|| Arc::new(Field::new("_masks", DataType::Binary, true)));
+
+/// The columns with kinds and masks behind them, as there are any.
+fn with_hidden_fields(data: &SchemaRef, (kinds, masks): (bool, bool)) -> SchemaRef {
+    if !kinds && !masks {
+        return Arc::clone(data);
+    }
+    let kinds = kinds.then(|| Arc::clone(&KINDS_FIELD));
+    let masks = masks.then(|| Arc::clone(&MASKS_FIELD));
+    let fields = data.fields().iter().cloned().chain(kinds).chain(masks);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-fn masks_field() -> Arc<Field> {
-    Arc::new(Field::new("_masks", DataType::Binary, true))
+/// The columns of batches that were written under one definition of a table: they are small and
+/// many, and are read under schemas that are made once.
+#[derive(Debug)]
+pub(crate) struct BatchSchemas {
+    /// As the log holds them.
+    stored: SchemaRef,
+    /// The same where the hidden key is left out.
+    keyless: SchemaRef,
+    /// With the hidden key in every row.
+    pub(crate) whole: SchemaRef,
+}
+
+impl BatchSchemas {
+    /// Of a definition.
+    pub(crate) fn of(table: &Table) -> BatchSchemas {
+        let stored = |columns: usize| Arc::new(Schema::new(stored_fields(table, columns)));
+        let hidden = usize::from(table.hidden_key);
+        BatchSchemas {
+            stored: stored(table.columns.len()),
+            keyless: stored(table.columns.len() - hidden),
+            whole: change_schema(table),
+        }
+    }
+
+    /// The columns of a frame's rows, without kinds and masks.
+    fn of_frame(&self, header: &DataHeader) -> &SchemaRef {
+        match header.has(HIDDEN_KEY_OMITTED) {
+            true => &self.keyless,
+            false => &self.stored,
+        }
+    }
 }
 
 /// The columns of a table's changes: all nullable but the key.
@@ -196,10 +238,15 @@ pub(crate) fn decode_data_header(payload: &[u8]) -> Result<DataHeader> {
 ///
 /// # Errors
 /// `Corrupt` when the payload is not of this table and version, or is no change batch.
-pub(crate) fn decode_data(payload: &Bytes, table: &Table, scu: u64) -> Result<ChangeBatch> {
+pub(crate) fn decode_data(
+    payload: &Bytes,
+    table: &Table,
+    schemas: &BatchSchemas,
+    scu: u64,
+) -> Result<ChangeBatch> {
     let header = decode_data_header(payload)?;
     let body = payload.slice(aligned(FIXED_BYTES + header.message_bytes)..);
-    decode_parts(payload, &body, table, scu)
+    decode_parts((payload, &body), table, schemas, scu)
 }
 
 /// The same where the body lies by itself.
@@ -207,9 +254,9 @@ pub(crate) fn decode_data(payload: &Bytes, table: &Table, scu: u64) -> Result<Ch
 /// # Errors
 /// As above.
 pub(crate) fn decode_parts(
-    head: &[u8],
-    body: &Bytes,
+    (head, body): (&[u8], &Bytes),
     table: &Table,
+    schemas: &BatchSchemas,
     scu: u64,
 ) -> Result<ChangeBatch> {
     let header = decode_data_header(head)?;
@@ -219,7 +266,7 @@ pub(crate) fn decode_parts(
             header.table, header.version.0, table.name, table.id, table.version.0
         )));
     }
-    let batch = decode_message(head, body, &header, table).map_err(|error| {
+    let batch = decode_message(head, body, &header, schemas).map_err(|error| {
         Error::corrupt(format!(
             "a data frame of table {:?} is malformed",
             table.name
@@ -234,7 +281,7 @@ pub(crate) fn decode_parts(
             header.rows
         )));
     }
-    let changes = without_hidden_columns(batch, &header, scu)?;
+    let changes = without_hidden_columns(batch, &header, schemas, scu)?;
     check_kinds(&changes.kinds, changes.masks.as_ref()).map_err(|error| {
         Error::corrupt(format!(
             "a data frame of table {:?} is no batch of changes",
@@ -249,23 +296,16 @@ fn decode_message(
     head: &[u8],
     body: &Bytes,
     header: &DataHeader,
-    table: &Table,
+    schemas: &BatchSchemas,
 ) -> Result<RecordBatch, arrow::error::ArrowError> {
     let malformed = |what: &str| arrow::error::ArrowError::IpcError(what.to_owned());
-    let omitted = usize::from(header.flags & HIDDEN_KEY_OMITTED != 0);
-    let mut fields = stored_fields(table, table.columns.len() - omitted);
-    if header.flags & KINDS_PRESENT != 0 {
-        fields.push(kinds_field());
-    }
-    if header.flags & MASKS_PRESENT != 0 {
-        fields.push(masks_field());
-    }
     let message = root_as_message(&head[FIXED_BYTES..FIXED_BYTES + header.message_bytes])
         .map_err(|error| malformed(&error.to_string()))?;
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| malformed("the message is no record batch"))?;
-    let schema = Arc::new(Schema::new(fields));
+    let hidden = (header.has(KINDS_PRESENT), header.has(MASKS_PRESENT));
+    let schema = with_hidden_fields(schemas.of_frame(header), hidden);
     check_body(&batch, body.len())?;
     check_columns(&batch, &schema)?;
     let body = Buffer::from(body.clone());
@@ -277,19 +317,27 @@ fn decode_message(
 fn without_hidden_columns(
     batch: RecordBatch,
     header: &DataHeader,
+    schemas: &BatchSchemas,
     scu: u64,
 ) -> Result<ChangeBatch> {
-    let mut data = batch;
-    let masks = (header.flags & MASKS_PRESENT != 0).then(|| {
-        let last = data.remove_column(data.num_columns() - 1);
-        last.as_binary::<i32>().clone()
-    });
-    let kinds = match header.flags & KINDS_PRESENT != 0 {
-        true => {
-            let last = data.remove_column(data.num_columns() - 1);
-            Kinds::Each(last.as_primitive::<UInt8Type>().clone())
+    let (mut data, mut kinds, mut masks) = (batch, None, None);
+    if header.has(KINDS_PRESENT) || header.has(MASKS_PRESENT) {
+        let (_, mut columns, rows) = data.into_parts();
+        if header.has(MASKS_PRESENT) {
+            masks = columns.pop().map(|last| last.as_binary::<i32>().clone());
         }
-        false => Kinds::Uniform(
+        if header.has(KINDS_PRESENT) {
+            let last = columns.pop();
+            kinds = last.map(|last| last.as_primitive::<UInt8Type>().clone());
+        }
+        let schema = Arc::clone(schemas.of_frame(header));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        data = RecordBatch::try_new_with_options(schema, columns, &options)
+            .map_err(|error| Error::corrupt(error.to_string()))?;
+    }
+    let kinds = match kinds {
+        Some(kinds) => Kinds::Each(kinds),
+        None => Kinds::Uniform(
             StoredKind::try_from(header.kind).map_err(|error| Error::corrupt(error.to_string()))?,
         ),
     };
