@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lazybase_model::table::Table;
@@ -202,9 +203,14 @@ impl Identifier {
             };
         }
         let map = &self.map(part.table)?.table;
+        self.assign(scu, map.id, batch.position).await?;
+        // Most batches mention keys that have their numbers: these make no rows.
+        let mentions = part.first_row..part.first_row + part.rows;
+        if !of_map(&scu.remap.lock().await, map.id)?.gives_new(mentions) {
+            return Ok(no_rows(layout, scu.scu()));
+        }
         let of_map_rows = self.reader.layout(map)?;
         let rows = part.read(store, &of_map_rows, scu.scu()).await?;
-        self.assign(scu, map.id, batch.position).await?;
         let state = scu.remap.lock().await;
         let mentioned = rewrite::MentionRows {
             map,
@@ -213,7 +219,10 @@ impl Identifier {
         };
         let assigned = of_map(&state, map.id)?;
         match place.form {
-            Form::Implied => mentioned.of_owner(table, assigned),
+            Form::Implied => {
+                let made = mentioned.of_owner(table, assigned)?;
+                Ok(made.unwrap_or_else(|| no_rows(layout, scu.scu())))
+            }
             Form::Given | Form::NewKeys => mentioned.of_map(assigned),
         }
     }
@@ -465,6 +474,11 @@ impl Identifier {
 async fn assigned_through(scu: &UnsortedScu, map: TableId) -> u32 {
     let state = scu.remap.lock().await;
     state.get(&map).map_or(0, |of| of.batches)
+}
+
+fn no_rows(layout: &RowLayout, scu: ScuNumber) -> ChangeBatch {
+    let schema = Arc::clone(&layout.batch_schemas().whole);
+    ChangeBatch::upserts(RecordBatch::new_empty(schema), scu.0)
 }
 
 fn of_map(state: &BTreeMap<TableId, Assigned>, map: TableId) -> Result<&Assigned> {

@@ -4,6 +4,7 @@
 //! [`Assigned::extend`].
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
@@ -85,6 +86,13 @@ impl Assigned {
     pub(crate) fn fresh(&self, hash: u64, key: &[u8]) -> Option<i64> {
         let at = self.fresh.get(hash, key)?;
         Some(self.fresh_ids[at as usize])
+    }
+
+    /// Whether any of these mentions gave a new key its number.
+    pub(crate) fn gives_new(&self, mentions: Range<u64>) -> bool {
+        let before = |at: &u32| u64::from(*at) < mentions.start;
+        let first = self.new.get(self.new.partition_point(before));
+        first.is_some_and(|at| u64::from(*at) < mentions.end)
     }
 
     /// Numbers for the mentions of the batches up to `batches`. `numbers` holds those of distinct

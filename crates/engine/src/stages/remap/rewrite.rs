@@ -107,8 +107,12 @@ impl MentionRows<'_> {
         })
     }
 
-    /// The rows of the owner for new keys that a reference mentioned first.
-    pub(crate) fn of_owner(&self, owner: &Table, assigned: &Assigned) -> Result<ChangeBatch> {
+    /// The rows of the owner for new keys that a reference mentioned first, if there are any.
+    pub(crate) fn of_owner(
+        &self,
+        owner: &Table,
+        assigned: &Assigned,
+    ) -> Result<Option<ChangeBatch>> {
         let (rows, ids) = self.new_rows(assigned);
         let codes = self.rows.data.column(self.map.key_map_id());
         let codes = codes.as_primitive::<Int64Type>();
@@ -120,13 +124,16 @@ impl MentionRows<'_> {
                 kept_ids.push(*id);
             }
         }
+        if kept.is_empty() {
+            return Ok(None);
+        }
         let kept = UInt32Array::from(kept);
         let mentioned = arrow::compute::take_record_batch(&self.rows.data, &kept);
         let mentioned = mentioned.map_err(|error| Error::internal(error.to_string()))?;
         let ids = Int64Array::from(kept_ids);
         let made = rows_of_owner(owner, self.map, &mentioned, ids)?;
         let scus = self.rows.scus.clone();
-        Ok(ChangeBatch { scus, ..made })
+        Ok(Some(ChangeBatch { scus, ..made }))
     }
 }
 

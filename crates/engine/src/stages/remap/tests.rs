@@ -251,5 +251,12 @@ proptest! {
                 && !expected[..*at as usize].contains(&id)
         }).collect();
         prop_assert_eq!(&assigned.new, &firsts);
+        let mut first = 0;
+        for batch in &batches {
+            let mentions = first..first + batch.len() as u64;
+            let given = firsts.iter().any(|at| mentions.contains(&u64::from(*at)));
+            prop_assert_eq!(assigned.gives_new(mentions.clone()), given);
+            first = mentions.end;
+        }
     }
 }
