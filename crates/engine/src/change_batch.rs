@@ -35,8 +35,8 @@ pub(crate) use bytes::sliced_bytes;
 
 use gather::{Gather, Input, gathering, settled_bytes, settled_kinds, settled_scus};
 
-/// So many keys are encoded together where a bound is looked for.
-const KEYS_TOGETHER: usize = 64;
+/// So many keys are encoded together where few of a batch's are needed.
+pub(crate) const KEYS_TOGETHER: usize = 64;
 
 /// The kinds of a batch's rows.
 #[derive(Debug, Clone)]
@@ -202,7 +202,7 @@ impl ChangeBatch {
     /// `Internal` when the text of one column would pass 2 GiB.
     pub fn take(&self, rows: &UInt32Array) -> Result<ChangeBatch> {
         let mut gather = Gather::new(self.data.schema(), MergeMode::Changes);
-        let input = gather.input(&Input::new(self.clone()));
+        let input = gather.input(&Input::unmeasured(self.clone()));
         for &row in rows.values() {
             gather.push(input, row as usize, 1);
         }
@@ -297,10 +297,14 @@ impl ChangeBatch {
         loop {
             let step = (high - low).div_ceil(KEYS_TOGETHER).max(1);
             let at: Vec<u32> = (low as u32..high as u32).step_by(step).collect();
-            let places = UInt32Array::from(at.clone());
+            let places = (step > 1).then(|| UInt32Array::from(at.clone()));
             let columns = codec.indices().iter().map(|index| {
-                let taken = take(self.data.column(*index), &places, None);
-                taken.map_err(|error| Error::internal(error.to_string()))
+                let column = self.data.column(*index);
+                match &places {
+                    None => Ok(column.slice(low, high - low)),
+                    Some(places) => take(column, places, None)
+                        .map_err(|error| Error::internal(error.to_string())),
+                }
             });
             let keys = codec.encode_columns(&columns.collect::<Result<Vec<_>>>()?)?;
             let before = keys.iter().take_while(|key| key.as_ref() < bound).count();
@@ -408,7 +412,7 @@ fn gather_of(inputs: &[&ChangeBatch]) -> Result<Gather> {
         .ok_or_else(|| Error::internal("no batches to take rows from"))?;
     let mut gather = Gather::new(first.data.schema(), MergeMode::Changes);
     for input in inputs {
-        gather.input(&Input::new((*input).clone()));
+        gather.input(&Input::unmeasured((*input).clone()));
     }
     Ok(gather)
 }

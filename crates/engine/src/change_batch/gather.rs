@@ -46,6 +46,12 @@ impl Input {
         let row_bytes = batch.row_bytes();
         Arc::new(Input { batch, row_bytes })
     }
+
+    /// An input where nobody asks how large the output is.
+    pub(crate) fn unmeasured(batch: ChangeBatch) -> Arc<Input> {
+        let row_bytes = 1;
+        Arc::new(Input { batch, row_bytes })
+    }
 }
 
 /// Rows `start .. start + len` of an input; with a head, one composed row that begins as it.

@@ -4,12 +4,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_model::{Error, Result, Stage};
 
 use super::arrow_internal;
-use crate::change_batch::ChangeBatch;
+use crate::change_batch::{ChangeBatch, KEYS_TOGETHER};
 use crate::key::{Key, KeyCodec};
 use crate::manifest::{KeyRange, SegmentFormat};
 use crate::segment::{Part, ReadCounters, RowLayout, Segment, SegmentCache};
@@ -25,14 +26,19 @@ pub(super) struct Chunk {
 impl Chunk {
     /// A chunk of sorted rows; there is at least one.
     pub(super) fn new(layout: &RowLayout, rows: ChangeBatch) -> Result<Chunk> {
-        let ends = arrow::array::UInt32Array::from(vec![0, rows.rows() as u32 - 1]);
-        let keys = layout
-            .codec
-            .encode(&take_record_batch(&rows.data, &ends).map_err(arrow_internal)?)?;
+        // Few rows are encoded as they are: to take two of them is dearer.
+        let keys = match rows.rows() <= KEYS_TOGETHER {
+            true => layout.codec.encode(&rows.data)?,
+            false => {
+                let ends = UInt32Array::from(vec![0, rows.rows() as u32 - 1]);
+                let ends = take_record_batch(&rows.data, &ends).map_err(arrow_internal)?;
+                layout.codec.encode(&ends)?
+            }
+        };
         Ok(Chunk {
             rows: Arc::new(rows),
             min_key: Key::new(keys.row(0).data()),
-            max_key: Key::new(keys.row(1).data()),
+            max_key: Key::new(keys.row(keys.num_rows() - 1).data()),
         })
     }
 }
