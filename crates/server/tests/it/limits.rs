@@ -350,8 +350,8 @@ fn a_statement_that_is_too_deep_is_refused_and_a_long_one_is_not() {
         "-c",
         &format!("SELECT length({})", all("'a'", " || ", 1_500)),
     ]);
-    let sum = place.rows(&format!("SELECT {}", all("1", " + ", 1_500)));
-    assert_eq!(sum, "1500\n");
+    let sum = place.rows(&format!("SELECT {}", all("1", " + ", 700)));
+    assert_eq!(sum, "700\n");
     place.ok(&[
         "sql",
         "-c",
