@@ -12,7 +12,7 @@ fn random_sql_has_the_answers_of_plain_tables() {
     let statements = std::env::var("LAZYBASE_SQL_STATEMENTS").ok();
     let plan = Plan {
         from: 0,
-        statements: statements.map_or(3_000, |count| count.parse().unwrap()),
+        statements: statements.map_or(1_500, |count| count.parse().unwrap()),
         time_max: Duration::from_secs(3600),
         threads: 2,
     };
