@@ -135,6 +135,9 @@ fn compacted(array: &ArrayRef) -> ArrayRef {
 
 /// The columns of an extent with these flags: the table's, then what differs from row to row.
 fn stored_schema(schema: &SchemaRef, flags: u8) -> SchemaRef {
+    if flags & HIDDEN == 0 {
+        return Arc::clone(schema);
+    }
     let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
     let optional = [
         (HAS_KINDS, "_kind", DataType::UInt8, false),
@@ -490,7 +493,7 @@ pub fn decode_extent(
     let raw = decompress(codec, front.0, raw_len)?;
     let (rows, behind) = decode_record_batch(&raw, schema, flags, projection)?;
     let width = projection.map_or(schema.fields().len(), <[usize]>::len);
-    let mut rows = from_record_batch(&rows, width, flags, kind, scu)?;
+    let mut rows = from_record_batch(rows, width, flags, kind, scu)?;
     if packing != 0 {
         let distances = packed::unpack(packing, rows.rows(), &behind)?;
         rows.scus = Scus::Each(scus_before(scu, &distances)?);
@@ -576,12 +579,18 @@ fn decode_record_batch(
 
 /// Splits the record batch of an extent into data and hidden columns.
 fn from_record_batch(
-    rows: &RecordBatch,
+    rows: RecordBatch,
     width: usize,
     flags: u8,
     kind: StoredKind,
     scu: u64,
 ) -> Result<ChangeBatch> {
+    if flags & HIDDEN == 0 {
+        return Ok(ChangeBatch {
+            kinds: Kinds::Uniform(kind),
+            ..ChangeBatch::upserts(rows, scu)
+        });
+    }
     let data_columns: Vec<usize> = (0..width).collect();
     let data = rows.project(&data_columns).map_err(arrow_corrupt)?;
     let mut hidden = rows.columns()[width..].iter();

@@ -37,7 +37,7 @@ pub(super) struct RowsOf {
 }
 
 impl RowsOf {
-    pub(super) fn layout(layout: &RowLayout) -> RowsOf {
+    fn layout(layout: &RowLayout) -> RowsOf {
         let table = &layout.table;
         let columns = table.columns.iter();
         RowsOf {
@@ -48,13 +48,20 @@ impl RowsOf {
         }
     }
 
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("ids and types have a text form")
+    /// The bytes that describe the rows of a layout.
+    pub(super) fn bytes_of(layout: &RowLayout) -> &[u8] {
+        layout.described.get_or_init(|| {
+            let rows_of = RowsOf::layout(layout);
+            serde_json::to_vec(&rows_of).expect("ids and types have a text form")
+        })
     }
 
     /// The layout of the rows that the bytes describe, if they are rows of `layout` under this
     /// definition of the table or an earlier one: `layout` itself where all columns are the same.
     pub(super) fn stored_layout(bytes: &[u8], layout: &Arc<RowLayout>) -> Result<Arc<RowLayout>> {
+        if bytes == RowsOf::bytes_of(layout) {
+            return Ok(Arc::clone(layout));
+        }
         let stored: RowsOf = serde_json::from_slice(bytes)
             .map_err(|error| Error::corrupt(format!("its columns can't be read: {error}")))?;
         let wanted = RowsOf::layout(layout);
@@ -135,9 +142,9 @@ pub(super) fn index_part(
     index_offset: u64,
     rows: u64,
 ) -> Vec<u8> {
-    let rows_of = RowsOf::layout(layout).to_bytes();
+    let rows_of = RowsOf::bytes_of(layout);
     let mut out = Vec::with_capacity(rows_of.len() + index.len() + FOOTER_BYTES);
-    out.extend_from_slice(&rows_of);
+    out.extend_from_slice(rows_of);
     out.extend_from_slice(index);
     put_u64(&mut out, index_offset);
     put_u64(&mut out, rows_of.len() as u64);

@@ -93,6 +93,8 @@ pub struct RowLayout {
     pub operators: Operators,
     /// The columns of the table's batches, once somebody has read one.
     batches: OnceLock<BatchSchemas>,
+    /// What files say of their rows, once somebody has asked.
+    described: OnceLock<Vec<u8>>,
 }
 
 impl RowLayout {
@@ -125,6 +127,7 @@ impl RowLayout {
             codec,
             older,
             batches: OnceLock::new(),
+            described: OnceLock::new(),
         })
     }
 

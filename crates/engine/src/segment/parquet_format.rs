@@ -113,7 +113,7 @@ fn block_bytes(
     index: &[u8],
     groups: &[GroupPart],
 ) -> Vec<u8> {
-    let rows_of = RowsOf::layout(layout).to_bytes();
+    let rows_of = RowsOf::bytes_of(layout);
     let mut parts = Vec::new();
     groups.iter().for_each(|group| group.put(&mut parts));
     let mut out = MAGIC.to_vec();
@@ -122,7 +122,7 @@ fn block_bytes(
     put_u64(&mut out, rows_of.len() as u64);
     put_u64(&mut out, index.len() as u64);
     put_u64(&mut out, parts.len() as u64);
-    out.extend_from_slice(&rows_of);
+    out.extend_from_slice(rows_of);
     out.extend_from_slice(index);
     out.extend_from_slice(&parts);
     out
