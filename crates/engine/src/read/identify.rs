@@ -368,9 +368,9 @@ impl Identifier {
         let mut distinct = KeyTable::default();
         let mut mentions = Vec::with_capacity(group.len());
         for (scu, batches) in group {
-            let from = assigned_through(scu, id).await as usize;
+            let from = assigned_through(scu, id).await;
             let mut of_scu = Mentions::default();
-            for batch in scu.prefix(*batches).iter().skip(from) {
+            for batch in scu.batches(from..*batches) {
                 for part in batch.parts.iter().filter(|part| part.table == id) {
                     let store = &*self.reader.env.store;
                     let rows = part.read(store, &layout, scu.scu()).await?;

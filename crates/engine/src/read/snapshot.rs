@@ -36,7 +36,7 @@ use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{KeyRange, Manifest, Pin, Pins, TableState};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
-use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
+use crate::stages::ingest::UnsortedScu;
 use crate::ttl::Expiry;
 
 /// The most layouts that are kept: far more than a database has tables in use.
@@ -389,22 +389,11 @@ pub fn summary(scu: &UnsortedScu) -> UnsortedSummary {
     // Whether it is sealed first: batches that join between the two looks are then no batches of a
     // sealed SCU.
     let sealed = scu.is_sealed();
-    let batches = scu.prefix(u32::MAX);
-    // Where the SCU begins, the one before ends: by the time that the log and the manifest keep, so
-    // that a boundary is as of the same moment for ever.
-    let ack = |(at, batch): (usize, &Arc<AcceptedBatch>)| match at {
-        0 => batch.written_micros,
-        _ => batch.ack_micros,
-    };
     UnsortedSummary {
         scu: scu.scu(),
         sealed,
-        acks: Acks::Each(batches.iter().enumerate().map(ack).collect()),
-        bytes: scu
-            .tables()
-            .into_iter()
-            .map(|(table, of)| (table, of.raw_bytes))
-            .collect(),
+        acks: Acks::Each(scu.moments()),
+        bytes: scu.table_bytes(),
     }
 }
 

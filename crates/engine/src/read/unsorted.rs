@@ -162,7 +162,7 @@ impl KeyIndex {
             return Ok(());
         }
         let mut added = 0;
-        for batch in scu.prefix(batches).into_iter().skip(self.to as usize) {
+        for batch in scu.batches(self.to..batches) {
             // A read may fail, or whoever waits for it leave: a batch is in the index whole, once.
             let mut parts = Vec::new();
             for place in Identifier::places(&layout.table, &batch) {
@@ -203,7 +203,7 @@ async fn read_changes(
     to: u32,
 ) -> Result<Vec<ChangeBatch>> {
     let mut changes = Vec::new();
-    for batch in scu.prefix(to).into_iter().skip(from as usize) {
+    for batch in scu.batches(from..to) {
         for place in Identifier::places(&layout.table, &batch) {
             changes.push(ids.read(layout, scu, &batch, place).await?);
         }

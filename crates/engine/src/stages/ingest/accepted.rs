@@ -6,6 +6,7 @@
 //! any time. Invariant ACC-2: the data held in memory stays within its budget, whatever comes in.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -214,9 +215,34 @@ impl UnsortedScu {
 
     /// The first `count` batches, or all if there are fewer.
     pub fn prefix(&self, count: u32) -> Vec<Arc<AcceptedBatch>> {
+        self.batches(0..count)
+    }
+
+    /// The batches before which so many others stand, as far as there are any.
+    pub fn batches(&self, places: Range<u32>) -> Vec<Arc<AcceptedBatch>> {
         let state = self.state.read();
-        let count = state.batches.len().min(count as usize);
-        state.batches[..count].to_vec()
+        let end = state.batches.len().min(places.end as usize);
+        let start = end.min(places.start as usize);
+        state.batches[start..end].to_vec()
+    }
+
+    /// When each batch was acknowledged; of the first, when it was written. Where the SCU begins,
+    /// the one before ends: by the time that the log and the manifest keep, so that a boundary is
+    /// as of the same moment for ever.
+    pub(crate) fn moments(&self) -> Arc<[i64]> {
+        let state = self.state.read();
+        let moment = |(at, batch): (usize, &Arc<AcceptedBatch>)| match at {
+            0 => batch.written_micros,
+            _ => batch.ack_micros,
+        };
+        state.batches.iter().enumerate().map(moment).collect()
+    }
+
+    /// The uncompressed bytes of each table that it changes.
+    pub(crate) fn table_bytes(&self) -> BTreeMap<TableId, u64> {
+        let state = self.state.read();
+        let tables = state.tables.iter();
+        tables.map(|(table, of)| (*table, of.raw_bytes)).collect()
     }
 
     /// Batch number `position`, counted from 1.
