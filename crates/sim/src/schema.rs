@@ -579,12 +579,12 @@ impl TableDraw {
 /// The columns that a table has at one time, in their order: which of the drawn ones, and how they
 /// are spelt then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Version(Vec<(usize, Kind)>);
+pub struct Version(Arc<[(usize, Kind)]>);
 
 impl Version {
     /// Of these columns.
     pub(crate) fn new(columns: Vec<(usize, Kind)>) -> Version {
-        Version(columns)
+        Version(columns.into())
     }
 
     /// The columns of a definition, told by their names.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use lazybase_engine::env::{ActorHandle, Clock, Random, Spawner};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::dice::{Dice, mixed};
 use crate::marks::{Mark, Marks};
@@ -349,14 +349,12 @@ impl World {
             let mut ready = self.0.ready.0.lock();
             if ready.is_empty() {
                 drop(ready);
-                return match state.pass_time() {
-                    Some(woken) => {
-                        drop(state);
-                        woken.into_iter().for_each(Waker::wake);
-                        Turn::Polled
-                    }
-                    None => Turn::Stopped(Stopped::Stuck),
+                let Some(next) = state.next_moment() else {
+                    return Turn::Stopped(Stopped::Stuck);
                 };
+                state.now = next;
+                wake_sleepers(state);
+                return Turn::Polled;
             }
             let at = state.order.index(ready.len());
             ready.remove(at)
@@ -377,16 +375,16 @@ impl World {
 
     /// Polls a task; true once it has ended.
     fn poll(&self, number: u32) -> bool {
-        let (future, alive, waker, woken) = {
+        let (future, alive, waker) = {
             let mut state = self.0.state.lock();
             let micros = state.order.below(POLL_MICROS);
-            let now = state.now + Duration::from_micros(micros);
-            let woken = state.move_to(now);
+            state.now += Duration::from_micros(micros);
             let task = &mut state.tasks[number as usize];
-            (task.future.take(), task.alive, task.waker.clone(), woken)
+            let polled = (task.future.take(), task.alive, task.waker.clone());
+            // Time has passed for the others, even if this task has ended.
+            wake_sleepers(state);
+            polled
         };
-        // Time has passed for the others, even if this task has ended.
-        woken.into_iter().for_each(Waker::wake);
         let Some(mut future) = future else {
             return !alive;
         };
@@ -445,23 +443,24 @@ enum Turn {
     Stopped(Stopped),
 }
 
+/// Wakes those who have slept enough, each without the lock: what a waker holds may go with it.
+fn wake_sleepers(mut state: MutexGuard<'_, State>) {
+    while let Some(waker) = state.next_woken() {
+        MutexGuard::unlocked(&mut state, || waker.wake());
+    }
+}
+
 impl State {
-    /// Moves time to the next sleeper; nothing if nobody sleeps.
-    fn pass_time(&mut self) -> Option<Vec<Waker>> {
-        let next = self.sleepers.first_key_value().map(|(key, _)| key.0)?;
-        Some(self.move_to(next.max(self.now)))
+    /// When the next sleeper wakes; nothing if nobody sleeps.
+    fn next_moment(&self) -> Option<Duration> {
+        let ((next, _), _) = self.sleepers.first_key_value()?;
+        Some(self.now.max(*next))
     }
 
-    /// Moves time, and tells who wakes.
-    fn move_to(&mut self, now: Duration) -> Vec<Waker> {
-        self.now = now;
-        let mut woken = Vec::new();
-        while let Some(first) = self.sleepers.first_entry()
-            && first.key().0 <= now
-        {
-            woken.push(first.remove());
-        }
-        woken
+    /// A sleeper who has slept enough.
+    fn next_woken(&mut self) -> Option<Waker> {
+        let first = self.sleepers.first_entry()?;
+        (first.key().0 <= self.now).then(|| first.remove())
     }
 }
 

@@ -346,7 +346,7 @@ impl Comparing<'_> {
 
     /// A transaction sees its own changes, and nobody else does. Those that name keys that have no
     /// number yet are left out: they get one when it commits.
-    async fn own_changes(&self, dice: &mut Dice) -> Answer<(Vec<OwnChanges>, Rows)> {
+    async fn own_changes(&self, dice: &mut Dice) -> Answer<(Vec<OwnChanges>, Arc<Rows>)> {
         let now = self.life.instance.now_micros();
         let mut rows = self.expected.rows.as_ref().clone();
         let mut buffered = Vec::new();
@@ -365,7 +365,7 @@ impl Comparing<'_> {
                 buffered.push(self.with_numbers(&changes)?.into());
             }
         }
-        Ok((buffered, rows))
+        Ok((buffered, Arc::new(rows)))
     }
 
     async fn own(&self, dice: &mut Dice) -> Answer<()> {
@@ -391,7 +391,7 @@ impl Comparing<'_> {
             let own = dice.percent(20);
             let (buffered, held) = match own {
                 true => self.own_changes(dice).await?,
-                false => (Vec::new(), self.expected.rows.as_ref().clone()),
+                false => (Vec::new(), Arc::clone(&self.expected.rows)),
             };
             let mut request = scan_request(view.id, (0..draw.columns.len()).collect());
             request.buffered = buffered;
@@ -429,11 +429,11 @@ impl Comparing<'_> {
         let Some(places) = places.collect::<Option<Vec<usize>>>() else {
             return Ok(());
         };
-        let key_of = |row: &Vec<Cell>| places.iter().map(|at| row[*at]).collect::<Vec<_>>();
-        match rows
-            .windows(2)
-            .find(|pair| key_of(&pair[0]) >= key_of(&pair[1]))
-        {
+        let falls = |pair: &&[Vec<Cell>]| {
+            let key_of = |row: usize| places.iter().map(move |at| pair[row][*at]);
+            key_of(0).ge(key_of(1))
+        };
+        match rows.windows(2).find(falls) {
             None => Ok(()),
             Some(pair) => Err(format!(
                 "{what} of table {:?} at {} is out of order: {pair:?}",
