@@ -25,6 +25,8 @@ pub const FORMAT: u32 = 8;
 
 /// The folder of the manifest's files.
 pub const FOLDER: &str = "manifest/";
+/// The digits of a number in a file's name: as many as the largest has.
+const DIGITS: usize = 20;
 
 /// What a file of the manifest holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,18 +49,18 @@ impl FileKind {
 
     /// The name of the file of that kind and number.
     pub fn file_name(self, number: u64) -> String {
-        format!("{FOLDER}{number:020}{}", self.suffix())
+        format!("{FOLDER}{number:0DIGITS$}{}", self.suffix())
     }
 
     /// Kind and number of a file by its name; `None` for files of others.
     pub fn of_name(name: &str) -> Option<(FileKind, u64)> {
         let stem = name.strip_prefix(FOLDER)?;
-        [FileKind::Edit, FileKind::Checkpoint]
-            .into_iter()
-            .find_map(|kind| {
-                let number: u64 = stem.strip_suffix(kind.suffix())?.parse().ok()?;
-                (kind.file_name(number) == name).then_some((kind, number))
-            })
+        let (digits, suffix) = stem.split_at_checked(DIGITS)?;
+        let mut kinds = [FileKind::Edit, FileKind::Checkpoint].into_iter();
+        let kind = kinds.find(|kind| suffix == kind.suffix())?;
+        let all_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
+        let number: u64 = digits.parse().ok().filter(|_| all_digits)?;
+        Some((kind, number))
     }
 }
 

@@ -491,7 +491,8 @@ impl BatchPart {
                 scus: Scus::Uniform(scu.0),
                 ..held.changes.clone()
             },
-            None => self.read_from_log(store, table, schemas, scu).await?,
+            // Boxed: of what is held nothing is waited for, and futures around it stay small.
+            None => Box::pin(self.read_from_log(store, table, schemas, scu)).await?,
         };
         with_hidden_key(table, schemas, changes, self.first_row)
     }

@@ -416,8 +416,7 @@ impl EncodedFrame {
 
     /// The same frame with its payload as one LZ4 block, where that is smaller.
     pub(crate) fn compressed(self) -> EncodedFrame {
-        let mut raw = self.head.clone();
-        raw.extend_from_slice(&self.body);
+        let raw = [&self.head[..], &self.body[..]].concat();
         let mut block = lz4_flex::block::compress(&raw);
         if block.len() >= raw.len() {
             return self;
