@@ -129,7 +129,7 @@ impl Snapshot {
         for (scu, batches) in self.inner.unsorted.iter().rev() {
             let unsorted = &self.inner.reader.unsorted;
             let found = unsorted
-                .find(&self.inner.ids(), &logged, scu, *batches, key.as_bytes())
+                .find(self.inner.ids(), &logged, scu, *batches, key.as_bytes())
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?;
             if found.is_some() {

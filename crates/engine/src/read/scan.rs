@@ -321,7 +321,7 @@ impl Snapshot {
             self.note_unsorted(scu.scu().0, *batches, sealed);
             for chunks in reader
                 .unsorted
-                .sorted(&self.inner.ids(), &logged, scu, *batches)
+                .sorted(self.inner.ids(), &logged, scu, *batches)
                 .await
                 .map_err(|error| Snapshot::of_scu(error, layout, scu.scu()))?
             {

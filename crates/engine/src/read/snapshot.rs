@@ -12,8 +12,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use lazybase_model::freshness::DisplayDuration;
@@ -152,8 +152,9 @@ pub(super) struct Inner {
     pub(super) unsorted: Vec<(Arc<UnsortedScu>, u32)>,
     /// All SCUs that are not sorted in the manifest, oldest first.
     all_unsorted: Vec<Arc<UnsortedScu>>,
-    /// What gives numbers to natural keys where that is not the manifest.
-    numbers: Option<Identifier>,
+    /// What gives numbers to natural keys, once somebody has asked; or where that is not the
+    /// manifest.
+    numbers: OnceLock<Identifier>,
     pub(super) counters: Arc<ReadCounters>,
     pub(super) opened: Mutex<SourceCounts>,
     /// Which set of damaged files the choice avoids.
@@ -332,7 +333,7 @@ impl Reader {
                 manifest,
                 choice,
                 all_unsorted: ask.unsorted,
-                numbers: None,
+                numbers: OnceLock::new(),
                 unsorted,
                 counters: Arc::default(),
                 opened: Mutex::default(),
@@ -411,12 +412,11 @@ fn advice(choice: &Choice, cheaper: &Cheaper) -> String {
 
 impl Inner {
     /// Gives numbers to the natural keys of unsorted SCUs.
-    pub(super) fn ids(&self) -> Identifier {
-        if let Some(numbers) = &self.numbers {
-            return numbers.clone();
-        }
-        let unsorted = self.all_unsorted.iter().cloned();
-        Identifier::new(self.reader.clone(), Arc::clone(&self.manifest), unsorted)
+    pub(super) fn ids(&self) -> &Identifier {
+        self.numbers.get_or_init(|| {
+            let unsorted = self.all_unsorted.iter().cloned();
+            Identifier::new(self.reader.clone(), Arc::clone(&self.manifest), unsorted)
+        })
     }
 }
 
@@ -439,7 +439,7 @@ impl Snapshot {
     /// The same snapshot, where nobody has it yet, with the numbers of natural keys from elsewhere.
     pub(super) fn numbered_by(mut self, numbers: Identifier) -> Snapshot {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.numbers = Some(numbers);
+            inner.numbers = OnceLock::from(numbers);
         }
         self
     }
