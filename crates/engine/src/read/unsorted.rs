@@ -168,7 +168,8 @@ impl KeyIndex {
             for place in Identifier::places(&layout.table, &batch) {
                 parts.push((place, ids.read(layout, scu, &batch, place).await?));
             }
-            for (place, rows) in parts {
+            let of_rows = |(_, rows): &(Place, ChangeBatch)| rows.rows() > 0;
+            for (place, rows) in parts.into_iter().filter(of_rows) {
                 let part = self.parts.len() as u32;
                 self.places.add(&layout.codec, part, &rows)?;
                 self.parts.push((Arc::clone(&batch), place));
