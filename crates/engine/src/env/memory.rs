@@ -118,6 +118,23 @@ impl MemoryStore {
         })))
     }
 
+    /// What [`Store::read`] gives, without waiting.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn read_now(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
+        let inner = self.0.lock();
+        let length = inner.state.len(name);
+        let length = length.ok_or_else(|| StoreError::NotFound(name.to_owned()))?;
+        if range.start > range.end || range.end > length {
+            return Err(StoreError::TooShort {
+                name: name.to_owned(),
+                end: range.end,
+            });
+        }
+        Ok(inner.state.read(name, range))
+    }
+
     fn over(state: State) -> MemoryStore {
         let history = Some(History {
             base: state.clone(),
@@ -176,16 +193,7 @@ impl Store for MemoryStore {
     }
 
     async fn read(&self, name: &str, range: Range<u64>) -> StoreResult<Bytes> {
-        let inner = self.0.lock();
-        let length = inner.state.len(name);
-        let length = length.ok_or_else(|| StoreError::NotFound(name.to_owned()))?;
-        if range.start > range.end || range.end > length {
-            return Err(StoreError::TooShort {
-                name: name.to_owned(),
-                end: range.end,
-            });
-        }
-        Ok(inner.state.read(name, range))
+        self.read_now(name, range)
     }
 
     async fn len(&self, name: &str) -> StoreResult<u64> {
