@@ -206,7 +206,11 @@ impl Identifier {
         self.assign(scu, map.id, batch.position).await?;
         // Most batches mention keys that have their numbers: these make no rows.
         let mentions = part.first_row..part.first_row + part.rows;
-        if !of_map(&scu.remap.lock().await, map.id)?.gives_new(mentions) {
+        let gives_new = {
+            let state = scu.remap.lock().await;
+            of_map(&state, map.id)?.gives_new(mentions)
+        };
+        if !gives_new {
             return Ok(no_rows(layout, scu.scu()));
         }
         let of_map_rows = self.reader.layout(map)?;
