@@ -665,8 +665,9 @@ impl Instance {
     }
 
     /// Seals the open SCU, lets the running attempts end, and stops. What is not sorted stays in
-    /// the log and goes on when the database is opened again. A checkpoint of the manifest says once
-    /// more what its edits say; where it can't be written, that is reported, and nothing is lost.
+    /// the log and goes on when the database is opened again. A checkpoint of the manifest says
+    /// once more what its edits say; where it can't be written, that is reported, and nothing is
+    /// lost.
     ///
     /// # Errors
     /// `Cancelled` when it has stopped already. Where the last seal can't be written all stays as

@@ -37,8 +37,8 @@ impl Damage {
 
     /// Whether nothing but the file can tell what it held: then a database that does not open for
     /// it is right, even where the file turns out to have held nothing of worth. So it is with the
-    /// newest edit of the manifest, unless a checkpoint tells what it makes, and with the newest log
-    /// and the one that is ready behind it.
+    /// newest edit of the manifest, unless a checkpoint tells what it makes, and with the newest
+    /// log and the one that is ready behind it.
     pub(crate) fn is_alone(&self, folder: &Path) -> Outcome<bool> {
         let own = folder.join(&self.path);
         let beside = files_below(own.parent().unwrap_or(folder))?;

@@ -1,4 +1,4 @@
-//! Columns, keys and roles as `information_schema` describes them: with PostgreSQL's names of types.
+//! Columns, keys and roles as `information_schema` describes them: with PostgreSQL's type names.
 
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
 use lazybase_model::access::Role;

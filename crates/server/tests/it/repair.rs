@@ -174,7 +174,7 @@ fn edits_that_are_gone_are_given_up_and_not_said_to_be_healed() {
     let remove = |place: &Place, edit: &str| {
         std::fs::remove_file(place.path("db/manifest").join(edit)).unwrap();
     };
-    let more = "CREATE TABLE u (a INT); CREATE TABLE v (a INT)";
+    let more = "CREATE TABLE u (a INT); CREATE TABLE v (a INT); CREATE TABLE w (a INT)";
     // One of which a newer one is there, which is moved. There is a checkpoint before them.
     let place = filled();
     place.kill_after(&format!("{more}; INSERT INTO t VALUES (1, 'b')"));
