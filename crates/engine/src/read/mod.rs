@@ -45,6 +45,7 @@ pub use damaged::{Damaged, DamagedFiles};
 pub use hidden::{HiddenColumn, read_times};
 pub use identify::{Identifier, NextOfMaps, Place};
 pub use own::OwnChanges;
+pub use point::OneRow;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
 pub use snapshot::{AsOf, OwnTable, Reader, Snapshot, SnapshotAsk, summary};
 pub use unsorted::UnsortedCache;

@@ -18,9 +18,8 @@ use crate::change_batch::ChangeBatch;
 use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{Run, RunKind, ScuEntry, SegmentMeta};
-use crate::segment::{FoundRows, RowLayout, key_hash};
+use crate::segment::{FoundRows, PackedRow, RowLayout, key_hash};
 use crate::stages::merge::{MergeMode, MergeShape, Merger, OutputSize, Step};
-use crate::ttl::Expiry;
 
 impl Snapshot {
     /// The rows of these keys, in the order of the keys, absent ones left out; `projection` names
@@ -53,53 +52,73 @@ impl Snapshot {
         self.get_in(table, keys, asked, buffered).await
     }
 
+    /// The row of one key, as [`Snapshot::get`] gives it, or as it is kept.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    #[boxed]
+    pub async fn get_one(
+        &self,
+        table: TableId,
+        key: &Key,
+        projection: &[usize],
+        buffered: &[OwnChanges],
+    ) -> Result<OneRow> {
+        let layout = self.layout(table)?;
+        let schema = asked_schema(&layout, (projection, Form::Declared))?;
+        let row = self.live_row(&layout, key, buffered).await?;
+        self.check_pin()?;
+        if let Some(WholeRow::Packed(row)) = &row
+            && !projection.iter().any(|at| is_sum(&layout, *at))
+        {
+            return Ok(OneRow::Packed(row.clone()));
+        }
+        let cells = row.map(|row| row.cells(&layout, (projection, Form::Declared)));
+        let rows: Vec<_> = cells.transpose()?.into_iter().collect();
+        joined(&schema, &rows).map(OneRow::Rows)
+    }
+
     async fn get_in(
         &self,
         table: TableId,
         keys: &[Key],
-        (projection, form): (&[usize], Form),
+        asked: (&[usize], Form),
         buffered: &[OwnChanges],
     ) -> Result<RecordBatch> {
         let layout = self.layout(table)?;
-        if has_hidden(&layout, projection) {
-            return Err(Error::internal("hidden columns are read by a scan"));
-        }
-        let schema = output_schema(&layout, projection, form)?;
-        let expiry = self.expiry(&layout.table);
+        let schema = asked_schema(&layout, asked)?;
         let mut rows = Vec::new();
         for key in keys {
-            if let Some((batch, at)) = self.whole_row(&layout, key, buffered).await? {
-                let ended = |expiry: &Expiry| {
-                    let moments = batch.data.column(expiry.column()).slice(at, 1);
-                    expiry.alive(&moments).is_some()
-                };
-                if expiry.as_ref().is_some_and(ended) {
-                    continue;
-                }
-                let cell = |column: &usize| {
-                    let values = batch.data.column(*column).slice(at, 1);
-                    let (table, declared) = (&layout.table, &layout.table.columns[*column]);
-                    if form == Form::Stored || *values.data_type() == declared.data_type {
-                        return Ok(values);
-                    }
-                    let (row, key) = (batch.data.slice(at, 1), Some(layout.codec.indices()));
-                    declared_column(&table.name, declared, &values, &row, key)
-                };
-                rows.push(projection.iter().map(cell).collect::<Result<Vec<_>>>()?);
+            if let Some(row) = self.live_row(&layout, key, buffered).await? {
+                rows.push(row.cells(&layout, asked)?);
             }
         }
         self.check_pin()?;
         joined(&schema, &rows)
     }
 
-    /// The row of a key at the snapshot's horizon, from whatever is whole: a batch, and where in
-    /// it.
+    /// The row of a key at the snapshot's horizon, unless it has ended.
+    async fn live_row(
+        &self,
+        layout: &Arc<RowLayout>,
+        key: &Key,
+        buffered: &[OwnChanges],
+    ) -> Result<Option<WholeRow>> {
+        let row = self.whole_row(layout, key, buffered).await?;
+        let has_ended = match (&row, self.expiry(&layout.table)) {
+            (Some(row), Some(expiry)) => expiry.alive(&row.cell(expiry.column())?).is_some(),
+            _ => false,
+        };
+        Ok(row.filter(|_| !has_ended))
+    }
+
+    /// The row of a key at the snapshot's horizon, from whatever is whole.
     async fn whole_row(
         &self,
         layout: &Arc<RowLayout>,
         key: &Key,
         buffered: &[OwnChanges],
-    ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
+    ) -> Result<Option<WholeRow>> {
         if self.is_emptied_at(layout.table.id, key) {
             let found = find_own(layout, buffered, key)?;
             return settle(layout, found.into_iter().map(alone).collect());
@@ -119,7 +138,7 @@ impl Snapshot {
         key: &Key,
         buffered: &[OwnChanges],
         covering: &Covering,
-    ) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
+    ) -> Result<Option<WholeRow>> {
         let mut changes = Vec::new();
         let own = find_own(layout, buffered, key)?;
         if take_total(&mut changes, own.map(alone)) {
@@ -218,6 +237,68 @@ impl Snapshot {
     }
 }
 
+/// What a read of one key finds.
+#[derive(Debug, Clone)]
+pub enum OneRow {
+    /// The row as it is kept, with all columns of the table; the snapshot's reader may read it.
+    Packed(PackedRow),
+    /// The columns that were asked for: of the row, or of none where there is none.
+    Rows(RecordBatch),
+}
+
+/// The row of a key.
+#[derive(Debug, Clone)]
+enum WholeRow {
+    /// In a batch, and where in it.
+    In(Arc<ChangeBatch>, usize),
+    Packed(PackedRow),
+}
+
+impl WholeRow {
+    /// A cell as it is stored, as an array of one.
+    fn cell(&self, column: usize) -> Result<ArrayRef> {
+        match self {
+            WholeRow::In(batch, at) => Ok(batch.data.column(column).slice(*at, 1)),
+            WholeRow::Packed(row) => row.array(column),
+        }
+    }
+
+    /// The cells that are asked for, in the form that is.
+    fn cells(
+        &self,
+        layout: &RowLayout,
+        (projection, form): (&[usize], Form),
+    ) -> Result<Vec<ArrayRef>> {
+        let cell = |column: &usize| {
+            let values = self.cell(*column)?;
+            let (table, declared) = (&layout.table, &layout.table.columns[*column]);
+            if form == Form::Stored || *values.data_type() == declared.data_type {
+                return Ok(values);
+            }
+            let row = match self {
+                WholeRow::In(batch, at) => batch.data.slice(*at, 1),
+                WholeRow::Packed(row) => row.batch()?,
+            };
+            let key = Some(layout.codec.indices());
+            declared_column(&table.name, declared, &values, &row, key)
+        };
+        projection.iter().map(cell).collect()
+    }
+}
+
+/// Whether a column is stored as another type than its table declares.
+fn is_sum(layout: &RowLayout, column: usize) -> bool {
+    layout.schema.field(column).data_type() != layout.declared.field(column).data_type()
+}
+
+/// The schema of the columns that are asked for.
+fn asked_schema(layout: &RowLayout, (projection, form): (&[usize], Form)) -> Result<SchemaRef> {
+    if has_hidden(layout, projection) {
+        return Err(Error::internal("hidden columns are read by a scan"));
+    }
+    output_schema(layout, projection, form)
+}
+
 /// The stage that a run belongs to.
 pub(super) fn stage_of(kind: RunKind) -> Stage {
     match kind {
@@ -231,13 +312,18 @@ pub(super) fn stage_of(kind: RunKind) -> Stage {
 fn alone(rows: ChangeBatch) -> FoundRows {
     let at = 0..rows.rows();
     let rows = Arc::new(rows);
-    FoundRows { rows, at }
+    FoundRows::In { rows, at }
 }
 
 /// Whether a change makes all older ones of its key void.
 fn is_total(change: &FoundRows) -> bool {
-    let kind = change.rows.kind(change.at.start);
-    change.at.len() == 1 && (kind.is_total() || is_planted(Planted::NewestAlone))
+    match change {
+        FoundRows::Packed(_) => true,
+        FoundRows::In { rows, at } => {
+            let is_total = rows.kind(at.start).is_total();
+            at.len() == 1 && (is_total || is_planted(Planted::NewestAlone))
+        }
+    }
 }
 
 /// Adds what an older source holds of the key (newest first); whether nothing before matters.
@@ -252,26 +338,21 @@ fn take_total(changes: &mut Vec<FoundRows>, found: impl IntoIterator<Item = Foun
     false
 }
 
-/// The row that a key's changes make, newest first, of nothing: a batch, and where in it.
-fn settle(
-    layout: &RowLayout,
-    mut changes: Vec<FoundRows>,
-) -> Result<Option<(Arc<ChangeBatch>, usize)>> {
+/// The row that a key's changes make, newest first, of nothing.
+fn settle(layout: &RowLayout, mut changes: Vec<FoundRows>) -> Result<Option<WholeRow>> {
     match changes.first() {
         None => return Ok(None),
-        Some(newest) if is_total(newest) => {
-            let row = newest.rows.kind(newest.at.start).makes_row();
-            return Ok(row.then(|| (Arc::clone(&newest.rows), newest.at.start)));
+        Some(FoundRows::Packed(row)) => return Ok(Some(WholeRow::Packed(row.clone()))),
+        Some(newest @ FoundRows::In { rows, at }) if is_total(newest) => {
+            let is_row = rows.kind(at.start).makes_row();
+            return Ok(is_row.then(|| WholeRow::In(Arc::clone(rows), at.start)));
         }
         Some(_) => {}
     }
     changes.reverse();
     let shape = MergeShape::of(layout);
-    let rows = |change: FoundRows| change.rows.slice(change.at.start, change.at.len());
-    let mut sources: Vec<Option<ChangeBatch>> = changes
-        .into_iter()
-        .map(|change| Some(rows(change)))
-        .collect();
+    let sources = changes.iter().map(|change| change.alone().map(Some));
+    let mut sources: Vec<Option<ChangeBatch>> = sources.collect::<Result<_>>()?;
     let mut merger = Merger::new(
         &shape,
         sources.len(),
@@ -284,7 +365,9 @@ fn settle(
                 let next = sources.get_mut(source).and_then(Option::take);
                 merger.supply(source, next)?;
             }
-            Step::Output(rows) if rows.rows() > 0 => return Ok(Some((Arc::new(rows), 0))),
+            Step::Output(rows) if rows.rows() > 0 => {
+                return Ok(Some(WholeRow::In(Arc::new(rows), 0)));
+            }
             Step::Output(_) => {}
             Step::Done => return Ok(None),
         }

@@ -23,6 +23,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use super::RowLayout;
 use super::key_filter::key_hash;
 use super::reader::{Part, Segment};
+use super::row_page::{PackedRow, RowPage};
 use crate::change_batch::ChangeBatch;
 use crate::env::{Clock, Env};
 use crate::key::{KeyCodec, Keys};
@@ -112,7 +113,7 @@ impl DecodedExtent {
     fn found(&self, codec: &KeyCodec, key: &[u8]) -> Result<Option<FoundRows>> {
         let at = self.find(codec, key)?;
         let rows = Arc::clone(&self.rows);
-        Ok((!at.is_empty()).then_some(FoundRows { rows, at }))
+        Ok((!at.is_empty()).then_some(FoundRows::In { rows, at }))
     }
 
     /// The encoded keys of all rows; the extent must have been read with all key columns.
@@ -161,7 +162,8 @@ enum CacheKey {
         /// Which rows and columns; `None` for all.
         part: Option<Part>,
     },
-    /// Rows of a Parquet row group that share pages, by the first.
+    /// What point reads come back to, by the first row: of a Parquet row group rows that share
+    /// pages, else all of an extent.
     Page {
         segment: u128,
         extent: usize,
@@ -173,12 +175,14 @@ enum CacheKey {
 enum CacheValue {
     Index(Arc<Segment>),
     Extent(Arc<DecodedExtent>),
+    /// Rows of a page, one behind the other.
+    Page(Arc<RowPage>),
     /// How often single rows were read from a page that is not kept.
     Touches(Arc<AtomicU32>),
 }
 
-/// A page is decoded whole and kept at this many point reads. Fewer would fill the cache with
-/// pages of which one row was wanted once.
+/// A page is decoded whole and kept, one row behind the other where it can be, at this many point
+/// reads. Fewer would fill the cache with pages of which one row was wanted once.
 const TOUCHES_TO_KEEP: u32 = 4;
 /// In so many steps a cache gives up memory that it lends.
 const LENT_STEPS: u64 = 64;
@@ -191,11 +195,29 @@ const ENTRY_BYTES: u64 = 96;
 
 /// The stored rows of one key; those of Parquet may lack their versions.
 #[derive(Debug, Clone)]
-pub struct FoundRows {
-    /// The batch that holds them.
-    pub rows: Arc<ChangeBatch>,
-    /// Where in the batch: one row, or the two of a split pair.
-    pub at: Range<usize>,
+pub enum FoundRows {
+    /// Among others.
+    In {
+        /// The batch that holds them.
+        rows: Arc<ChangeBatch>,
+        /// Where in the batch: one row, or the two of a split pair.
+        at: Range<usize>,
+    },
+    /// A whole row.
+    Packed(PackedRow),
+}
+
+impl FoundRows {
+    /// The rows and nothing else.
+    ///
+    /// # Errors
+    /// `Internal` when what is kept of them is no row.
+    pub fn alone(&self) -> Result<ChangeBatch> {
+        match self {
+            FoundRows::In { rows, at } => Ok(rows.slice(at.start, at.len())),
+            FoundRows::Packed(row) => Ok(ChangeBatch::upserts(row.batch()?, 0)),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -206,6 +228,7 @@ impl Weighter<CacheKey, CacheValue> for ByBytes {
         match value {
             CacheValue::Index(segment) => segment.memory_bytes() as u64,
             CacheValue::Extent(extent) => extent.bytes as u64,
+            CacheValue::Page(page) => page.memory_bytes() as u64 + ENTRY_BYTES,
             CacheValue::Touches(_) => ENTRY_BYTES,
         }
     }
@@ -462,12 +485,6 @@ impl SegmentCache {
         counters: &ReadCounters,
     ) -> Result<Option<FoundRows>> {
         let codec = &segment.layout().codec;
-        if !segment.has_pages() {
-            return self
-                .extent(segment, extent, counters)
-                .await?
-                .found(codec, key);
-        }
         let rows = segment.rows_around(extent, key);
         let page = CacheKey::Page {
             segment: segment.id(),
@@ -475,6 +492,10 @@ impl SegmentCache {
             first_row: rows.start,
         };
         let touches = match self.cache.get(&page) {
+            Some(CacheValue::Page(kept)) => {
+                self.hit(counters);
+                return Ok(kept.find(key).map(FoundRows::Packed));
+            }
             Some(CacheValue::Extent(kept)) => {
                 self.hit(counters);
                 return kept.found(codec, key);
@@ -486,14 +507,29 @@ impl SegmentCache {
                 1
             }
         };
-        self.miss();
-        if touches >= TOUCHES_TO_KEEP {
-            let read = segment.read_rows(extent, rows, None, counters).await?;
-            let kept = DecodedExtent::of(segment, extent, read);
-            self.cache
-                .insert(page, CacheValue::Extent(Arc::clone(&kept)));
-            return kept.found(codec, key);
+        let is_kept = touches >= TOUCHES_TO_KEEP;
+        let read = match segment.has_pages() {
+            false => self.extent(segment, extent, counters).await?,
+            true => {
+                self.miss();
+                if !is_kept {
+                    return segment.read_point(extent, key, counters).await;
+                }
+                let read = segment.read_rows(extent, rows, None, counters).await?;
+                DecodedExtent::of(segment, extent, read)
+            }
+        };
+        if is_kept {
+            match RowPage::pack(&read.rows, read.keys(codec)?) {
+                Some(packed) => self.cache.insert(page, CacheValue::Page(Arc::new(packed))),
+                None if segment.has_pages() => {
+                    let kept = CacheValue::Extent(Arc::clone(&read));
+                    self.cache.insert(page, kept);
+                }
+                // It is kept as an extent.
+                None => {}
+            }
         }
-        segment.read_point(extent, key, counters).await
+        read.found(codec, key)
     }
 }

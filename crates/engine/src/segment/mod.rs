@@ -37,6 +37,7 @@ mod le;
 mod packed;
 pub mod parquet_format;
 pub mod reader;
+mod row_page;
 pub mod verify;
 pub mod writer;
 
@@ -50,6 +51,7 @@ pub use encode::{Codec, EncodedExtent};
 pub use extent_index::{ExtentIndex, ExtentInfo};
 pub use key_filter::key_hash;
 pub use reader::{Part, Segment};
+pub use row_page::{Cell, PackedRow};
 pub use verify::verify_segment;
 pub use writer::{SegmentWriter, WriteOptions};
 

@@ -442,7 +442,7 @@ impl Segment {
                 let rows = self.read_extent(extent, counters).await?;
                 let keys = self.layout.codec.encode(&rows.data)?;
                 let at = rows_of_key(&keys, key);
-                return Ok((!at.is_empty()).then_some(FoundRows { rows, at }));
+                return Ok((!at.is_empty()).then_some(FoundRows::In { rows, at }));
             }
             Body::Parquet(parts) => parts,
         };
@@ -453,7 +453,7 @@ impl Segment {
             (row, _) => Ok(row),
         });
         let row = read.map_err(|error| self.damaged(extent, error))?;
-        Ok(row.map(|row| FoundRows {
+        Ok(row.map(|row| FoundRows::In {
             rows: Arc::new(row),
             at: 0..1,
         }))

@@ -5,6 +5,7 @@ mod damage;
 mod golden;
 mod parquet;
 mod round_trip;
+mod row_page;
 mod sample;
 mod store;
 mod versions;

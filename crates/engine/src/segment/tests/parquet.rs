@@ -416,7 +416,7 @@ fn a_page_read_often_is_kept() {
                 .await
                 .unwrap()
                 .unwrap();
-            let found = found.rows.slice(found.at.start, 1);
+            let found = found.alone().unwrap();
             assert_eq!(found.data, rows.slice(row, 1).data);
         }
         assert_eq!(counters.extents_cached(), 6);
