@@ -17,7 +17,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use lazybase_model::{Error, Result};
 use lazybase_query::text_form::{self, IntervalStyle, float};
-use lazybase_query::{from_uuid, json_texts, put_array_element, put_hex};
+use lazybase_query::{Cell, KeptRow, from_uuid, json_texts, put_array_element, put_hex};
 
 use crate::failure::changed;
 use crate::{decimal, types};
@@ -91,6 +91,119 @@ impl Rows {
             }
         }
     }
+}
+
+/// Appends a row as a message, as [`Rows`] does it, for the columns that a client was told of.
+///
+/// # Errors
+/// As [`Rows::new`]; then nothing is appended.
+pub(crate) fn put_kept_row(
+    row: &KeptRow,
+    told: &Schema,
+    formats: &[i16],
+    style: IntervalStyle,
+    out: &mut BytesMut,
+) -> Result<()> {
+    if told.fields().len() != row.width() {
+        return Err(changed());
+    }
+    let start = out.len();
+    let mut done = Ok(());
+    out.put_u8(b'D');
+    with_length(out, true, |out| {
+        out.put_i16(row.width() as i16);
+        done = told
+            .fields()
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, field)| {
+                let binary = types::format_of(formats, at) == 1;
+                put_kept_cell(row, at, field, binary, style, out)
+            });
+    });
+    if done.is_err() {
+        out.truncate(start);
+    }
+    done
+}
+
+fn put_kept_cell(
+    row: &KeptRow,
+    at: usize,
+    field: &Field,
+    binary: bool,
+    style: IntervalStyle,
+    out: &mut BytesMut,
+) -> Result<()> {
+    let cell = row.cell(at);
+    if cell == Cell::Null {
+        out.put_i32(-1);
+        return Ok(());
+    }
+    let (start, oid) = (out.len(), types::of_field(field));
+    let mut is_put = false;
+    with_length(out, false, |out| {
+        is_put = match binary {
+            true => put_cell_binary(oid, cell, out),
+            false => put_cell_text(oid, cell, out),
+        };
+    });
+    if is_put {
+        return Ok(());
+    }
+    out.truncate(start);
+    let mut cells = Cells::new(field, &row.column(at)?, binary)?;
+    cells.values.spell_intervals(style);
+    cells.put_counted(0, out);
+    Ok(())
+}
+
+/// Appends a cell of one of the types that most columns have; whether it is of one.
+fn put_cell_text(oid: u32, cell: Cell<'_>, out: &mut BytesMut) -> bool {
+    match (oid, cell) {
+        (types::BOOL, Cell::Boolean(value)) => out.put_u8(if value { b't' } else { b'f' }),
+        (types::INT2, Cell::Int16(value)) => shown_as(value, out),
+        (types::INT4, Cell::Int32(value)) => shown_as(value, out),
+        (types::INT8 | types::OID, Cell::Int64(value)) => shown_as(value, out),
+        (types::FLOAT4, Cell::Float32(value)) => float(value.into(), value, out),
+        (types::FLOAT8, Cell::Float64(value)) => float(value, value, out),
+        (types::TEXT | types::JSON, Cell::Text(text)) => out.put_slice(text),
+        (types::BYTEA, Cell::Binary(bytes)) => {
+            out.put_slice(b"\\x");
+            put_hex(bytes, out);
+        }
+        (types::DATE, Cell::Date32(days)) => text_form::date(days, out),
+        (types::TIMESTAMP, Cell::TimestampMicros(micros)) => {
+            text_form::timestamp(micros, false, out);
+        }
+        (types::TIMESTAMPTZ, Cell::TimestampMicros(micros)) => {
+            text_form::timestamp(micros, true, out);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// The same in PostgreSQL's binary formats.
+fn put_cell_binary(oid: u32, cell: Cell<'_>, out: &mut BytesMut) -> bool {
+    match (oid, cell) {
+        (types::BOOL, Cell::Boolean(value)) => out.put_u8(value.into()),
+        (types::INT2, Cell::Int16(value)) => out.put_i16(value),
+        (types::INT4, Cell::Int32(value)) => out.put_i32(value),
+        (types::INT8, Cell::Int64(value)) => out.put_i64(value),
+        (types::FLOAT4, Cell::Float32(value)) => out.put_f32(value),
+        (types::FLOAT8, Cell::Float64(value)) => out.put_f64(value),
+        (types::TEXT | types::JSON, Cell::Text(bytes)) => out.put_slice(bytes),
+        (types::BYTEA, Cell::Binary(bytes)) => out.put_slice(bytes),
+        (types::DATE, Cell::Date32(days)) => {
+            out.put_i32(days.wrapping_sub(text_form::EPOCH_DAYS));
+        }
+        (types::TIMESTAMP | types::TIMESTAMPTZ, Cell::TimestampMicros(micros)) => {
+            out.put_i64(micros.saturating_sub(text_form::EPOCH_MICROS));
+        }
+        _ => return false,
+    }
+    true
 }
 
 /// Appends what `put` appends, preceded by its length; with its own four bytes where that is said.

@@ -29,7 +29,7 @@ use crate::cursors::{self, CursorStatement};
 use crate::input::Gone;
 use crate::messages::{Bind, Message, Named, broken};
 use crate::words::{self, Kind};
-use crate::{failure, parameters, types};
+use crate::{cells, failure, parameters, types};
 
 /// The most portals that a connection keeps.
 const KEPT_MAX: usize = 10_000;
@@ -441,6 +441,13 @@ impl Connection {
         sends: bool,
     ) -> Outcome<usize> {
         let mut taken = 0;
+        if sends && limit != Some(0) {
+            match self.send_kept_row(portal) {
+                Ok(is_sent) => taken = usize::from(is_sent),
+                Err(error) => return Ok(Err(error)),
+            }
+            self.flush_full().await?;
+        }
         while limit.is_none_or(|limit| taken < limit) {
             let more = match self.next_row_batch(portal).await? {
                 Ok(more) => more,
@@ -462,6 +469,20 @@ impl Connection {
             }
         }
         Ok(Ok(taken))
+    }
+
+    /// Sends a portal's only row, where it needs no batch for that; whether it did.
+    fn send_kept_row(&mut self, portal: &mut Portal) -> Result<bool> {
+        let Some(answer) = &mut portal.answer else {
+            return Ok(false);
+        };
+        let Some(row) = answer.take_kept_row() else {
+            return Ok(false);
+        };
+        let (schema, style) = (answer.schema(), self.session.interval_style());
+        let told = portal.told.as_ref().map_or(&schema, |told| &told.schema);
+        let out = &mut self.wire.out;
+        cells::put_kept_row(&row, told, &portal.formats, style, out).map(|()| true)
     }
 
     /// Passes over rows of a portal; gives the tag.

@@ -14,6 +14,7 @@ use lazybase_model::{Result, SchemaVersion, Stamp, TableId, Token};
 use tracing::Span;
 
 use crate::error::from_datafusion;
+use crate::kept_row::KeptRow;
 use crate::notice::Notice;
 use crate::observe::Watch;
 use crate::origins::Origin;
@@ -60,6 +61,8 @@ pub struct Columns {
 /// What one statement answers, batch by batch.
 pub struct AnswerStream {
     schema: SchemaRef,
+    /// The only row, before any batch.
+    kept: Option<KeptRow>,
     batches: BoxStream<'static, Result<RecordBatch>>,
     tag: Tag,
     rows: u64,
@@ -85,6 +88,29 @@ enum Tag {
 }
 
 impl AnswerStream {
+    fn new(
+        schema: SchemaRef,
+        batches: BoxStream<'static, Result<RecordBatch>>,
+        tag: Tag,
+    ) -> AnswerStream {
+        AnswerStream {
+            schema,
+            kept: None,
+            batches,
+            tag,
+            rows: 0,
+            definitions: Definitions::default(),
+            origins: Vec::new(),
+            snapshot: None,
+            stamp: None,
+            token: None,
+            notices: Vec::new(),
+            session: None,
+            point: false,
+            watch: None,
+        }
+    }
+
     /// Rows of a query over a snapshot.
     pub(crate) fn rows(
         schema: SchemaRef,
@@ -93,57 +119,37 @@ impl AnswerStream {
         session: Arc<Shared>,
     ) -> AnswerStream {
         AnswerStream {
-            schema,
-            batches,
-            tag: Tag::Rows("SELECT"),
-            rows: 0,
-            definitions: Definitions::default(),
-            origins: Vec::new(),
             snapshot,
-            stamp: None,
-            token: None,
-            notices: Vec::new(),
             session: Some(session),
-            point: false,
-            watch: None,
+            ..AnswerStream::new(schema, batches, Tag::Rows("SELECT"))
+        }
+    }
+
+    /// The row of a query over a snapshot that is kept by itself.
+    pub(crate) fn kept_row(
+        schema: SchemaRef,
+        row: KeptRow,
+        snapshot: Snapshot,
+        session: Arc<Shared>,
+    ) -> AnswerStream {
+        AnswerStream {
+            kept: Some(row),
+            ..AnswerStream::rows(schema, stream::empty().boxed(), Some(snapshot), session)
         }
     }
 
     /// Rows that are there already, such as those of SHOW.
     pub(crate) fn of_batch(word: &'static str, batch: RecordBatch) -> AnswerStream {
-        AnswerStream {
-            schema: batch.schema(),
-            batches: stream::iter([Ok(batch)]).boxed(),
-            tag: Tag::Rows(word),
-            rows: 0,
-            definitions: Definitions::default(),
-            origins: Vec::new(),
-            snapshot: None,
-            stamp: None,
-            token: None,
-            notices: Vec::new(),
-            session: None,
-            point: false,
-            watch: None,
-        }
+        let batches = stream::iter([Ok(batch.clone())]).boxed();
+        AnswerStream::new(batch.schema(), batches, Tag::Rows(word))
     }
 
     /// An answer without rows.
     pub(crate) fn done(tag: impl Into<String>, rows: u64) -> AnswerStream {
+        let (schema, none) = (Arc::new(Schema::empty()), stream::empty().boxed());
         AnswerStream {
-            schema: Arc::new(Schema::empty()),
-            batches: stream::empty().boxed(),
-            tag: Tag::Done(tag.into()),
             rows,
-            definitions: Definitions::default(),
-            origins: Vec::new(),
-            snapshot: None,
-            stamp: None,
-            token: None,
-            notices: Vec::new(),
-            session: None,
-            point: false,
-            watch: None,
+            ..AnswerStream::new(schema, none, Tag::Done(tag.into()))
         }
     }
 
@@ -251,6 +257,21 @@ impl AnswerStream {
         }
     }
 
+    /// The only row, where it is kept by itself and nothing was taken before: for callers that need
+    /// no batch of it. It counts as taken.
+    pub fn take_kept_row(&mut self) -> Option<KeptRow> {
+        let row = self.kept.take()?;
+        self.count(1);
+        Some(row)
+    }
+
+    fn count(&mut self, rows: usize) {
+        self.rows += rows as u64;
+        if let Some(watch) = &mut self.watch {
+            watch.more(rows);
+        }
+    }
+
     /// All of it.
     ///
     /// # Errors
@@ -307,15 +328,13 @@ impl Stream for AnswerStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let span = self.watch.as_ref().map(Watch::span);
         let entered = span.as_ref().map(Span::enter);
-        let polled = self.batches.poll_next_unpin(cx);
+        let polled = match self.kept.take() {
+            Some(row) => Poll::Ready(Some(row.batch(&self.schema))),
+            None => self.batches.poll_next_unpin(cx),
+        };
         drop(entered);
         match &polled {
-            Poll::Ready(Some(Ok(batch))) => {
-                self.rows += batch.num_rows() as u64;
-                if let Some(watch) = &mut self.watch {
-                    watch.more(batch.num_rows());
-                }
-            }
+            Poll::Ready(Some(Ok(batch))) => self.count(batch.num_rows()),
             Poll::Ready(Some(Err(error))) => {
                 if let Some(watch) = self.watch.take() {
                     watch.fail(error);

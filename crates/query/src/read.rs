@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use futures::stream::{self, StreamExt};
-use lazybase_engine::read::Snapshot;
+use lazybase_engine::read::{OneRow, Snapshot};
 use lazybase_model::{Result, SchemaVersion, Table, TableId};
 use tracing::Instrument;
 
@@ -22,6 +22,7 @@ use crate::error::from_datafusion;
 use crate::hidden;
 use crate::id_keys::met::table_met;
 use crate::id_keys::own;
+use crate::kept_row::KeptRow;
 use crate::key_order;
 use crate::keys::{self, NamedKeys};
 use crate::labels::Sight;
@@ -169,12 +170,21 @@ pub(crate) async fn point_read(
         return Ok(None);
     }
     let read = Box::pin(rows_of_keys(session, &snapshot, &point, &sight));
-    let rows = read.instrument(tracing::info_span!("point read")).await?;
-    let rows = stream::iter([Ok(rows)]).boxed();
+    let found = read.instrument(tracing::info_span!("point read")).await?;
     let definitions = Definitions(vec![(point.table.id, point.table.version)]);
     let columns = point.projection.iter();
     let origins = columns.map(|at| Origin::of(&point.table, *at)).collect();
-    let answer = AnswerStream::rows(point.schema, rows, Some(snapshot), Arc::clone(session));
+    let (schema, session) = (point.schema, Arc::clone(session));
+    let answer = match found {
+        OneRow::Packed(row) => {
+            let row = KeptRow::new(row, point.projection);
+            AnswerStream::kept_row(schema, row, snapshot, session)
+        }
+        OneRow::Rows(rows) => {
+            let rows = stream::iter([Ok(rows)]).boxed();
+            AnswerStream::rows(schema, rows, Some(snapshot), session)
+        }
+    };
     let answer = answer.with_definitions(definitions).with_origins(origins);
     Ok(Some(answer.of_keys()))
 }
@@ -186,12 +196,14 @@ pub(crate) fn check_point(session: &Shared, point: &PointRead) -> Result<Sight> 
     session.gate_now().read(&point.table, &columns)
 }
 
+/// The rows of keys as SQL shows them, or the one row as it is kept, where nothing of it may be
+/// hidden.
 async fn rows_of_keys(
     session: &Shared,
     snapshot: &Snapshot,
     point: &PointRead,
     sight: &Sight,
-) -> Result<RecordBatch> {
+) -> Result<OneRow> {
     let shape = Shape::with_schema(
         Arc::clone(&point.table),
         point.projection.clone(),
@@ -203,14 +215,20 @@ async fn rows_of_keys(
     }
     let mut buffered = Box::pin(own::buffered(session, snapshot)).await?;
     let buffered = buffered.remove(&point.table.id).unwrap_or_default();
-    let keys = &point.keys.encoded;
-    let rows = snapshot
-        .get(point.table.id, keys, &shape.stored_projection(), &buffered)
-        .await?;
+    let (table, stored) = (point.table.id, shape.stored_projection());
+    let found = match point.keys.encoded.as_slice() {
+        [key] if !shape.is_limited() => snapshot.get_one(table, key, &stored, &buffered).await?,
+        keys => OneRow::Rows(snapshot.get(table, keys, &stored, &buffered).await?),
+    };
+    let rows = match found {
+        // Of a transaction's own it has nothing.
+        OneRow::Packed(row) => return Ok(OneRow::Packed(row)),
+        OneRow::Rows(rows) => rows,
+    };
     let shown = shape.show_in_place(&rows);
     let shown = shown.map_err(|error| from_datafusion(&error, ""))?;
     own::check_known(&point.table, &point.projection, &shown)?;
-    Ok(shown)
+    Ok(OneRow::Rows(shown))
 }
 
 /// Rows by their keys, for the Rust API.

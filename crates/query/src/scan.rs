@@ -229,7 +229,8 @@ pub(crate) fn shown_field(table: &Table, at: usize) -> Field {
     }
 }
 
-fn shown_column(column: &ArrayRef) -> ArrayRef {
+/// A column's values as SQL shows them.
+pub(crate) fn shown_column(column: &ArrayRef) -> ArrayRef {
     match *column.data_type() == UUID {
         true => uuid_text(column),
         false => Arc::clone(column),

@@ -1,6 +1,10 @@
-//! COPY reads what it wrote, for every type in every format.
+//! COPY reads what it wrote, for every type in every format; a row is sent the same, wherever it is
+//! kept.
+
+use bytes::BufMut;
 
 use crate::copying::{copy_in, copy_out};
+use crate::raw::Raw;
 use crate::served::{Served, cells, sqlstate};
 
 /// Types with some values, as SQL writes them.
@@ -112,6 +116,58 @@ async fn every_type_comes_back_as_it_went() {
             assert_eq!(found, expected, "{name}, {format}:\n{shown}");
             let drop = format!("DROP TABLE into{at}");
             client.batch_execute(&drop).await.unwrap();
+        }
+    }
+    served.stop().await;
+}
+
+/// What is sent for the row of a key: as texts, in binary formats, and with a limit of one row.
+async fn sent(raw: &mut Raw, statement: &str, key: usize) -> Vec<String> {
+    let mut sent = Vec::new();
+    for (format, rows_max) in [(0, 0), (1, 0), (0, 1)] {
+        let mut bind = format!("\0{statement}\0\0\0").into_bytes();
+        bind.put_i16(1);
+        let key = key.to_string();
+        bind.put_i32(key.len() as i32);
+        bind.put_slice(key.as_bytes());
+        bind.put_i16(1);
+        bind.put_i16(format);
+        raw.put(b'B', &bind).execute("", rows_max);
+        if rows_max > 0 {
+            raw.execute("", rows_max);
+        }
+        sent.push(format!("{:?}", raw.sync().ready().await));
+    }
+    sent
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_read_often_is_sent_as_it_was_before() {
+    let served = Served::start().await;
+    let client = served.client().await;
+    let mut raw = Raw::new(&served).await;
+    for (at, (name, values)) in TYPES.into_iter().enumerate() {
+        let create = format!("CREATE TABLE t{at} (k INT PRIMARY KEY, v {name}, w {name})");
+        client.batch_execute(&create).await.unwrap();
+        for (k, value) in values.iter().enumerate() {
+            let insert = format!("INSERT INTO t{at} VALUES ({k}, {value}, NULL)");
+            client.batch_execute(&insert).await.unwrap();
+        }
+        let statement = format!("find{at}");
+        let select = format!("SELECT w, v, k FROM t{at} WHERE k = $1");
+        raw.parse(&statement, &select).sync().ready().await;
+        // Behind the last there is none.
+        let keys = 0..=values.len();
+        let mut expected = Vec::new();
+        for key in keys.clone() {
+            expected.push(sent(&mut raw, &statement, key).await);
+        }
+        client.batch_execute("SETTLE").await.unwrap();
+        for _ in 0..3 {
+            for key in keys.clone() {
+                let found = sent(&mut raw, &statement, key).await;
+                assert_eq!(found, expected[key], "{name}, {key}");
+            }
         }
     }
     served.stop().await;
