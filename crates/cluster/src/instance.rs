@@ -536,7 +536,8 @@ impl Instance {
     fn try_snapshot(&self, request: &SnapshotRequest) -> Result<Snapshot> {
         loop {
             let (snapshot, seen) = self.snapshot_of_now(request)?;
-            if !self.shared.manifests.current().redefines(&seen) {
+            let now = self.shared.manifests.current();
+            if Arc::ptr_eq(&now, &seen) || !now.redefines(&seen) {
                 return Ok(snapshot);
             }
         }

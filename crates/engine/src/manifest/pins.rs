@@ -38,15 +38,16 @@ struct Shared {
 #[derive(Default)]
 struct Entries {
     next: u64,
-    pins: BTreeMap<u64, Entry>,
+    pins: BTreeMap<u64, Arc<Entry>>,
 }
 
+/// What a pin and the registry both hold.
 struct Entry {
     owner: String,
     since: Duration,
     manifest: Arc<Manifest>,
-    horizon: Horizon,
-    deadline: Arc<Deadline>,
+    horizon: Mutex<Horizon>,
+    deadline: Deadline,
 }
 
 /// When a pin runs out, in microseconds of the monotonic clock; [`Deadline::LOST`] once it has.
@@ -116,26 +117,24 @@ impl Pins {
     pub fn pin(&self, owner: impl Into<String>, load: impl FnOnce() -> Arc<Manifest>) -> Pin {
         let owner = owner.into();
         let since = self.0.clock.monotonic();
-        let deadline = Arc::new(Deadline(AtomicU64::new(self.0.deadline(since))));
+        let deadline = Deadline(AtomicU64::new(self.0.deadline(since)));
         let mut entries = self.0.entries.lock();
         let manifest = load();
         entries.next += 1;
         let id = entries.next;
-        let horizon = Horizon::end_of(manifest.sealed_through);
-        let entry = Entry {
+        let entry = Arc::new(Entry {
             owner,
             since,
-            manifest: Arc::clone(&manifest),
-            horizon,
-            deadline: Arc::clone(&deadline),
-        };
-        entries.pins.insert(id, entry);
+            horizon: Mutex::new(Horizon::end_of(manifest.sealed_through)),
+            manifest,
+            deadline,
+        });
+        entries.pins.insert(id, Arc::clone(&entry));
         drop(entries);
         Pin {
             pins: self.clone(),
             id,
-            manifest,
-            deadline,
+            entry,
         }
     }
 
@@ -186,7 +185,7 @@ impl Entry {
             owner: self.owner.clone(),
             age: now.saturating_sub(self.since),
             manifest: self.manifest.number,
-            horizon: self.horizon,
+            horizon: *self.horizon.lock(),
             remaining: Duration::from_micros(remaining),
         })
     }
@@ -200,14 +199,13 @@ fn micros(time: Duration) -> u64 {
 pub struct Pin {
     pins: Pins,
     id: u64,
-    manifest: Arc<Manifest>,
-    deadline: Arc<Deadline>,
+    entry: Arc<Entry>,
 }
 
 impl fmt::Debug for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pin")
-            .field("manifest", &self.manifest.number)
+            .field("manifest", &self.entry.manifest.number)
             .finish_non_exhaustive()
     }
 }
@@ -215,15 +213,12 @@ impl fmt::Debug for Pin {
 impl Pin {
     /// The pinned manifest.
     pub fn manifest(&self) -> &Arc<Manifest> {
-        &self.manifest
+        &self.entry.manifest
     }
 
     /// Says which horizon is read, for the status.
     pub fn set_horizon(&self, horizon: Horizon) {
-        let mut entries = self.pins.0.entries.lock();
-        if let Some(entry) = entries.pins.get_mut(&self.id) {
-            entry.horizon = horizon;
-        }
+        *self.entry.horizon.lock() = horizon;
     }
 
     /// Renews the pin. To be called before files are opened and after each stretch of reading:
@@ -234,7 +229,8 @@ impl Pin {
     pub fn check(&self) -> Result<()> {
         let shared = &self.pins.0;
         let now = shared.clock.monotonic();
-        if self.deadline.renew(micros(now), shared.deadline(now)) {
+        let deadline = &self.entry.deadline;
+        if deadline.renew(micros(now), shared.deadline(now)) {
             return Ok(());
         }
         let message = "snapshot too old: its reader was idle for too long";

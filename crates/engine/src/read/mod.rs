@@ -47,7 +47,7 @@ pub use identify::{Identifier, NextOfMaps, Place};
 pub use own::OwnChanges;
 pub use point::OneRow;
 pub use scan::{ScanPart, ScanPlan, ScanRequest, SourceDescription};
-pub use snapshot::{AsOf, OwnTable, Reader, Snapshot, SnapshotAsk, summary};
+pub use snapshot::{AsOf, OwnTable, Reader, ReaderParts, Snapshot, SnapshotAsk, summary};
 pub use unsorted::UnsortedCache;
 pub use view_check::ViewCheck;
 

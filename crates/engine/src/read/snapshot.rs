@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -42,9 +43,22 @@ use crate::ttl::Expiry;
 /// The most layouts that are kept: far more than a database has tables in use.
 const LAYOUTS_MAX: usize = 4096;
 
-/// What all reads of a database share.
+/// What all reads of a database share. Cheap to clone: clones are the same reader. Each snapshot
+/// holds one.
 #[derive(Debug, Clone)]
-pub struct Reader {
+pub struct Reader(Arc<ReaderParts>);
+
+impl Deref for Reader {
+    type Target = ReaderParts;
+
+    fn deref(&self) -> &ReaderParts {
+        &self.0
+    }
+}
+
+/// What a reader is made of.
+#[derive(Debug, Clone)]
+pub struct ReaderParts {
     /// The world.
     pub env: Env,
     /// Open segments and decoded extents.
@@ -173,7 +187,7 @@ impl Reader {
     /// A reader of the environment's store, with a cache of `cache_bytes`.
     pub fn new(env: Env, cache_bytes: u64) -> Reader {
         let cache = Arc::new(SegmentCache::new(Arc::clone(&env.clock), cache_bytes));
-        Reader {
+        Reader(Arc::new(ReaderParts {
             deltas: Arc::new(KeptDeltas::new(&cache)),
             cache,
             pins: Pins::new(Arc::clone(&env.clock), limits::PIN_LIFETIME),
@@ -184,7 +198,7 @@ impl Reader {
             remapping: Arc::default(),
             index: Arc::default(),
             env,
-        }
+        }))
     }
 
     /// A reader with pins, paths and a set of damaged files of its own, for reads that choose their
@@ -197,14 +211,14 @@ impl Reader {
         for file in avoided {
             damaged.note(&Error::corrupt(format!("{file}: left out")).with_file(file));
         }
-        Reader {
+        Reader(Arc::new(ReaderParts {
             pins: Pins::new(Arc::clone(&self.env.clock), limits::PIN_LIFETIME),
             damaged,
             index: Arc::default(),
             deltas: Arc::new(KeptDeltas::new(&self.cache)),
             unsorted: Arc::default(),
-            ..self.clone()
-        }
+            ..ReaderParts::clone(self)
+        }))
     }
 
     /// Somebody hangs who may have the turn to give numbers to natural keys: others go on in its
@@ -387,15 +401,22 @@ fn summaries(manifest: &Manifest, unsorted: &[Arc<UnsortedScu>]) -> Vec<Unsorted
 
 /// What the choice of a horizon needs to know of an unsorted SCU.
 pub fn summary(scu: &UnsortedScu) -> UnsortedSummary {
-    // Whether it is sealed first: batches that join between the two looks are then no batches of a
-    // sealed SCU.
-    let sealed = scu.is_sealed();
-    UnsortedSummary {
+    // Where the SCU begins, the one before ends: by the time that the log and the manifest keep, so
+    // that a boundary is as of the same moment for ever.
+    let moment = |(at, batch): (usize, &Arc<AcceptedBatch>)| match at {
+        0 => batch.written_micros,
+        _ => batch.ack_micros,
+    };
+    // At one moment: batches that joined meanwhile would be no batches of a sealed SCU.
+    scu.look(|sealed, batches, tables| UnsortedSummary {
         scu: scu.scu(),
         sealed,
-        acks: Acks::Each(scu.moments()),
-        bytes: scu.table_bytes(),
-    }
+        acks: Acks::Each(batches.iter().enumerate().map(moment).collect()),
+        bytes: tables
+            .iter()
+            .map(|(table, of)| (*table, of.raw_bytes))
+            .collect(),
+    })
 }
 
 /// What a slightly staler answer would have saved, in words.

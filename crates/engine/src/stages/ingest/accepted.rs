@@ -213,6 +213,16 @@ impl UnsortedScu {
         self.state.read().sealed
     }
 
+    /// Looks at what it is at one moment: whether it is sealed, its batches, and what it holds of
+    /// each table.
+    pub(crate) fn look<T>(
+        &self,
+        look: impl FnOnce(bool, &[Arc<AcceptedBatch>], &BTreeMap<TableId, TableTotals>) -> T,
+    ) -> T {
+        let state = self.state.read();
+        look(state.sealed, &state.batches, &state.tables)
+    }
+
     /// The first `count` batches, or all if there are fewer.
     pub fn prefix(&self, count: u32) -> Vec<Arc<AcceptedBatch>> {
         self.batches(0..count)
@@ -224,25 +234,6 @@ impl UnsortedScu {
         let end = state.batches.len().min(places.end as usize);
         let start = end.min(places.start as usize);
         state.batches[start..end].to_vec()
-    }
-
-    /// When each batch was acknowledged; of the first, when it was written. Where the SCU begins,
-    /// the one before ends: by the time that the log and the manifest keep, so that a boundary is
-    /// as of the same moment for ever.
-    pub(crate) fn moments(&self) -> Arc<[i64]> {
-        let state = self.state.read();
-        let moment = |(at, batch): (usize, &Arc<AcceptedBatch>)| match at {
-            0 => batch.written_micros,
-            _ => batch.ack_micros,
-        };
-        state.batches.iter().enumerate().map(moment).collect()
-    }
-
-    /// The uncompressed bytes of each table that it changes.
-    pub(crate) fn table_bytes(&self) -> BTreeMap<TableId, u64> {
-        let state = self.state.read();
-        let tables = state.tables.iter();
-        tables.map(|(table, of)| (*table, of.raw_bytes)).collect()
     }
 
     /// Batch number `position`, counted from 1.
