@@ -212,6 +212,35 @@ impl KeyCodec {
         self.converter.convert_columns(&columns).map_err(encoding)
     }
 
+    /// The key that a whole number is, without arrays: what [`KeyCodec::encode_columns`] makes of
+    /// it. `None` where more belongs to a key, or the column has no such number.
+    pub fn integer(&self, value: i64) -> Option<Key> {
+        let ([data_type], None) = (self.types.as_slice(), &self.partitioner) else {
+            return None;
+        };
+        // A byte that says that there is a value; then the most significant byte first, its
+        // highest bit turned where there are negative numbers.
+        macro_rules! encoded {
+            ($kind:ty, $turned:expr) => {{
+                let value = <$kind>::try_from(value).ok()? ^ $turned;
+                let mut bytes = [1; 1 + size_of::<$kind>()];
+                bytes[1..].copy_from_slice(&value.to_be_bytes());
+                Key::new(bytes.as_slice())
+            }};
+        }
+        Some(match data_type {
+            DataType::Int8 => encoded!(i8, i8::MIN),
+            DataType::Int16 => encoded!(i16, i16::MIN),
+            DataType::Int32 => encoded!(i32, i32::MIN),
+            DataType::Int64 => encoded!(i64, i64::MIN),
+            DataType::UInt8 => encoded!(u8, 0),
+            DataType::UInt16 => encoded!(u16, 0),
+            DataType::UInt32 => encoded!(u32, 0),
+            DataType::UInt64 => encoded!(u64, 0),
+            _ => return None,
+        })
+    }
+
     /// The key columns of encoded keys, in the order of the key.
     ///
     /// # Errors

@@ -67,7 +67,7 @@ pub struct AnswerStream {
     tag: Tag,
     rows: u64,
     definitions: Definitions,
-    origins: Vec<Origin>,
+    origins: Arc<[Origin]>,
     snapshot: Option<Snapshot>,
     stamp: Option<Stamp>,
     token: Option<Token>,
@@ -100,7 +100,7 @@ impl AnswerStream {
             tag,
             rows: 0,
             definitions: Definitions::default(),
-            origins: Vec::new(),
+            origins: Arc::default(),
             snapshot: None,
             stamp: None,
             token: None,
@@ -203,8 +203,8 @@ impl AnswerStream {
         self
     }
 
-    pub(crate) fn with_origins(mut self, origins: Vec<Origin>) -> AnswerStream {
-        self.origins = origins;
+    pub(crate) fn with_origins(mut self, origins: impl Into<Arc<[Origin]>>) -> AnswerStream {
+        self.origins = origins.into();
         self
     }
 

@@ -116,7 +116,7 @@ async fn explain_point(
     let reads = format!(
         "read of {} by key: {}, past the planner",
         point.table.name,
-        counted(point.keys.encoded.len(), "key")
+        counted(point.keys.len(), "key")
     );
     if !analyze {
         let tables = Some(vec![point.table.id]);
@@ -162,7 +162,7 @@ async fn sources_of_keys(
         low: Some(key.clone()),
         high: Some(Key::after(key.as_bytes())),
     };
-    let ranges: Vec<KeyRange> = point.keys.encoded.iter().map(of_key).collect();
+    let ranges: Vec<KeyRange> = point.keys.iter().map(of_key).collect();
     let plan = snapshot.plan_scan_of(request, &ranges).await?;
     Ok(plan.sources.iter().rev().map(source).collect())
 }

@@ -17,12 +17,12 @@ use crate::scan::shown_column;
 pub struct KeptRow {
     row: PackedRow,
     /// The positions in the table of the columns that are wanted.
-    columns: Vec<usize>,
+    columns: Arc<[usize]>,
 }
 
 impl KeptRow {
     /// These columns of a row.
-    pub(crate) fn new(row: PackedRow, columns: Vec<usize>) -> KeptRow {
+    pub(crate) fn new(row: PackedRow, columns: Arc<[usize]>) -> KeptRow {
         KeptRow { row, columns }
     }
 

@@ -15,6 +15,7 @@ use lazybase_model::{Error, Result, Table};
 use crate::cast::{checked_key, place};
 use crate::literal::{Literal, to_array};
 use crate::parse::folded;
+use crate::value::Value;
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,24 @@ impl KeyPattern {
             }
         }
         distinct_by(arrays, self.codec(table)?).map(Some)
+    }
+
+    /// The one key that is asked for where a parameter gives it, a whole number is all of a key,
+    /// and the value is one: most reads need no arrays for theirs.
+    ///
+    /// # Errors
+    /// `Invalid` when the table's keys have no order.
+    pub(crate) fn integer(&self, table: &Table, values: &[Value]) -> Result<Option<Key>> {
+        let [column] = self.columns.as_slice() else {
+            return Ok(None);
+        };
+        let [Literal::Parameter(number)] = column.as_slice() else {
+            return Ok(None);
+        };
+        match values.get(number - 1) {
+            Some(Value::Int(value)) => Ok(self.codec(table)?.integer(*value)),
+            _ => Ok(None),
+        }
     }
 
     fn codec(&self, table: &Table) -> Result<&KeyCodec> {

@@ -98,16 +98,17 @@ impl Kind {
     /// What a statement is by its first words.
     fn of(sql: &str) -> Kind {
         let mut words = mask::words(sql);
-        let first = words.next().unwrap_or_default().to_ascii_uppercase();
-        match first.as_str() {
-            "SELECT" | "WITH" | "VALUES" | "TABLE" => Kind::Scan,
-            "INSERT" | "UPDATE" | "DELETE" | "MERGE" | "COMMIT" | "END" => Kind::Write,
-            "COPY" => match words.any(|word| word.eq_ignore_ascii_case("from")) {
+        let first = words.next().unwrap_or_default();
+        let is = |known: &[&str]| known.iter().any(|word| first.eq_ignore_ascii_case(word));
+        match () {
+            () if is(&["SELECT", "WITH", "VALUES", "TABLE"]) => Kind::Scan,
+            () if is(&["INSERT", "UPDATE", "DELETE", "MERGE", "COMMIT", "END"]) => Kind::Write,
+            () if is(&["COPY"]) => match words.any(|word| word.eq_ignore_ascii_case("from")) {
                 true => Kind::Write,
                 false => Kind::Scan,
             },
-            "CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "COMMENT" => Kind::Definition,
-            _ => Kind::Other,
+            () if is(&["CREATE", "ALTER", "DROP", "TRUNCATE", "COMMENT"]) => Kind::Definition,
+            () => Kind::Other,
         }
     }
 }
@@ -247,9 +248,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// A statement begins.
-    pub(crate) fn begin(session: &Shared, sql: &str) -> Watch {
+    pub(crate) fn begin(session: &Shared, sql: impl Into<Arc<str>>) -> Watch {
         let clock = Arc::clone(&session.instance().env().clock);
-        let kind = Kind::of(sql);
+        let sql = sql.into();
+        let kind = Kind::of(&sql);
         let span = tracing::info_span!(
             "statement",
             otel.kind = "server",
@@ -262,9 +264,8 @@ impl Watch {
             sqlstate = tracing::field::Empty,
         );
         if !span.is_disabled() {
-            span.record("db.statement", masked(sql));
+            span.record("db.statement", masked(&sql));
         }
-        let sql: Arc<str> = sql.into();
         let activity = session.activity();
         if let Some(activity) = &activity {
             activity.begins(Arc::clone(&sql), clock.wall_micros());

@@ -10,13 +10,15 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
     WildcardAdditionalOptions,
 };
+use lazybase_engine::key::Key;
 use lazybase_model::{Result, Table};
 
-use crate::keys::{KeyPattern, NamedKeys, key_pattern};
+use crate::keys::{KeyPattern, key_pattern};
 use crate::literal::Literal;
 use crate::origins::Origin;
 use crate::parse::{folded, table_name};
 use crate::scan::shown_schema;
+use crate::value::Value;
 use crate::visible::Visible;
 
 #[cfg(test)]
@@ -26,11 +28,14 @@ mod tests;
 #[derive(Debug)]
 pub(crate) struct PointRead {
     pub(crate) table: Arc<Table>,
-    pub(crate) keys: NamedKeys,
+    /// Each once, sorted.
+    pub(crate) keys: Vec<Key>,
     /// Positions in the table's columns.
-    pub(crate) projection: Vec<usize>,
+    pub(crate) projection: Arc<[usize]>,
     /// What the answer's columns look like to SQL.
     pub(crate) schema: SchemaRef,
+    /// Where they come from.
+    pub(crate) origins: Arc<[Origin]>,
 }
 
 /// A point read whose keys may be parameters.
@@ -38,13 +43,17 @@ pub(crate) struct PointRead {
 pub(crate) struct PointPattern {
     table: Arc<Table>,
     keys: KeyPattern,
-    projection: Vec<usize>,
+    projection: Arc<[usize]>,
     schema: SchemaRef,
+    origins: Arc<[Origin]>,
 }
 
 impl PointPattern {
     /// Whether its table is still the one that it was made for.
     pub(crate) fn is_current(&self, visible: &Visible) -> bool {
+        if visible.has_stored(&self.table) {
+            return true;
+        }
         let current = visible.table(&self.table.name);
         current
             .is_some_and(|table| table.id == self.table.id && table.version == self.table.version)
@@ -61,22 +70,31 @@ impl PointPattern {
     }
 
     /// Where they come from.
-    pub(crate) fn origins(&self) -> Vec<Origin> {
-        let columns = self.projection.iter();
-        columns.map(|at| Origin::of(&self.table, *at)).collect()
+    pub(crate) fn origins(&self) -> &Arc<[Origin]> {
+        &self.origins
     }
 
     /// The read with these values; `None` leaves it to the planner.
     ///
     /// # Errors
     /// `Invalid` for keys that no row can have.
-    pub(crate) fn bind(&self, values: &[Literal]) -> Result<Option<PointRead>> {
-        let keys = self.keys.keys(&self.table, values)?;
-        Ok(keys.map(|keys| PointRead {
+    pub(crate) fn bind(&self, values: &[Value]) -> Result<Option<PointRead>> {
+        let keys = match self.keys.integer(&self.table, values)? {
+            Some(key) => vec![key],
+            None => {
+                let values: Vec<Literal> = values.iter().map(Value::literal).collect();
+                match self.keys.keys(&self.table, &values)? {
+                    Some(keys) => keys.encoded,
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(PointRead {
             table: Arc::clone(&self.table),
             keys,
-            projection: self.projection.clone(),
+            projection: Arc::clone(&self.projection),
             schema: Arc::clone(&self.schema),
+            origins: Arc::clone(&self.origins),
         }))
     }
 }
@@ -111,10 +129,17 @@ pub(crate) fn pattern(
     let keys = key_pattern(predicate, &table, &alias)?;
     Some(PointPattern {
         schema: named_schema(&table, &projection, &names),
+        origins: origins_of(&table, &projection),
         table,
         keys,
-        projection,
+        projection: projection.into(),
     })
+}
+
+/// Where columns of a table come from.
+pub(crate) fn origins_of(table: &Table, projection: &[usize]) -> Arc<[Origin]> {
+    let columns = projection.iter();
+    columns.map(|at| Origin::of(table, *at)).collect()
 }
 
 /// What columns of a table look like to SQL under other names.

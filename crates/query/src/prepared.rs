@@ -30,7 +30,6 @@ use crate::explain::counted;
 use crate::hidden;
 use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
-use crate::literal::Literal;
 use crate::observe::Watch;
 use crate::parse::convert;
 use crate::parse::natural_joins;
@@ -49,7 +48,7 @@ mod rows;
 /// A statement that was read, without the session that runs it.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
-    sql: String,
+    sql: Arc<str>,
     statement: Arc<Unbound>,
     types: Vec<Option<DataType>>,
     json: Vec<bool>,
@@ -93,7 +92,7 @@ impl Kept {
 /// A statement of one session, read once. Made by [`crate::Session::prepare`].
 pub struct Prepared {
     session: Arc<Shared>,
-    sql: String,
+    sql: Arc<str>,
     /// Where its text begins in the one that the caller has; `None` where the caller has another.
     start: Option<TextPlace>,
     statement: Arc<Unbound>,
@@ -121,7 +120,7 @@ impl Prepared {
         };
         let mut prepared = Prepared {
             session,
-            sql: sql.to_owned(),
+            sql: sql.into(),
             start: Some(TextPlace::START),
             types: (0..count)
                 .map(|at| declared.get(at).cloned().flatten())
@@ -172,7 +171,7 @@ impl Prepared {
     pub(crate) fn kept(&self) -> Kept {
         Kept {
             // PREPARE has put blanks in the place of its own words.
-            sql: self.sql.trim_start().to_owned(),
+            sql: self.sql.trim_start().into(),
             statement: Arc::clone(&self.statement),
             types: self.types.clone(),
             json: self.json.clone(),
@@ -239,7 +238,7 @@ impl Prepared {
                 return Ok(Some(Columns {
                     schema: pattern.schema(),
                     definitions: Definitions::of(&[Arc::clone(pattern.table())], None)?,
-                    origins: pattern.origins(),
+                    origins: pattern.origins().to_vec(),
                 }));
             }
             let fixed = |schema| {
@@ -347,7 +346,7 @@ impl Prepared {
                 .with_sqlstate("08P01"));
             }
             let _running = self.session.gate.lock().await;
-            let watch = Watch::begin(&self.session, &self.sql);
+            let watch = Watch::begin(&self.session, Arc::clone(&self.sql));
             let run = async {
                 let mut rebinds = Rebinds::of(&self.session, false);
                 let mut answer = self.run(values).await;
@@ -382,9 +381,8 @@ impl Prepared {
         self.session.statement_begins()?;
         let visible = self.session.visible();
         if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible)) {
-            let literals: Vec<Literal> = values.iter().map(Value::literal).collect();
             let past = clauses.as_of.is_some();
-            if let Some(point) = pattern.bind(&literals)?.filter(|_| !past) {
+            if let Some(point) = pattern.bind(values)?.filter(|_| !past) {
                 self.session.check_may_read()?;
                 let read = read::point_read(&self.session, point, &clauses);
                 if let Some(answer) = read.await? {

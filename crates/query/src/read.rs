@@ -172,8 +172,6 @@ pub(crate) async fn point_read(
     let read = Box::pin(rows_of_keys(session, &snapshot, &point, &sight));
     let found = read.instrument(tracing::info_span!("point read")).await?;
     let definitions = Definitions(vec![(point.table.id, point.table.version)]);
-    let columns = point.projection.iter();
-    let origins = columns.map(|at| Origin::of(&point.table, *at)).collect();
     let (schema, session) = (point.schema, Arc::clone(session));
     let answer = match found {
         OneRow::Packed(row) => {
@@ -185,15 +183,15 @@ pub(crate) async fn point_read(
             AnswerStream::rows(schema, rows, Some(snapshot), session)
         }
     };
-    let answer = answer.with_definitions(definitions).with_origins(origins);
-    Ok(Some(answer.of_keys()))
+    let answer = answer.with_definitions(definitions);
+    Ok(Some(answer.with_origins(point.origins).of_keys()))
 }
 
 /// Whether the columns of a read of named keys may be read, and those that name the keys.
 pub(crate) fn check_point(session: &Shared, point: &PointRead) -> Result<Sight> {
     let mut columns = point.table.key_indices();
-    columns.extend(&point.projection);
-    session.gate_now().read(&point.table, &columns)
+    columns.extend(point.projection.iter());
+    session.at_gate(|gate| gate.read(&point.table, &columns))
 }
 
 /// The rows of keys as SQL shows them, or the one row as it is kept, where nothing of it may be
@@ -204,30 +202,33 @@ async fn rows_of_keys(
     point: &PointRead,
     sight: &Sight,
 ) -> Result<OneRow> {
-    let shape = Shape::with_schema(
-        Arc::clone(&point.table),
-        point.projection.clone(),
-        sight,
-        Arc::clone(&point.schema),
-    )?;
-    if shape.is_limited() {
+    let is_limited = sight.is_limited(&point.table);
+    if is_limited {
         snapshot.conceal_sources();
     }
     let mut buffered = Box::pin(own::buffered(session, snapshot)).await?;
     let buffered = buffered.remove(&point.table.id).unwrap_or_default();
-    let (table, stored) = (point.table.id, shape.stored_projection());
-    let found = match point.keys.encoded.as_slice() {
-        [key] if !shape.is_limited() => snapshot.get_one(table, key, &stored, &buffered).await?,
-        keys => OneRow::Rows(snapshot.get(table, keys, &stored, &buffered).await?),
+    let (table, columns) = (point.table.id, &*point.projection);
+    let shape = || {
+        let (table, schema) = (Arc::clone(&point.table), Arc::clone(&point.schema));
+        Shape::with_schema(table, columns.to_vec(), sight, schema)
     };
-    let rows = match found {
-        // Of a transaction's own it has nothing.
-        OneRow::Packed(row) => return Ok(OneRow::Packed(row)),
-        OneRow::Rows(rows) => rows,
+    let (shape, rows) = match point.keys.as_slice() {
+        [key] if !is_limited => match snapshot.get_one(table, key, columns, &buffered).await? {
+            // Of a transaction's own it has nothing.
+            OneRow::Packed(row) => return Ok(OneRow::Packed(row)),
+            OneRow::Rows(rows) => (shape()?, rows),
+        },
+        keys => {
+            let shape = shape()?;
+            let stored = shape.stored_projection();
+            let rows = snapshot.get(table, keys, &stored, &buffered).await?;
+            (shape, rows)
+        }
     };
     let shown = shape.show_in_place(&rows);
     let shown = shown.map_err(|error| from_datafusion(&error, ""))?;
-    own::check_known(&point.table, &point.projection, &shown)?;
+    own::check_known(&point.table, columns, &shown)?;
     Ok(OneRow::Rows(shown))
 }
 
@@ -273,8 +274,9 @@ fn point_of(
     let keys: NamedKeys = keys::distinct(key, &table)?;
     Ok(PointRead {
         schema: shown_schema(&table, &projection),
+        origins: point::origins_of(&table, &projection),
         table,
-        keys,
-        projection,
+        keys: keys.encoded,
+        projection: projection.into(),
     })
 }

@@ -219,7 +219,7 @@ impl Session {
         Box::pin(async move {
             let statement = one_statement(sql)?;
             let _running = self.shared.gate.lock().await;
-            let watch = Watch::begin(&self.shared, &statement.text);
+            let watch = Watch::begin(&self.shared, statement.text.as_str());
             let copied = Box::pin(copy::copy_to_client(&self.shared, &statement.text));
             let answer = copied.instrument(watch.span()).await;
             if answer.is_err() {
@@ -299,7 +299,7 @@ impl Session {
         Box::pin(async move {
             let statement = one_statement(sql)?;
             let _running = self.shared.gate.lock().await;
-            let watch = Watch::begin(&self.shared, &statement.text);
+            let watch = Watch::begin(&self.shared, statement.text.as_str());
             // In a box, so that whoever holds many statements' futures holds little for each.
             let run = Box::pin(run(&self.shared, &statement.text, input));
             let answer = run.instrument(watch.span()).await;
@@ -648,8 +648,7 @@ impl Shared {
             self.request(&state, clauses, tables)?
         };
         let pin = tracing::info_span!("pin");
-        let snapshot = Box::pin(self.instance().snapshot(request));
-        snapshot.instrument(pin).await
+        self.instance().snapshot(request).instrument(pin).await
     }
 
     /// A statement begins: what an earlier query has asked to be set holds for it, and what an

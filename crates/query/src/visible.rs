@@ -260,6 +260,14 @@ impl Visible {
         found.or_else(|| named.clone().next()).map(Arc::clone)
     }
 
+    /// Whether this very definition is stored, and seen as it is: then its name means it.
+    pub(crate) fn has_stored(&self, table: &Arc<Table>) -> bool {
+        let stored = self.manifest.tables.get(&table.id);
+        self.changes.is_empty()
+            && self.temporary.is_none()
+            && stored.is_some_and(|stored| Arc::ptr_eq(&stored.table, table))
+    }
+
     /// Whether a table is a temporary one.
     pub(crate) fn is_temporary(&self, id: TableId) -> bool {
         let stored = || self.manifest.tables.get(&id).map(|state| &state.table);

@@ -37,6 +37,47 @@ fn persisted_bytes_never_change() {
 }
 
 #[test]
+fn a_whole_number_is_the_same_key_without_arrays() {
+    use DataType as T;
+    let small = [0, 1, 7, 100];
+    for data_type in [
+        T::Int8,
+        T::Int16,
+        T::Int32,
+        T::Int64,
+        T::UInt8,
+        T::UInt16,
+        T::UInt32,
+        T::UInt64,
+    ] {
+        let codec = codec(std::slice::from_ref(&data_type));
+        let (least, most) = match data_type {
+            T::Int8 => (i8::MIN.into(), i8::MAX.into()),
+            T::Int16 => (i16::MIN.into(), i16::MAX.into()),
+            T::Int32 => (i32::MIN.into(), i32::MAX.into()),
+            T::Int64 => (i64::MIN, i64::MAX),
+            T::UInt8 => (0, u8::MAX.into()),
+            T::UInt16 => (0, u16::MAX.into()),
+            T::UInt32 => (0, u32::MAX.into()),
+            _ => (0, i64::MAX),
+        };
+        for value in small.into_iter().chain([least, most]) {
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+            let column = arrow::compute::cast(&column, &data_type).unwrap();
+            let expected = encoded(&codec, &[column]).pop();
+            assert_eq!(codec.integer(value), expected, "{data_type} {value}");
+        }
+        for outside in [least.checked_sub(1), most.checked_add(1)] {
+            let key = outside.and_then(|value| codec.integer(value));
+            assert_eq!(key, None, "{data_type}");
+        }
+    }
+    assert_eq!(codec(&[T::Utf8]).integer(1), None);
+    assert_eq!(codec(&[T::Date32]).integer(1), None);
+    assert_eq!(codec(&[T::Int64, T::Int64]).integer(1), None);
+}
+
+#[test]
 fn zero_and_nan_have_one_spelling() {
     let codec = codec(&[DataType::Float64]);
     let other_nan = f64::from_bits(f64::NAN.to_bits() | 1);

@@ -37,7 +37,7 @@ use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{KeyRange, Manifest, Pin, Pins, TableState};
 use crate::segment::{ReadCounters, RowLayout, SegmentCache};
-use crate::stages::ingest::UnsortedScu;
+use crate::stages::ingest::{AcceptedBatch, UnsortedScu};
 use crate::ttl::Expiry;
 
 /// The most layouts that are kept: far more than a database has tables in use.

@@ -7,21 +7,30 @@ use lazybase_model::access::RoleId;
 use super::Gate;
 use crate::database::Database;
 use crate::parse::{CopyPlace, Statement};
-use crate::session::Shared;
+use crate::session::{Shared, State};
 
 impl Shared {
     /// What the session may do now.
     pub(crate) fn gate_now(&self) -> Gate {
+        self.at_gate(Gate::clone)
+    }
+
+    /// Looks at what the session may do now, while nothing of it changes: `look` asks nothing of
+    /// the session.
+    pub(crate) fn at_gate<T>(&self, look: impl FnOnce(&Gate) -> T) -> T {
         let access = self.visible().access();
         let mut state = self.state.lock();
-        let (role, narrowed) = (state.identity.current, &state.settings.authorizations);
-        let known = state.gate.as_ref();
-        if let Some(gate) = known.filter(|gate| gate.is_of(&access, role, narrowed.as_ref())) {
-            return gate.clone();
-        }
-        let gate = Gate::new(access, role, narrowed.as_ref());
-        state.gate = Some(gate.clone());
-        gate
+        let State {
+            identity,
+            settings,
+            gate,
+            ..
+        } = &mut *state;
+        let (role, narrowed) = (identity.current, settings.authorizations.as_ref());
+        let known = gate.take();
+        let known = known.filter(|gate| gate.is_of(&access, role, narrowed));
+        let now = known.unwrap_or_else(|| Gate::new(access, role, narrowed));
+        look(gate.insert(now))
     }
 
     /// Whether the session may do what is not about the rows of a table: those are asked for where

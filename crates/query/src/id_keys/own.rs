@@ -36,6 +36,9 @@ pub(crate) type Buffered = HashMap<TableId, Vec<OwnChanges>>;
 /// reading a key map meets.
 pub(crate) async fn buffered(session: &Shared, snapshot: &Snapshot) -> Result<Buffered> {
     let entries = entries(session);
+    if entries.is_empty() {
+        return Ok(Buffered::new());
+    }
     for Entry { table, .. } in &entries {
         if snapshot.definition(table.id)?.version != table.version {
             let what = format!("table {:?} was changed by another session", table.name);

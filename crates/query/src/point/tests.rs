@@ -20,7 +20,7 @@ fn read(sql: &str) -> Option<(Vec<usize>, Vec<String>)> {
     let find = |name: &str| (name == "t").then(table);
     recognise(&query, find).unwrap().map(|point| {
         let names = point.schema.fields().iter().map(|field| field.name());
-        (point.projection, names.cloned().collect())
+        (point.projection.to_vec(), names.cloned().collect())
     })
 }
 

@@ -99,7 +99,7 @@ impl Prepared {
                 .with_sqlstate("08P01"));
             }
             let _running = self.session.gate.lock().await;
-            let _shown = self.session.shows(|| self.sql.clone());
+            let _shown = self.session.shows(|| self.sql.to_string());
             let done = match self.at_once(&schema) {
                 Ok(Some(at_once)) => self.run_at_once(at_once, rows).await,
                 Ok(None) => self.run_one_by_one(rows).await,

@@ -115,7 +115,7 @@ impl Session {
 
     /// Whether the role that the session acts as is a superuser.
     pub fn is_superuser(&self) -> bool {
-        self.shared.gate_now().rights().superuser
+        self.shared.at_gate(|gate| gate.rights().superuser)
     }
 
     /// The name of the role that the session acts as, and whether it is a superuser.
