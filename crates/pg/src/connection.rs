@@ -14,22 +14,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BufMut;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use lazybase_model::{Error, ErrorKind, Result};
 use lazybase_query::{AnswerStream, Notice, Session, TransactionStatus, observe};
-use pgwire::messages::response::{CommandComplete, ReadyForQuery};
+use pgwire::messages::response::ReadyForQuery;
 use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey};
 use tokio::time::Sleep;
 
-use crate::cells::Rows;
+use crate::cells::{Rows, with_length};
 use crate::cursors::{Cursor, is_commit};
 use crate::extended::{Portal, Statement};
 use crate::failure::{self, Severity};
 use crate::input::{Gone, SEND_BYTES, Wire};
 use crate::messages::{Message, not_utf8};
 use crate::server::{PROTOCOL, Place, Stop, within};
-use crate::startup;
+use crate::startup::Told;
 use crate::words::Kind;
 
 /// How long a client may leave unread what it was sent, once its statement must end.
@@ -53,7 +54,7 @@ pub(crate) struct Connection {
     /// After an error, messages are left out until the next Sync.
     skipping: bool,
     /// What the client was told of settings.
-    reported: Vec<(&'static str, String)>,
+    reported: Option<Told>,
     /// When the statement must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
     /// When the next message must have come, where the client has left a transaction open.
@@ -71,7 +72,7 @@ impl Connection {
             portals: HashMap::new(),
             cursors: HashMap::new(),
             skipping: false,
-            reported: Vec::new(),
+            reported: None,
             deadline: None,
             idle: None,
         }
@@ -190,9 +191,7 @@ impl Connection {
             TransactionStatus::Failed => "ROLLBACK",
             _ => "COMMIT",
         };
-        let ended = self
-            .watched(Kind::End, Box::pin(session.query(sql)))
-            .await?;
+        let ended = self.watched(Kind::End, session.query(sql)).await?;
         if ended.is_err() && session.is_implicit() {
             // It failed before it began. The client knows of no transaction that it could end.
             drop(session.query("ROLLBACK").await);
@@ -204,33 +203,35 @@ impl Connection {
 
     /// Says that the next statement may come.
     pub(crate) fn ready(&mut self) {
-        use pgwire::messages::response::TransactionStatus as Told;
+        use pgwire::messages::response::TransactionStatus as Status;
+        let status = self.session.transaction_status();
         self.deadline = None;
-        self.idle = match self.session.transaction_status() {
+        self.idle = match status {
             TransactionStatus::None => None,
             _ => timer(self.session.idle_in_transaction_timeout()),
         };
-        let status = match self.session.transaction_status() {
-            TransactionStatus::None => Told::Idle,
-            TransactionStatus::Open => Told::Transaction,
-            TransactionStatus::Failed => Told::Error,
+        let status = match status {
+            TransactionStatus::None => Status::Idle,
+            TransactionStatus::Open => Status::Transaction,
+            TransactionStatus::Failed => Status::Error,
         };
         self.wire.put(ReadyForQuery::new(status));
     }
 
     /// Tells the settings that clients want to know of, where they have changed.
     pub(crate) fn report(&mut self) {
-        if startup::is_reported(&self.session, &self.reported) {
+        let told = self.reported.as_ref();
+        if told.is_some_and(|told| told.is_so(&self.session)) {
             return;
         }
-        let now = startup::reported(&self.session, &self.user);
-        for pair in &now {
-            if !self.reported.contains(pair) {
+        let now = Told::of(&self.session, &self.user);
+        for pair in &now.settings {
+            if told.is_none_or(|told| !told.settings.contains(pair)) {
                 let (name, value) = pair.clone();
                 self.wire.put(ParameterStatus::new(name.to_owned(), value));
             }
         }
-        self.reported = now;
+        self.reported = Some(now);
     }
 
     /// A statement begins: earlier cancel requests did not mean it, and its time starts.
@@ -347,8 +348,12 @@ impl Connection {
         // These have no counts in PostgreSQL.
         let plain = ["SHOW", "EXPLAIN", "DESCRIBE"];
         let word = plain.into_iter().find(|word| tag.starts_with(word));
-        self.wire
-            .put(CommandComplete::new(word.unwrap_or(tag).to_owned()));
+        let out = &mut self.wire.out;
+        out.put_u8(b'C');
+        with_length(out, true, |out| {
+            out.put_slice(word.unwrap_or(tag).as_bytes());
+            out.put_u8(0);
+        });
     }
 
     /// Tells what an answer says beside its rows; stamp and token on demand, and then always.

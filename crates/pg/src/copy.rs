@@ -166,10 +166,7 @@ impl Connection {
 
     async fn copy_out(&mut self, sql: &str, style: &CopyStyle) -> Outcome<String> {
         let session = Arc::clone(&self.session);
-        let mut answer = match self
-            .watched(Kind::Read, Box::pin(session.copy_to(sql)))
-            .await?
-        {
+        let mut answer = match self.watched(Kind::Read, session.copy_to(sql)).await? {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(error)),
         };

@@ -381,7 +381,7 @@ impl Connection {
         match &statement {
             CursorStatement::Declare { query, .. } => {
                 let session = Arc::clone(&self.session);
-                let begun = Box::pin(session.query(query));
+                let begun = session.query(query);
                 let answer = self.watched(Kind::Read, begun).await?;
                 Ok(answer.and_then(|answer| self.declare(sql, &statement, answer)))
             }

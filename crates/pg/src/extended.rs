@@ -167,7 +167,7 @@ impl Connection {
         let prepared = match text.filter(|_| !empty) {
             None => None,
             Some(text) => {
-                let preparing = Box::pin(session.prepare_typed(text, &declared));
+                let preparing = session.prepare_typed(text, &declared);
                 match self.watched(Kind::Read, preparing).await? {
                     Ok(prepared) => Some(prepared),
                     Err(error) => return Ok(Err(error)),
@@ -335,8 +335,7 @@ impl Connection {
             None => Ok(None),
             Some(prepared) => {
                 self.begin_statement();
-                self.watched(Kind::Read, Box::pin(prepared.columns()))
-                    .await?
+                self.watched(Kind::Read, prepared.columns()).await?
             }
         };
         let columns = match columns {
@@ -422,11 +421,7 @@ impl Connection {
         match (&portal.answer, portal.finished) {
             (Some(answer), true) => {
                 self.note(answer);
-                let tag = match answer.returns_rows() {
-                    true => with_count(&answer.tag(), sent),
-                    false => answer.tag(),
-                };
-                self.complete(&tag);
+                self.complete(&answer.tag_of(sent as u64));
             }
             _ => self.wire.put(PortalSuspended::new()),
         }
@@ -446,9 +441,11 @@ impl Connection {
                 Ok(is_sent) => taken = usize::from(is_sent),
                 Err(error) => return Ok(Err(error)),
             }
+            // There is no other; with a limit of one a client is told so when it asks again.
+            portal.finished |= taken > 0 && limit != Some(1);
             self.flush_full().await?;
         }
-        while limit.is_none_or(|limit| taken < limit) {
+        while !portal.finished && limit.is_none_or(|limit| taken < limit) {
             let more = match self.next_row_batch(portal).await? {
                 Ok(more) => more,
                 Err(error) => return Ok(Err(error)),
@@ -550,7 +547,7 @@ impl Connection {
             }));
         }
         let values = &portal.values[..prepared.parameters()];
-        let answer = match self.watched(kind, Box::pin(prepared.query(values))).await? {
+        let answer = match self.watched(kind, prepared.query(values)).await? {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(error)),
         };
@@ -595,12 +592,4 @@ impl Connection {
 
 fn no_portal(name: &str) -> Error {
     Error::not_found(format!("there is no portal {name:?}")).with_sqlstate("34000")
-}
-
-/// A tag with the rows of the last piece.
-fn with_count(tag: &str, rows: usize) -> String {
-    match tag.rsplit_once(' ') {
-        Some((word, _)) => format!("{word} {rows}"),
-        None => tag.to_owned(),
-    }
 }

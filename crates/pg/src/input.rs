@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use lazybase_model::Result;
 use lazybase_tls::{HANDSHAKE, Tls, common_name};
 use pgwire::messages::Message as Encode;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -141,12 +141,8 @@ impl Wire {
             return Ok(());
         }
         let is_large = self.out.capacity() > 4 * SEND_BYTES;
-        let sent = on_stream!(&mut self.stream, stream => {
-            match stream.write_all_buf(&mut self.out).await {
-                Ok(()) => stream.flush().await,
-                failed => failed,
-            }
-        });
+        let out = &mut self.out;
+        let sent = on_stream!(&mut self.stream, stream => send_all(stream, out).await);
         self.out.clear();
         if is_large {
             self.out = BytesMut::new();
@@ -211,4 +207,19 @@ impl Wire {
         };
         within(GOODBYE_MAX, goodbye).await;
     }
+}
+
+/// Sends bytes, and takes them off as far as they were sent. As one slice: as a list of slices,
+/// which there would be one of, they take the system longer.
+async fn send_all(
+    stream: &mut (impl AsyncWrite + Unpin),
+    bytes: &mut BytesMut,
+) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes).await? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            sent => bytes.advance(sent),
+        }
+    }
+    stream.flush().await
 }

@@ -82,7 +82,7 @@ impl Connection {
             _ => {}
         }
         let session = Arc::clone(&self.session);
-        let mut answer = match self.watched(kind, Box::pin(session.query(sql))).await? {
+        let mut answer = match self.watched(kind, session.query(sql)).await? {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(error)),
         };
@@ -139,7 +139,7 @@ impl Connection {
     /// Does DEALLOCATE; gives its tag.
     async fn deallocate(&mut self, sql: &str) -> Outcome<String> {
         let session = Arc::clone(&self.session);
-        let done = self.watched(Kind::Connection, Box::pin(session.query(sql)));
+        let done = self.watched(Kind::Connection, session.query(sql));
         let done = done.await?;
         self.statements
             .retain(|name, _| name.is_empty() || session.keeps_statement(name));

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, BytesMut};
 use lazybase_model::{Error, Result};
+use lazybase_query::text_form::IntervalStyle;
 use lazybase_query::{Notice, Session};
 use lazybase_tls::Tls;
 use pgwire::messages::startup::{NegotiateProtocolVersion, Startup};
@@ -240,50 +241,62 @@ pub(crate) fn settings(options: &str) -> Result<Vec<(String, String)>> {
     Ok(settings)
 }
 
-/// What a client calls itself.
-const APPLICATION_NAME: &str = "application_name";
-/// Whether its transactions only read, unless they say otherwise.
-const READ_ONLY: &str = "default_transaction_read_only";
-/// How intervals are written as text.
-const INTERVAL_STYLE: &str = "IntervalStyle";
-/// Whether it acts as a superuser.
-const IS_SUPERUSER: &str = "is_superuser";
+/// What a client was told of its session's settings.
+pub(crate) struct Told {
+    /// With their values, as they are told.
+    pub(crate) settings: Vec<(&'static str, String)>,
+    // Of all these, the ones that can change.
+    application_name: String,
+    reads_only: bool,
+    interval_style: IntervalStyle,
+    is_superuser: bool,
+}
 
-/// What clients are told when they connect, and again when it changes.
-pub(crate) fn reported(session: &Session, user: &str) -> Vec<(&'static str, String)> {
-    let shown = |name| session.setting(name).unwrap_or_default();
-    let (_, is_superuser) = session.acts_as();
-    vec![
-        ("server_version", shown("server_version")),
-        ("server_encoding", "UTF8".to_owned()),
-        ("client_encoding", "UTF8".to_owned()),
-        (APPLICATION_NAME, shown(APPLICATION_NAME)),
-        ("DateStyle", shown("datestyle")),
-        (INTERVAL_STYLE, session.interval_style().name().to_owned()),
-        ("TimeZone", "UTC".to_owned()),
-        ("integer_datetimes", "on".to_owned()),
-        ("standard_conforming_strings", "on".to_owned()),
-        (READ_ONLY, on_off(session.reads_only()).to_owned()),
-        ("in_hot_standby", "off".to_owned()),
-        (IS_SUPERUSER, on_off(is_superuser).to_owned()),
-        ("session_authorization", user.to_owned()),
-    ]
+impl Told {
+    /// What clients are told when they connect, and again when it changes.
+    pub(crate) fn of(session: &Session, user: &str) -> Told {
+        let shown = |name| session.setting(name).unwrap_or_default();
+        let application_name = shown("application_name");
+        let (reads_only, interval_style) = (session.reads_only(), session.interval_style());
+        let (_, is_superuser) = session.acts_as();
+        let settings = vec![
+            ("server_version", shown("server_version")),
+            ("server_encoding", "UTF8".to_owned()),
+            ("client_encoding", "UTF8".to_owned()),
+            ("application_name", application_name.clone()),
+            ("DateStyle", shown("datestyle")),
+            ("IntervalStyle", interval_style.name().to_owned()),
+            ("TimeZone", "UTC".to_owned()),
+            ("integer_datetimes", "on".to_owned()),
+            ("standard_conforming_strings", "on".to_owned()),
+            (
+                "default_transaction_read_only",
+                on_off(reads_only).to_owned(),
+            ),
+            ("in_hot_standby", "off".to_owned()),
+            ("is_superuser", on_off(is_superuser).to_owned()),
+            ("session_authorization", user.to_owned()),
+        ];
+        Told {
+            settings,
+            application_name,
+            reads_only,
+            interval_style,
+            is_superuser,
+        }
+    }
+
+    /// Whether it is so still.
+    pub(crate) fn is_so(&self, session: &Session) -> bool {
+        session.is_called(&self.application_name)
+            && session.reads_only() == self.reads_only
+            && session.interval_style() == self.interval_style
+            && session.is_superuser() == self.is_superuser
+    }
 }
 
 fn on_off(value: bool) -> &'static str {
     if value { "on" } else { "off" }
-}
-
-/// Whether that is what a client was told already: of all of it, these can change.
-pub(crate) fn is_reported(session: &Session, told: &[(&'static str, String)]) -> bool {
-    let known = |name: &str| {
-        let pair = told.iter().find(|(known, _)| *known == name);
-        pair.map(|(_, value)| value.as_str())
-    };
-    known(APPLICATION_NAME).is_some_and(|name| session.is_called(name))
-        && known(READ_ONLY) == Some(on_off(session.reads_only()))
-        && known(INTERVAL_STYLE) == Some(session.interval_style().name())
-        && known(IS_SUPERUSER) == Some(on_off(session.is_superuser()))
 }
 
 #[cfg(test)]

@@ -251,17 +251,23 @@ impl AnswerStream {
 
     /// What was done, as PostgreSQL says it; for a query, with the rows returned so far.
     pub fn tag(&self) -> String {
+        self.tag_of(self.rows)
+    }
+
+    /// The same for a piece of so many rows.
+    pub fn tag_of(&self, rows: u64) -> String {
         match &self.tag {
             Tag::Done(tag) => tag.clone(),
-            Tag::Rows(word) => format!("{word} {}", self.rows),
+            Tag::Rows(word) => format!("{word} {rows}"),
         }
     }
 
     /// The only row, where it is kept by itself and nothing was taken before: for callers that need
-    /// no batch of it. It counts as taken.
+    /// no batch of it. It counts as taken, and the stream as ended.
     pub fn take_kept_row(&mut self) -> Option<KeptRow> {
         let row = self.kept.take()?;
         self.count(1);
+        self.end();
         Some(row)
     }
 
