@@ -1,7 +1,8 @@
 //! A row that was read by its key, as it is kept in memory: who sends it cell by cell needs no
 //! batch of it.
 //!
-//! Reads memory only. Invariant KEPT-1: only rows of which nothing may be hidden are given so.
+//! Reads memory only. Rows are given so only where nothing of their table may be hidden from the
+//! session (invariant LBL-2).
 
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@
 //!
 //! Reads labels beside the columns that are wanted; they leave with the rest only where they were
 //! asked for. Invariant LBL-2: no stored row reaches a statement but through a [`Shape`], which is
-//! made of a [`Sight`], which only the gate gives. Invariant LBL-3: nothing of what is hidden is
-//! left in the buffers of what is shown.
+//! made of a [`Sight`], or by a sight that hides nothing of its table; only the gate gives sights.
+//! Invariant LBL-3: nothing of what is hidden is left in the buffers of what is shown.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -507,7 +507,11 @@ impl SegmentCache {
                 1
             }
         };
-        let is_kept = touches >= TOUCHES_TO_KEEP;
+        let is_kept = match segment.has_pages() {
+            true => touches >= TOUCHES_TO_KEEP,
+            // It is kept as an extent anyway: one that can't be packed is not tried again.
+            false => touches == TOUCHES_TO_KEEP,
+        };
         let read = match segment.has_pages() {
             false => self.extent(segment, extent, counters).await?,
             true => {
@@ -526,7 +530,6 @@ impl SegmentCache {
                     let kept = CacheValue::Extent(Arc::clone(&read));
                     self.cache.insert(page, kept);
                 }
-                // It is kept as an extent.
                 None => {}
             }
         }

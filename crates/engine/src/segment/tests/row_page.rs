@@ -15,8 +15,8 @@ use super::sample::{every_type, every_type_data, narrow, narrow_rows};
 use crate::change_batch::{ChangeBatch, Kinds};
 use crate::key::{KeyCodec, Keys};
 
-/// Rows of every type that is kept so, with NULL in every third cell, and their keys: so many of the
-/// first columns.
+/// Rows of every type that is kept so, with NULL in every third cell, and their keys: so many of
+/// the first columns.
 fn kept_types(of_key: usize) -> (ChangeBatch, Keys) {
     let all = every_type();
     let rows = every_type_data(&all, 0..40);
