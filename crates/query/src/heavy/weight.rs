@@ -15,7 +15,7 @@ use datafusion::functions_table::generate_series::GenericSeriesState;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
-use lazybase_model::limits::LIGHT_VALUES_MAX;
+use lazybase_model::limits::{LIGHT_VALUES_MAX, SHORT_VALUES_MAX};
 
 use crate::scan::LazyScanExec;
 
@@ -37,9 +37,25 @@ const STREAMING: [&str; 11] = [
     "SortPreservingMergeExec",
 ];
 
-/// Whether a plan is to run beside few others of its kind.
-pub(crate) fn is_heavy(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    weight(plan, None) > LIGHT_VALUES_MAX
+/// Where a plan is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Where its client is served: it is done before others have waited for long.
+    Short,
+    /// Beside whatever runs.
+    Light,
+    /// Beside few others of its kind.
+    Heavy,
+}
+
+impl Weight {
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Weight {
+        match weight(plan, None) {
+            ..=SHORT_VALUES_MAX => Weight::Short,
+            ..=LIGHT_VALUES_MAX => Weight::Light,
+            _ => Weight::Heavy,
+        }
+    }
 }
 
 /// The weight of a plan of which so many rows are taken at most.
