@@ -266,12 +266,12 @@ impl AnswerStream {
     /// no batch of it. It counts as taken, and the stream as ended.
     pub fn take_kept_row(&mut self) -> Option<KeptRow> {
         let row = self.kept.take()?;
-        self.count(1);
+        self.note_rows(1);
         self.end();
         Some(row)
     }
 
-    fn count(&mut self, rows: usize) {
+    fn note_rows(&mut self, rows: usize) {
         self.rows += rows as u64;
         if let Some(watch) = &mut self.watch {
             watch.more(rows);
@@ -340,7 +340,7 @@ impl Stream for AnswerStream {
         };
         drop(entered);
         match &polled {
-            Poll::Ready(Some(Ok(batch))) => self.count(batch.num_rows()),
+            Poll::Ready(Some(Ok(batch))) => self.note_rows(batch.num_rows()),
             Poll::Ready(Some(Err(error))) => {
                 if let Some(watch) = self.watch.take() {
                     watch.fail(error);

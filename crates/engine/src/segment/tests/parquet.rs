@@ -169,7 +169,7 @@ fn a_point_read_takes_one_page_a_column() {
                 .await
                 .unwrap()
                 .unwrap();
-            assert_eq!(found.rows.data, rows.slice(row, 1).data);
+            assert_eq!(found.alone().unwrap().data, rows.slice(row, 1).data);
             // A page of each leaf, and at most a dictionary beside it.
             let leaves = layout.schema.fields().len() as u64 + 1;
             assert!((leaves..=2 * leaves).contains(&counters.pages_read()));
