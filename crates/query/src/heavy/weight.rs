@@ -50,10 +50,13 @@ pub(super) enum Weight {
 
 impl Weight {
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Weight {
-        match weight(plan, None) {
-            ..=SHORT_VALUES_MAX => Weight::Short,
-            ..=LIGHT_VALUES_MAX => Weight::Light,
-            _ => Weight::Heavy,
+        let values = weight(plan, None);
+        if values <= SHORT_VALUES_MAX {
+            Weight::Short
+        } else if values <= LIGHT_VALUES_MAX {
+            Weight::Light
+        } else {
+            Weight::Heavy
         }
     }
 }
