@@ -19,11 +19,16 @@ impl Shared {
     /// Looks once, soon after the opening, at the files of the manifest that it had no need of, and
     /// has those replaced that are damaged.
     pub(crate) async fn tend_manifest(&self) {
-        let _turn = self.tending.lock().await;
+        let mut told = self.tending.lock().await;
         let tended = self.manifests.tend().await;
         let met = self.tasks.lock().note_tended(&tended);
-        for error in met.iter().chain(&tended.refused) {
+        // What goes on being refused is said once.
+        let refused = tended.refused.filter(|error| error.message() != *told);
+        for error in met.iter().chain(&refused) {
             self.report_trouble(error);
+        }
+        if let Some(error) = refused {
+            *told = error.message().to_owned();
         }
     }
 }

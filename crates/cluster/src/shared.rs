@@ -37,8 +37,9 @@ pub(crate) struct Shared {
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,
-    /// Held by whoever looks after the files of the manifest, until the board tells what was met.
-    pub(crate) tending: tokio::sync::Mutex<()>,
+    /// Held by whoever looks after the files of the manifest, until the board tells what was met;
+    /// why they are not replaced, as it was said last.
+    pub(crate) tending: tokio::sync::Mutex<String>,
 }
 
 /// What the status shows of the work.

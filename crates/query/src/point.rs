@@ -55,8 +55,12 @@ impl PointPattern {
             return true;
         }
         let current = visible.table(&self.table.name);
-        current
-            .is_some_and(|table| table.id == self.table.id && table.version == self.table.version)
+        // COMMIT may number partitions otherwise than its transaction knew them, under one version.
+        current.is_some_and(|table| {
+            table.id == self.table.id
+                && table.version == self.table.version
+                && table.partitioning == self.table.partitioning
+        })
     }
 
     /// The table that it reads.

@@ -77,11 +77,19 @@ struct Writer {
     checkpoint: u64,
     /// Why the last try to write one failed.
     checkpoint_error: Option<Error>,
-    /// The checkpoint that opening began with, until the files were looked at that it had no need
-    /// of, and replaced where they are damaged.
-    untended: Option<u64>,
-    /// Damaged files that opening met.
+    /// What opening left to be done.
+    untended: Untended,
+    /// Damaged files that opening met, and had no need of.
     damaged: Vec<Error>,
+}
+
+/// What an opening leaves to be done after it.
+enum Untended {
+    /// The files are to be looked at that it had no need of: it began with this checkpoint.
+    Files(u64),
+    /// A checkpoint is to be written where one is due.
+    Checkpoint,
+    Nothing,
 }
 
 impl Writer {
@@ -179,7 +187,7 @@ impl ManifestStore {
                 pending: None,
                 checkpoint: loaded.checkpoint,
                 checkpoint_error: None,
-                untended: Some(loaded.checkpoint),
+                untended: Untended::Files(loaded.checkpoint),
                 damaged: loaded.damaged,
             }),
         }
@@ -349,31 +357,48 @@ impl ManifestStore {
     /// applied. The checkpoint replaces what is damaged; until it is there, each call tries again.
     /// After that, nothing is done.
     pub async fn tend(&self) -> Tended {
+        if let Err(refused) = self.look_at_passed_over().await {
+            return Tended {
+                refused: Some(refused),
+                ..Tended::default()
+            };
+        }
         let mut writer = self.writer.lock().await;
-        let Some(base) = writer.untended.filter(|_| writer.stopped.is_none()) else {
+        if !matches!(writer.untended, Untended::Checkpoint) {
             return Tended::default();
-        };
-        let passed_over = match load::passed_over(&*self.store, base).await {
-            Ok(passed_over) => passed_over,
-            Err(error) => {
-                return Tended {
-                    refused: Some(error),
-                    ..Tended::default()
-                };
-            }
-        };
+        }
         let mut damaged = writer.damaged.clone();
-        damaged.extend(passed_over);
         damaged.retain(|error| error.damaged_file().is_some());
         let moment = Moment::Opened {
             is_damaged: !damaged.is_empty(),
         };
-        let refused = self.checkpoint_if_due(&mut writer, moment).await.err();
+        let refused = match writer.stopped.clone() {
+            None => self.checkpoint_if_due(&mut writer, moment).await.err(),
+            // What is damaged stays so.
+            Some(stopped) => Some(stopped).filter(|_| !damaged.is_empty()),
+        };
         if refused.is_none() || damaged.is_empty() {
-            writer.untended = None;
+            writer.untended = Untended::Nothing;
             writer.damaged.clear();
         }
         Tended { damaged, refused }
+    }
+
+    /// Looks once at the files that opening had no need of, while commits go on.
+    async fn look_at_passed_over(&self) -> Result<()> {
+        let base = match *self.writer.lock().await {
+            Writer {
+                stopped: None,
+                untended: Untended::Files(base),
+                ..
+            } => base,
+            _ => return Ok(()),
+        };
+        let passed_over = load::passed_over(&*self.store, base).await?;
+        let mut writer = self.writer.lock().await;
+        writer.damaged.extend(passed_over);
+        writer.untended = Untended::Checkpoint;
+        Ok(())
     }
 
     /// Writes a checkpoint where edits are newer than the newest one: after it, what is closed is
