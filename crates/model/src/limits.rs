@@ -66,9 +66,6 @@ pub const QUERY_MEMORY_BYTES: u64 = 1 << 30;
 pub const QUERY_MEMORY_BYTES_MIN: u64 = 256 << 20;
 /// The bytes of temporary files of all running queries (setting `query_spill_bytes`).
 pub const QUERY_SPILL_BYTES: u64 = 64 << 30;
-/// The values, rows times columns, through which a statement may go that runs on the thread that
-/// serves its client, where others are there for longer ones.
-pub const SHORT_VALUES_MAX: u64 = 64 << 10;
 /// The values, rows times columns, through which a statement may go that is not called heavy.
 pub const LIGHT_VALUES_MAX: u64 = 4 << 20;
 /// The heavy statements that run at a time (setting `heavy_statements`).

@@ -21,7 +21,6 @@ use lazybase_model::{Error, ErrorKind, Result};
 use lazybase_query::{AnswerStream, Notice, Session, TransactionStatus, observe};
 use pgwire::messages::response::ReadyForQuery;
 use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey};
-use tokio::task::yield_now;
 use tokio::time::Sleep;
 
 use crate::cells::{Rows, with_length};
@@ -320,13 +319,10 @@ impl Connection {
 
     /// Sends what was put, once it is worth it.
     pub(crate) async fn flush_full(&mut self) -> Result<(), Gone> {
-        if self.wire.out.len() < SEND_BYTES {
-            return Ok(());
+        match self.wire.out.len() < SEND_BYTES {
+            true => Ok(()),
+            false => self.flush_in_time().await,
         }
-        self.flush_in_time().await?;
-        // Others that the same thread serves have their turn.
-        yield_now().await;
-        Ok(())
     }
 
     /// Sends what a statement has put. A client that does not take it ends with its statement's

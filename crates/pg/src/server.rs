@@ -1,5 +1,4 @@
-//! The listener: one task a connection, on one of the threads that there are for them, a limit on
-//! how many, and a graceful end.
+//! The listener: one task a connection, a limit on how many, and a graceful end.
 //!
 //! Invariant SRV-1: it listens where other machines reach it only with TLS, and only once a role
 //! has a password; without roles, it lets in whoever is on this machine, by name alone.
@@ -18,7 +17,6 @@ use lazybase_tls::{Descriptor, Descriptors, Tls};
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -65,10 +63,6 @@ pub struct Options {
     /// The open files that are left for connections, also of other protocols. Some more than
     /// `connections_max` leave room for those who ask to cancel, and those who are to be refused.
     pub descriptors: Descriptors,
-    /// Runtimes, of one thread each, that serve connections: each connection is one's for as long
-    /// as it lasts. Threads that share all connections wake each other for most messages, and look
-    /// for new ones one at a time. Without any, connections are served where the server is.
-    pub threads: Vec<Handle>,
 }
 
 impl Default for Options {
@@ -80,7 +74,6 @@ impl Default for Options {
             tls: None,
             trusts_loopback: false,
             descriptors: Descriptors::default(),
-            threads: Vec::new(),
         }
     }
 }
@@ -190,13 +183,6 @@ impl Server {
     /// their clients told so. What was acknowledged stays.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let mut connections = JoinSet::new();
-        let threads: Vec<Thread> = self
-            .shared
-            .options
-            .threads
-            .iter()
-            .map(Thread::new)
-            .collect();
         tokio::pin!(stop);
         loop {
             tokio::select! {
@@ -206,11 +192,7 @@ impl Server {
                         Ok((stream, peer)) => match self.shared.options.descriptors.take() {
                             Some(descriptor) => {
                                 let shared = Arc::clone(&self.shared);
-                                let come = Come { shared, peer, descriptor };
-                                match threads.iter().min_by_key(|thread| thread.serves()) {
-                                    Some(thread) => thread.spawn(&mut connections, stream, come),
-                                    None => drop(connections.spawn(connect(stream, come))),
-                                }
+                                connections.spawn(connect(shared, stream, peer, descriptor));
                             }
                             // Before the next one is accepted, so that one at most is open beside
                             // those that there are descriptors for.
@@ -295,55 +277,13 @@ async fn tell(mut wire: Wire, error: &Error, peer: Option<SocketAddr>) {
     wire.close().await;
 }
 
-/// A thread that serves connections.
-struct Thread {
-    handle: Handle,
-    /// Each of its connections holds it, too.
-    count: Arc<()>,
-}
-
-impl Thread {
-    fn new(handle: &Handle) -> Thread {
-        Thread {
-            handle: handle.clone(),
-            count: Arc::default(),
-        }
-    }
-
-    /// How many connections it serves.
-    fn serves(&self) -> usize {
-        Arc::strong_count(&self.count) - 1
-    }
-
-    fn spawn(&self, connections: &mut JoinSet<()>, stream: TcpStream, come: Come) {
-        // A socket belongs to the runtime that it is made in.
-        let (stream, counted) = (stream.into_std(), Arc::clone(&self.count));
-        let served = async move {
-            let _counted = counted;
-            // One that can't be moved is over.
-            if let Ok(stream) = stream.and_then(TcpStream::from_std) {
-                connect(stream, come).await;
-            }
-        };
-        connections.spawn_on(served, &self.handle);
-    }
-}
-
-/// What is known of a connection that has come.
-struct Come {
-    shared: Arc<Shared>,
-    peer: SocketAddr,
-    /// Held as long as the connection.
-    descriptor: Descriptor,
-}
-
 /// One connection from its beginning to its end.
-async fn connect(stream: TcpStream, come: Come) {
-    let Come {
-        shared,
-        peer,
-        descriptor: _descriptor,
-    } = come;
+async fn connect(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    _descriptor: Descriptor,
+) {
     // Answers are sent in large pieces: waiting for more only delays them.
     drop(stream.set_nodelay(true));
     drop(keep_alive(&stream));

@@ -53,7 +53,6 @@ pub struct Database {
     locks: Arc<AdvisoryLocks>,
     line: Arc<Line>,
     heavy_threads: Option<Handle>,
-    light_threads: Option<Handle>,
 }
 
 /// The settings that sessions begin with, and come back to.
@@ -129,10 +128,6 @@ pub struct OpenOptions {
     /// Threads for heavy statements, which tell the time; they have to be there for as long as the
     /// database is. Without them, these run where their rows are waited for, beside all others.
     pub heavy_threads: Option<Handle>,
-    /// Threads for statements that are neither heavy nor short, where they are asked for on others:
-    /// on those that serve several clients each, of which one would keep the others waiting. They
-    /// have to be there for as long as the database is.
-    pub light_threads: Option<Handle>,
 }
 
 impl Default for OpenOptions {
@@ -142,7 +137,6 @@ impl Default for OpenOptions {
             settings: Settings::default(),
             sessions: SessionDefaults::default(),
             heavy_threads: None,
-            light_threads: None,
         }
     }
 }
@@ -179,7 +173,6 @@ impl Database {
         let mut database = Database::open_over(env, options.settings, planner).await?;
         database.sessions = options.sessions;
         database.heavy_threads = options.heavy_threads;
-        database.light_threads = options.light_threads;
         database.folder = Some(store);
         Ok(database)
     }
@@ -213,7 +206,6 @@ impl Database {
             locks: Arc::default(),
             line: Arc::new(line),
             heavy_threads: None,
-            light_threads: None,
         })
     }
 
@@ -247,11 +239,6 @@ impl Database {
     /// The threads of heavy statements.
     pub(crate) fn heavy_threads(&self) -> Option<&Handle> {
         self.heavy_threads.as_ref()
-    }
-
-    /// The threads of statements that are neither heavy nor short.
-    pub(crate) fn light_threads(&self) -> Option<&Handle> {
-        self.light_threads.as_ref()
     }
 
     /// How many heavy statements have their turn.

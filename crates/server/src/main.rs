@@ -48,7 +48,6 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;
-use crate::process::Connections;
 
 /// The stack of a thread, in bytes: what a statement of the greatest depth takes, and room; twice
 /// that where nothing is optimised.
@@ -72,16 +71,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Threads for tasks that may use what is enabled: so many, or as many as there are cores.
-fn threads(
-    name: &str,
-    count: Option<usize>,
-    enable: fn(&mut Builder) -> &mut Builder,
-) -> Result<Runtime> {
+/// As many threads as there are cores, for tasks that may use what is enabled.
+fn threads(name: &str, enable: fn(&mut Builder) -> &mut Builder) -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
-    if let Some(count) = count {
-        builder.worker_threads(count);
-    }
     enable(&mut builder)
         .thread_name(name)
         .thread_stack_size(STACK_BYTES)
@@ -90,7 +82,7 @@ fn threads(
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let runtime = threads("lazybase", None, Builder::enable_all)?;
+    let runtime = threads("lazybase", Builder::enable_all)?;
     runtime.block_on(async { process::prepare() })?;
     let given = match &cli.command {
         Command::Serve(args) => Some(&args.given),
@@ -102,19 +94,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Demo(args) => runtime.block_on(demo::run(db, args)),
         Command::Sql(args) => shell::run(&runtime, db, args),
         Command::Serve(args) => {
-            let heavy = threads("lazybase-heavy", None, Builder::enable_time)?;
-            let count = Connections::allowed().threads;
-            let of_one = |_| threads("lazybase-conn", Some(1), Builder::enable_all);
-            let connections = (0..count).map(of_one).collect::<Result<Vec<Runtime>>>()?;
-            let beside = serve::Threads {
-                heavy: heavy.handle().clone(),
-                connections: connections.iter().map(|of| of.handle().clone()).collect(),
-            };
-            let served = runtime.block_on(serve::run(config, args.print_config, beside));
+            let heavy = threads("lazybase-heavy", Builder::enable_time)?;
+            let threads = heavy.handle().clone();
+            let served = runtime.block_on(serve::run(config, args.print_config, threads));
             heavy.shutdown_background();
-            connections
-                .into_iter()
-                .for_each(Runtime::shutdown_background);
             served
         }
         Command::Role(args) => runtime.block_on(role::run(db, args)),

@@ -40,16 +40,10 @@ pub(crate) async fn database_with(
     Database::open_with(folder(db)?, options(missing, settings)).await
 }
 
-/// Opens the database to be served, or makes it: with threads for heavy statements, and for light
-/// ones that threads of connections leave to others.
-pub(crate) async fn served(
-    folder: PathBuf,
-    heavy_threads: Handle,
-    light_threads: Handle,
-) -> Result<Database> {
+/// Opens the database to be served, or makes it: with threads for heavy statements.
+pub(crate) async fn served(folder: PathBuf, heavy_threads: Handle) -> Result<Database> {
     let options = OpenOptions {
         heavy_threads: Some(heavy_threads),
-        light_threads: Some(light_threads),
         ..options(Missing::Create, settings())
     };
     Database::open_with(folder, options).await
@@ -65,7 +59,6 @@ fn options(missing: Missing, settings: Settings) -> OpenOptions {
             slow_query: config.slow_query,
         },
         heavy_threads: None,
-        light_threads: None,
     }
 }
 

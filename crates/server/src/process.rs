@@ -20,11 +20,6 @@ const HTTP_MAX: usize = 64;
 /// Of all others, a quarter is for those that are not let in yet, or come to cancel a statement.
 const BEGINNING_SHARE: usize = 4;
 const BEGINNING_MAX: usize = 16;
-/// A thread that serves connections keeps so many open; all of them one of so many parts of what is
-/// left for connections. With few files there are none: others serve connections.
-const THREAD_FILES: usize = 4;
-const THREADS_SHARE: usize = 16;
-const THREADS_FILES_MIN: u64 = 1024;
 /// As many connections need no limit.
 const CONNECTIONS_MAX: usize = 1 << 20;
 
@@ -67,33 +62,25 @@ pub(crate) struct Connections {
     pub(crate) clients: usize,
     /// Connections of HTTP.
     pub(crate) http: usize,
-    /// Threads that each serve some of them.
-    pub(crate) threads: usize,
 }
 
 impl Connections {
     /// As many as this process may have.
     pub(crate) fn allowed() -> Connections {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Connections::of(open_files(), cores)
+        Connections::of(open_files())
     }
 
     /// As many as fit beside the database into so many open files, which are enough for one.
-    fn of(files: u64, cores: usize) -> Connections {
+    fn of(files: u64) -> Connections {
         let kept = (files / KEPT_SHARE).min(KEPT_MAX);
         let work = (files / WORK_SHARE).min(WORK_MAX);
-        let left = usize::try_from(files - kept - work).unwrap_or(usize::MAX);
-        let threads = match files < THREADS_FILES_MIN {
-            true => 0,
-            false => cores.min(left / THREADS_SHARE / THREAD_FILES),
-        };
-        let all = (left - threads * THREAD_FILES).min(CONNECTIONS_MAX);
+        let all = usize::try_from(files - kept - work).unwrap_or(usize::MAX);
+        let all = all.min(CONNECTIONS_MAX);
         let http = (all / HTTP_SHARE).min(HTTP_MAX);
         Connections {
             files,
             clients: all - http,
             http,
-            threads,
         }
     }
 
@@ -110,18 +97,15 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_the_database() {
-        let least = Connections::of(OPEN_FILES_MIN, 8);
-        assert_eq!((least.clients, least.http, least.threads), (12, 4, 0));
+        let least = Connections::of(OPEN_FILES_MIN);
+        assert_eq!((least.clients, least.http), (12, 4));
         assert_eq!(least.let_in(500), 9);
         assert_eq!(least.let_in(5), 5);
         // The limit that many systems have holds what is configured where nobody says otherwise.
-        for cores in [1, 8, 256] {
-            let usual = Connections::of(1024, cores);
-            assert_eq!(usual.let_in(500), 500);
-            assert!((1..=cores).contains(&usual.threads), "{usual:?}");
-        }
+        let usual = Connections::of(1024);
+        assert_eq!(usual.let_in(500), 500);
         for files in OPEN_FILES_MIN..10_000 {
-            let of = Connections::of(files, 64);
+            let of = Connections::of(files);
             let left = files - (of.clients + of.http) as u64;
             assert!(
                 left >= 48 && left >= (files / 4).min(512) + 32,
@@ -129,7 +113,6 @@ mod tests {
             );
             assert!(of.http > 0 && of.let_in(usize::MAX) > 0, "{files}: {of:?}");
         }
-        let endless = Connections::of(u64::MAX, 64);
-        assert_eq!((endless.let_in(5_000), endless.threads), (5_000, 64));
+        assert_eq!(Connections::of(u64::MAX).let_in(5_000), 5_000);
     }
 }

@@ -29,16 +29,9 @@ use crate::logs::{self, Watching};
 use crate::open;
 use crate::process::Connections;
 
-/// Threads beside those that this runs on.
-pub(crate) struct Threads {
-    /// For heavy statements.
-    pub(crate) heavy: Handle,
-    /// Each serves some of the connections of PostgreSQL's protocol. There may be none.
-    pub(crate) connections: Vec<Handle>,
-}
-
-/// Serves until it is told to stop, or prints the configuration.
-pub(crate) async fn run(config: Config, print_config: bool, threads: Threads) -> Result<()> {
+/// Serves until it is told to stop, heavy statements on threads of their own; or prints the
+/// configuration.
+pub(crate) async fn run(config: Config, print_config: bool, heavy_threads: Handle) -> Result<()> {
     if print_config {
         let text = config::printed(&config);
         return failure::write_data(&text);
@@ -51,9 +44,9 @@ pub(crate) async fn run(config: Config, print_config: bool, threads: Threads) ->
     let health = Health::default();
     let connections = Connections::allowed();
     let http = Http::open(&config, &health, tls.clone(), connections.http).await?;
-    let database = open::served(folder.clone(), threads.heavy, Handle::current()).await?;
+    let database = open::served(folder.clone(), heavy_threads).await?;
     health.opened(&database);
-    let mut doors = Doors::new(connections, threads.connections);
+    let mut doors = Doors::new(connections);
     let outcome = match doors.open_all(&database, &config, tls.as_ref()).await {
         Ok(lines) => {
             teller.say(&format!(
@@ -102,18 +95,15 @@ struct Doors {
     stop: watch::Sender<bool>,
     serving: JoinSet<()>,
     connections: Connections,
-    /// Which serve the connections of PostgreSQL's protocol.
-    threads: Vec<Handle>,
 }
 
 impl Doors {
-    fn new(connections: Connections, threads: Vec<Handle>) -> Doors {
+    fn new(connections: Connections) -> Doors {
         Doors {
             are_local: true,
             stop: watch::Sender::new(false),
             serving: JoinSet::new(),
             connections,
-            threads,
         }
     }
 
@@ -135,7 +125,6 @@ impl Doors {
                 tls: tls.cloned(),
                 trusts_loopback: config.trust_loopback,
                 descriptors: descriptors.clone(),
-                threads: self.threads.clone(),
             };
             let server = Server::bind(database.clone(), address, options).await?;
             let address = server.address();

@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use lazybase_pg::{Descriptors, Options, Server};
-use lazybase_query::OpenOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio_postgres::NoTls;
 
 use crate::raw::Raw;
 use crate::served::{ENDLESS, Served, cells, count, sqlstate};
@@ -31,55 +28,6 @@ async fn too_many_connections_are_told_so() {
     client.batch_execute("SELECT 1").await.unwrap();
     drop(second);
     served.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_connection_is_served_by_one_of_the_threads_for_them() {
-    let of_one = |_| {
-        let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(1).enable_all().build().unwrap()
-    };
-    let runtimes: Vec<Runtime> = (0..2).map(of_one).collect();
-    let threads: Vec<Handle> = runtimes.iter().map(|of| of.handle().clone()).collect();
-    let open = OpenOptions {
-        heavy_threads: Some(Handle::current()),
-        light_threads: Some(Handle::current()),
-        ..OpenOptions::default()
-    };
-    let options = Options {
-        threads: threads.clone(),
-        ..Options::default()
-    };
-    let served = Served::start_over(open, options).await;
-    let mut clients = Vec::new();
-    for _ in 0..4 {
-        clients.push(served.client().await);
-    }
-    let serve = threads.iter().map(|of| of.metrics().num_alive_tasks());
-    assert_eq!(serve.collect::<Vec<_>>(), [2, 2]);
-    let table = "CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)";
-    clients[0].batch_execute(table).await.unwrap();
-    for client in &clients {
-        let find = client
-            .prepare("SELECT k FROM t WHERE k = $1")
-            .await
-            .unwrap();
-        let found = client.query_one(&find, &[&2_i32]).await.unwrap();
-        assert_eq!(found.get::<_, i32>(0), 2);
-        // It goes through enough to be left to other threads, and sends enough to give way.
-        let numbers = "SELECT * FROM generate_series(1, 200000)";
-        assert_eq!(client.query(numbers, &[]).await.unwrap().len(), 200_000);
-        let cancel = client.cancel_token();
-        let cancelling = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            cancel.cancel_query(NoTls).await.unwrap();
-        };
-        let (ended, ()) = tokio::join!(client.simple_query(ENDLESS), cancelling);
-        assert_eq!(sqlstate(ended), "57014");
-    }
-    drop(clients);
-    served.stop().await;
-    runtimes.into_iter().for_each(Runtime::shutdown_background);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,7 +15,7 @@ use datafusion::functions_table::generate_series::GenericSeriesState;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
-use lazybase_model::limits::{LIGHT_VALUES_MAX, SHORT_VALUES_MAX};
+use lazybase_model::limits::LIGHT_VALUES_MAX;
 
 use crate::scan::LazyScanExec;
 
@@ -37,28 +37,9 @@ const STREAMING: [&str; 11] = [
     "SortPreservingMergeExec",
 ];
 
-/// Where a plan is to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    /// Where its client is served: it is done before others have waited for long.
-    Short,
-    /// Beside whatever runs.
-    Light,
-    /// Beside few others of its kind.
-    Heavy,
-}
-
-impl Weight {
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Weight {
-        let values = weight(plan, None);
-        if values <= SHORT_VALUES_MAX {
-            Weight::Short
-        } else if values <= LIGHT_VALUES_MAX {
-            Weight::Light
-        } else {
-            Weight::Heavy
-        }
-    }
+/// Whether a plan is to run beside few others of its kind.
+pub(crate) fn is_heavy(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    weight(plan, None) > LIGHT_VALUES_MAX
 }
 
 /// The weight of a plan of which so many rows are taken at most.
