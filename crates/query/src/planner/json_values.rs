@@ -49,8 +49,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Projection, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Union, Volatility,
 };
 use lazybase_model::Error;
 
@@ -119,6 +119,9 @@ fn function(made: Made) -> Arc<ScalarUDF> {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Union(union) = plan {
+        return union_of_json(union);
+    }
     let plan = told(plan)?.transform_data(|plan| {
         let parts = rewrite_parts(plan, &|expr, schema| Ok(of_json(expr, schema)))?;
         // What is cast to a text is no JSON any more.
@@ -151,6 +154,34 @@ fn told(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         true => plan.recompute_schema().map(Transformed::yes),
         false => Ok(Transformed::no(plan)),
     }
+}
+
+/// A UNION that gives JSON in a column has it from each of its parts: what does not say so is
+/// looked at.
+fn union_of_json(mut union: Union) -> Result<Transformed<LogicalPlan>> {
+    let is_json = |schema: &DFSchema, at: usize| is_json_field(schema.field(at));
+    let mut changed = false;
+    for input in &mut union.inputs {
+        let schema = Arc::clone(input.schema());
+        let unsaid = |at: usize| is_json(&union.schema, at) && !is_json(&schema, at);
+        if !(0..schema.fields().len()).any(unsaid) {
+            continue;
+        }
+        let columns = schema.iter().enumerate().map(|(at, (qualifier, field))| {
+            let column = Expr::from((qualifier, field));
+            match unsaid(at) {
+                true => function(Made::Checked)
+                    .call(vec![column])
+                    .alias_qualified(qualifier.cloned(), field.name()),
+                false => column,
+            }
+        });
+        let part = Projection::try_new(columns.collect(), Arc::clone(input))?;
+        *input = Arc::new(LogicalPlan::Projection(part));
+        changed = true;
+    }
+    let plan = LogicalPlan::Union(union);
+    Ok(Transformed::new(plan, changed, TreeNodeRecursion::Continue))
 }
 
 /// Whether a column of a node says that it is JSON.

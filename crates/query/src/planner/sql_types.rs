@@ -28,8 +28,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TimezoneInfo, TypedString, Value,
-    VisitMut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, Query, SetExpr, TimezoneInfo,
+    TypedString, Value, Values, VisitMut, VisitorMut,
 };
 use lazybase_model::Error;
 
@@ -52,8 +52,14 @@ const UUIDS_OF: &str = "uuids_of";
 
 /// Writes all casts to UUID and JSON as calls of functions, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
+    let done: ControlFlow<()> = tree.visit(&mut RowsOfJson);
+    debug_assert!(done.is_continue(), "nothing ends the visit");
     let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
         spell(expr);
+        if is_to_json(expr) {
+            *expr = call(JSON_CHECKED, vec![expr.clone()]);
+            return ControlFlow::Continue(());
+        }
         let inner = match expr {
             Expr::Cast {
                 expr,
@@ -65,19 +71,6 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
                 value,
                 ..
             }) => Expr::Value(value.clone()),
-            // One that gives NULL where it can't be done looks at no text.
-            Expr::Cast {
-                kind: CastKind::Cast | CastKind::DoubleColon,
-                data_type: SqlType::JSON | SqlType::JSONB,
-                ..
-            }
-            | Expr::TypedString(TypedString {
-                data_type: SqlType::JSON | SqlType::JSONB,
-                ..
-            }) => {
-                *expr = call(JSON_CHECKED, vec![expr.clone()]);
-                return ControlFlow::Continue(());
-            }
             Expr::Cast { data_type, .. } if is_uuids(data_type) => {
                 *data_type = text_list();
                 let texts = expr.clone();
@@ -90,6 +83,71 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) {
         ControlFlow::Continue(())
     });
     debug_assert!(done.is_continue(), "nothing ends the visit");
+}
+
+/// Whether an expression is a cast to JSON; one that gives NULL where it can't be done looks at no
+/// text.
+fn is_to_json(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            data_type: SqlType::JSON | SqlType::JSONB,
+            ..
+        } | Expr::TypedString(TypedString {
+            data_type: SqlType::JSON | SqlType::JSONB,
+            ..
+        })
+    )
+}
+
+/// Makes JSON of the constants that stand in a column of VALUES beside casts to JSON: the planner
+/// refuses columns of which some cells are JSON and others are not.
+struct RowsOfJson;
+
+impl VisitorMut for RowsOfJson {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        rows_of_body(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+fn rows_of_body(body: &mut SetExpr) {
+    match body {
+        SetExpr::Values(values) => rows_of_json(values),
+        SetExpr::SetOperation { left, right, .. } => {
+            rows_of_body(left);
+            rows_of_body(right);
+        }
+        _ => {}
+    }
+}
+
+fn rows_of_json(values: &mut Values) {
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    for at in 0..width {
+        let mut cells = values.rows.iter().filter_map(|row| row.content.get(at));
+        if !cells.any(is_to_json) {
+            continue;
+        }
+        let cells = values.rows.iter_mut();
+        for cell in cells.filter_map(|row| row.content.get_mut(at)) {
+            let Expr::Value(value) = &*cell else {
+                continue;
+            };
+            if matches!(value.value, Value::Null | Value::SingleQuotedString(_)) {
+                *cell = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(cell.clone()),
+                    data_type: SqlType::JSON,
+                    array: false,
+                    format: None,
+                };
+            }
+        }
+    }
 }
 
 /// Writes the text of a constant that is cast to a moment or an interval in full.
