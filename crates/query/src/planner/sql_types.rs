@@ -43,7 +43,7 @@ use crate::pg_catalog::types::mark;
 use crate::planner::json_values::JSON_CHECKED;
 use crate::planner::spelt_moments::spelt_as;
 use crate::types::{self, INTERVAL, UTC, UUID};
-use crate::walk::visit_expressions_mut;
+use crate::walk::{visit_expressions_mut, visit_mut};
 
 /// The name of the function that casts to UUID become.
 const UUID_OF: &str = "uuid_of";
@@ -52,7 +52,7 @@ const UUIDS_OF: &str = "uuids_of";
 
 /// Writes all casts to UUID and JSON as calls of functions, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
-    let done: ControlFlow<()> = tree.visit(&mut RowsOfJson);
+    let done: ControlFlow<()> = visit_mut(tree, &mut RowsOfJson);
     debug_assert!(done.is_continue(), "nothing ends the visit");
     let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
         spell(expr);
