@@ -164,9 +164,6 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<bool> {
     if args.wants(Part::Points) {
         connections::points(&world)?;
     }
-    if args.wants(Part::Connections) {
-        connections::many(&world)?;
-    }
     if args.wants(Part::Ingest) {
         flight::ingest(&world)?;
     }
@@ -175,6 +172,10 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<bool> {
     }
     if args.wants(Part::Mixed) {
         mixed::measure(&world)?;
+    }
+    // Last: rows come into the table meanwhile.
+    if args.wants(Part::Connections) {
+        connections::many(&world)?;
     }
     world.lazybase.stop()?;
     if let Some(postgres) = world.postgres {
