@@ -171,6 +171,17 @@ enum CacheKey {
     },
 }
 
+impl CacheKey {
+    /// All of an extent.
+    fn whole(segment: &Segment, extent: usize) -> CacheKey {
+        CacheKey::Extent {
+            segment: segment.id(),
+            extent,
+            part: None,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum CacheValue {
     Index(Arc<Segment>),
@@ -507,11 +518,7 @@ impl SegmentCache {
                 1
             }
         };
-        let is_kept = match segment.has_pages() {
-            true => touches >= TOUCHES_TO_KEEP,
-            // It is kept as an extent anyway: one that can't be packed is not tried again.
-            false => touches == TOUCHES_TO_KEEP,
-        };
+        let is_kept = touches >= TOUCHES_TO_KEEP;
         let read = match segment.has_pages() {
             false => self.extent(segment, extent, counters).await?,
             true => {
@@ -524,13 +531,14 @@ impl SegmentCache {
             }
         };
         if is_kept {
-            match RowPage::pack(&read.rows, read.keys(codec)?) {
-                Some(packed) => self.cache.insert(page, CacheValue::Page(Arc::new(packed))),
-                None if segment.has_pages() => {
-                    let kept = CacheValue::Extent(Arc::clone(&read));
-                    self.cache.insert(page, kept);
-                }
-                None => {}
+            let kept = match RowPage::pack(&read.rows, read.keys(codec)?) {
+                Some(packed) => CacheValue::Page(Arc::new(packed)),
+                None => CacheValue::Extent(Arc::clone(&read)),
+            };
+            self.cache.insert(page, kept);
+            if !segment.has_pages() {
+                // In the place of what reading it has kept: not both.
+                self.cache.remove(&CacheKey::whole(segment, extent));
             }
         }
         read.found(codec, key)

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt64Array};
-use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt8Type, UInt64Type};
 use arrow::error::ArrowError;
 use arrow::ipc::MetadataVersion;
@@ -514,20 +514,17 @@ fn decompress(codec: u8, block: &[u8], raw_len: usize) -> Result<Buffer> {
             "an extent's length is not that of its block",
         ));
     }
-    let mut raw = MutableBuffer::from_len_zeroed(raw_len);
-    let length = match codec {
-        0 => {
-            raw.copy_from_slice(block);
-            raw_len
-        }
-        1 => lz4_flex::block::decompress_into(block, &mut raw)
+    // Into memory that nothing was written to before.
+    let raw = match codec {
+        0 => block.to_vec(),
+        1 => lz4_flex::block::decompress(block, raw_len)
             .map_err(|error| Error::corrupt(format!("an extent's LZ4 block: {error}")))?,
-        2 => zstd::bulk::decompress_to_buffer(block, &mut raw[..])
+        2 => zstd::bulk::decompress(block, raw_len)
             .map_err(|error| Error::corrupt(format!("an extent's zstd frame: {error}")))?,
         _ => return Err(Error::corrupt(format!("codec {codec} of an extent"))),
     };
-    match length == raw_len {
-        true => Ok(raw.into()),
+    match raw.len() == raw_len {
+        true => Ok(Buffer::from_vec(raw)),
         false => Err(Error::corrupt(
             "an extent's rows are shorter than its header says",
         )),

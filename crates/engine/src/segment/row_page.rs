@@ -9,24 +9,26 @@
 //!   key ends     four bytes each; none where all keys are as long
 //!   row ends     four bytes each, counted from the first row
 //!   rows         of each the ends of its cells, four bytes each, counted from the first cell, with
-//!                a bit for NULL; then the cells
+//!                a bit for NULL; then the cells, each number at a multiple of its length
 //! ```
 //!
-//! Memory only, in the order of bytes that the machine's arrays have. What is more to a row than
-//! its cells is not kept: batches of anything but whole rows stay in columns.
+//! Memory only, in the order of bytes that the machine's arrays have, so that an array of one cell
+//! is a look at it. What is more to a row than its cells is not kept: batches of anything but whole
+//! rows stay in columns.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch, StringArray,
-    make_array, new_null_array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray,
+    RecordBatch, StringArray, downcast_primitive, new_null_array,
 };
-use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 use lazybase_model::{Error, Result};
 
-use super::le::put_u32;
 use crate::change_batch::ChangeBatch;
 use crate::key::Keys;
 
@@ -48,7 +50,7 @@ pub(super) struct RowPage {
     key_ends: usize,
     row_ends: usize,
     first_row: usize,
-    bytes: Box<[u8]>,
+    bytes: Buffer,
 }
 
 impl RowPage {
@@ -58,7 +60,7 @@ impl RowPage {
         let columns = batch.data.columns();
         let values: Option<Vec<Values<'_>>> = columns.iter().map(Values::of).collect();
         let values = values.filter(|_| batch.all_upserts())?;
-        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        let (mut bytes, mut ends) = (MutableBuffer::new(0), Vec::new());
         for key in keys {
             bytes.extend_from_slice(key.data());
             ends.push(bytes.len());
@@ -67,7 +69,7 @@ impl RowPage {
         let are_alike = (1..).zip(&ends).all(|(count, end)| *end == first * count);
         let key_ends = bytes.len();
         if !are_alike {
-            ends.iter().for_each(|end| put_u32(&mut bytes, *end as u32));
+            ends.iter().for_each(|end| bytes.push(*end as u32));
         }
         let row_ends = bytes.len();
         let first_row = row_ends + batch.rows() * END_BYTES;
@@ -91,6 +93,7 @@ impl RowPage {
             let end = (bytes.len() - first_row) as u32;
             set_end(&mut bytes, row_ends, row, end);
         }
+        bytes.shrink_to_fit();
         Some(RowPage {
             schema: batch.data.schema(),
             rows: batch.rows(),
@@ -98,7 +101,7 @@ impl RowPage {
             key_ends,
             row_ends,
             first_row,
-            bytes: bytes.into_boxed_slice(),
+            bytes: bytes.into(),
         })
     }
 
@@ -138,7 +141,7 @@ impl RowPage {
     /// End number `at` of those that begin at `ends`.
     fn end(&self, ends: usize, at: usize) -> u32 {
         let end = &self.bytes[ends + at * END_BYTES..ends + (at + 1) * END_BYTES];
-        u32::from_le_bytes(end.try_into().expect("four bytes"))
+        u32::from_ne_bytes(end.try_into().expect("four bytes"))
     }
 
     /// Where what stands at `at` begins: where the one before it ends.
@@ -152,7 +155,7 @@ impl RowPage {
 
 fn set_end(bytes: &mut [u8], ends: usize, at: usize, end: u32) {
     let place = ends + at * END_BYTES..ends + (at + 1) * END_BYTES;
-    bytes[place].copy_from_slice(&end.to_le_bytes());
+    bytes[place].copy_from_slice(&end.to_ne_bytes());
 }
 
 /// The values of a column by how they are kept.
@@ -162,6 +165,8 @@ enum Values<'v> {
     Bytes(&'v BinaryArray),
     /// Of so many bytes each.
     Fixed(Buffer, usize),
+    /// Of so many bytes each, each at a multiple of them.
+    Numbers(Buffer, usize),
 }
 
 impl Values<'_> {
@@ -171,26 +176,40 @@ impl Values<'_> {
             DataType::Utf8 => Values::Texts(column.as_string()),
             DataType::Binary => Values::Bytes(column.as_binary()),
             other => {
-                let width = match other {
-                    DataType::FixedSizeBinary(width) => usize::try_from(*width).ok()?,
-                    other => other.primitive_width()?,
-                };
+                let width = fixed_width(other)?;
                 let data = column.to_data();
-                let values = data.buffers().first()?;
-                Values::Fixed(values.slice(data.offset() * width), width)
+                let values = data.buffers().first()?.slice(data.offset() * width);
+                match other {
+                    DataType::FixedSizeBinary(_) => Values::Fixed(values, width),
+                    _ => Values::Numbers(values, width),
+                }
             }
         })
     }
 
-    fn put(&self, row: usize, out: &mut Vec<u8>) {
+    fn put(&self, row: usize, out: &mut MutableBuffer) {
+        let fixed = |values: &Buffer, width: usize, out: &mut MutableBuffer| {
+            out.extend_from_slice(&values.as_slice()[row * width..(row + 1) * width]);
+        };
         match self {
-            Values::Booleans(values) => out.push(values.value(row).into()),
+            Values::Booleans(values) => out.push(u8::from(values.value(row))),
             Values::Texts(values) => out.extend_from_slice(values.value(row).as_bytes()),
             Values::Bytes(values) => out.extend_from_slice(values.value(row)),
-            Values::Fixed(values, width) => {
-                out.extend_from_slice(&values.as_slice()[row * width..(row + 1) * width]);
+            Values::Fixed(values, width) => fixed(values, *width, out),
+            Values::Numbers(values, width) => {
+                out.resize(out.len().next_multiple_of(*width), 0);
+                fixed(values, *width, out);
             }
         }
+    }
+}
+
+/// How many bytes each value of a type takes, where all take as many.
+fn fixed_width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Boolean => Some(1),
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+        other => other.primitive_width(),
     }
 }
 
@@ -272,21 +291,11 @@ impl PackedRow {
     /// If there is no such column.
     pub fn array(&self, column: usize) -> Result<ArrayRef> {
         let data_type = self.data_type(column);
-        let Some(bytes) = self.bytes(column) else {
-            return Ok(new_null_array(data_type, 1));
-        };
-        let data = ArrayData::builder(data_type.clone()).len(1);
-        let data = match data_type {
-            DataType::Utf8 | DataType::Binary => {
-                let ends = Buffer::from(vec![0, bytes.len() as i32]);
-                data.add_buffer(ends).add_buffer(Buffer::from(bytes))
-            }
-            // A bit, as it is kept.
-            _ => data.add_buffer(Buffer::from(bytes)),
-        };
-        let data = data.build();
-        let data = data.map_err(|error| Error::internal(format!("a kept cell: {error}")))?;
-        Ok(make_array(data))
+        match self.place(column) {
+            None => Ok(new_null_array(data_type, 1)),
+            Some(place) => array_of(&self.page.bytes, place, data_type)
+                .map_err(|error| Error::internal(format!("a kept cell: {error}"))),
+        }
     }
 
     /// All of it, as a batch of one row.
@@ -306,10 +315,61 @@ impl PackedRow {
 
     /// The bytes of a cell that is not NULL.
     fn bytes(&self, column: usize) -> Option<&[u8]> {
+        self.place(column).map(|place| &self.page.bytes[place])
+    }
+
+    /// Where a cell that is not NULL lies in its page.
+    fn place(&self, column: usize) -> Option<Range<usize>> {
         let page = &self.page;
         let end = page.end(self.cell_ends, column);
-        let begin = page.end_before(self.cell_ends, column);
+        if end & NULL != 0 {
+            return None;
+        }
         let cells = self.cell_ends + page.schema.fields().len() * END_BYTES;
-        (end & NULL == 0).then(|| &page.bytes[cells + begin..cells + end as usize])
+        let end = end as usize;
+        // There may be a gap before a number.
+        let begin = match fixed_width(self.data_type(column)) {
+            Some(width) => end - width,
+            None => page.end_before(self.cell_ends, column),
+        };
+        Some(cells + begin..cells + end)
     }
+}
+
+/// The value that lies in a page, as an array of one.
+fn array_of(
+    bytes: &Buffer,
+    place: Range<usize>,
+    data_type: &DataType,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let alone = || bytes.slice_with_length(place.start, place.len());
+    let ends = || OffsetBuffer::from_lengths([place.len()]);
+    macro_rules! number {
+        ($kind:ty) => {
+            Ok(Arc::new(number::<$kind>(bytes, place.start, data_type)))
+        };
+    }
+    downcast_primitive! {
+        data_type => (number),
+        // The lowest bit of the byte.
+        DataType::Boolean => {
+            let value = BooleanBuffer::new(bytes.clone(), place.start * 8, 1);
+            Ok(Arc::new(BooleanArray::new(value, None)))
+        }
+        DataType::Utf8 => Ok(Arc::new(StringArray::try_new(ends(), alone(), None)?)),
+        DataType::Binary => Ok(Arc::new(BinaryArray::try_new(ends(), alone(), None)?)),
+        DataType::FixedSizeBinary(width) => {
+            Ok(Arc::new(FixedSizeBinaryArray::try_new(*width, alone(), None)?))
+        }
+        other => Err(ArrowError::InvalidArgumentError(format!("a {other}"))),
+    }
+}
+
+fn number<T: ArrowPrimitiveType>(
+    bytes: &Buffer,
+    begin: usize,
+    data_type: &DataType,
+) -> PrimitiveArray<T> {
+    let value = ScalarBuffer::new(bytes.clone(), begin / size_of::<T::Native>(), 1);
+    PrimitiveArray::new(value, None).with_data_type(data_type.clone())
 }

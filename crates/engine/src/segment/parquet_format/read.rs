@@ -89,8 +89,6 @@ impl ChunkReader for Verified {
 struct Page {
     range: Range<u64>,
     crc: u32,
-    first_row: usize,
-    is_dictionary: bool,
 }
 
 /// What is held of an open Parquet segment beside its extent index.
@@ -246,8 +244,13 @@ impl ParquetParts {
         self.metadata.metadata()
     }
 
-    /// The pages of a leaf column of a row group, in the order of the file.
-    fn pages(&self, group: usize, leaf: usize) -> Result<Vec<Page>> {
+    /// Adds the pages of a leaf column of a row group that rows need, in the order of the file.
+    fn add_pages(
+        &self,
+        (group, leaf): (usize, usize),
+        rows: &Range<usize>,
+        wanted: &mut Vec<Page>,
+    ) -> Result<()> {
         let chunk = self.parquet().row_group(group).column(leaf);
         let (start, length) = byte_range(chunk)?;
         let locations = self
@@ -259,32 +262,31 @@ impl ParquetParts {
         let first = locations
             .first()
             .map_or(start + length, |page| page.offset as u64);
-        let mut pages = Vec::with_capacity(locations.len() + 1);
-        if first > start {
-            pages.push((start..first, 0, true));
-        }
-        for page in locations {
+        let has_dictionary = first > start;
+        let crcs = self.block.groups[group].crcs.get(leaf);
+        let crcs = crcs.filter(|crcs| crcs.len() == usize::from(has_dictionary) + locations.len());
+        let crcs = crcs.ok_or_else(|| Error::corrupt("its pages are not those of its index"))?;
+        let (dictionary, crcs) = crcs.split_at(usize::from(has_dictionary));
+        wanted.extend(dictionary.iter().map(|crc| Page {
+            range: start..first,
+            crc: *crc,
+        }));
+        // Each page holds the rows up to those of the next one.
+        let begins =
+            |before: usize| locations.partition_point(|page| page.first_row_index < before as i64);
+        let needed = begins(rows.start + 1).saturating_sub(1)..begins(rows.end);
+        let pages = locations.get(needed.clone()).zip(crcs.get(needed));
+        let (locations, crcs) = pages.unwrap_or_default();
+        for (page, crc) in locations.iter().zip(crcs) {
             let place = u64::try_from(page.offset).ok();
             let range = place.and_then(|offset| {
                 let length = u64::try_from(page.compressed_page_size).ok()?;
                 Some(offset..offset.checked_add(length)?)
             });
-            let row = usize::try_from(page.first_row_index).ok();
-            let (range, row) = range
-                .zip(row)
-                .ok_or_else(|| Error::corrupt("a page of its index lies nowhere"))?;
-            pages.push((range, row, false));
+            let range = range.ok_or_else(|| Error::corrupt("a page of its index lies nowhere"))?;
+            wanted.push(Page { range, crc: *crc });
         }
-        let crcs = self.block.groups[group].crcs.get(leaf);
-        let crcs = crcs.filter(|crcs| crcs.len() == pages.len());
-        let crcs = crcs.ok_or_else(|| Error::corrupt("its pages are not those of its index"))?;
-        let page = |((range, first_row, is_dictionary), crc): ((_, _, _), &u32)| Page {
-            range,
-            crc: *crc,
-            first_row,
-            is_dictionary,
-        };
-        Ok(pages.into_iter().zip(crcs).map(page).collect())
+        Ok(())
     }
 
     /// The pages that rows of a row group need, of the leaves that `mask` includes.
@@ -294,19 +296,10 @@ impl ParquetParts {
         rows: &Range<usize>,
         mask: &ProjectionMask,
     ) -> Result<Vec<Page>> {
+        let leaves = 0..self.parquet().row_group(group).num_columns();
         let mut wanted = Vec::new();
-        for leaf in 0..self.parquet().row_group(group).num_columns() {
-            if !mask.leaf_included(leaf) {
-                continue;
-            }
-            let pages = self.pages(group, leaf)?;
-            let ends: Vec<usize> = pages.iter().skip(1).map(|page| page.first_row).collect();
-            for (at, page) in pages.into_iter().enumerate() {
-                let end = ends.get(at).copied().unwrap_or(usize::MAX);
-                if page.is_dictionary || (page.first_row < rows.end && end > rows.start) {
-                    wanted.push(page);
-                }
-            }
+        for leaf in leaves.filter(|leaf| mask.leaf_included(*leaf)) {
+            self.add_pages((group, leaf), rows, &mut wanted)?;
         }
         wanted.sort_by_key(|page| page.range.start);
         Ok(wanted)
