@@ -4,7 +4,8 @@
 //!   DECLARE   runs the query up to its first rows   -> Cursor, under its name
 //!   FETCH     takes as many rows as it says; they are made as the query goes on
 //!   COMMIT    ends those that are not WITH HOLD; these go on with the snapshot that they have
-//!   ROLLBACK  ends all that were declared since BEGIN: they may have rows that never were
+//!   ROLLBACK  ends all that were declared since BEGIN: they may have rows that never were;
+//!             ROLLBACK TO those that were declared since its savepoint, and portals too
 //! ```
 //!
 //! Invariant CUR-1: they only go forward, so that nothing that was sent is kept.
@@ -57,6 +58,8 @@ pub(crate) struct Cursor {
     /// Whether it is held, and no transaction can take its rows back any more.
     stays: bool,
     binary: bool,
+    /// The last savepoint when it was declared.
+    savepoint: u64,
     _listed: ListedCursor,
 }
 
@@ -257,6 +260,7 @@ impl Connection {
             held,
             stays: held && !self.session.in_transaction(),
             binary,
+            savepoint: self.session.last_savepoint(),
             _listed: self.session.list_cursor(name, facts),
         };
         self.cursors.insert(name.clone(), cursor);
@@ -269,6 +273,26 @@ impl Connection {
             cursor.stays |= cursor.held && committed;
             cursor.stays
         });
+    }
+
+    /// Ends what ends with a statement, were it the end of a transaction or ROLLBACK TO; one that
+    /// failed has no answer.
+    pub(crate) fn end_with(&mut self, kind: Kind, answer: Option<&AnswerStream>) {
+        match kind {
+            Kind::End => {
+                // Another transaction may have begun with it.
+                self.portals.clear();
+                self.end_cursors(answer.is_some_and(is_commit));
+            }
+            Kind::Savepoint if answer.is_some_and(|answer| answer.tag() == "ROLLBACK") => {
+                // The savepoint that was gone back to, for those after it are forgotten.
+                let last = self.session.last_savepoint();
+                self.portals.retain(|_, portal| portal.savepoint < last);
+                self.cursors
+                    .retain(|_, cursor| cursor.stays || cursor.savepoint < last);
+            }
+            _ => {}
+        }
     }
 
     /// Tells the columns of a cursor.

@@ -65,6 +65,8 @@ pub(crate) struct Portal {
     /// Rows that were not asked for yet, and how many of them were.
     rows: Option<(Rows, usize)>,
     finished: bool,
+    /// The last savepoint when it was bound, or when it began, which is when it sees its rows.
+    pub(crate) savepoint: u64,
 }
 
 impl Portal {
@@ -255,6 +257,7 @@ impl Connection {
             answer: None,
             rows: None,
             finished: false,
+            savepoint: self.session.last_savepoint(),
         };
         self.portals.insert(bind.portal, portal);
         self.wire.put(BindComplete::new());
@@ -370,12 +373,8 @@ impl Connection {
                 .with_sqlstate("55000")));
         }
         let executed = self.run_portal(&mut portal, rows_max).await?;
-        if portal.statement.kind == Kind::End {
-            // Those of its transaction have ended with it.
-            self.portals.clear();
-            let committed = portal.answer.as_ref().is_some_and(cursors::is_commit);
-            self.end_cursors(executed.is_ok() && committed);
-        }
+        let answer = portal.answer.as_ref().filter(|_| executed.is_ok());
+        self.end_with(portal.statement.kind, answer);
         if executed.is_ok() {
             self.portals.insert(name, portal);
         }
@@ -557,6 +556,7 @@ impl Connection {
         {
             return Ok(Err(failure::changed()));
         }
+        portal.savepoint = self.session.last_savepoint();
         portal.answer = Some(answer);
         Ok(Ok(true))
     }

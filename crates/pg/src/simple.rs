@@ -11,7 +11,6 @@ use lazybase_query::{Placed, TransactionStatus, split_script};
 use pgwire::messages::response::EmptyQueryResponse;
 
 use crate::connection::{Connection, Outcome};
-use crate::cursors::is_commit;
 use crate::input::Gone;
 use crate::types;
 use crate::words::{self, Kind};
@@ -104,11 +103,7 @@ impl Connection {
                 Err(error) => return Ok(Err(error)),
             }
         }
-        if kind == Kind::End {
-            // Another transaction may have begun with it.
-            self.portals.clear();
-            self.end_cursors(is_commit(&answer));
-        }
+        self.end_with(kind, Some(&answer));
         self.note(&answer);
         Ok(Ok(answer.tag()))
     }

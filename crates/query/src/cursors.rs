@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::pg_catalog::{Cell, Row};
 use crate::session::Session;
+use crate::transaction::Transaction;
 
 /// What is told of a cursor.
 #[derive(Debug)]
@@ -39,6 +40,15 @@ impl Drop for ListedCursor {
 }
 
 impl Session {
+    /// The number of the last savepoint of the session's transaction, of those that it has not
+    /// forgotten; 0 where there is none. One that is set later has a greater number: what was
+    /// opened under a number of at least that of a savepoint is taken back by ROLLBACK TO it.
+    pub fn last_savepoint(&self) -> u64 {
+        let state = self.shared().state.lock();
+        let transaction = state.transaction.as_ref();
+        transaction.map_or(0, Transaction::last_savepoint)
+    }
+
     /// Lists a cursor that is kept for the session, whose name no other one of it has.
     pub fn list_cursor(&self, name: &str, facts: CursorFacts) -> ListedCursor {
         let shared = self.shared();

@@ -53,6 +53,8 @@ pub(crate) struct Transaction {
     pub(crate) pinned_by: Option<Clauses>,
     pub(crate) buffer: Buffer,
     pub(crate) savepoints: Vec<Savepoint>,
+    /// How many it has set, those included that it has forgotten.
+    pub(crate) savepoints_set: u64,
     /// The session's settings as they were at its beginning.
     pub(crate) before: Settings,
     /// The same as COMMIT leaves them: without what was SET LOCAL.
@@ -67,6 +69,8 @@ pub(crate) struct Transaction {
 #[derive(Debug)]
 pub(crate) struct Savepoint {
     name: String,
+    /// Counted from 1; no other one of the transaction ever has it.
+    number: u64,
     buffer: Buffer,
     /// What savepoints before it keep in memory, and nothing else any more.
     kept_bytes: u64,
@@ -79,8 +83,10 @@ pub(crate) struct Savepoint {
 impl Transaction {
     /// Keeps all as it is now, with the settings that hold now, and as whom the session acts.
     pub(crate) fn savepoint(&mut self, name: String, settings: Settings, acts_as: Identity) {
+        self.savepoints_set += 1;
         self.savepoints.push(Savepoint {
             name,
+            number: self.savepoints_set,
             buffer: self.buffer.clone(),
             kept_bytes: self.kept_bytes(),
             wrote: self.wrote,
@@ -108,6 +114,11 @@ impl Transaction {
         let at = self.find(name)?;
         self.savepoints.truncate(at);
         Ok(())
+    }
+
+    /// The number of the last savepoint that it has; 0 where it has none.
+    pub(crate) fn last_savepoint(&self) -> u64 {
+        self.savepoints.last().map_or(0, |last| last.number)
     }
 
     /// Does what a statement staged.

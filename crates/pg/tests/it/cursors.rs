@@ -83,6 +83,77 @@ async fn held_cursors_of_a_transaction_that_is_rolled_back_end_with_it() {
     served.stop().await;
 }
 
+/// They may have rows that were taken back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_end_with_rollback_to_a_savepoint_before_them() {
+    let served = served().await;
+    let client = served.client().await;
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    run("DECLARE outside CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    run("BEGIN; DECLARE before CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    assert_eq!(cells(&client, "FETCH before").await, [["1"]]);
+    run("SAVEPOINT s; INSERT INTO t (k) VALUES (0)").await;
+    run("DECLARE c CURSOR FOR SELECT k FROM t ORDER BY k").await;
+    run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    assert_eq!(cells(&client, "FETCH c").await, [["0"]]);
+    // What was fetched of older ones stays so.
+    assert_eq!(cells(&client, "FETCH before").await, [["2"]]);
+    run("ROLLBACK TO SAVEPOINT s").await;
+    assert_eq!(cells(&client, "FETCH before").await, [["3"]]);
+    assert_eq!(cells(&client, "FETCH outside").await, [["1"]]);
+    for sql in ["FETCH c", "FETCH h", "CLOSE h"] {
+        assert_eq!(sqlstate(client.simple_query(sql).await), "34000", "{sql}");
+        run("ROLLBACK TO s").await;
+    }
+    run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k").await;
+    run("COMMIT").await;
+    assert_eq!(cells(&client, "FETCH h").await, [["1"]]);
+    assert_eq!(cells(&client, "FETCH before").await, [["4"]]);
+    // Those that are held take no part in later transactions.
+    run("BEGIN; SAVEPOINT s; ROLLBACK TO s; COMMIT").await;
+    assert_eq!(cells(&client, "FETCH h").await, [["2"]]);
+    assert_eq!(cells(&client, "FETCH outside").await, [["2"]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_know_which_of_several_savepoints_is_before_them() {
+    let served = served().await;
+    let client = served.client().await;
+    let declared = "SELECT name FROM pg_cursors ORDER BY name";
+    client.batch_execute("BEGIN").await.unwrap();
+    for (sql, left) in [
+        // Of two that are called alike, the later one is meant.
+        ("SAVEPOINT s; DECLARE a CURSOR FOR SELECT 1", &["a"][..]),
+        ("SAVEPOINT s; DECLARE b CURSOR FOR SELECT 1", &["a", "b"]),
+        ("ROLLBACK TO s", &["a"]),
+        // Quoted, it is another name.
+        ("DECLARE b CURSOR FOR SELECT 1", &["a", "b"]),
+        (
+            "SAVEPOINT \"S\"; DECLARE c CURSOR FOR SELECT 1",
+            &["a", "b", "c"],
+        ),
+        ("/* to b */ ROLLBACK TO SAVEPOINT \"S\"", &["a", "b"]),
+        ("rollback work to S", &["a"]),
+        // What follows a savepoint that is forgotten belongs to the one before.
+        ("RELEASE s; DECLARE b CURSOR FOR SELECT 1", &["a", "b"]),
+        (
+            "SAVEPOINT u; DECLARE c CURSOR FOR SELECT 1; RELEASE u",
+            &["a", "b", "c"],
+        ),
+        (
+            "SAVEPOINT v; DECLARE d CURSOR FOR SELECT 1; ROLLBACK TO v",
+            &["a", "b", "c"],
+        ),
+        ("ROLLBACK TO s", &[]),
+    ] {
+        client.batch_execute(sql).await.unwrap();
+        assert_eq!(cells(&client, declared).await.concat(), left, "{sql}");
+    }
+    client.batch_execute("ROLLBACK").await.unwrap();
+    served.stop().await;
+}
+
 /// PostgreSQL says the same of a cursor with NO SCROLL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cursors_never_go_back() {

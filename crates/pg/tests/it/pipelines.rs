@@ -70,6 +70,40 @@ async fn portals_end_with_their_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn portals_and_cursors_end_with_rollback_to_a_savepoint_before_them() {
+    let (served, mut raw) = served().await;
+    raw.query("INSERT INTO t VALUES (1), (2), (3)")
+        .ready()
+        .await;
+    raw.query("BEGIN").ready().await;
+    raw.parse("q", "SELECT k FROM t ORDER BY k");
+    raw.bind("begun", "q").execute("begun", 1);
+    let told = raw.bind("late", "q").sync().ready().await;
+    assert_eq!(told.rows(), [["1"]], "{told:?}");
+    raw.query("SAVEPOINT s").ready().await;
+    raw.query("INSERT INTO t VALUES (0)").ready().await;
+    raw.run("DECLARE h CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k");
+    raw.bind("new", "q").execute("new", 1).bind("unused", "q");
+    // It sees what is there when it begins.
+    let told = raw.execute("late", 1).sync().ready().await;
+    assert_eq!(told.rows(), [["0"], ["0"]], "{told:?}");
+    let told = raw.run("ROLLBACK TO s").sync().ready().await;
+    assert_eq!(told.tags(), ["ROLLBACK"], "{told:?}");
+    for name in ["new", "unused", "late"] {
+        let told = raw.execute(name, 1).sync().ready().await;
+        assert_eq!(told.errors(b'C'), ["34000"], "{name}: {told:?}");
+        assert!(told.rows().is_empty(), "{name}: {told:?}");
+        raw.run("ROLLBACK TO s").sync().ready().await;
+    }
+    let told = raw.execute("begun", 1).sync().ready().await;
+    assert_eq!(told.rows(), [["2"]], "{told:?}");
+    raw.query("COMMIT").ready().await;
+    let told = raw.query("FETCH h").ready().await;
+    assert_eq!(told.errors(b'C'), ["34000"], "{told:?}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_portal_without_rows_is_executed_once() {
     let (served, mut raw) = served().await;
     raw.run("INSERT INTO t VALUES (1)").execute("", 0);
