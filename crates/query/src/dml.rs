@@ -2,15 +2,17 @@
 //! section 4).
 //!
 //! ```text
-//!   insert  rows with defaults, checked     -> whole-row upserts, or the halves of ON CONFLICT
-//!   change  WHERE names full keys           -> changes of these keys, nothing read
-//!           any other WHERE                 -> a query finds the keys, changes are written blind
-//!   moved   SET of the key, where it is all -> deletes of the keys found, rows of the new ones
-//!   sink    one batch a statement, or the transaction's buffer
+//!   insert   rows with defaults, checked     -> whole-row upserts, or the halves of ON CONFLICT
+//!   change   WHERE names full keys           -> changes of these keys, nothing read
+//!            any other WHERE                 -> a query finds the keys, changes are written blind
+//!   matches  UPDATE ... FROM other           -> of the rows that match one key, the first
+//!   moved    SET of the key, where it is all -> deletes of the keys found, rows of the new ones
+//!   sink     one batch a statement, or the transaction's buffer
 //! ```
 
 pub(crate) mod change;
 pub(crate) mod defaults;
 pub(crate) mod insert;
+mod matches;
 pub(crate) mod moved;
 pub(crate) mod sink;

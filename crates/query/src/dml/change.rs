@@ -22,6 +22,7 @@ use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
 use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
+use super::matches::{FirstOfKeys, order_of_all};
 use super::moved::{Moved, can_move};
 use super::sink::Sink;
 use crate::answer::AnswerStream;
@@ -352,7 +353,13 @@ struct Found<'f> {
 }
 
 impl Found<'_> {
-    /// Begins the query that gives the keys of the rows, then `values`.
+    /// Whether a row may match several of other tables.
+    fn may_repeat(&self) -> bool {
+        !self.rows.from.is_empty()
+    }
+
+    /// Begins the query that gives the keys of the rows, then `values`: those of one key one behind
+    /// the other, and one alone where there are no values.
     async fn open(self, session: &Arc<Shared>, values: Vec<Expr>, sql: &str) -> Result<Opened> {
         let mut items: Vec<SelectItem> = Vec::new();
         for (place, at) in self.table.key_indices().into_iter().enumerate() {
@@ -378,10 +385,13 @@ impl Found<'_> {
             new_ids: alone && asked.cloned().all(|mut expr| meets_ids(&mut expr)),
         };
         let name = self.rows.table.clone();
-        // A row that several of other tables' tell to delete is one.
-        let distinct = values.is_empty() && !self.rows.from.is_empty();
+        // A row that several of other tables match is one, with the values of one of them.
+        let (repeats, has_values) = (self.may_repeat(), !values.is_empty());
         items.extend(set_items(values));
-        let statement = Statement::Query(query(self.rows, items, distinct)?);
+        let order = (repeats && has_values).then(|| order_of_all(items.len()));
+        let mut query = query(self.rows, items, repeats && !has_values)?;
+        query.order_by = order;
+        let statement = Statement::Query(query);
         let tables = stored_tables(&statement, session, Some(self.table.id))?;
         let ids = tables.iter().map(|table| table.id).collect();
         let snapshot = session.newest(Some(ids)).await?;
@@ -478,8 +488,9 @@ async fn update_found(
     // Constants reach their column as they are written; all else comes with the query.
     let asked = |expr: &Expr| Literal::of(expr).is_none() && !is_default(expr);
     let exprs = set.iter().map(|(_, expr)| expr).filter(|expr| asked(expr));
-    let opened = found.open(session, exprs.cloned().collect(), sql).await?;
     let key_columns = table.key_indices().len();
+    let mut firsts = found.may_repeat().then(|| FirstOfKeys::new(key_columns));
+    let opened = found.open(session, exprs.cloned().collect(), sql).await?;
     let visible = session.visible();
     let mut rows = 0_u64;
     let key = table.key_indices();
@@ -490,7 +501,13 @@ async fn update_found(
     };
     let mut batches = ours(opened.rows, sql);
     while let Some(batch) = batches.next().await {
-        let batch = batch?;
+        let mut batch = batch?;
+        if let Some(firsts) = &mut firsts {
+            batch = firsts.take(batch)?;
+        }
+        if batch.num_rows() == 0 {
+            continue;
+        }
         let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
         let mut answered = batch.columns()[key_columns..].iter();
         let mut values = Vec::with_capacity(set.len());
