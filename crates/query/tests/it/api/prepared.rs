@@ -1,5 +1,7 @@
 //! Prepared statements: types and values of parameters, and many rows of them.
 
+use std::time::Duration;
+
 use arrow::datatypes::DataType;
 use futures::StreamExt;
 use lazybase_query::Value;
@@ -211,6 +213,36 @@ async fn parameters_that_do_not_fit_are_refused() {
         "true",
     ];
     assert_eq!(shown, expected);
+    database.close().await.unwrap();
+}
+
+/// The statement waits for its bound when it runs: who asked for its columns would wait twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_are_told_without_waiting_for_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database(&folder).await;
+    let session = database.session();
+    let not_sorted =
+        "ALTER TABLE t ADD COLUMN m INT; PAUSE STAGE SORT; INSERT INTO t (k) VALUES (1)";
+    session.execute(not_sorted).await.unwrap();
+    session.set("lazybase.on_miss", "wait 20 minutes").unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    for clauses in [
+        "FRESHNESS '1 ms' ON MISS WAIT '10 minutes'",
+        "FRESHNESS '1 ms'",
+    ] {
+        for rows in ["k = $1", "n = $1"] {
+            let sql = format!("SELECT * FROM t WHERE {rows} {clauses}");
+            let prepared = session.prepare(&sql).await.unwrap();
+            let columns = tokio::time::timeout(Duration::from_secs(60), prepared.schema()).await;
+            let columns = columns.expect("nothing is waited for").unwrap().unwrap();
+            assert_eq!(columns.fields().len(), 4, "{sql}");
+        }
+    }
+    // What runs waits.
+    let waits = "SELECT * FROM t FRESHNESS '1 ms' ON MISS WAIT '1 minute'";
+    let run = tokio::time::timeout(Duration::from_millis(200), session.execute(waits)).await;
+    assert!(run.is_err());
     database.close().await.unwrap();
 }
 
