@@ -37,7 +37,8 @@ use crate::advisory::{SessionLocks, SpanLocks};
 use crate::catalog::{Catalogs, Names};
 use crate::database::Database;
 use crate::error::{
-    from_datafusion, into_datafusion, misplaced, misses_column, unknown_system_table, unknown_table,
+    from_datafusion, from_planning, into_datafusion, misplaced, misses_column,
+    unknown_system_table, unknown_table,
 };
 use crate::generated;
 use crate::heavy::{self, Seat};
@@ -181,7 +182,7 @@ impl Context {
                 generated,
             })
         };
-        run.await.map_err(|error| from_datafusion(&error, sql))
+        run.await.map_err(|error| from_planning(&error, sql))
     }
 
     /// How a statement would run, where its columns come from, and which are generated.
@@ -220,7 +221,7 @@ impl Context {
         };
         plan.and_then(|plan| Ok((optimized(&plan)?, origins::of_plan(&plan))))
             .map(|(plan, origins)| (repeated_names::unmarked(plan.schema().inner()), origins))
-            .map_err(|error| from_datafusion(&error, sql))
+            .map_err(|error| from_planning(&error, sql))
     }
 
     /// How a query runs. Where the optimizer gets the order of partitions wrong, and says so when

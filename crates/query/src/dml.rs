@@ -8,6 +8,7 @@
 //!   matches  UPDATE ... FROM other           -> of the rows that match one key, the first
 //!   moved    SET of the key, where it is all -> deletes of the keys found, rows of the new ones
 //!   sink     one batch a statement, or the transaction's buffer
+//!   places   constants that are no values    -> where they stand in the text
 //! ```
 
 pub(crate) mod change;
@@ -15,4 +16,5 @@ pub(crate) mod defaults;
 pub(crate) mod insert;
 mod matches;
 pub(crate) mod moved;
+mod places;
 pub(crate) mod sink;

@@ -16,6 +16,7 @@ use lazybase_model::{Error, TextPlace};
 use crate::text_places::of_span;
 use crate::types::not_kept;
 
+mod constant;
 mod library;
 mod planner;
 mod qualifier;
@@ -95,6 +96,11 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::IoError(error) => from_io(&error.to_string(), error),
         other => from_others(&other.to_string()),
     }
+}
+
+/// What DataFusion said when it planned the statement `sql`: nothing of that is about stored values.
+pub(crate) fn from_planning(error: &DataFusionError, sql: &str) -> Error {
+    constant::located(from_datafusion(error, sql), sql)
 }
 
 /// Of a text with a NUL: clients that are given it as a string of C would lose what stands behind.

@@ -166,6 +166,8 @@ pub(crate) enum Statement {
         value: Option<String>,
         /// Until the end of the transaction.
         local: bool,
+        /// Where the name stands in the text, and where the value begins.
+        at: [Span; 2],
     },
     Show(String),
     ShowTables,

@@ -39,7 +39,7 @@ use crate::planner::sql_types;
 use crate::point::{self, PointPattern};
 use crate::read;
 use crate::session::{Rebinds, Shared, dispatch, watched};
-use crate::text_places::locate;
+use crate::text_places::{at_span, locate};
 use crate::value::Value;
 use crate::{explain, named_statements, types, upkeep};
 
@@ -565,14 +565,17 @@ pub(crate) fn refuse_parameters(statement: &Unbound, sql: &str) -> Result<()> {
     };
     match parameters::count(tree)? {
         0 => Ok(()),
-        count => Err(Error::invalid(format!(
-            "the statement needs {}: it has parameters",
-            counted(count, "value")
-        ))
-        .with_hint(
-            "PREPARE name AS ..., then EXECUTE name (value) gives them; in Rust, \
-             session.execute_with(sql, &[value])",
-        )
-        .with_sqlstate("42P02")),
+        count => {
+            let error = Error::invalid(format!(
+                "the statement needs {}: it has parameters",
+                counted(count, "value")
+            ))
+            .with_hint(
+                "PREPARE name AS ..., then EXECUTE name (value) gives them; in Rust, \
+                 session.execute_with(sql, &[value])",
+            )
+            .with_sqlstate("42P02");
+            Err(at_span(error, parameters::first(tree)))
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::sql::sqlparser::tokenizer::Span;
 use lazybase_model::{Column, ColumnDefault, Error, Result, Table};
 
 use crate::answer::AnswerStream;
@@ -16,6 +17,7 @@ use crate::session::{Shared, State};
 use crate::settings::listed::Listed;
 use crate::settings::{READ_ONLY, without_effect};
 use crate::system_tables;
+use crate::text_places::at_span;
 use crate::told::Told;
 use crate::transaction::Transaction;
 use crate::types;
@@ -67,9 +69,15 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             let notice = Notice::warning("SET LOCAL changes nothing outside of a transaction");
             Ok(AnswerStream::done("SET", 0).with_notices([notice.with_sqlstate("25P01")]))
         }
-        Statement::Set { name, value, local } => set(&mut state, &name, value.as_deref(), local),
+        Statement::Set {
+            name,
+            value,
+            local,
+            at,
+        } => set(&mut state, &name, value.as_deref(), local, at),
         Statement::Reset(Some(name)) => {
-            state.set(&name, None, false)?;
+            let reset = state.set(&name, None, false);
+            reset.map_err(|error| named(error, &name))?;
             Ok(AnswerStream::done("RESET", 0))
         }
         Statement::Reset(None) => {
@@ -82,7 +90,8 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
             if name == "all" {
                 return show_all(settings.listed());
             }
-            let value = settings.show(&name)?;
+            let value = settings.show(&name);
+            let value = value.map_err(|error| named(error, &name))?;
             let column = name.rsplit('.').next().unwrap_or(&name).to_owned();
             answer(vec![(column.as_str(), texts(vec![Some(value)]))], "SHOW")
         }
@@ -93,10 +102,34 @@ pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<Answe
 }
 
 /// Sets a setting, and says so where that does nothing.
-fn set(state: &mut State, name: &str, value: Option<&str>, local: bool) -> Result<AnswerStream> {
-    state.set(name, value, local)?;
+fn set(
+    state: &mut State,
+    name: &str,
+    value: Option<&str>,
+    local: bool,
+    at: [Span; 2],
+) -> Result<AnswerStream> {
+    let set = state.set(name, value, local);
+    set.map_err(|error| located(error, at))?;
     let notice = value.and_then(|value| without_effect::notice(name, value));
     Ok(AnswerStream::done("SET", 0).with_notices(notice))
+}
+
+/// An error of SET, with the place of its name or its value, whichever it is about.
+fn located(error: Error, [name, value]: [Span; 2]) -> Error {
+    match error.sqlstate() {
+        "42704" | "55P02" => at_span(error, name),
+        "22023" | "0A000" | "3F000" => at_span(error, value),
+        _ => error,
+    }
+}
+
+/// An error of a statement that names one setting, and nothing else.
+fn named(error: Error, name: &str) -> Error {
+    match error.sqlstate() {
+        "42704" | "55P02" => error.with_name(name.rsplit('.').next().unwrap_or(name)),
+        _ => error,
+    }
 }
 
 /// What the session's transactions are from here on.

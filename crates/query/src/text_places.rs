@@ -4,6 +4,7 @@
 //!   what is no SQL               the token that is not expected, or the end
 //!   what the planner refuses     the place that it tells of the name, or the expression
 //!   a name that means nothing    the only token that is that name, where nobody tells its place
+//!   what is no value             the constant, where nothing else can have made the value
 //! ```
 //!
 //! Reads texts; pure. Invariant PLC-1: a place lies in the text that the user gave, never inside of

@@ -24,9 +24,10 @@ use super::defaults::{Defaults, is_default};
 use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
 use super::matches::{FirstOfKeys, order_of_all};
 use super::moved::{Moved, can_move};
+use super::places::at_value;
 use super::sink::Sink;
 use crate::answer::AnswerStream;
-use crate::cast::{checked_cells, place, to_column};
+use crate::cast::{Place, checked_cells, place, to_column};
 use crate::catalog::definition_in;
 use crate::changes::repeated;
 use crate::context::stored_tables;
@@ -328,16 +329,23 @@ fn blind_values(
         .map(|(at, expr)| {
             let place = place(table, *at, 1);
             let values = match Literal::of(expr) {
-                Some(literal) => repeated(&to_array(&[literal], &place)?, rows)?,
+                Some(literal) => constants_of(literal, expr, rows, &place)?,
                 None if is_default(expr) => defaults.values(&constants, table, *at, rows, 1)?,
                 None => keys.cells(&constants.context().constant(expr, rows)?, &place)?,
             };
-            Ok((*at, checked_cells(values, false, &place)?))
+            let values = checked_cells(values, false, &place);
+            Ok((*at, values.map_err(|error| at_value(error, expr))?))
         })
         .collect();
     let values = values?;
     let found = keys.found(session, table, &named.columns, |id| new.contains(&id))?;
     Ok((found, values, keys.finish()?))
+}
+
+/// A constant, which is written as `expr`, for each of `rows` rows.
+fn constants_of(literal: Literal, expr: &Expr, rows: usize, place: &Place<'_>) -> Result<ArrayRef> {
+    let value = to_array(&[literal], place).map_err(|error| at_value(error, expr))?;
+    repeated(&value, rows)
 }
 
 /// Whether the numbers that ID columns are set to were given out.
@@ -517,7 +525,7 @@ async fn update_found(
             let place = place(table, *at, rows + 1);
             let count = batch.num_rows();
             let new = match Literal::of(expr) {
-                Some(literal) => repeated(&to_array(&[literal], &place)?, count)?,
+                Some(literal) => constants_of(literal, expr, count, &place)?,
                 None if is_default(expr) => {
                     defaults.values(&constants, table, *at, count, rows + 1)?
                 }
@@ -526,7 +534,8 @@ async fn update_found(
                     None => return Err(Error::internal("the query gave too few columns")),
                 },
             };
-            values.push((*at, checked_cells(new, moved.is_some(), &place)?));
+            let new = checked_cells(new, moved.is_some(), &place);
+            values.push((*at, new.map_err(|error| at_value(error, expr))?));
         }
         if let Some(moved) = &mut moved {
             moved.take(sink, &keys, &values).await?;

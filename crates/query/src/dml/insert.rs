@@ -31,6 +31,7 @@ use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
+use super::places::at_cell;
 use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
@@ -455,26 +456,19 @@ async fn write_values(
         }
         false => Vec::new(),
     };
+    let maker = RowMaker {
+        constants: &constants,
+        defaults: &defaults,
+        table,
+        given,
+        generated: &generated,
+    };
     let mut written = 0_u64;
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
-        let mut keys = Keys::new(&visible, &constants);
-        let mut columns = Vec::with_capacity(given.len());
-        for (at_value, at) in given.iter().enumerate() {
-            let cells: Vec<&Expr> = chunk.iter().map(|row| &row[at_value]).collect();
-            columns.push(match table.columns[*at].id_key {
-                Some(_) => keys.of_exprs(&cells, &place(table, *at, first_row))?,
-                None => cells_of(&constants, &defaults, table, *at, &cells, first_row)?,
-            });
-        }
-        let maker = RowMaker {
-            constants: &constants,
-            defaults: &defaults,
-            table,
-            given,
-            generated: &generated,
-        };
-        let changes = maker.changes(columns, keys, chunk.len(), first_row, conflict)?;
+        let keys = Keys::new(&visible, &constants);
+        let changes = changes_of(&maker, keys, chunk, first_row, conflict)
+            .map_err(|error| at_cell(error, table, given, chunk, first_row))?;
         let instance = session.instance();
         Box::pin(check_numbers(instance, table, &changes, first_row)).await?;
         sink.append_keyed(table, changes).await?;
@@ -483,30 +477,24 @@ async fn write_values(
     Ok(written)
 }
 
-/// One column of VALUES.
-fn cells_of(
-    constants: &Constants,
-    defaults: &Defaults,
-    table: &Table,
-    at: usize,
-    cells: &[&Expr],
+/// Changes of some rows of VALUES.
+fn changes_of(
+    maker: &RowMaker<'_>,
+    mut keys: Keys<'_>,
+    rows: &[Vec<Expr>],
     first_row: u64,
-) -> Result<ArrayRef> {
-    let literals: Option<Vec<Literal>> = cells.iter().map(|cell| Literal::of(cell)).collect();
-    if let Some(literals) = literals {
-        return to_array(&literals, &place(table, at, first_row));
-    }
-    let mut values = Vec::with_capacity(cells.len());
-    for (row, cell) in (first_row..).zip(cells) {
-        let place = place(table, at, row);
-        values.push(match Literal::of(cell) {
-            Some(literal) => to_array(&[literal], &place)?,
-            None if is_default(cell) => defaults.values(constants, table, at, 1, row)?,
-            None => to_column(&constants.context().constant(cell, 1)?, &place)?,
+    conflict: &Conflict,
+) -> Result<KeyedChanges> {
+    let table = maker.table;
+    let mut columns = Vec::with_capacity(maker.given.len());
+    for (at_value, at) in maker.given.iter().enumerate() {
+        let cells: Vec<&Expr> = rows.iter().map(|row| &row[at_value]).collect();
+        columns.push(match table.columns[*at].id_key {
+            Some(_) => keys.of_exprs(&cells, &place(table, *at, first_row))?,
+            None => maker.cells(*at, &cells, first_row)?,
         });
     }
-    let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
-    concat(&values).map_err(|error| from_arrow(&error))
+    maker.changes(columns, keys, rows.len(), first_row, conflict)
 }
 
 /// The columns of whole rows whose values the database generates: those that `is_generated` says of
@@ -622,6 +610,28 @@ pub(crate) struct RowMaker<'m> {
 }
 
 impl RowMaker<'_> {
+    /// One column of VALUES.
+    fn cells(&self, at: usize, cells: &[&Expr], first_row: u64) -> Result<ArrayRef> {
+        let literals: Option<Vec<Literal>> = cells.iter().map(|cell| Literal::of(cell)).collect();
+        if let Some(literals) = literals {
+            return to_array(&literals, &place(self.table, at, first_row));
+        }
+        let mut values = Vec::with_capacity(cells.len());
+        for (row, cell) in (first_row..).zip(cells) {
+            let place = place(self.table, at, row);
+            values.push(match Literal::of(cell) {
+                Some(literal) => to_array(&[literal], &place)?,
+                None if is_default(cell) => {
+                    self.defaults
+                        .values(self.constants, self.table, at, 1, row)?
+                }
+                None => to_column(&self.constants.context().constant(cell, 1)?, &place)?,
+            });
+        }
+        let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+        concat(&values).map_err(|error| from_arrow(&error))
+    }
+
     /// Changes of `rows` rows, whose given columns are of their types already, with the keys that
     /// they mention.
     pub(crate) fn changes(

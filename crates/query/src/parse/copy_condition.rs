@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, Result};
 
 use super::{Failure, Text, named, parameters, postgres, read_with, unsupported};
-use crate::text_places::with_end;
+use crate::text_places::{at_span, with_end};
 use crate::walk::visit;
 
 /// What the condition is read as the condition of.
@@ -107,9 +107,8 @@ fn read(
         return Err(wrong());
     };
     if parameters::count(&tree)? > 0 {
-        return Err(Error::invalid("COPY takes no parameters")
-            .with_sqlstate("42P02")
-            .into());
+        let error = Error::invalid("COPY takes no parameters").with_sqlstate("42P02");
+        return Err(at_span(error, parameters::first(&tree)).into());
     }
     let Ast::Query(query) = *tree else {
         return Err(wrong());

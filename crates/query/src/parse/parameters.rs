@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, Statement, TimezoneInfo,
     TypedString, UnaryOperator, Value as Constant,
 };
+use datafusion::sql::sqlparser::tokenizer::Span;
 use lazybase_model::{Error, Result};
 
 use super::folded;
@@ -18,6 +19,7 @@ use crate::advisory::functions::PREFIXES;
 use crate::hex::put_hex;
 use crate::moments::spelt_interval;
 use crate::sleep::PG_SLEEP;
+use crate::text_places::at_span;
 use crate::value::Value;
 use crate::walk::{visit_expressions, visit_expressions_mut};
 
@@ -52,7 +54,7 @@ pub(crate) fn count(statement: &Statement) -> Result<usize> {
         }
         None => match expr {
             Expr::Value(value) => match &value.value {
-                Constant::Placeholder(name) => ControlFlow::Break(name.clone()),
+                Constant::Placeholder(name) => ControlFlow::Break((name.clone(), value.span)),
                 _ => ControlFlow::Continue(()),
             },
             _ => ControlFlow::Continue(()),
@@ -60,10 +62,29 @@ pub(crate) fn count(statement: &Statement) -> Result<usize> {
     });
     match found {
         ControlFlow::Continue(()) => Ok(most),
-        ControlFlow::Break(name) => Err(Error::invalid(format!("{name} is not a parameter"))
-            .with_hint("parameters are written $1, $2, ...")
-            .with_sqlstate("42P02")),
+        ControlFlow::Break((name, span)) => {
+            let error = Error::invalid(format!("{name} is not a parameter"))
+                .with_hint("parameters are written $1, $2, ...")
+                .with_sqlstate("42P02");
+            Err(at_span(error, span))
+        }
     }
+}
+
+/// Where the first parameter of a statement stands in its text.
+pub(crate) fn first(statement: &Statement) -> Span {
+    let mut spans = Vec::new();
+    let visited: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::Value(value) = expr
+            && number_of(expr).is_some()
+        {
+            spans.push(value.span);
+        }
+        ControlFlow::Continue(())
+    });
+    debug_assert!(visited.is_continue(), "nothing ends the visit");
+    let first = spans.into_iter().min_by_key(|span| span.start);
+    first.unwrap_or_else(Span::empty)
 }
 
 /// Puts values in the places of the parameters; there must be one for each.

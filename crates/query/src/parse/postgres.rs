@@ -42,6 +42,7 @@ use super::{
     nested_exists, rows, series, subqueries, temporary_names, unnest, using_joins, windows,
 };
 use crate::array_text::array_elements;
+use crate::text_places::at_span;
 use crate::walk::{visit_expressions_mut, visit_mut};
 
 /// Rewrites the tokens of a statement.
@@ -570,7 +571,8 @@ fn bytes(expr: &mut Expr) -> Result<()> {
     let hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     if !hexadecimal || digits.len() % 2 != 0 {
         let fact = format!("invalid hexadecimal data: {text:?}");
-        return Err(Error::invalid(fact).with_sqlstate("22P02"));
+        let error = Error::invalid(fact).with_sqlstate("22P02");
+        return Err(at_span(error, value.span));
     }
     value.value = Value::HexStringLiteral(digits.to_owned());
     Ok(())

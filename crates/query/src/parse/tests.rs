@@ -236,6 +236,7 @@ fn settings_are_read() {
                 name: n,
                 value: v,
                 local,
+                ..
             } => {
                 assert_eq!((n.as_str(), v.as_deref()), (name, value), "{sql}");
                 assert_eq!(local, sql.contains("LOCAL"), "{sql}");

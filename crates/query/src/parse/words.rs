@@ -3,7 +3,7 @@
 //! whose names and values need no grammar.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use lazybase_cluster::{SettleTo, StageName};
 use lazybase_model::{Error, Result};
 
@@ -305,12 +305,14 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
     let skipped = usize::from(matches!(rest, ["SESSION" | "LOCAL", _, ..]) && rest[1] != "=");
     let local = skipped > 0 && rest[0] == "LOCAL";
     let (rest, tokens, words) = (&rest[skipped..], &tokens[skipped..], &words[skipped..]);
+    let span = |at: usize| tokens.get(at).map_or_else(Span::empty, |token| token.span);
     if let ["TIME", "ZONE", zone @ ..] = rest {
         let is_default = matches!(zone, ["DEFAULT" | "LOCAL"]);
         return Ok(Statement::Set {
             name: "datafusion.execution.time_zone".to_owned(),
             value: (!is_default).then(|| words[2..].join("")),
             local,
+            at: [span(0), span(2)],
         });
     }
     if let ["NAMES", encoding] = rest {
@@ -318,6 +320,7 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
             name: "client_encoding".to_owned(),
             value: (*encoding != "DEFAULT").then(|| words[1].clone()),
             local,
+            at: [span(0), span(1)],
         });
     }
     let equals = tokens.iter().position(|token| match &token.token {
@@ -339,7 +342,13 @@ fn set(rest: &[&str], tokens: &[TokenWithSpan], words: &[String]) -> Result<Stat
                 false => "",
             };
             let value = (!is_default).then(|| words[at + 1..].join(separator));
-            Ok(Statement::Set { name, value, local })
+            let at = [span(0), span(at + 1)];
+            Ok(Statement::Set {
+                name,
+                value,
+                local,
+                at,
+            })
         }
         _ => Err(usage("SET name = value")),
     }
