@@ -29,7 +29,7 @@ use crate::read;
 use crate::session::{Shared, ours};
 use crate::text_form;
 
-/// Gives a table, which the session sees under `name`, a key of columns.
+/// Gives a table, which the statement calls `name`, a key of columns.
 ///
 /// # Errors
 /// `Invalid` for a table that has a key (42P16), columns that can't be one, NULL in one of them
@@ -45,17 +45,17 @@ pub(super) async fn add(
     let visible = session.visible();
     let before = &visible.require(name)?;
     let stored_name = match visible.is_temporary(before.id) {
-        true => session.temporary().stored(name),
-        false => name.to_owned(),
+        true => session.temporary().stored(&before.name),
+        false => before.name.clone(),
     };
     let spec = keyed(before, &stored_name, key)?;
     if let Some(view) = visible.views_of(before.id).first() {
-        return Err(has_view(name, &view.name));
+        return Err(has_view(&before.name, &view.name));
     }
     let mut sink = Sink::of(session);
     let made_of = match sink.in_transaction() {
         true if visible.changes.makes(before.id) => None,
-        true => return Err(in_transaction(name)),
+        true => return Err(in_transaction(&before.name)),
         false => Some(Unchanged {
             table: before.id,
             through: session.instance().seal().await?,
@@ -118,7 +118,7 @@ fn keyed(before: &Table, stored_name: &str, key: &[String]) -> Result<TableSpec>
 /// Reads the table as it was at the boundary.
 struct Reader<'r> {
     session: &'r Arc<Shared>,
-    /// What the session calls it.
+    /// What the statement calls it.
     name: &'r str,
     clauses: Clauses,
 }
@@ -164,7 +164,7 @@ impl Reader<'_> {
             if self.first("1", &null).await?.is_some() {
                 return Err(Error::invalid(format!(
                     "column {name:?} of table {:?} holds NULL: it can't be in the key",
-                    self.name
+                    table.name
                 ))
                 .with_hint("UPDATE or DELETE those rows first")
                 .with_sqlstate("23502"));
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let (names, values) = (key.join(", "), values.join(", "));
         Err(Error::invalid(format!(
             "table {:?} can't have this key: several rows have the same one",
-            self.name
+            table.name
         ))
         .with_detail(format!("key ({names})=({values}) is there more than once"))
         .with_hint("DELETE all but one of them, or choose more columns")
