@@ -251,7 +251,8 @@ impl Visible {
         }
         if self.changes.is_empty() && self.temporary.is_none() {
             let table = &self.manifest.table_named(name)?.table;
-            return is_shown(table).then(|| Arc::clone(table));
+            let is_seen = is_shown(table) && !temporary::is_stored(name);
+            return is_seen.then(|| Arc::clone(table));
         }
         let tables = self.tables();
         let named = tables.iter().filter(|table| table.name == name);

@@ -45,6 +45,31 @@ async fn temporary_tables_end_with_their_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_other_session_finds_one_under_its_stored_name() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY)").await;
+    let (one, other) = (served.client().await, served.client().await);
+    let make = "CREATE TEMPORARY TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)";
+    one.batch_execute(make).await.unwrap();
+    let stored = cells(&other, LEFT).await.concat();
+    let [name] = stored.as_slice() else {
+        panic!("{stored:?}")
+    };
+    for sql in [
+        format!("SELECT * FROM \"{name}\""),
+        format!("SELECT * FROM \"{name}\" WHERE k = 1"),
+        format!("INSERT INTO \"{name}\" VALUES (3)"),
+        format!("DELETE FROM \"{name}\" WHERE k = 1"),
+        format!("DROP TABLE \"{name}\""),
+    ] {
+        for client in [&one, &other] {
+            assert_eq!(sqlstate(client.simple_query(&sql).await), "42P01", "{sql}");
+        }
+    }
+    assert_eq!(cells(&one, "SELECT count(*) FROM t").await, [["2"]]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn columns_of_one_name_have_it() {
     let served = Served::with("CREATE TABLE t (a INT PRIMARY KEY, b INT)").await;
     let client = served.client().await;
