@@ -26,6 +26,7 @@ use crate::parse::alter::{AlterStep, AlterTable};
 use crate::parse::create::no_storage;
 use crate::parse::unsupported;
 use crate::session::Shared;
+use crate::temporary;
 use crate::visible::{TableChange, Visible};
 
 mod primary_key;
@@ -82,12 +83,16 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
 }
 
 /// Whether a table may have another name, as far as the session sees; a temporary one stands
-/// before a view.
+/// before others.
 fn check_free(visible: &Visible, table: &Table, name: &str) -> Result<()> {
-    let beside_views = !visible.is_temporary(table.id);
-    let what = match visible.table(name) {
+    let is_temporary = visible.is_temporary(table.id);
+    let named = match is_temporary {
+        true => visible.table(&temporary::of_session(name)),
+        false => visible.in_public(name),
+    };
+    let what = match named {
         Some(_) => format!("table {name:?} is there already"),
-        None if beside_views && visible.view(name).is_some() => {
+        None if !is_temporary && visible.is_taken(name) => {
             format!("{name:?} is there already: a materialized view")
         }
         None => return Ok(()),

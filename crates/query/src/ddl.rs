@@ -49,10 +49,12 @@ pub(crate) async fn create(
     let unlogged = create.unlogged;
     let is_there = || {
         let visible = session.visible();
-        let table = visible.readable(&name);
-        table.is_some_and(|table| !of_session || visible.is_temporary(table.id))
+        match of_session {
+            true => visible.table(&temporary::of_session(&name)).is_some(),
+            false => visible.is_taken(&name),
+        }
     };
-    let is_view = || session.visible().table(&name).is_none();
+    let is_view = || !of_session && session.visible().in_public(&name).is_none();
     let said = || match is_view() {
         true => format!("{name:?} is there already: a materialized view"),
         false => format!("table {name:?} is there already"),

@@ -8,6 +8,8 @@
 //! Reads text; writes nothing. Invariant PAR-1: whatever sqlparser accepts but LazyBase does not
 //! do is refused here or by the part that would do it, and never ignored.
 
+use std::collections::BTreeSet;
+
 use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -81,6 +83,7 @@ pub(crate) use postgres::{array_of_text, formats};
 pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
 pub(crate) use rows::list as list_of_rows;
+pub(crate) use temporary_names::may_name_schema;
 pub(crate) use view::CreateView;
 pub(crate) use words::serializable;
 
@@ -286,7 +289,9 @@ pub(crate) fn parse(sql: &str) -> Result<Parsed> {
 /// As [`parse`].
 pub(crate) fn parse_template(sql: &str) -> Result<Parsed> {
     read_by_dialect(sql, |dialect| {
-        read_tokens(dialect, sql, |token| token.span = Span::empty())
+        read_tokens(dialect, sql, &BTreeSet::new(), |token| {
+            token.span = Span::empty();
+        })
     })?
     .finish()
 }
@@ -365,7 +370,15 @@ pub(crate) enum Text {
 /// # Errors
 /// `Invalid`: 42601 for what is no SQL.
 pub(crate) fn read(sql: &str) -> Result<Unbound> {
-    read_by_dialect(sql, |dialect| read_with(dialect, sql))
+    read_beside(sql, &BTreeSet::new())
+}
+
+/// The same for a session that has temporary tables of these names.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_beside(sql: &str, temporary: &BTreeSet<String>) -> Result<Unbound> {
+    read_by_dialect(sql, |dialect| read_tokens(dialect, sql, temporary, |_| {}))
 }
 
 /// Reads one statement in PostgreSQL's dialect, or else in any.
@@ -420,13 +433,14 @@ impl From<Error> for Failure {
 }
 
 fn read_with(dialect: &dyn Dialect, sql: &str) -> Result<Unbound, Failure> {
-    read_tokens(dialect, sql, |_| {})
+    read_tokens(dialect, sql, &BTreeSet::new(), |_| {})
 }
 
-/// Reads a statement whose tokens are changed first.
+/// Reads a statement whose tokens are changed first, beside temporary tables of these names.
 fn read_tokens(
     dialect: &dyn Dialect,
     sql: &str,
+    temporary: &BTreeSet<String>,
     change: impl FnMut(&mut TokenWithSpan),
 ) -> Result<Unbound, Failure> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
@@ -445,16 +459,9 @@ fn read_tokens(
             extras: Extras::default(),
         });
     }
+    let in_public = temporary_names::in_public(&mut tokens, temporary);
     let clauses = take_clauses(&mut tokens)?;
-    let access = roles::statement(&tokens)?;
-    let ours = match access.map(|read| Statement::Access(Box::new(read))) {
-        Some(read) => Some(read),
-        None => match partitions::alter(dialect, &tokens)? {
-            None => words::statement(&tokens)?,
-            altered => altered,
-        },
-    };
-    if let Some(statement) = ours {
+    if let Some(statement) = by_tokens(dialect, &tokens)? {
         let text = Text::Ours(Box::new(statement));
         return Ok(Unbound {
             text,
@@ -486,6 +493,9 @@ fn read_tokens(
                 Failure::Known(Error::internal("a token was both there and not"))
             }));
     }
+    if in_public {
+        temporary_names::call(&mut statement);
+    }
     extras.casts = parameters::cast(&statement);
     merge::show(&mut statement);
     postgres::tree(&mut statement, of_catalog)?;
@@ -499,6 +509,17 @@ fn read_tokens(
         clauses,
         extras,
     })
+}
+
+/// A statement that sqlparser does not know.
+fn by_tokens(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
+    if let Some(access) = roles::statement(tokens)? {
+        return Ok(Some(Statement::Access(Box::new(access))));
+    }
+    match partitions::alter(dialect, tokens)? {
+        None => words::statement(tokens),
+        altered => Ok(altered),
+    }
 }
 
 /// Parameters that are written `?`, as JDBC and ADBC do, get the numbers of their places in the

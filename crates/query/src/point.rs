@@ -41,6 +41,8 @@ pub(crate) struct PointRead {
 /// A point read whose keys may be parameters.
 #[derive(Debug)]
 pub(crate) struct PointPattern {
+    /// What the statement calls its table.
+    name: String,
     table: Arc<Table>,
     keys: KeyPattern,
     projection: Arc<[usize]>,
@@ -54,7 +56,7 @@ impl PointPattern {
         if visible.has_stored(&self.table) {
             return true;
         }
-        let current = visible.table(&self.table.name);
+        let current = visible.table(&self.name);
         // COMMIT may number partitions otherwise than its transaction knew them, under one version.
         current.is_some_and(|table| {
             table.id == self.table.id
@@ -128,12 +130,13 @@ pub(crate) fn pattern(
     };
     let (name, alias) = plain_table(from)?;
     let table = find(&name)?;
-    let alias = alias.unwrap_or(name);
-    let (projection, names) = columns(select, &table, &alias)?;
-    let keys = key_pattern(predicate, &table, &alias)?;
+    let alias = alias.as_ref().unwrap_or(&name);
+    let (projection, names) = columns(select, &table, alias)?;
+    let keys = key_pattern(predicate, &table, alias)?;
     Some(PointPattern {
         schema: named_schema(&table, &projection, &names),
         origins: origins_of(&table, &projection),
+        name,
         table,
         keys,
         projection: projection.into(),

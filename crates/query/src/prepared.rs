@@ -110,7 +110,7 @@ impl Prepared {
         sql: &str,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        let statement = tracing::info_span!("parse").in_scope(|| parse::read(sql))?;
+        let statement = tracing::info_span!("parse").in_scope(|| session.read(sql))?;
         let count = match &statement.text {
             Text::Ours(_) => 0,
             Text::Sql(tree) => {
@@ -184,15 +184,40 @@ impl Prepared {
         &self.sql
     }
 
+    /// The statement as the session reads it now: a temporary table that was made since takes its
+    /// name from another, and the schema of that says which one is meant.
+    fn unbound(&self) -> Result<Arc<Unbound>> {
+        let temporary = self.session.temporary_names(&self.sql);
+        match temporary.is_empty() {
+            true => Ok(Arc::clone(&self.statement)),
+            false => parse::read_beside(&self.sql, &temporary).map(Arc::new),
+        }
+    }
+
     /// The statement with these values in the places of its parameters, and its clauses.
     pub(crate) fn with_values(&self, values: &[Value]) -> Result<(ast::Statement, Clauses)> {
-        let Text::Sql(tree) = &self.statement.text else {
+        let unbound = self.unbound()?;
+        let Text::Sql(tree) = &unbound.text else {
             return Err(Error::internal("the statement was seen to be one of SQL"));
         };
         let mut tree = tree.as_ref().clone();
         parameters::bind(&mut tree, values);
         parse::formats(&mut tree)?;
-        Ok((tree, self.statement.clauses))
+        Ok((tree, unbound.clauses))
+    }
+
+    /// The statement that it is with these values.
+    fn bound(&self, values: &[Value]) -> Result<Statement> {
+        let unbound = self.unbound()?;
+        match &unbound.text {
+            Text::Ours(statement) => Ok(statement.as_ref().clone()),
+            Text::Sql(tree) => {
+                let mut tree = tree.as_ref().clone();
+                parameters::bind(&mut tree, values);
+                parse::formats(&mut tree)?;
+                parse::with_extras(tree, unbound.extras.clone())
+            }
+        }
     }
 
     /// How many values the statement needs.
@@ -248,12 +273,13 @@ impl Prepared {
                     origins: Vec::new(),
                 }))
             };
-            let statement = match &self.statement.text {
+            let unbound = self.unbound()?;
+            let statement = match &unbound.text {
                 Text::Ours(statement) => statement.as_ref().clone(),
                 Text::Sql(tree) => {
                     let mut tree = tree.as_ref().clone();
                     parameters::bind_nulls(&mut tree, &self.types);
-                    parse::with_extras(tree, self.statement.extras.clone())?
+                    parse::with_extras(tree, unbound.extras.clone())?
                 }
             };
             match statement {
@@ -390,16 +416,7 @@ impl Prepared {
                 }
             }
         }
-        let statement = match &self.statement.text {
-            Text::Ours(statement) => statement.as_ref().clone(),
-            Text::Sql(tree) => {
-                let mut tree = tree.clone();
-                parameters::bind(&mut tree, values);
-                parse::formats(&mut tree)?;
-                parse::with_extras(*tree, self.statement.extras.clone())?
-            }
-        };
-        let parsed = parse::known(statement, clauses)?;
+        let parsed = parse::known(self.bound(values)?, clauses)?;
         // In a box, so that reads by keys, which need none of it, carry none of it.
         Box::pin(dispatch(&self.session, parsed, &self.sql, None)).await
     }

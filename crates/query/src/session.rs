@@ -410,7 +410,7 @@ async fn run(session: &Arc<Shared>, sql: &str, input: Option<copy::Input>) -> Re
     session.statement_begins()?;
     loop {
         let parse = tracing::info_span!("parse");
-        let unbound = parse.in_scope(|| parse::read(sql))?;
+        let unbound = parse.in_scope(|| session.read(sql))?;
         refuse_parameters(&unbound, sql)?;
         let done = dispatch(session, unbound.finish()?, sql, input.take()).await;
         match done {

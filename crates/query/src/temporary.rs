@@ -3,6 +3,7 @@
 //! ```text
 //!   CREATE TEMPORARY TABLE t   ->  a table that is stored as "pg_temp_7.t", for session 7
 //!   pg_temp.t                  ->  t, if it is a temporary one
+//!   public.t                   ->  t, if it is none; the temporary one where there is no other
 //!   names in session 7         ->  t means that one; elsewhere it means nothing
 //!   the session ends           ->  it is dropped; after a crash, when the database is opened
 //! ```
@@ -11,6 +12,7 @@
 //! Invariant TMP-1: a stored name of this form is seen by its session alone, without its prefix,
 //! and by no session under another name.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +21,7 @@ use lazybase_cluster::Instance;
 use lazybase_engine::manifest::{Ddl, Manifest};
 use lazybase_model::{Error, Result, Table};
 
+use crate::parse::{self, Unbound};
 use crate::session::{Session, Shared};
 
 /// How the stored names of temporary tables begin; no other table's does.
@@ -36,6 +39,26 @@ pub(crate) fn of_session(name: &str) -> String {
 /// The table's own name, of such a name.
 pub(crate) fn named(name: &str) -> Option<&str> {
     name.strip_prefix(PG_TEMP)?.strip_prefix('.')
+}
+
+/// The name of a table of which a statement says that it is in the schema `public`, where the
+/// session has a temporary one of the same name. No temporary table has such a name, for none has
+/// one that begins with its schema.
+pub(crate) fn of_public(name: &str) -> String {
+    of_session(&of_session(name))
+}
+
+/// The table's own name, of such a name.
+pub(crate) fn named_in_public(name: &str) -> Option<&str> {
+    named(named(name)?)
+}
+
+/// The name that something gets which is made, or renamed, under such a name, or under any other.
+pub(crate) fn made(name: String) -> String {
+    match named_in_public(&name) {
+        Some(name) => name.to_owned(),
+        None => name,
+    }
 }
 
 /// The number of a session that has, or has had, temporary tables.
@@ -149,6 +172,23 @@ impl Session {
 }
 
 impl Shared {
+    /// Reads one statement as the session means its names.
+    ///
+    /// # Errors
+    /// As [`parse::read`].
+    pub(crate) fn read(&self, sql: &str) -> Result<Unbound> {
+        parse::read_beside(sql, &self.temporary_names(sql))
+    }
+
+    /// The names of its temporary tables, if the text may name others in their schema.
+    pub(crate) fn temporary_names(&self, sql: &str) -> BTreeSet<String> {
+        let has_some = self.state.lock().temporary.is_some();
+        match has_some && parse::may_name_schema(sql) {
+            true => self.visible().temporary_names(),
+            false => BTreeSet::new(),
+        }
+    }
+
     /// The session's number for temporary tables, given now if it has none.
     pub(crate) fn temporary(&self) -> Temporary {
         // What a branch makes is its parent's too, and ends with that.

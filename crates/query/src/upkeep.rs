@@ -58,11 +58,12 @@ pub(crate) async fn settle(
 
 /// VERIFY TABLE.
 pub(crate) async fn verify(session: &Arc<Shared>, table: &str, share: f64) -> Result<AnswerStream> {
-    let id = session.table(table)?.id;
+    let seen = session.table(table)?;
+    let table = seen.name.as_str();
     let instance = session.instance();
     let manifest = instance.manifest();
     // A temporary table is stored under another name than the one that its session sees.
-    let stored = manifest.tables.get(&id);
+    let stored = manifest.tables.get(&seen.id);
     let stored = stored.map_or(table, |state| state.table.name.as_str());
     let teller = session.teller();
     let report = instance.verify_table(stored, share, &teller).await?;

@@ -24,7 +24,7 @@ use crate::visible::{TableChange, Visible};
 
 /// CREATE MATERIALIZED VIEW.
 pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<AnswerStream> {
-    let is_there = || session.visible().readable(&view.name).is_some();
+    let is_there = || session.visible().is_taken(&view.name);
     let skipped = || {
         let said = format!("{:?} is there already: skipped", view.name);
         let notice = Notice::note(said).with_sqlstate("42P07");
@@ -93,7 +93,7 @@ pub(crate) fn refresh(session: &Shared, name: &str) -> Result<AnswerStream> {
 
 pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
     match visible.table(name) {
-        Some(_) => Error::invalid(format!("{name:?} is a table"))
+        Some(table) => Error::invalid(format!("{:?} is a table", table.name))
             .with_hint("views are made with CREATE MATERIALIZED VIEW; DROP TABLE drops a table")
             .with_sqlstate("42809"),
         None => Error::not_found(format!("there is no view {name:?}"))

@@ -8,6 +8,7 @@
 //! Reads and writes memory only. Invariant VIS-1: every name of a statement is looked up here, so
 //! that nothing sees a table which the transaction has dropped, or misses one that it has made.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Ddl, KeyRange, Manifest, VersionStep};
@@ -245,20 +246,46 @@ impl Visible {
 
     /// The table of a name: the session's temporary one, before others.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<Table>> {
-        if let Some(name) = temporary::named(name) {
-            let mut tables = self.tables().into_iter();
-            return tables.find(|table| table.name == name && self.is_temporary(table.id));
+        if let Some(name) = temporary::named_in_public(name) {
+            return match self.is_taken(name) {
+                true => self.in_public(name),
+                false => self.of_session(name),
+            };
         }
-        if self.changes.is_empty() && self.temporary.is_none() {
+        if let Some(name) = temporary::named(name) {
+            return self.of_session(name);
+        }
+        self.of_session(name).or_else(|| self.in_public(name))
+    }
+
+    /// The session's temporary table of a name.
+    fn of_session(&self, name: &str) -> Option<Arc<Table>> {
+        self.temporary?;
+        let mut tables = self.tables().into_iter();
+        tables.find(|table| table.name == name && self.is_temporary(table.id))
+    }
+
+    /// The table of a name that is no temporary one.
+    pub(crate) fn in_public(&self, name: &str) -> Option<Arc<Table>> {
+        if self.changes.is_empty() {
             let table = &self.manifest.table_named(name)?.table;
             let is_seen = is_shown(table) && !temporary::is_stored(name);
             return is_seen.then(|| Arc::clone(table));
         }
-        let tables = self.tables();
-        let named = tables.iter().filter(|table| table.name == name);
-        let of_session = |table: &&Arc<Table>| self.is_temporary(table.id);
-        let found = named.clone().find(of_session);
-        found.or_else(|| named.clone().next()).map(Arc::clone)
+        let mut tables = self.tables().into_iter();
+        tables.find(|table| table.name == name && !self.is_temporary(table.id))
+    }
+
+    /// Whether a table that is no temporary one, or a secondary view, has a name.
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        self.in_public(name).is_some() || self.views().iter().any(|view| view.name == name)
+    }
+
+    /// The names of the session's temporary tables.
+    pub(crate) fn temporary_names(&self) -> BTreeSet<String> {
+        let tables = self.tables().into_iter();
+        let own = tables.filter(|table| self.is_temporary(table.id));
+        own.map(|table| table.name.clone()).collect()
     }
 
     /// Whether this very definition is stored, and seen as it is: then its name means it.
@@ -372,7 +399,8 @@ impl Visible {
 
     /// The secondary view of a name; a temporary table of the same name stands before it.
     pub(crate) fn view(&self, name: &str) -> Option<Arc<Table>> {
-        let view = self.views().into_iter().find(|view| view.name == name);
+        let called = temporary::named_in_public(name).unwrap_or(name);
+        let view = self.views().into_iter().find(|view| view.name == called);
         view.filter(|_| self.table(name).is_none())
     }
 

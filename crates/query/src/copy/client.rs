@@ -125,7 +125,7 @@ fn style(file: &CopyFile, plain: &str) -> Result<CopyStyle> {
 /// What a COPY needs of the client.
 pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
     let plain = session.state.lock().settings.copy_format;
-    match parse(sql)?.statement {
+    match session.read(sql)?.finish()?.statement {
         Ours::CopyFrom {
             table,
             columns,
@@ -163,7 +163,7 @@ pub(crate) fn plan(session: &Shared, sql: &str) -> Result<CopyPlan> {
 /// The rows of a `COPY ... TO STDOUT`.
 pub(crate) async fn copy_to_client(session: &Arc<Shared>, sql: &str) -> Result<AnswerStream> {
     session.statement_begins()?;
-    let mut parsed = parse(sql)?;
+    let mut parsed = session.read(sql)?.finish()?;
     session.check_may_read()?;
     Box::pin(lookup::resolve(
         session,

@@ -8,6 +8,7 @@ use lazybase_model::{Error, Result};
 
 use super::create::checked_name;
 use super::{folded, table_name, unsupported};
+use crate::temporary;
 
 /// A view as declared.
 #[derive(Debug, Clone)]
@@ -54,13 +55,14 @@ pub(super) fn create_view(view: &ast::CreateView) -> Result<CreateView> {
         },
         _ => return Err(refused("a view of anything but one table")),
     };
+    let called = temporary::named_in_public(&table).unwrap_or(&table);
     Ok(CreateView {
-        name: checked_name(table_name(&view.name)?)?,
+        name: checked_name(temporary::made(table_name(&view.name)?))?,
         if_not_exists: view.if_not_exists,
-        columns: columns(&select.projection, &table)?,
+        columns: columns(&select.projection, called)?,
         key: order
             .iter()
-            .map(|expr| column(expr, &table))
+            .map(|expr| column(expr, called))
             .collect::<Result<_>>()?,
         table,
         without_rows: false,

@@ -13,6 +13,7 @@ use super::{Cell, PG_CATALOG, Row};
 use crate::access::{Gate, name_of};
 use crate::definition::identifier;
 use crate::parse::SCHEMA;
+use crate::temporary;
 use crate::visible::Visible;
 
 pub(super) const COLUMNS: [(&str, &str); 10] = [
@@ -216,19 +217,39 @@ impl Numbered {
         if let Some(table) = system::named(schema.as_deref(), &name) {
             return Some(table.oid);
         }
-        if schema.is_some_and(|schema| schema != SCHEMA) {
-            return None;
-        }
-        if let Some(table) = self.visible.table(&name) {
+        let found_under = match schema.as_deref() {
+            None => name.clone(),
+            Some(SCHEMA) => temporary::of_public(&name),
+            Some(_) => return None,
+        };
+        if let Some(table) = self.visible.table(&found_under) {
             return Some(of_table(&table));
         }
-        if let Some(view) = self.visible.view(&name) {
+        if let Some(view) = self.visible.view(&found_under) {
             return Some(of_view(&view));
         }
         let mut tables = self.visible.tables().into_iter();
         tables
             .find(|table| !table.hidden_key && key_name(table) == name)
             .map(|t| of_key(&t))
+    }
+
+    /// Whether the name of something with a number means it where it has no schema before it.
+    pub(super) fn is_visible(&self, oid: i64) -> bool {
+        if let Some(table) = system::numbered(oid) {
+            return table.is_visible();
+        }
+        if self.visible.temporary.is_none() {
+            return true;
+        }
+        match self.thing(oid) {
+            Some(Thing::Table(table) | Thing::Key(table)) => {
+                let named = self.visible.table(&table.name);
+                named.is_some_and(|named| named.id == table.id)
+            }
+            Some(Thing::View(view)) => self.visible.view(&view.name).is_some(),
+            _ => true,
+        }
     }
 
     /// The number of what a text names, as a cast to `regclass` finds it: 0 where it names nothing

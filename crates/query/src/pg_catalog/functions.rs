@@ -23,7 +23,6 @@ use lazybase_model::Error;
 
 use super::by_name::{self, REGPROC_KNOWN};
 use super::described::Numbered;
-use super::system::{self, SystemTable};
 use super::{fixed, privileges, types};
 use crate::activity::End;
 use crate::catalog::Names;
@@ -255,10 +254,6 @@ pub(crate) fn fixed() -> Vec<ScalarUDF> {
         function("format_type", DataType::Utf8, |a| {
             let oid = u32::try_from(number(a, 0)?).ok()?;
             Some(types::format_type(oid, number(a, 1)))
-        }),
-        function("pg_table_is_visible", DataType::Boolean, |a| {
-            let system = system::numbered(number(a, 0)?);
-            Some(system.is_none_or(SystemTable::is_visible).to_string())
         }),
     ];
     all.extend(by_name::fixed());
@@ -505,6 +500,9 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
             Ok(oid.map(|oid| oid.to_string()))
         }),
         with("to_regclass", DataType::Int64, number_of),
+        with("pg_table_is_visible", DataType::Boolean, |numbered, a| {
+            Some(numbered.is_visible(number(a, 0)?).to_string())
+        }),
         with("pg_table_size", DataType::Int64, bytes_of),
         with("pg_relation_size", DataType::Int64, bytes_of),
         with("pg_total_relation_size", DataType::Int64, bytes_of),

@@ -114,10 +114,11 @@ impl Prepared {
 
     /// How the rows are done at once, if they can be.
     fn at_once(&self, schema: &SchemaRef) -> Result<Option<AtOnce>> {
-        let Text::Sql(tree) = &self.statement.text else {
+        let unbound = self.unbound()?;
+        let Text::Sql(tree) = &unbound.text else {
             return Ok(None);
         };
-        let statement = parse::with_extras(tree.as_ref().clone(), self.statement.extras.clone())?;
+        let statement = parse::with_extras(tree.as_ref().clone(), unbound.extras.clone())?;
         let statement = parse::known(statement, self.statement.clauses)?.statement;
         let plan = Plan {
             session: &self.session,
