@@ -6,7 +6,7 @@
     reason = "writers beside a backup are threads of the machine's own"
 )]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -73,10 +73,10 @@ fn backups_of_a_database_that_is_written_equal_the_model_at_every_boundary() {
     let instance = open(Arc::new(source), keeping()).unwrap();
     let (t, u) = (create(&instance, "t"), create(&instance, "u"));
     let view = create_view(&instance, &t);
-    let stop = AtomicBool::new(false);
+    let (stop, committed) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut written, reports) = thread::scope(|scope| {
         let writer = |first: i64| {
-            let (instance, t, u, stop) = (&instance, &t, &u, &stop);
+            let (instance, t, u, stop, committed) = (&instance, &t, &u, &stop, &committed);
             move || {
                 let mut written = Written::new();
                 let mut round = first;
@@ -84,6 +84,7 @@ fn backups_of_a_database_that_is_written_equal_the_model_at_every_boundary() {
                     let batch = batch(round);
                     let horizon = commit(instance, &[(t, &batch), (u, &batch)]).unwrap();
                     written.push((horizon, batch));
+                    committed.fetch_add(1, Ordering::SeqCst);
                     round += 2;
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -103,7 +104,11 @@ fn backups_of_a_database_that_is_written_equal_the_model_at_every_boundary() {
                 _ => {}
             }
             for _ in 0..3 {
+                let before = committed.load(Ordering::SeqCst);
                 thread::sleep(Duration::from_millis(15));
+                while committed.load(Ordering::SeqCst) == before {
+                    thread::sleep(Duration::from_millis(1));
+                }
                 block_on(instance.seal()).unwrap();
             }
             reports.push(backup(&instance, &target).unwrap());

@@ -152,8 +152,9 @@ fn write_story() -> Story {
     }
 }
 
+/// Waits until something has come about, far longer than it takes on a machine that is busy.
 pub(crate) fn wait_for(instance: &Instance, what: &str, reached: impl Fn(&Instance) -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if reached(instance) {
             return;
         }

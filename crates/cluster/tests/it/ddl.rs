@@ -252,14 +252,19 @@ fn an_edit_whose_fate_is_unknown_holds_everything_until_it_is_known() {
             let instance = instance.clone();
             thread::spawn(move || story(&instance))
         };
-        while instance.status().troubles.is_empty() {
-            thread::sleep(Duration::from_millis(5));
-        }
+        // Housekeeping has edits in doubt too, which hold nobody.
+        wait_for(&instance, "an edit in doubt", |instance| {
+            let status = instance.status();
+            status.throttle.is_some() && !status.troubles.is_empty()
+        });
         let writer = {
             let instance = instance.clone();
             let other = instance.table("other").unwrap();
             thread::spawn(move || commit(&instance, &[(&other, &rows([40]))]))
         };
+        wait_for(&instance, "a writer that waits", |instance| {
+            instance.status().waiting.len() == 1
+        });
         thread::sleep(Duration::from_millis(150));
         assert!(!transaction.is_finished() && !writer.is_finished());
         let status = instance.status();

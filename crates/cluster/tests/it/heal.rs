@@ -312,6 +312,8 @@ fn a_snapshot_that_reads_a_log_for_a_damaged_run_keeps_it_though_the_run_was_mad
     let mut model = Model::default();
     commit(&instance, &[(&table, &batch(0))]).unwrap();
     model.apply(&batch(0));
+    // It keeps the log until that is read for the damaged run, however long that takes.
+    let unsorted = fresh(&instance, Freshness::ZERO);
     block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
     let held = fresh(&instance, Freshness::ZERO);
     world.harm(
@@ -319,6 +321,7 @@ fn a_snapshot_that_reads_a_log_for_a_damaged_run_keeps_it_though_the_run_was_mad
         Harm::Delete,
     );
     assert_eq!(scan(&held, &table).unwrap(), model.rows());
+    drop(unsorted);
     wait_until_healed(&instance);
     // Longer than logs are kept, and than housekeeping rests.
     block_on(

@@ -182,12 +182,16 @@ fn after_repair_each_answer_is_exact_or_its_loss_was_named() {
         write_story(Duration::ZERO).killed(),
     ];
     let (mut whole, mut lost, mut closed) = (0, 0, 0);
-    // What is lost for good is given up only after some seconds.
+    // What is lost for good is given up only after some seconds. What a story leaves, and so what
+    // becomes of its files, differs from time to time: it goes on until all of it was met.
     let cases = match std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
         true => 400,
         false => 32,
     };
-    for number in 0..cases {
+    for number in 0.. {
+        if number >= cases && (number >= 400 || (whole > 5 && lost > 1 && closed > 1)) {
+            break;
+        }
         let story = &stories[(number % 2) as usize];
         let mut seed = number;
         let store = story

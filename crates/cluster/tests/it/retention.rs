@@ -56,7 +56,12 @@ fn each_horizon_inside_the_retention_is_exact_while_the_rest_goes() {
     let mut model = Model::default();
     let mut past: BTreeMap<ScuNumber, Past> = BTreeMap::new();
     let (mut inside, mut refused) = (0, 0);
-    for round in 0..160 {
+    // A quick machine asks for much inside of the retention, a slow one outside: enough of both.
+    for round in 0.. {
+        if round >= 160 && inside > 300 && refused > 100 {
+            break;
+        }
+        assert!(round < 1600, "{inside} inside, {refused} refused");
         let before = clock.monotonic();
         commit(&instance, &[(&table, &batch(round))]).unwrap();
         if let Some((_, newest)) = past.iter_mut().next_back() {
@@ -101,10 +106,6 @@ fn each_horizon_inside_the_retention_is_exact_while_the_rest_goes() {
             inside += usize::from(is_inside);
         }
     }
-    assert!(
-        inside > 300 && refused > 100,
-        "{inside} inside, {refused} refused"
-    );
     let last = past.values().next_back().unwrap();
     assert_eq!(entries(&last.model).len(), last.model.rows().len());
     block_on(instance.close()).unwrap();

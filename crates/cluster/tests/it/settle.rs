@@ -25,6 +25,9 @@ use crate::harness::{
 use crate::heal::{create_view, files_of};
 use crate::world::{World, uncached};
 
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn row(id: i64) -> Change {
     Change::Upsert((id, Some(id), None))
 }
@@ -107,7 +110,7 @@ fn only_failures_since_somebody_waits_are_counted() {
         failed_attempts(instance) >= before + 3
     });
     world.faults.clear();
-    let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    let ended = ended.recv_timeout(PATIENCE).unwrap();
     ended.unwrap();
     let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
     assert_eq!(rows, [(1, Some(1), None)]);
@@ -217,7 +220,7 @@ fn a_sort_that_is_not_waited_for_holds_up_nobody() {
     wait_for(&instance, "the seal", |instance| {
         instance.manifest().sealed_through >= later
     });
-    let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    let ended = ended.recv_timeout(PATIENCE).unwrap();
     ended.unwrap();
     assert!(instance.manifest().sorted_through < later);
     world.faults.clear();
@@ -300,7 +303,7 @@ fn whoever_waits_for_the_pipeline_hears_that_the_database_is_closed() {
         world.faults.count(Operation::Create) > 0
     });
     block_on(instance.close()).unwrap();
-    let ended = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    let ended = ended.recv_timeout(PATIENCE).unwrap();
     let error = ended.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
 }

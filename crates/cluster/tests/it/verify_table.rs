@@ -106,6 +106,15 @@ fn open_still(store: &MemoryStore) -> Instance {
     instance
 }
 
+/// The same, once merges have ended that were quicker than the pause.
+fn open_at_rest(store: &MemoryStore) -> Instance {
+    let instance = open_still(store);
+    wait_for(&instance, "merges to end", |instance| {
+        instance.status().running.is_empty()
+    });
+    instance
+}
+
 fn verify(instance: &Instance, share: f64) -> TableReport {
     block_on(instance.verify_table("t", share, &|_| {})).unwrap()
 }
@@ -136,7 +145,7 @@ fn a_file_that_is_whole_and_wrong_is_found_and_made_again() {
     for kind in [RunKind::Sorted, RunKind::Merged, RunKind::Base] {
         let store = MemoryStore::without_history();
         let (table, view, model) = story(&store);
-        let instance = open_still(&store);
+        let instance = open_at_rest(&store);
         let files = files_of(&instance, &table, kind);
         block_on(instance.close()).unwrap();
         let Some(file) = files.first() else {
@@ -371,7 +380,7 @@ fn what_no_earlier_stage_holds_is_said_and_not_called_right() {
 fn what_was_found_wrong_stays_out_of_use_after_a_restart() {
     let store = MemoryStore::new();
     let (table, view, model) = story(&store);
-    let instance = open_still(&store);
+    let instance = open_at_rest(&store);
     let file = files_of(&instance, &table, RunKind::Base).remove(0);
     block_on(instance.close()).unwrap();
     make_wrong(&store, &table, &file);
@@ -444,7 +453,7 @@ fn a_table_whose_only_file_is_missing_does_not_end_well() {
 fn a_file_that_is_missing_is_made_again_where_an_earlier_stage_is_kept() {
     let store = MemoryStore::without_history();
     let (table, _, model) = story(&store);
-    let instance = open_still(&store);
+    let instance = open_at_rest(&store);
     let file = files_of(&instance, &table, RunKind::Base).remove(0);
     block_on(store.delete(&file)).unwrap();
     let report = verify(&instance, 1.0);
