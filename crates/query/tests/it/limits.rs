@@ -30,7 +30,10 @@ async fn a_query_past_its_memory_fails_alone() {
         ..Settings::default()
     })
     .await;
+    // Each part of a plan takes memory of its own: as many, on however many cores.
+    let parts = "SET datafusion.execution.target_partitions = 2";
     let session = database.session();
+    session.execute(parts).await.unwrap();
     session.execute(BIG).await.unwrap();
     let over = AtomicBool::new(false);
     // The build side of a join can't be spilt.
@@ -49,6 +52,7 @@ async fn a_query_past_its_memory_fails_alone() {
     };
     // One that sorts takes of the same memory, all the while.
     let other = database.session();
+    other.execute(parts).await.unwrap();
     let modest = async {
         let mut answered = 0;
         while !over.load(Ordering::SeqCst) || answered == 0 {
@@ -119,8 +123,8 @@ impl Clock for Hurried {
 
 /// A database whose files can be listed, whose clock can be moved on, and that keeps little in
 /// memory and nothing for later.
-struct World {
-    database: Database,
+pub(crate) struct World {
+    pub(crate) database: Database,
     store: MemoryStore,
     clock: Arc<Hurried>,
 }
@@ -138,7 +142,7 @@ impl World {
         }
     }
 
-    async fn with(settings: Settings) -> World {
+    pub(crate) async fn with(settings: Settings) -> World {
         let store = MemoryStore::without_history();
         let system = Env::system(Arc::new(store.clone()));
         let clock = Arc::new(Hurried {
@@ -176,7 +180,7 @@ impl World {
         files_of(&manifest).map(str::to_owned).collect()
     }
 
-    fn hurry(&self, by: Duration) {
+    pub(crate) fn hurry(&self, by: Duration) {
         let by = by.as_millis() as u64;
         self.clock.ahead_ms.fetch_add(by, Ordering::SeqCst);
     }

@@ -8,6 +8,7 @@ use lazybase_query::Session;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
+use crate::limits::World;
 use crate::{in_memory, rows};
 
 /// How long rows live in these tests: about as long as a few statements take.
@@ -124,12 +125,13 @@ proptest! {
 /// though no change meets their keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ended_segments_leave_the_authority() {
-    let database = in_memory(Settings::default()).await;
+    let world = World::with(Settings::default()).await;
+    let database = &world.database;
     let session = database.session();
     rows(
         &session,
         "CREATE TABLE t (k BIGINT, at TIMESTAMP, PRIMARY KEY (k, at)) \
-         WITH (ttl = '1 s', ttl_column = 'at')",
+         WITH (ttl = '1 hour', ttl_column = 'at')",
     )
     .await;
     rows(&session, "CREATE TABLE other (k INT PRIMARY KEY)").await;
@@ -141,10 +143,10 @@ async fn ended_segments_leave_the_authority() {
     rows(&session, "SETTLE").await;
     let stored = "SELECT stored_rows FROM lazybase.tables WHERE name = 't'";
     assert_eq!(rows(&session, stored).await, [["5000"]]);
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    world.hurry(Duration::from_secs(2 * 3600));
     rows(&session, "INSERT INTO other VALUES (1)").await;
     rows(&session, "SETTLE").await;
-    for _ in 0..100 {
+    for _ in 0..600 {
         if rows(&session, stored).await == [["0"]] {
             break;
         }

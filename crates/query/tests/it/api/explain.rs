@@ -9,6 +9,7 @@ use super::{ask, database};
 async fn explain_shows_the_horizon_and_the_sources() {
     let folder = tempfile::tempdir().unwrap();
     let database = database(&folder).await;
+    ask(&database, "PAUSE STAGE INGEST").await;
     ask(&database, "INSERT INTO t (k) VALUES (1)").await;
     let explain = async |sql: &str| -> Vec<String> {
         let answer = ask(&database, sql).await;
