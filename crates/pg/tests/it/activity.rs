@@ -6,10 +6,7 @@ use arrow::util::display::array_value_to_string;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use crate::served::{Served, cells, sqlstate};
-
-const LONG: &str =
-    "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3";
+use crate::served::{ENDLESS, Served, cells, sqlstate};
 
 /// Asks until a query gives this row.
 async fn until(client: &Client, sql: &str, wanted: &[&str]) {
@@ -73,7 +70,7 @@ async fn others_end_a_statement_and_a_connection() {
         format!("SELECT {function}(pid) FROM pg_stat_activity WHERE application_name = 'etl'")
     };
     let work = tokio::spawn(async move {
-        let over = worker.batch_execute(LONG).await;
+        let over = worker.batch_execute(ENDLESS).await;
         (worker, sqlstate(over))
     });
     until(&watcher, running, &["active"]).await;
@@ -89,7 +86,7 @@ async fn others_end_a_statement_and_a_connection() {
     assert_eq!(cells(&watcher, "SELECT count(*) FROM t").await, [["0"]]);
     // While a statement runs.
     let worker = served.connect("application_name=etl").await.unwrap();
-    let work = tokio::spawn(async move { worker.batch_execute(LONG).await });
+    let work = tokio::spawn(async move { worker.batch_execute(ENDLESS).await });
     until(&watcher, running, &["active"]).await;
     assert_eq!(cells(&watcher, &end("pg_terminate_backend")).await, [["t"]]);
     work.await.unwrap().unwrap_err();

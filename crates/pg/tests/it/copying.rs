@@ -191,6 +191,7 @@ async fn a_copy_that_the_client_gives_up_is_not_kept() {
     ] {
         for cancels in [false, true] {
             raw.query(&format!("COPY t FROM STDIN (FORMAT {format})"));
+            raw.until(b'G').await;
             raw.put(b'd', data).send().await;
             // Time for the rows to be read, and for a reader that takes them to be all.
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;

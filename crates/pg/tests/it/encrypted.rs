@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lazybase_pg::{Options, Tls, TlsFiles};
 use rcgen::{
@@ -18,7 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, version};
 
 use crate::raw::startup;
-use crate::served::Served;
+use crate::served::{LESS_THAN_SILENCE, Served};
 
 /// Makes a certificate authority, and certificates of it for the server and for the client `anna`.
 fn certificates(folder: &Path) {
@@ -233,7 +232,7 @@ async fn what_was_sent_before_the_handshake_is_not_taken_for_what_comes_after() 
     stream.write_all(&injected).await.unwrap();
     let mut told = Vec::new();
     let reading = stream.read_to_end(&mut told);
-    tokio::time::timeout(Duration::from_secs(5), reading)
+    tokio::time::timeout(LESS_THAN_SILENCE, reading)
         .await
         .expect("it ends")
         .unwrap();
@@ -263,7 +262,7 @@ async fn handshakes_that_are_cut_off_end_their_own_connection_only() {
             let mut told = Vec::new();
             let reading = stream.read_to_end(&mut told);
             drop(
-                tokio::time::timeout(Duration::from_secs(5), reading)
+                tokio::time::timeout(LESS_THAN_SILENCE, reading)
                     .await
                     .expect("it ends"),
             );

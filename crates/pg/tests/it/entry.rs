@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::raw::{framed, startup};
-use crate::served::{Served, sqlstate};
+use crate::served::{LESS_THAN_SILENCE, Served, sqlstate};
 
 /// A server with roles: from the first one that may log in on, everybody gives a password.
 async fn guarded() -> Served {
@@ -146,7 +146,7 @@ async fn a_role_has_no_more_connections_than_its_limit() {
     for attempt in 0.. {
         match served.connect("user=anna password=anna's").await {
             Ok(_) => break,
-            Err(error) if attempt == 100 => panic!("{error}"),
+            Err(error) if attempt == 1500 => panic!("{error}"),
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
@@ -255,10 +255,9 @@ async fn answer(served: &Served, user: &str, messages: &[Vec<u8>]) -> Vec<u8> {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(&startup(user)).await.unwrap();
     let mut told = BytesMut::new();
-    let limit = Duration::from_secs(5);
     let mut messages = messages.iter();
     loop {
-        let read = tokio::time::timeout(limit, stream.read_buf(&mut told)).await;
+        let read = tokio::time::timeout(LESS_THAN_SILENCE, stream.read_buf(&mut told)).await;
         match read {
             Ok(Ok(0)) | Ok(Err(_)) => return told.to_vec(),
             Err(_) => panic!("the server neither answers nor ends: {told:?}"),

@@ -133,10 +133,7 @@ async fn a_copy_that_comes_first_is_part_of_the_pipeline() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_sends_no_sync_can_be_cancelled() {
     let (served, mut raw) = served().await;
-    raw.run("SELECT 1").send().await;
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    Raw::cancel(&raw.key.clone(), &served).await;
-    let told = raw.until(b'E').await;
+    let told = raw.run("SELECT 1").cancelled(&served, b'E').await;
     assert_eq!(told.errors(b'C'), ["57014"]);
     assert_eq!(raw.sync().ready().await.status(), Some('I'));
     served.stop().await;

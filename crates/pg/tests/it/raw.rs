@@ -248,6 +248,22 @@ impl Raw {
         }
     }
 
+    /// Asks the server to end what this connection does, again and again until it has said this:
+    /// a request that comes before there is anything to end is forgotten.
+    pub(crate) async fn cancelled(&mut self, served: &Served, last: u8) -> Told {
+        let key = self.key.clone();
+        let asking = async {
+            for _ in 0..300 {
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                Raw::cancel(&key, served).await;
+            }
+        };
+        tokio::select! {
+            told = self.until(last) => told,
+            () = asking => panic!("nobody hears the request"),
+        }
+    }
+
     fn length(&self) -> usize {
         u32::from_be_bytes(self.input[1..5].try_into().unwrap()) as usize + 1
     }

@@ -12,7 +12,10 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// A query that nobody waits for.
 pub(crate) const ENDLESS: &str =
-    "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
+    "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3";
+
+/// Less than a connection has until it is let in.
+pub(crate) const LESS_THAN_SILENCE: Duration = Duration::from_secs(9);
 
 /// A running server.
 pub(crate) struct Served {
@@ -91,6 +94,23 @@ impl Served {
         };
         let held = tokio::time::timeout(Duration::from_secs(30), held).await;
         held.expect("the statement runs");
+    }
+
+    /// Waits until a statement of some connection runs: what is to end it is heard from then on.
+    pub(crate) async fn until_one_runs(&self) {
+        let session = self.database.session();
+        let running = "SELECT pid FROM pg_stat_activity WHERE state = 'active'";
+        let runs = async {
+            loop {
+                let answers = session.execute(running).await.unwrap();
+                if answers[0].batches.iter().any(|batch| batch.num_rows() > 0) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let runs = tokio::time::timeout(Duration::from_secs(30), runs).await;
+        runs.expect("a statement runs");
     }
 
     /// Where clients connect to.
