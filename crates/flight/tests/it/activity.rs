@@ -1,7 +1,5 @@
 //! Who is connected: what others see of a session, and how they end what it does.
 
-use std::time::Duration;
-
 use arrow_flight::FlightDescriptor;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::sql::{EndTransaction, ProstMessageExt};
@@ -9,25 +7,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use tonic::{Code, Request};
 
-use crate::served::{Served, failure, ingest_into, pairs, query, refused, sqlstate, text};
+use crate::served::{
+    COUNT, Served, failure, ingest_into, pairs, query, refused, sqlstate, text, until,
+};
 
 const LONG: &str =
     "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3";
-const COUNT: &str = "SELECT count(*) FROM pg_stat_activity";
 const RUNNING: &str = "SELECT state FROM pg_stat_activity WHERE application_name = 'etl'";
-
-/// Asks, past the server, until a query gives this.
-async fn until(served: &Served, sql: &str, wanted: &str) {
-    let asked = async {
-        while served.read(sql).await != wanted {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let found = tokio::time::timeout(Duration::from_secs(30), asked).await;
-    if found.is_err() {
-        panic!("{sql} gives {}", served.read(sql).await);
-    }
-}
 
 /// Ends something of the session that calls itself so.
 async fn end(served: &Served, function: &str) -> String {

@@ -12,6 +12,7 @@ use tonic::{Code, Request};
 
 use crate::served::{
     Client, Served, failure, fetch, fetch_raw, number, query, refused, sqlstate, text, ticket,
+    until,
 };
 
 #[tokio::test]
@@ -139,6 +140,7 @@ async fn errors_have_a_code_an_sqlstate_and_a_hint() {
 /// A table whose rows are many, with itself three times.
 const MANY: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY); \
                     INSERT INTO t SELECT value FROM generate_series(1, 3000) AS g (value)";
+const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'";
 const LONG: &str = "SELECT a.k AS a, b.k AS b, c.k AS c FROM t a CROSS JOIN t b CROSS JOIN t c";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,13 +192,14 @@ async fn a_query_is_cancelled() {
     let sql = format!("SELECT sum(a * b % c) AS s FROM ({LONG})");
     let info = client.execute(sql.clone(), None).await.unwrap();
     let told = info.clone();
-    let cancelling = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let cancelling = async {
+        until(&served, RUNNING, "1").await;
         cancel(&mut other, told).await
-    });
-    let (code, sqlstate, _) = refused(fetch_raw(&mut client, &info).await.err().unwrap());
+    };
+    let (fetched, cancelled) = tokio::join!(fetch_raw(&mut client, &info), cancelling);
+    let (code, sqlstate, _) = refused(fetched.err().unwrap());
     assert_eq!((code, sqlstate.as_str()), (Code::Cancelled, "57014"));
-    assert_eq!(cancelling.await.unwrap(), 1);
+    assert_eq!(cancelled, 1);
     assert_eq!(
         cancel(&mut client, info).await,
         3,
@@ -309,7 +312,7 @@ async fn the_server_stops_with_what_runs() {
     let sql = format!("SELECT sum(a * b % c) AS s FROM ({LONG})");
     let info = client.execute(sql, None).await.unwrap();
     let fetching = tokio::spawn(async move { fetch(&mut client, &info).await.map(|_| ()) });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    until(&served, RUNNING, "1").await;
     served.tell_to_stop();
     match fetching.await.unwrap() {
         Err(FlightError::Tonic(status)) => {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
@@ -116,6 +117,22 @@ pub(crate) fn pretty(batches: &[RecordBatch]) -> String {
         cells.collect::<Vec<_>>().join(" ")
     };
     lines.map(cells).collect::<Vec<_>>().join("; ")
+}
+
+/// How many are connected.
+pub(crate) const COUNT: &str = "SELECT count(*) FROM pg_stat_activity";
+
+/// Asks, past the server, until a query gives this.
+pub(crate) async fn until(served: &Served, sql: &str, wanted: &str) {
+    let asked = async {
+        while served.read(sql).await != wanted {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(30), asked).await;
+    if found.is_err() {
+        panic!("{sql} gives {}", served.read(sql).await);
+    }
 }
 
 /// What a ticket gives.

@@ -18,8 +18,8 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Request};
 
 use crate::served::{
-    Client, Served, failure, fetch, ingest, ingest_into, number, pairs, query, refused, sqlstate,
-    text,
+    COUNT, Client, Served, failure, fetch, ingest, ingest_into, number, pairs, query, refused,
+    sqlstate, text, until,
 };
 
 /// Runs a query as a client that keeps cookies: gives back those that it is told.
@@ -171,7 +171,7 @@ async fn a_handshake_gives_a_session() {
 #[tokio::test]
 async fn what_nobody_uses_ends() {
     let served = Served::start_with(Options {
-        idle: Duration::from_millis(200),
+        idle: Duration::from_millis(1500),
         ..Options::default()
     })
     .await;
@@ -186,7 +186,7 @@ async fn what_nobody_uses_ends() {
     let mut prepared = client.prepare("SELECT 1".to_owned(), None).await.unwrap();
     let info = client.execute("SELECT 2".to_owned(), None).await.unwrap();
     // First what the session is held by, then the session.
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    until(&served, COUNT, "0").await;
     let (code, sqlstate, _) = failure(query(&mut client, "SELECT 1").await);
     assert_eq!((code, sqlstate.as_str()), (Code::Unauthenticated, "08003"));
     client.clear_token();
@@ -208,7 +208,7 @@ async fn what_nobody_uses_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_long_statement_was_run_in_stays() {
     let served = Served::start_with(Options {
-        idle: Duration::from_secs(1),
+        idle: Duration::from_secs(2),
         ..Options::default()
     })
     .await;
@@ -228,7 +228,7 @@ async fn what_a_long_statement_was_run_in_stays() {
         .await
         .unwrap();
     let release = async {
-        tokio::time::sleep(Duration::from_millis(2500)).await;
+        tokio::time::sleep(Duration::from_millis(3500)).await;
         holder
             .execute("SELECT pg_advisory_unlock(7)")
             .await
@@ -236,8 +236,8 @@ async fn what_a_long_statement_was_run_in_stays() {
     };
     let (fetched, ()) = tokio::join!(fetch(&mut client, &info), release);
     fetched.unwrap();
-    // Handles are looked through each quarter of a second.
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    // Handles are looked through each half of a second.
+    tokio::time::sleep(Duration::from_millis(700)).await;
     client
         .end_transaction(transaction, EndTransaction::Commit)
         .await
@@ -492,6 +492,21 @@ async fn options_are_settings() {
     served.stop().await;
 }
 
+/// A client that is let in, as soon as one is.
+async fn let_in(served: &Served) -> Client {
+    for _ in 0..1500 {
+        let endpoint = Endpoint::from_shared(format!("http://{}", served.address)).unwrap();
+        if let Ok(channel) = endpoint.connect().await {
+            let mut client = Client::new(channel);
+            if query(&mut client, "SELECT 1").await.is_ok() {
+                return client;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the place is not given back");
+}
+
 #[tokio::test]
 async fn a_connection_too_many_is_told_so() {
     let served = Served::start_with(Options {
@@ -512,16 +527,8 @@ async fn a_connection_too_many_is_told_so() {
     assert!(greeted.to_string().contains("53300"), "{greeted}");
     assert_eq!(text(&mut first, "SELECT 1").await, "1");
     drop((first, beyond));
-    for _ in 0..100 {
-        let endpoint = Endpoint::from_shared(format!("http://{}", served.address)).unwrap();
-        if let Ok(channel) = endpoint.connect().await
-            && query(&mut Client::new(channel), "SELECT 1").await.is_ok()
-        {
-            return served.stop().await;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the place is not given back");
+    let_in(&served).await;
+    served.stop().await;
 }
 
 /// A connection by which nobody is let in gives its place back; one by which somebody was keeps it.
@@ -537,10 +544,7 @@ async fn who_says_nothing_keeps_no_place() {
     let mut said = Vec::new();
     let closed = tokio::time::timeout(Duration::from_secs(30), silent.read_to_end(&mut said));
     assert!(closed.await.is_ok(), "it is still open");
-    // The place is given back a moment later.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let mut known = served.client().await;
-    assert_eq!(text(&mut known, "SELECT 1").await, "1");
+    let mut known = let_in(&served).await;
     tokio::time::sleep(Duration::from_millis(1200)).await;
     let mut beyond = served.client().await;
     let (code, _, _) = failure(query(&mut beyond, "SELECT 1").await);
