@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::run::{Place, alone, text};
+use crate::server::PATIENCE;
 
 const CREATE: &str = "CREATE TABLE t (id BIGINT, name TEXT, PRIMARY KEY (id))";
 
@@ -585,8 +586,12 @@ fn an_interrupted_copy_keeps_nothing() {
     let id = child.id().to_string();
     let told = Command::new("kill").args(["-INT", &id]).status();
     assert!(told.unwrap().success());
-    std::thread::sleep(Duration::from_millis(500));
-    drop(input);
+    // It looks up with each row that comes, and reads no more once it has heard.
+    let until = Instant::now() + PATIENCE;
+    while input.write_all(b"5000,x\n").is_ok() {
+        assert!(Instant::now() < until, "it does not hear");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{err}");

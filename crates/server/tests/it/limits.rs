@@ -47,7 +47,9 @@ fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
         &format!("ulimit -n {OPEN_FILES} && ulimit -d {kib}"),
         &inner,
     );
+    // The stack of each thread counts, and by default there are as many as cores.
     outer
+        .env("TOKIO_WORKER_THREADS", "2")
         .env("LAZYBASE_QUERY_MEMORY", query_memory.to_string())
         .env("LAZYBASE_CACHE_BYTES", limits::CACHE_BYTES.to_string());
     let output = outer.output().unwrap();

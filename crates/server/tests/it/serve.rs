@@ -156,7 +156,7 @@ fn sessions_begin_with_the_timeout_that_is_configured() {
         server.rows("SHOW statement_timeout").lines().nth(1),
         Some("250")
     );
-    let long = "SELECT count(*) FROM generate_series(1, 1000000000) AS s (x) WHERE x % 7 = 3";
+    let long = "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3";
     let said = server.sql(&["-c", long]);
     assert!(said.err.contains("statement_timeout"), "{}", said.err);
     let reset = "SET statement_timeout = '5s'; RESET statement_timeout; SHOW statement_timeout";

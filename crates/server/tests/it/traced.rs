@@ -13,6 +13,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::run::Place;
@@ -40,13 +41,11 @@ impl TraceService for Collector {
 impl Collector {
     /// Begins to listen; gives its address.
     async fn listen(&self) -> String {
-        // The port is free a moment before tonic takes it.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = incoming.local_addr().unwrap();
         let service = TraceServiceServer::new(self.clone());
         let server = tonic::transport::Server::builder().add_service(service);
-        tokio::spawn(async move { server.serve(address).await.unwrap() });
+        tokio::spawn(async move { server.serve_with_incoming(incoming).await.unwrap() });
         format!("http://{address}")
     }
 }
