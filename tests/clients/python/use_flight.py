@@ -257,9 +257,16 @@ def use_catalog():
         import adbc_driver_manager
 
         cursor = connection.cursor()
-        long = "SELECT sum(a.value * b.value % 7) FROM generate_series(1, 100000) AS a (value), generate_series(1, 100000) AS b (value)"
-        timer = threading.Timer(0.5, cursor.adbc_cancel)
-        timer.start()
+        long = "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3"
+        ended = threading.Event()
+
+        # What comes before the query has begun is forgotten.
+        def later():
+            while not ended.wait(0.5):
+                cursor.adbc_cancel()
+
+        thread = threading.Thread(target=later, daemon=True)
+        thread.start()
         try:
             cursor.execute(long)
             cursor.fetchall()
@@ -267,6 +274,8 @@ def use_catalog():
             pass
         else:
             raise AssertionError("the query was not cancelled")
+        ended.set()
+        thread.join()
 
 
 def use_pyarrow_flight():

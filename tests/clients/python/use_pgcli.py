@@ -30,7 +30,7 @@ done = subprocess.run(
     input=COMMANDS,
     capture_output=True,
     text=True,
-    timeout=90,
+    timeout=240,
 )
 for wanted in ("first", "second", "pc_pkey", "character varying(20)", "lazybase", "still here", "public"):
     expect((wanted, wanted in done.stdout, done.stdout + done.stderr if wanted not in done.stdout else ""), (wanted, True, ""))
