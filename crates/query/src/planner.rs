@@ -13,10 +13,11 @@
 //!        |                          divisions, intervals, window_peers, meanings,
 //!        |                          exact_constants, fine_moments, equal_zeros, (its own),
 //!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
-//!        |                          in_lists, casts, shown_spans, checked_integers, guards
+//!        |                          in_lists, casts, shown_spans, checked_integers, guards,
+//!        |                          series
 //!        |                optimizer: (its own), single_distinct, common_parts, day_bounds,
 //!        |                           checked_integers, guards
-//!   physical plan         forgetful, open_filters, (its own), text_groups, whole_orders,
+//!   physical plan         series, forgetful, open_filters, (its own), text_groups, whole_orders,
 //!                         patient_joins
 //!
 //!   functions             exact_sum, ordered_floats, sliding_floats, sliding_pairs, percentiles,
@@ -163,6 +164,7 @@ use patient_joins::PATIENT_JOINS;
 use recursive_terms::RECURSIVE_TERMS;
 use rounding::ROUNDING;
 use rows_around::ROWS_AROUND;
+use series::{KEPT_SERIES, SERIES_ROWS};
 use shown_spans::ShownSpans;
 use single_distinct::single_distinct;
 use single_rows::SINGLE_ROWS;
@@ -248,6 +250,7 @@ pub(crate) fn base(
         .with_analyzer_rule(Arc::new(ShownSpans))
         .with_analyzer_rule(Arc::new(CHECKED_CONSTANTS))
         .with_analyzer_rule(Arc::new(GUARDED_CASES))
+        .with_analyzer_rule(Arc::new(KEPT_SERIES))
         .with_optimizer_rule(Arc::new(CHECKED_INTEGERS))
         .with_optimizer_rule(Arc::new(GUARDED_CONDITIONS))
         .with_type_planner(Arc::new(StoredTypes))
@@ -291,7 +294,10 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             before.into_iter().chain([rule])
         })
         .collect();
-    rules.insert(0, Arc::new(FORGETFUL));
+    rules.splice(
+        0..0,
+        [SERIES_ROWS, FORGETFUL].map(|rule| Arc::new(rule) as _),
+    );
     // What checks a plan stays last.
     let last = rules.len().saturating_sub(1);
     rules.splice(

@@ -140,6 +140,34 @@ async fn one_that_waits_is_cancelled_and_has_its_time_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_series_are_heavy() {
+    let served = narrow(9, None).await;
+    let first = served.client().await;
+    let ends_first = first.cancel_token();
+    let first = sent(first, SLEEPS);
+    until(&served, 1, 0).await;
+    let moments = "SELECT count(*) FROM generate_series('2000-01-01'::TIMESTAMP, \
+                   '2001-01-01', '1 second')";
+    let beside_rows = "SELECT count(*) FROM (SELECT k, unnest(generate_series(1, 10000)) FROM t) s";
+    for sql in [moments, beside_rows] {
+        let waits = served.client().await;
+        let ends = waits.cancel_token();
+        let waits = sent(waits, sql);
+        until(&served, 1, 1).await;
+        ends.cancel_query(NoTls).await.unwrap();
+        assert_eq!(sqlstate(soon(waits).await), "57014");
+        until(&served, 1, 0).await;
+    }
+    // Of which few rows are taken.
+    let few = "SELECT unnest(generate_series(1, 1000000000)) LIMIT 1";
+    assert_eq!(cells(&served.client().await, few).await, [["1"]]);
+    ends_first.cancel_query(NoTls).await.unwrap();
+    assert_eq!(sqlstate(soon(first).await), "57014");
+    until(&served, 0, 0).await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_too_many_is_refused_and_may_come_again() {
     let served = narrow(1, None).await;
     let first = served.client().await;

@@ -120,6 +120,30 @@ async fn a_join_that_finds_nothing_hears_of_its_limit() {
     served.stop().await;
 }
 
+/// A list of its values would fill the memory before anybody heard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_of_much_hears_of_its_limit() {
+    let served = limited().await;
+    let client = served.client().await;
+    let limit = "SET statement_timeout = '300ms'";
+    client.batch_execute(limit).await.unwrap();
+    let moments = "generate_series('0001-01-01'::TIMESTAMP, '9999-01-01', '1 microsecond')";
+    for rows in [
+        format!("FROM {moments}"),
+        format!("FROM (SELECT unnest({moments})) AS s"),
+        format!("FROM {moments} WITH ORDINALITY"),
+        "FROM (SELECT generate_series(k, 9000000000000000000) FROM big) AS s".to_owned(),
+        "FROM big, generate_series(-9000000000000000000, k) AS x".to_owned(),
+    ] {
+        let sql = format!("SELECT count(*) {rows}");
+        let over = client.query(&sql, &[]);
+        let over = tokio::time::timeout(Duration::from_secs(30), over).await;
+        assert_eq!(sqlstate(over.expect(&sql)), "57014", "{sql}");
+    }
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
 /// All rows have one key: each batch makes billions of pairs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_by_one_key_that_finds_nothing_hears_of_its_limit() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a stored table   rows that pruning leaves x columns, or what a LIMIT above it takes
-//!   a series         its numbers
+//!   a series         its values, for each row beside it
 //!   a nested loop    the product of its sides
 //!   else             the sum
 //! ```
@@ -17,6 +17,7 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use lazybase_model::limits::LIGHT_VALUES_MAX;
 
+use crate::planner::series::SeriesExec;
 use crate::scan::LazyScanExec;
 
 /// What compares each row of one side with each of the other.
@@ -50,6 +51,11 @@ fn weight(plan: &Arc<dyn ExecutionPlan>, rows_max: Option<u64>) -> u64 {
     if let Some(series) = plan.downcast_ref::<LazyMemoryExec>() {
         let numbers = numbers(series);
         return rows_max.map_or(numbers, |rows| rows.min(numbers));
+    }
+    if let Some(series) = plan.downcast_ref::<SeriesExec>() {
+        let below = weight(series.input(), rows_max);
+        let rows = series.rows_each().saturating_mul(below.max(1));
+        return below.saturating_add(rows_max.map_or(rows, |most| most.min(rows)));
     }
     let rows_max = taken(plan, rows_max);
     let children = plan.children();

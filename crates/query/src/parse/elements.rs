@@ -7,7 +7,8 @@
 //!   unnest(a, b) AS x (i)                     ->  UNNEST(a, b) AS x (i, unnest_2)
 //!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, generate_series(1, length of l))
 //!                                                   AS x (x, ordinality)
-//!   generate_series(5, 7) WITH ORDINALITY     ->  the same of UNNEST(generate_series(5, 7))
+//!   generate_series(5, 7) WITH ORDINALITY     ->  UNNEST(generate_series(5, 7),
+//!                                                   series_places(5, 7))
 //!   string_to_table(t, ',') AS x              ->  UNNEST(string_to_array(t, ',')) AS x (x)
 //!   upper(t) AS x                             ->  UNNEST(make_array(upper(t))) AS x (x)
 //! ```
@@ -24,7 +25,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::series::names_series;
 use super::{folded, split_tables};
 use crate::pg_catalog::rewrite::call;
-use crate::planner::series::SERIES;
+use crate::planner::series::{PLACES, SERIES};
 
 /// The function that gives a list's elements as rows; what they are called, where nothing else is
 /// said.
@@ -185,8 +186,15 @@ pub(super) fn series(given: Vec<FunctionArg>) -> Expr {
     series
 }
 
-/// From 1 on, as many as the longest list has elements.
+/// From 1 on, as many as the longest list has elements. A series is not made a list for that.
 fn numbers(lists: &[Expr]) -> Expr {
+    if let [Expr::Function(series)] = lists
+        && names_series(&series.name)
+    {
+        let mut places = series.clone();
+        places.name = ObjectName::from(vec![Ident::new(PLACES)]);
+        return Expr::Function(places);
+    }
     let number = |digits: &str| Expr::Value(Value::Number(digits.to_owned(), false).into());
     let length = |list: &Expr| call("array_length", vec![list.clone(), number("1")]);
     let longest = match lists {

@@ -10,7 +10,7 @@
 //! | `FROM generate_series(now(), ...) AS n`| `(SELECT unnest(generate_series(...))) AS n (n)` |
 //!
 //! Rewrites sqlparser's tree and does nothing else. Invariant SER-1: whole numbers that are written
-//! out stay the planner's table, whose rows are never in memory all at once.
+//! out stay the planner's table. The rows of neither are in memory all at once.
 
 use std::mem;
 use std::ops::ControlFlow;

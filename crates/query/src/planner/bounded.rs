@@ -20,15 +20,13 @@ use super::around::{self, Around};
 use crate::error::into_datafusion;
 
 /// Bytes that a call may make at once.
-const MADE_BYTES_MAX: u128 = 256 << 20;
+pub(super) const MADE_BYTES_MAX: u128 = 256 << 20;
 
 /// The functions, and what they make.
-const BOUNDED: [(&str, Makes); 6] = [
+const BOUNDED: [(&str, Makes); 4] = [
     ("repeat", Makes::Repeated),
     ("lpad", Makes::Padded),
     ("rpad", Makes::Padded),
-    ("range", Makes::Numbers),
-    ("generate_series", Makes::Numbers),
     ("array_repeat", Makes::Elements),
 ];
 
@@ -43,8 +41,6 @@ enum Makes {
     Repeated,
     /// A text as long as the second argument.
     Padded,
-    /// A list of the numbers between the arguments.
-    Numbers,
     /// A list as long as the second argument.
     Elements,
 }
@@ -77,23 +73,6 @@ impl Makes {
                 sum(each
                     .map(|(length, n)| i128::from(length.unwrap_or(0)) * n)
                     .collect())
-            }
-            Makes::Numbers => {
-                let of = (numbers(0)?, numbers(1)?, numbers(2)?);
-                let counts: Vec<i128> = match of {
-                    (Some(stop), None, _) => stop,
-                    (Some(start), Some(stop), step) => {
-                        let step = step.unwrap_or_else(|| vec![1; start.len()]);
-                        let rows = start.into_iter().zip(stop).zip(step);
-                        rows.map(|((start, stop), step)| match step {
-                            0 => 0,
-                            step => (stop - start) / step,
-                        })
-                        .collect()
-                    }
-                    _ => Vec::new(),
-                };
-                sum(counts) * 8
             }
         })
     }

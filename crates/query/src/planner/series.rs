@@ -1,56 +1,136 @@
-//! `generate_series` with PostgreSQL's types: the planner's own keeps dates dates, reads texts as
-//! dates alone, counts moments in nanoseconds, which reach from the year 1677 to 2262, and does not
-//! take every whole number beside every other.
+//! `generate_series` with PostgreSQL's types, and `range`, which leaves its stop out. The planner's
+//! own keep dates dates, read texts as dates alone, count moments in nanoseconds, which reach from
+//! the year 1677 to 2262, do not take every whole number beside every other, and make lists of any
+//! length.
 //!
 //! ```text
 //!   generate_series(DATE '2024-01-01', DATE '2024-01-03', INTERVAL '1 day')   of TIMESTAMPs
 //!   generate_series(at, '2024-01-02', '12 hours')                             texts are read
 //!   generate_series(n, NULL)                                                  no numbers
 //!   generate_series(1, 3, 0)                                                  22023
+//!   cardinality(generate_series(1, 2000000))                                  54000
+//!   unnest(generate_series(1, 2000000))               rows without a list, which `rows` makes
 //! ```
 //!
-//! A function around the planner's own; pure.
+//! Functions in the place of the planner's own; pure. Invariant SER-2: what one call makes for one
+//! batch of rows takes at most [`MADE_BYTES_MAX`], and no list more than [`LIST_VALUES_MAX`]
+//! values. A list of constants is made while the statement is planned, when nothing can end it.
 
 use std::sync::Arc;
 
-use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, TimestampMicrosecondBuilder};
-use arrow::datatypes::{
-    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, TimeUnit, TimestampMicrosecondType,
-};
+use arrow::array::{Array, ArrayRef, Int64Array, ListArray, NullBufferBuilder};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use lazybase_model::Error;
 
 use crate::error::into_datafusion;
+use crate::planner::bounded::MADE_BYTES_MAX;
 use crate::planner::intervals::computed;
-use crate::types::UTC;
 
-const DAY_NANOS: i128 = 86_400_000_000_000;
+mod rows;
+mod values;
+
+pub(crate) use rows::{KEPT_SERIES, SERIES_ROWS, SeriesExec};
+use values::Arguments;
 
 /// The name of the function.
 pub(crate) const SERIES: &str = "generate_series";
 
-/// Puts the function in the place of the planner's.
+/// The function that gives the places of the values of a series, from 1 on, and takes the same.
+pub(crate) const PLACES: &str = "series_places";
+
+/// The most values of a list.
+const LIST_VALUES_MAX: usize = 1_000_000;
+
+/// The most values of all lists of a batch of rows.
+const VALUES_MAX: usize = (MADE_BYTES_MAX / 8) as usize;
+
+/// Puts the functions in the place of the planner's.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    let inner = state.udf(SERIES)?;
-    let signature = Signature::user_defined(Volatility::Immutable);
-    state.register_udf(Arc::new(ScalarUDF::from(Series { inner, signature })))?;
+    for gives in [Gives::Series, Gives::Range, Gives::Places] {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        state.register_udf(Arc::new(ScalarUDF::from(Series { gives, signature })))?;
+    }
     Ok(())
 }
 
-/// The function.
+/// A function of them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Series {
-    inner: Arc<ScalarUDF>,
+    gives: Gives,
     signature: Signature,
+}
+
+/// What a function gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Gives {
+    /// Values up to the stop.
+    Series,
+    /// Values before the stop.
+    Range,
+    /// The places of the values up to the stop.
+    Places,
+}
+
+impl Gives {
+    fn name(self) -> &'static str {
+        match self {
+            Gives::Series => SERIES,
+            Gives::Range => "range",
+            Gives::Places => PLACES,
+        }
+    }
+
+    /// What the values are, by the type of start and stop.
+    fn values(self, ends: &DataType) -> DataType {
+        match self {
+            Gives::Series | Gives::Range => ends.clone(),
+            Gives::Places => DataType::Int64,
+        }
+    }
+
+    /// What moments of these types become.
+    fn moment(self, ends: &[DataType]) -> DataType {
+        let timestamp = |of: &DataType| matches!(of, DataType::Timestamp(..));
+        if self == Gives::Range && !ends.iter().any(timestamp) {
+            return DataType::Date32;
+        }
+        let zone = ends.iter().find_map(|of| match of {
+            DataType::Timestamp(_, zone) => zone.clone(),
+            _ => None,
+        });
+        let fine = |of: &DataType| matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _));
+        let unit = match ends.iter().any(fine) {
+            true => TimeUnit::Nanosecond,
+            false => TimeUnit::Microsecond,
+        };
+        DataType::Timestamp(unit, zone)
+    }
+
+    /// Whether a list may have so many values, and all of a batch.
+    fn check(self, list: usize, all: usize) -> Result<()> {
+        let name = self.name();
+        let said = match (list > LIST_VALUES_MAX, all > VALUES_MAX) {
+            (true, _) => format!("{name} would make a list of more than {LIST_VALUES_MAX} values"),
+            (_, true) => format!("{name} would make lists of more than {VALUES_MAX} values"),
+            _ => return Ok(()),
+        };
+        let error = Error::invalid(said)
+            .with_hint(format!(
+                "unnest({name}(...)), and {SERIES}(...) in FROM, give as many rows as there are \
+                 and make no list"
+            ))
+            .with_sqlstate("54000");
+        Err(into_datafusion(error))
+    }
 }
 
 /// What an argument may be.
@@ -78,9 +158,43 @@ impl Kind {
     }
 }
 
+impl Series {
+    /// The same, which the planner does not compute.
+    fn kept(&self) -> Series {
+        Series {
+            gives: self.gives,
+            signature: Signature::user_defined(Volatility::Volatile),
+        }
+    }
+
+    /// A list a row.
+    fn lists(&self, arrays: &[ArrayRef], of: &DataType) -> Result<ArrayRef> {
+        let arguments = Arguments::of(self.gives, arrays)?;
+        let rows = arrays.first().map_or(0, |array| array.len());
+        let (mut values, mut ends) = (Vec::new(), vec![0_i32]);
+        let mut valid = NullBufferBuilder::new(rows);
+        for row in 0..rows {
+            let series = arguments.row(row)?;
+            valid.append(series.is_some());
+            if let Some(series) = series {
+                self.gives.check(series.size_hint().0, values.len())?;
+                let before = values.len();
+                values.extend(series.take(LIST_VALUES_MAX + 1));
+                self.gives.check(values.len() - before, values.len())?;
+            }
+            ends.push(values.len() as i32);
+        }
+        let values = cast(&Int64Array::from(values), of)?;
+        let item = Arc::new(Field::new_list_field(of.clone(), true));
+        let ends = OffsetBuffer::new(ends.into());
+        let lists = ListArray::try_new(item, ends, values, valid.finish())?;
+        Ok(Arc::new(lists))
+    }
+}
+
 impl ScalarUDFImpl for Series {
     fn name(&self) -> &str {
-        SERIES
+        self.gives.name()
     }
 
     fn signature(&self) -> &Signature {
@@ -89,20 +203,8 @@ impl ScalarUDFImpl for Series {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match arguments.first() {
-            Some(of @ DataType::Timestamp(..)) => Ok(DataType::new_list(of.clone(), true)),
-            _ => self.inner.return_type(arguments),
-        }
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types = args.arg_fields.iter().map(|field| field.data_type());
-        let types: Vec<DataType> = types.cloned().collect();
-        match types.first() {
-            Some(DataType::Timestamp(..)) => {
-                let gives = self.return_type(&types)?;
-                Ok(Arc::new(Field::new(SERIES, gives, true)))
-            }
-            _ => self.inner.return_field_from_args(args),
+            Some(of) => Ok(DataType::new_list(self.gives.values(of), true)),
+            None => plan_err!("{} takes arguments", self.name()),
         }
     }
 
@@ -120,16 +222,7 @@ impl ScalarUDFImpl for Series {
             _ => false,
         };
         if moments {
-            let zone = arguments[..2].iter().find_map(|of| match of {
-                DataType::Timestamp(_, zone) => zone.clone(),
-                _ => None,
-            });
-            let fine = |of: &DataType| matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _));
-            let unit = match arguments[..2].iter().any(fine) {
-                true => TimeUnit::Nanosecond,
-                false => TimeUnit::Microsecond,
-            };
-            let moment = DataType::Timestamp(unit, zone);
+            let moment = self.gives.moment(&arguments[..2]);
             let step = DataType::Interval(IntervalUnit::MonthDayNano);
             return Ok(vec![moment.clone(), moment, step]);
         }
@@ -139,85 +232,16 @@ impl ScalarUDFImpl for Series {
         }
         let given: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         plan_err!(
-            "Function '{SERIES}' failed to match any signature, but received {} (DataType: )",
+            "Function '{}' failed to match any signature, but received {} (DataType: )",
+            self.name(),
             given.join(", ")
         )
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if has_no_step(&args.args)? {
-            let error = Error::invalid("step size cannot equal zero").with_sqlstate("22023");
-            return Err(into_datafusion(error));
-        }
-        match args.args.first().map(ColumnarValue::data_type) {
-            Some(DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
-                computed(&args, |arrays| moments(arrays, zone.as_deref()))
-            }
-            _ => self.inner.invoke_with_args(args),
-        }
+        computed(&args, |arrays| match arrays.first() {
+            Some(first) => self.lists(arrays, &self.gives.values(first.data_type())),
+            None => plan_err!("{} takes arguments", self.name()),
+        })
     }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-}
-
-/// A list of moments a row, from the start to the stop.
-fn moments(arrays: &[ArrayRef], zone: Option<&str>) -> Result<ArrayRef> {
-    let start = arrays[0].as_primitive::<TimestampMicrosecondType>();
-    let stop = arrays[1].as_primitive::<TimestampMicrosecondType>();
-    let step = arrays[2].as_primitive::<IntervalMonthDayNanoType>();
-    let clocks: Tz = zone.unwrap_or(UTC).parse()?;
-    let builder = TimestampMicrosecondBuilder::new();
-    let mut lists = ListBuilder::new(builder.with_data_type(start.data_type().clone()));
-    for row in 0..start.len() {
-        if start.is_null(row) || stop.is_null(row) || step.is_null(row) {
-            lists.append_null();
-            continue;
-        }
-        let (stop, step) = (stop.value(row), step.value(row));
-        let rises = length(step) > 0;
-        let mut at = Some(start.value(row));
-        while let Some(now) = at.filter(|now| if rises { *now <= stop } else { *now >= stop }) {
-            lists.values().append_value(now);
-            let next = TimestampMicrosecondType::add_month_day_nano(now, step, clocks);
-            // Months and days with different signs may come back to where they were.
-            at = next.filter(|next| if rises { *next > now } else { *next < now });
-        }
-        lists.append(true);
-    }
-    Ok(Arc::new(lists.finish()))
-}
-
-/// How long a step is in nanoseconds, with 30 days a month, as steps are compared with nothing.
-fn length(step: IntervalMonthDayNano) -> i128 {
-    let days = i128::from(step.months) * 30 + i128::from(step.days);
-    days * DAY_NANOS + i128::from(step.nanoseconds)
-}
-
-/// Whether some row is to go on by nothing.
-fn has_no_step(args: &[ColumnarValue]) -> Result<bool> {
-    let [_, _, step] = args else {
-        return Ok(false);
-    };
-    let arrays = ColumnarValue::values_to_arrays(args)?;
-    let (Some(start), Some(stop)) = (arrays.first(), arrays.get(1)) else {
-        return Ok(false);
-    };
-    let asked = |row: usize| start.is_valid(row) && stop.is_valid(row);
-    let Some(steps) = arrays.get(2) else {
-        return Ok(false);
-    };
-    Ok(match step.data_type() {
-        DataType::Int64 => {
-            let mut steps = steps.as_primitive::<Int64Type>().iter().enumerate();
-            steps.any(|(row, step)| step == Some(0) && asked(row))
-        }
-        DataType::Interval(IntervalUnit::MonthDayNano) => {
-            let steps = steps.as_primitive::<IntervalMonthDayNanoType>().iter();
-            let mut steps = steps.enumerate();
-            steps.any(|(row, step)| step.map(length) == Some(0) && asked(row))
-        }
-        _ => false,
-    })
 }

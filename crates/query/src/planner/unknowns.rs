@@ -34,7 +34,7 @@ use crate::cast::{shown, texts_as};
 use crate::error::into_datafusion;
 use crate::planner::checked_integers;
 use crate::planner::rule::{NodeRule, rewrite_parts};
-use crate::planner::series::SERIES;
+use crate::planner::series::{PLACES, SERIES};
 use crate::planner::uuid_literals::is_comparison;
 use crate::types;
 use crate::walk::plans::{
@@ -236,7 +236,9 @@ fn wanted_by(function: &ScalarFunction, of: impl Fn(&Expr) -> DataType) -> Vec<D
         },
         "array_element" => vec![DataType::Null, DataType::Int64],
         // Texts it takes itself, with what it says of its arguments.
-        name if name != SERIES && !arguments.iter().any(is_parameter) => Vec::new(),
+        name if ![SERIES, PLACES].contains(&name) && !arguments.iter().any(is_parameter) => {
+            Vec::new()
+        }
         _ => {
             let field = |of: DataType| Arc::new(Field::new("argument", of, true));
             let fields: Vec<FieldRef> = types.into_iter().map(field).collect();
