@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 use lazybase_model::Result as Checked;
 
 use crate::error::into_datafusion;
+use crate::planner::bounded::check_made;
 use crate::planner::intervals::computed;
 use crate::text_form::texts;
 use crate::types;
@@ -79,6 +80,17 @@ pub(super) enum Answer {
     Whole(i64),
     Truth(bool),
     Texts(Vec<Option<String>>),
+}
+
+impl Answer {
+    /// The bytes of its texts.
+    fn bytes(&self) -> usize {
+        match self {
+            Answer::Text(text) => text.len(),
+            Answer::Texts(texts) => texts.iter().flatten().map(String::len).sum(),
+            Answer::Null | Answer::Whole(_) | Answer::Truth(_) => 0,
+        }
+    }
 }
 
 /// A function of rows.
@@ -195,16 +207,24 @@ impl RowFunction {
         let columns = columns.collect::<Result<Vec<Column>>>()?;
         let rows = arrays.first().map_or(1, |array| array.len());
         let mut given = Vec::with_capacity(columns.len());
-        let answers = (0..rows).map(|row| {
+        // How much longer the texts are than those that they are made of.
+        let mut grown: usize = 0;
+        let answers = (0..rows).map(|row| -> Checked<Answer> {
             given.clear();
             given.extend(columns.iter().map(|column| column.at(row)));
             let has_null = given.iter().any(|given| matches!(given, Given::Null));
-            match self.strict && has_null {
-                true => Ok(Answer::Null),
-                false => (self.compute)(&given).map_err(into_datafusion),
+            if self.strict && has_null {
+                return Ok(Answer::Null);
             }
+            let answer = (self.compute)(&given)?;
+            let taken = given.iter().filter_map(|given| given.text());
+            let taken: usize = taken.map(str::len).sum();
+            grown += answer.bytes().saturating_sub(taken);
+            check_made(self.name, grown)?;
+            Ok(answer)
         });
-        answers.collect()
+        let answers: Checked<Vec<Answer>> = answers.collect();
+        answers.map_err(into_datafusion)
     }
 
     fn array(&self, answers: Vec<Answer>) -> ArrayRef {

@@ -15,6 +15,7 @@ use datafusion::logical_expr::ScalarUDF;
 use lazybase_model::{Error, Result as Checked};
 
 use crate::definition;
+use crate::planner::bounded::check_made;
 use crate::planner::row_functions::{Answer, Given, Gives, OfRows, RowFunction, Takes, text_at};
 
 /// Characters that a place of a format may be wide.
@@ -203,6 +204,7 @@ fn formatted(given: &[Given<'_>]) -> Checked<Answer> {
             true => out.extend([text, blanks]),
             false => out.extend([blanks, text]),
         }
+        check_made("format", out.len())?;
     }
     out.push_str(rest);
     Ok(Answer::Text(out))

@@ -4,6 +4,7 @@ use lazybase_model::{Error, Result as Checked};
 use regex::{Captures, Regex};
 
 use super::{Flags, PATTERN_OF, SUBSTRING, compiled};
+use crate::planner::bounded::check_made;
 use crate::planner::row_functions::{Answer, Given, Gives, RowFunction, Takes, text_at, whole_at};
 
 /// All of them.
@@ -243,7 +244,7 @@ fn replaced(given: &[Given<'_>]) -> Checked<Answer> {
             continue;
         }
         out.push_str(&search.text[copied..whole.start()]);
-        put_replacement(&found, replacement, &mut out);
+        put_replacement(&found, replacement, &mut out)?;
         copied = whole.end();
         if !all {
             break;
@@ -254,7 +255,7 @@ fn replaced(given: &[Given<'_>]) -> Checked<Answer> {
 }
 
 /// `\1` is a group, `\&` the whole match, `\\` a backslash; all else stands for itself.
-fn put_replacement(found: &Captures<'_>, replacement: &str, out: &mut String) {
+fn put_replacement(found: &Captures<'_>, replacement: &str, out: &mut String) -> Checked<()> {
     let mut rest = replacement;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
@@ -272,12 +273,14 @@ fn put_replacement(found: &Captures<'_>, replacement: &str, out: &mut String) {
             Some(number) => {
                 let group = found.get(number as usize);
                 out.push_str(group.map_or("", |group| group.as_str()));
+                check_made("regexp_replace", out.len())?;
             }
             None => out.push('\\'),
         }
         rest = &rest[1..];
     }
     out.push_str(rest);
+    check_made("regexp_replace", out.len())
 }
 
 fn split(given: &[Given<'_>]) -> Checked<Answer> {
@@ -291,6 +294,7 @@ fn split(given: &[Given<'_>]) -> Checked<Answer> {
         // not.
         if whole.start() < search.text.len() && whole.end() > from {
             parts.push(Some(search.text[from..whole.start()].to_owned()));
+            check_made("regexp_split_to_array", size_of_val(parts.as_slice()))?;
             from = whole.end();
         }
     }
