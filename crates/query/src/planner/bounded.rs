@@ -203,7 +203,8 @@ impl<'a> Call<'a> {
             }
             return Ok(Each(sizes));
         }
-        let size = array.to_data().get_slice_memory_size()? / array.len().max(1);
+        let rows = array.len().max(1);
+        let size = innermost(array).to_data().get_slice_memory_size()? / rows;
         Ok(Each(vec![ELEMENT_BYTES.max(size as i128)]))
     }
 
@@ -214,7 +215,7 @@ impl<'a> Call<'a> {
             return Ok(Each(vec![0]));
         };
         let count = |row| match lists.is_valid(row) {
-            true => count_elements(lists.value(row)) as i128,
+            true => innermost(lists.value(row)).len() as i128,
             false => 0,
         };
         Ok(Each((0..lists.len()).map(count).collect()))
@@ -255,13 +256,14 @@ fn has_lengths(of: &DataType) -> bool {
     of.is_string() || matches!(of, DataType::Binary | DataType::LargeBinary)
 }
 
-fn count_elements(mut values: ArrayRef) -> usize {
+/// The elements of lists, and of lists in them: those of the rows that are there alone.
+fn innermost(mut values: ArrayRef) -> ArrayRef {
     while let Some(lists) = values.as_list_opt::<i32>() {
         let ends = lists.offsets();
         let (first, last) = (ends[0] as usize, ends[lists.len()] as usize);
         values = lists.values().slice(first, last - first);
     }
-    values.len()
+    values
 }
 
 /// Lengths of texts, of which none is less than nothing.
