@@ -5,7 +5,7 @@
 //!   unnest(l)                                 ->  UNNEST(l) AS unnest (unnest)
 //!   LATERAL unnest(l) AS x                    ->  UNNEST(l) AS x (x)
 //!   unnest(a, b) AS x (i)                     ->  UNNEST(a, b) AS x (i, unnest_2)
-//!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, generate_series(1, length of l))
+//!   unnest(l) WITH ORDINALITY AS x            ->  UNNEST(l, series_places(1, length of l))
 //!                                                   AS x (x, ordinality)
 //!   generate_series(5, 7) WITH ORDINALITY     ->  UNNEST(generate_series(5, 7),
 //!                                                   series_places(5, 7))
@@ -201,5 +201,5 @@ fn numbers(lists: &[Expr]) -> Expr {
         [list] => length(list),
         lists => call("greatest", lists.iter().map(length).collect()),
     };
-    call(SERIES, vec![number("1"), longest])
+    call(PLACES, vec![number("1"), longest])
 }

@@ -13,8 +13,9 @@
 //! ```
 //!
 //! Functions in the place of the planner's own; pure. Invariant SER-2: what one call makes for one
-//! batch of rows takes at most [`MADE_BYTES_MAX`], and no list more than [`LIST_VALUES_MAX`]
-//! values. A list of constants is made while the statement is planned, when nothing can end it.
+//! batch of rows takes at most [`MADE_BYTES_MAX`], and no list but one of places more than
+//! [`LIST_VALUES_MAX`] values. A list of constants is made while the statement is planned, when
+//! nothing can end it; places are counted beside lists that are there already.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub(crate) const SERIES: &str = "generate_series";
 /// The function that gives the places of the values of a series, from 1 on, and takes the same.
 pub(crate) const PLACES: &str = "series_places";
 
-/// The most values of a list.
+/// The most values of a list, but for places.
 const LIST_VALUES_MAX: usize = 1_000_000;
 
 /// The most values of all lists of a batch of rows.
@@ -115,11 +116,19 @@ impl Gives {
         DataType::Timestamp(unit, zone)
     }
 
+    /// The most values of a list.
+    fn list_max(self) -> usize {
+        match self {
+            Gives::Series | Gives::Range => LIST_VALUES_MAX,
+            Gives::Places => VALUES_MAX,
+        }
+    }
+
     /// Whether a list may have so many values, and all of a batch.
     fn check(self, list: usize, all: usize) -> Result<()> {
-        let name = self.name();
-        let said = match (list > LIST_VALUES_MAX, all > VALUES_MAX) {
-            (true, _) => format!("{name} would make a list of more than {LIST_VALUES_MAX} values"),
+        let (name, list_max) = (self.name(), self.list_max());
+        let said = match (list > list_max, all > VALUES_MAX) {
+            (true, _) => format!("{name} would make a list of more than {list_max} values"),
             (_, true) => format!("{name} would make lists of more than {VALUES_MAX} values"),
             _ => return Ok(()),
         };
@@ -177,9 +186,9 @@ impl Series {
             let series = arguments.row(row)?;
             valid.append(series.is_some());
             if let Some(series) = series {
-                self.gives.check(series.size_hint().0, values.len())?;
-                let before = values.len();
-                values.extend(series.take(LIST_VALUES_MAX + 1));
+                let (before, least) = (values.len(), series.size_hint().0);
+                self.gives.check(least, before.saturating_add(least))?;
+                values.extend(series.take(self.gives.list_max() + 1));
                 self.gives.check(values.len() - before, values.len())?;
             }
             ends.push(values.len() as i32);

@@ -210,24 +210,14 @@ impl SeriesExec {
         series.filter_map(Call::estimate).max().unwrap_or(0)
     }
 
-    fn over_only(
-        &self,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return internal_err!("SeriesExec has one input");
-        };
-        let projection = Arc::clone(&self.projection);
-        let projection = replace_children_if_necessary(projection, vec![Arc::clone(&input)])?;
-        let lists = Arc::clone(&self.lists);
-        let lists = replace_children_if_necessary(lists, vec![Arc::clone(&projection)])?;
-        Ok(Arc::new(SeriesExec {
-            lists,
-            projection,
-            input,
-            columns: Arc::clone(&self.columns),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }))
+    /// The same over another input, which is its only one.
+    fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let projection = replace_children_if_necessary(Arc::clone(&self.projection), inputs)?;
+        let lists = replace_children_if_necessary(Arc::clone(&self.lists), vec![projection])?;
+        match SeriesExec::of(&lists) {
+            Some(rows) => Ok(Arc::new(rows)),
+            None => internal_err!("the lists of series are those of something else"),
+        }
     }
 }
 
@@ -264,14 +254,14 @@ impl ExecutionPlan for SeriesExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.over_only(children)
+        self.over(children)
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.over_only(children)
+        self.over(children)
     }
 
     fn execute(
