@@ -165,13 +165,14 @@ impl Connection {
         }
         let declared: Vec<Option<DataType>> =
             oids.iter().map(|oid| types::to_arrow(*oid)).collect();
+        let is_json = |at: usize| oids.get(at).is_some_and(|oid| types::is_json(*oid));
         let session = Arc::clone(&self.session);
         let prepared = match text.filter(|_| !empty) {
             None => None,
             Some(text) => {
                 let preparing = session.prepare_typed(text, &declared);
                 match self.watched(Kind::Read, preparing).await? {
-                    Ok(prepared) => Some(prepared),
+                    Ok(prepared) => Some(prepared.declared_json(is_json)),
                     Err(error) => return Ok(Err(error)),
                 }
             }

@@ -62,6 +62,7 @@ fn from_text(oid: u32, text: &str) -> Result<Value> {
         types::DATE | types::TIME | types::TIMESTAMP | types::TIMESTAMPTZ | types::INTERVAL => {
             typed(oid, trimmed.to_owned())
         }
+        types::JSON | types::JSONB => Value::Json(text.to_owned()),
         array if types::element_of(array).is_some() => array::from_text(array, text)?,
         _ => Value::Text(text.to_owned()),
     })
@@ -193,10 +194,11 @@ pub(crate) fn from_binary(oid: u32, bytes: &Bytes) -> Result<Value> {
         }
         types::INTERVAL => interval(fixed(bytes)?),
         types::JSONB => match bytes.split_first() {
-            Some((1, text)) => Value::Text(text_of(text)?.to_owned()),
+            Some((1, text)) => Value::Json(text_of(text)?.to_owned()),
             _ => return Err(broken("binary JSON begins with its version, 1")),
         },
-        types::TEXT | types::VARCHAR | types::JSON | types::UNKNOWN | 0 | 18 | 19 | 1042 => {
+        types::JSON => Value::Json(text_of(bytes)?.to_owned()),
+        types::TEXT | types::VARCHAR | types::UNKNOWN | 0 | 18 | 19 | 1042 => {
             Value::Text(text_of(bytes)?.to_owned())
         }
         array if types::element_of(array).is_some() => array::from_binary(bytes)?,

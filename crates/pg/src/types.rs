@@ -29,6 +29,11 @@ pub(crate) const NUMERIC: u32 = 1700;
 pub(crate) const UUID: u32 = 2950;
 pub(crate) const JSONB: u32 = 3802;
 
+/// Whether values of a type are JSON.
+pub(crate) fn is_json(oid: u32) -> bool {
+    matches!(oid, JSON | JSONB)
+}
+
 /// The type of an array's elements.
 pub(crate) fn element_of(array: u32) -> Option<u32> {
     lazybase_query::pg_element_of(array)

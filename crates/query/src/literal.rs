@@ -15,6 +15,7 @@ use lazybase_model::Result;
 use crate::cast::{Place, from_bytes, from_text};
 use crate::hex::from_hex;
 use crate::parse::parameters::number_of;
+use crate::planner::json_functions::is_json_text;
 
 #[cfg(test)]
 mod tests;
@@ -86,6 +87,13 @@ impl Literal {
                 Literal::Text(text) => Some(Literal::Moment(text)),
                 other => Some(other),
             },
+            // A text that is none is refused by the planner, wherever it would go.
+            Expr::TypedString(TypedString {
+                data_type: SqlType::JSON | SqlType::JSONB,
+                value,
+                ..
+            }) => Literal::of_value(&value.value)
+                .filter(|literal| matches!(literal, Literal::Text(text) if is_json_text(text))),
             Expr::TypedString(TypedString { value, .. }) => Literal::of_value(&value.value),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,

@@ -65,6 +65,14 @@ struct Named {
     kept: Option<Kept>,
 }
 
+impl Named {
+    /// Whether the texts of a parameter, counted from 0, are JSON.
+    fn takes_json(&self, at: usize) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_some_and(|kept| kept.takes_json(at))
+    }
+}
+
 impl Session {
     /// Keeps a statement that was prepared for a client under a name; `sql` is its text. One that
     /// only the client's connection can run comes without a [`Prepared`].
@@ -161,7 +169,11 @@ impl NamedStatements {
     pub(crate) fn rows(&self) -> Vec<Row> {
         let named = self.0.lock();
         let rows = named.all.iter().map(|(name, statement)| {
-            let types = statement.types.iter().map(type_name);
+            let types = statement.types.iter().enumerate();
+            let types = types.map(|(at, of)| match statement.takes_json(at) {
+                true => "json".to_owned(),
+                false => type_name(of),
+            });
             vec![
                 ("name", name.clone().into()),
                 ("statement", statement.sql.clone().into()),
@@ -214,10 +226,11 @@ async fn prepare(
     text: &str,
     sql: &str,
 ) -> Result<()> {
-    let declared: Result<Vec<Option<DataType>>> = declared.iter().map(declared_type).collect();
-    let declared = declared?;
-    let preparing = Box::pin(Prepared::new(Arc::clone(session), text, &declared));
-    let prepared = preparing.await?;
+    let types: Result<Vec<Option<DataType>>> = declared.iter().map(declared_type).collect();
+    let types = types?;
+    let preparing = Box::pin(Prepared::new(Arc::clone(session), text, &types));
+    let is_json = |at: usize| declared.get(at).is_some_and(sql_types::is_any_json);
+    let prepared = preparing.await?.declared_json(is_json);
     let kept = prepared.kept();
     if !kept.may_be_executed() {
         return Err(Error::invalid("this statement can't be prepared")
@@ -234,7 +247,7 @@ async fn prepare(
         name,
         Named {
             sql: sql.to_owned(),
-            types: types_of(&prepared, &declared),
+            types: types_of(&prepared, &types),
             from_sql: true,
             at_micros: session.instance().env().clock.wall_micros(),
             kept: Some(kept),
@@ -300,8 +313,14 @@ fn bound(session: &Arc<Shared>, execution: &Execution) -> Result<(Prepared, Vec<
         .with_sqlstate("42601"));
     }
     let constants = session.constants();
-    let values = arguments.iter().zip(&named.types);
-    let values = values.map(|(argument, data_type)| value(&constants, argument, data_type));
+    let values = arguments.iter().zip(&named.types).enumerate();
+    let values = values.map(|(at, (argument, data_type))| {
+        let value = value(&constants, argument, data_type)?;
+        Ok(match value {
+            Value::Text(text) if named.takes_json(at) => Value::Json(text),
+            value => value,
+        })
+    });
     let mut values = values.collect::<Result<Vec<Value>>>()?;
     // More may be declared than the statement has.
     values.truncate(prepared.parameters());

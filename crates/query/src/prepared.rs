@@ -76,6 +76,11 @@ impl Kept {
         }
     }
 
+    /// As [`Prepared::takes_json`].
+    pub(crate) fn takes_json(&self, at: usize) -> bool {
+        self.json.get(at).copied().unwrap_or_default()
+    }
+
     /// Whether EXECUTE may run it.
     pub(crate) fn may_be_executed(&self) -> bool {
         use ast::Statement as Ast;
@@ -141,6 +146,15 @@ impl Prepared {
             prepared.look(tree).await?;
         }
         Ok(prepared)
+    }
+
+    /// The same statement, of whose parameters those are JSON, too, of which `is_json` says so;
+    /// they are counted from 0.
+    pub fn declared_json(mut self, is_json: impl Fn(usize) -> bool) -> Prepared {
+        for (at, json) in self.json.iter_mut().enumerate() {
+            *json |= is_json(at);
+        }
+        self
     }
 
     /// The same statement of a caller in whose text it begins here.
@@ -278,7 +292,7 @@ impl Prepared {
                 Text::Ours(statement) => statement.as_ref().clone(),
                 Text::Sql(tree) => {
                     let mut tree = tree.as_ref().clone();
-                    parameters::bind_nulls(&mut tree, &self.types);
+                    parameters::bind_nulls(&mut tree, &self.types, &self.json);
                     parse::with_extras(tree, unbound.extras.clone())?
                 }
             };

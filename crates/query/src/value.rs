@@ -35,6 +35,8 @@ pub enum Value {
     Decimal(String),
     /// A text; also dates, times, timestamps, UUIDs and JSON.
     Text(String),
+    /// The text of JSON, also where the statement does not tell that it is.
+    Json(String),
     /// Bytes.
     Bytes(Vec<u8>),
     /// The text of a value that is known to be of this type: a date, a time, a timestamp or an
@@ -55,7 +57,7 @@ impl Value {
             Value::Float(value) if value.is_finite() => Literal::Number(format!("{value:?}")),
             Value::Float(value) => Literal::Text(value.to_string()),
             Value::Decimal(text) => Literal::Number(text.clone()),
-            Value::Text(text) => Literal::Text(text.clone()),
+            Value::Text(text) | Value::Json(text) => Literal::Text(text.clone()),
             Value::Bytes(bytes) => Literal::Bytes(bytes.clone()),
             Value::Typed(_, text) => Literal::Text(text.clone()),
             // No key is a list: what is compared with one finds nothing.

@@ -354,7 +354,9 @@ fn text(value: &Value) -> Option<String> {
         Value::Int(value) => value.to_string(),
         Value::UInt(value) => value.to_string(),
         Value::Float(value) => value.to_string(),
-        Value::Decimal(text) | Value::Text(text) | Value::Typed(_, text) => text.clone(),
+        Value::Decimal(text) | Value::Text(text) | Value::Json(text) | Value::Typed(_, text) => {
+            text.clone()
+        }
         Value::Bytes(bytes) => {
             let mut text = "\\x".to_owned();
             put_hex(bytes, &mut text);

@@ -185,6 +185,44 @@ async fn parameters_are_told_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_that_are_declared_so_are_json() {
+    let served = Served::with(TABLE).await;
+    let client = served.client().await;
+    // JSONB has its version before it.
+    for (of, version) in [(Type::JSON, ""), (Type::JSONB, "\u{1}")] {
+        let given = |text: &str| bytes(&format!("{version}{text}"));
+        let types = [of.clone()];
+        let select = client.prepare_typed("SELECT $1", &types).await.unwrap();
+        assert_eq!(select.params(), types);
+        assert_eq!(*select.columns()[0].type_(), Type::JSON);
+        let row = client.query_one(&select, &[&given("{\"a\": 1}")]).await;
+        assert_eq!(row.unwrap().get::<_, Bytes>(0).0, "{\"a\": 1}");
+        let none = client.query_one(&select, &[&None::<Bytes>]).await;
+        assert_eq!(none.unwrap().get::<_, Option<Bytes>>(0), None);
+        let wrong = client.query_one(&select, &[&given("no json")]).await;
+        assert_eq!(sqlstate(wrong), "22P02");
+        // Also where they go to a text.
+        let update = "UPDATE t SET v = $1 WHERE k = 1";
+        let update = client.prepare_typed(update, &types).await.unwrap();
+        let wrong = client.execute(&update, &[&given("no json")]).await;
+        assert_eq!(sqlstate(wrong), "22P02");
+        let written = client.execute(&update, &[&given("[2]")]).await;
+        assert_eq!(written.unwrap(), 1);
+    }
+    let mut raw = Raw::new(&served).await;
+    raw.query("PREPARE p (json) AS SELECT $1").ready().await;
+    let told = raw.describe("p").sync().ready().await;
+    assert_eq!(told.parameter_types(), [Type::JSON.oid()], "{told:?}");
+    assert_eq!(told.column_types(), [Type::JSON.oid()], "{told:?}");
+    let told = raw.query("EXECUTE p ('[1]')").ready().await;
+    assert_eq!(told.column_types(), [Type::JSON.oid()], "{told:?}");
+    assert_eq!(told.rows(), [["[1]"]]);
+    let told = raw.query("EXECUTE p ('[')").ready().await;
+    assert_eq!(told.errors(b'C'), ["22P02"]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_else_is_stored_there() {
     let served = Served::with(TABLE).await;
     let client = served.client().await;

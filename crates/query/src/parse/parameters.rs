@@ -115,6 +115,7 @@ fn constant(value: &Value) -> Expr {
             format: None,
         },
         Value::Text(text) => of(Constant::SingleQuotedString(text.clone())),
+        Value::Json(text) => spelt_as(DataType::JSON, text.clone()),
         Value::Bytes(bytes) => {
             let mut digits = String::with_capacity(2 * bytes.len());
             put_hex(bytes, &mut digits);
@@ -141,11 +142,8 @@ fn decimal(text: &str) -> Expr {
         return number(text);
     }
     let (precision, scale) = (precision as u64, fraction.len() as i64);
-    Expr::TypedString(TypedString {
-        data_type: DataType::Decimal(ExactNumberInfo::PrecisionAndScale(precision, scale)),
-        value: Constant::SingleQuotedString(text.to_owned()).into(),
-        uses_odbc_syntax: false,
-    })
+    let data_type = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(precision, scale));
+    spelt_as(data_type, text.to_owned())
 }
 
 /// A text as a constant of a type: `TIMESTAMP '...'`.
@@ -154,29 +152,35 @@ fn typed(data_type: &Stored, text: &str) -> Expr {
         Stored::Interval(_) => spelt_interval(text),
         _ => None,
     };
-    let value = Constant::SingleQuotedString(spelt.unwrap_or_else(|| text.to_owned()));
+    let text = spelt.unwrap_or_else(|| text.to_owned());
     match sql_name(data_type) {
-        Some(data_type) => Expr::TypedString(TypedString {
-            data_type,
-            value: value.into(),
-            uses_odbc_syntax: false,
-        }),
-        None => of(value),
+        Some(data_type) => spelt_as(data_type, text),
+        None => of(Constant::SingleQuotedString(text)),
     }
+}
+
+/// A text as a constant of an SQL type.
+fn spelt_as(data_type: DataType, text: String) -> Expr {
+    Expr::TypedString(TypedString {
+        data_type,
+        value: Constant::SingleQuotedString(text).into(),
+        uses_odbc_syntax: false,
+    })
 }
 
 /// NULL of a type; plain where SQL has no short name for it.
 pub(crate) fn null_of(data_type: &Stored) -> Expr {
-    let null = of(Constant::Null);
-    match sql_name(data_type) {
-        Some(data_type) => Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(null),
-            data_type,
-            array: false,
-            format: None,
-        },
-        None => null,
+    sql_name(data_type).map_or_else(|| of(Constant::Null), null_as)
+}
+
+/// NULL of an SQL type.
+fn null_as(data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(of(Constant::Null)),
+        data_type,
+        array: false,
+        format: None,
     }
 }
 
@@ -221,11 +225,17 @@ pub(crate) fn sql_name(data_type: &Stored) -> Option<DataType> {
     })
 }
 
-/// Puts a NULL of its type in the place of each parameter, for a look at what the statement gives.
-pub(crate) fn bind_nulls(statement: &mut Statement, types: &[Option<Stored>]) {
+/// Puts a NULL of its type in the place of each parameter, for a look at what the statement gives;
+/// `json` says of each whether its texts are JSON.
+pub(crate) fn bind_nulls(statement: &mut Statement, types: &[Option<Stored>], json: &[bool]) {
     let bound: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
-        if let Some(data_type) = number_of(expr).and_then(|number| types.get(number - 1)) {
-            *expr = null_of(data_type.as_ref().unwrap_or(&Stored::Utf8));
+        if let Some(at) = number_of(expr).map(|number| number - 1)
+            && let Some(data_type) = types.get(at)
+        {
+            *expr = match json.get(at) {
+                Some(true) => null_as(DataType::JSON),
+                _ => null_of(data_type.as_ref().unwrap_or(&Stored::Utf8)),
+            };
         }
         ControlFlow::Continue(())
     });
